@@ -1,0 +1,43 @@
+# One target per folder, and a wrong include fails to compile.
+#
+# Headers are included as "folder/header.h". To make that path visible only to those who declared the dependency,
+# each library exports its own include root, <build>/include/<folder>, which holds a single link <folder> -> source folder.
+
+add_library(nest_settings INTERFACE)
+target_compile_features(nest_settings INTERFACE cxx_std_20)
+target_compile_options(nest_settings INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror)
+if(NEST_SANITIZE)
+  target_compile_options(nest_settings INTERFACE -fsanitize=${NEST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(nest_settings INTERFACE -fsanitize=${NEST_SANITIZE})
+endif()
+
+# nest_library(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...])
+# Builds every .cc of the calling folder into nest_<folder>.
+function(nest_library name)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  file(GLOB headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.h")
+  set(root "${CMAKE_BINARY_DIR}/include/${name}")
+  file(MAKE_DIRECTORY "${root}")
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${root}/${name}" SYMBOLIC)
+
+  add_library(nest_${name} STATIC ${sources} ${headers})
+  target_include_directories(nest_${name} PUBLIC "${root}")
+  list(TRANSFORM arg_DEPENDS PREPEND nest_)
+  target_link_libraries(nest_${name} PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES} PRIVATE nest_settings)
+endfunction()
+
+# nest_test(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...])
+# Builds every *_test.cc of the calling folder into one program, test_<folder>, and registers its tests with ctest.
+# Checks that need measurements kept outside the repository read the folder named by the environment variable NEST_DATA and
+# skip, saying so, where it is not there.
+function(nest_test name)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  add_executable(test_${name} ${sources})
+  list(TRANSFORM arg_DEPENDS PREPEND nest_)
+  target_link_libraries(test_${name} PRIVATE nest_settings ${arg_DEPENDS} ${arg_LIBRARIES} nest_test_support GTest::gmock_main)
+  set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+endfunction()
