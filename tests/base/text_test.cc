@@ -1,0 +1,60 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace nest {
+namespace {
+
+TEST(Text, EditDistanceCountsSwapsOnce) {
+  EXPECT_EQ(edit_distance("bandwith", "bandwidth"), 1U);
+  EXPECT_EQ(edit_distance("gruop", "group"), 1U);
+  EXPECT_EQ(edit_distance("", "abc"), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+}
+
+TEST(Text, SuggestsOnlyCloseWords) {
+  const std::vector<std::string> words = {"bandwidth", "latency", "group"};
+  EXPECT_EQ(closest_word("bandwith", words), "bandwidth");
+  EXPECT_EQ(closest_word("LATENCY", words), "latency");
+  EXPECT_EQ(closest_word("oversubscription", words), std::nullopt);
+  EXPECT_EQ(did_you_mean("grop", words), "; did you mean `group`?");
+  EXPECT_EQ(closest_word(std::string(100000, 'x'), words), std::nullopt);
+}
+
+TEST(Text, ClipKeepsCharactersWholeAndHidesControls) {
+  EXPECT_EQ(clip("abc", 3), "abc");
+  EXPECT_EQ(clip("abcd", 3), "abc…");
+  EXPECT_EQ(clip("a\tb\x1b[31m", 10), "a?b?[31m");
+  EXPECT_EQ(clip("größe", 3), "grö…");
+  EXPECT_EQ(clip("\xff\xfe", 5), "??");
+}
+
+TEST(Text, JoinsWords) {
+  EXPECT_EQ(join_words(std::vector<std::string>{"a", "b", "c"}), "a, b and c");
+  EXPECT_EQ(join_words(std::vector<std::string>{"a"}), "a");
+}
+
+TEST(Checked, RefusesToWrap) {
+  EXPECT_EQ(checked_product({1 << 20, 1 << 20}), std::int64_t{1} << 40);
+  EXPECT_THROW(checked_product({std::int64_t{1} << 40, std::int64_t{1} << 40}), InputError);
+  EXPECT_THROW(checked_sum({INT64_MAX, 1}), InputError);
+  EXPECT_EQ(round_up(50257, 1024), 51200);
+  EXPECT_EQ(ceil_div(7, 2), 4);
+}
+
+TEST(Check, FailureNamesPlaceAndCondition) {
+  try {
+    NEST_CHECK(1 + 1 == 3, "arithmetic");
+    FAIL() << "must throw";
+  } catch (const InternalError& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("text_test.cc"), std::string::npos);
+    EXPECT_NE(what.find("1 + 1 == 3: arithmetic"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace nest
