@@ -1,0 +1,36 @@
+#include "model/architecture.h"
+
+namespace nest {
+
+std::int64_t Architecture::layers() const {
+  std::int64_t count = 0;
+  for (const Tower& tower : towers) count += static_cast<std::int64_t>(tower.blocks.size());
+  return count;
+}
+
+const char* to_string(NormKind kind) { return kind == NormKind::rms ? "RMSNorm" : "LayerNorm"; }
+
+const char* to_string(Activation activation) {
+  switch (activation) {
+    case Activation::relu: return "relu";
+    case Activation::gelu: return "gelu";
+    case Activation::gelu_tanh: return "gelu_tanh";
+    case Activation::gelu_new: return "gelu_new";
+    case Activation::silu: return "silu";
+    case Activation::relu_squared: return "relu_squared";
+  }
+  return "?";
+}
+
+const char* to_string(PositionKind kind) {
+  switch (kind) {
+    case PositionKind::none: return "none";
+    case PositionKind::rotary: return "rotary";
+    case PositionKind::learned: return "learned";
+    case PositionKind::alibi: return "alibi";
+    case PositionKind::relative: return "relative";
+  }
+  return "?";
+}
+
+}  // namespace nest

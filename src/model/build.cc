@@ -1,0 +1,226 @@
+#include "model/build.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/layer_builder.h"
+
+namespace nest {
+namespace {
+
+// The token table is one weight wherever it appears.
+constexpr const char* kTokenTable = "token table";
+
+bool is_encoder(const Architecture& arch, int tower) { return tower + 1 < static_cast<int>(arch.towers.size()); }
+
+Layer build_embedding(const Architecture& arch, const Implementation& implementation, int tower) {
+  LayerBuilder b(arch, implementation, LayerKind::embedding, "embedding", is_encoder(arch, tower));
+  const std::int64_t width = arch.embedding_width > 0 ? arch.embedding_width : arch.hidden;
+  const auto look_up = [&](const std::string& name, const std::string& weight, const Extent& rows,
+                           std::int64_t columns) {
+    const TensorId out = b.tensor(name, {{columns}});
+    Operator& op = b.add_operator(OperatorKind::embedding, name, Module::other, {}, {out}, {});
+    op.weights.push_back(matrix(weight, {rows, {columns}}));
+    return out;
+  };
+
+  TensorId x = look_up("tokens", "embedding.tokens", {arch.vocabulary, Axis::vocabulary}, width);
+  if (arch.towers.size() > 1 || arch.tied_embeddings) b.layer().operators.back().weights.back().tied_to = kTokenTable;
+  if (width != arch.hidden) {
+    x = b.matmul("project in", Module::other, x, {b.stream("projected")},
+                 {matrix("embedding.projection", {{arch.hidden}, {width}})});
+  }
+  std::vector<TensorId> terms = {x};
+  if (arch.position == PositionKind::learned) {
+    terms.push_back(look_up("positions", "embedding.positions", {arch.position_rows}, arch.hidden));
+  }
+  if (arch.token_types > 0) terms.push_back(look_up("types", "embedding.types", {arch.token_types}, arch.hidden));
+  if (terms.size() > 1) x = b.residual("sum", terms);
+  if (arch.embedding_norm)
+    x = b.norm("norm", x, arch.embedding_norm_kind, true, arch.embedding_norm_kind == NormKind::layer,
+               "embedding.norm");
+  b.layer().output = b.dropout(x);
+  return b.take();
+}
+
+// Feed-forward or mixture, whichever the block has.
+TensorId second_half(LayerBuilder& b, const Block& block, TensorId x) {
+  return block.mixture ? b.mixture(*block.mixture, x)
+                       : b.feed_forward(*block.feed_forward, x, "ffn", Axis::ffn, Rows::tokens);
+}
+
+std::string block_name(const Tower& tower, const Block& block, bool several_towers) {
+  std::string name;
+  if (several_towers) name = tower.name + " ";
+  const bool mixed = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
+    return other.mixture.has_value() != block.mixture.has_value();
+  });
+  if (mixed) name += block.mixture ? "moe " : "dense ";
+  const bool windows = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
+    return other.attention.window != block.attention.window;
+  });
+  if (windows) name += block.attention.window > 0 ? "sliding " : "full ";
+  return name + "block";
+}
+
+Layer build_block(const Architecture& arch, const Implementation& implementation, int tower_index, const Block& block) {
+  const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
+  LayerBuilder b(arch, implementation, LayerKind::block, block_name(tower, block, arch.towers.size() > 1),
+                 is_encoder(arch, tower_index));
+  const auto norm = [&](const char* name, TensorId x) {
+    return b.norm(name, x, block.norm, block.norm_weight, block.norm_bias);
+  };
+  TensorId x = b.stream("input");
+  b.layer().input = x;
+
+  if (block.wiring == Wiring::parallel_one || block.wiring == Wiring::parallel_two) {
+    const TensorId normed = norm("norm 1", x);
+    const TensorId second = block.wiring == Wiring::parallel_two ? norm("norm 2", x) : normed;
+    const TensorId attended = b.dropout(b.attention(block.attention, normed));
+    const TensorId fed = b.dropout(second_half(b, block, second));
+    b.layer().output = b.residual("residual", {x, attended, fed});
+    return b.take();
+  }
+
+  const bool pre = block.wiring == Wiring::pre_norm || block.wiring == Wiring::sandwich;
+  const bool post = block.wiring == Wiring::output_norm || block.wiring == Wiring::sandwich;
+  const auto around = [&](const std::string& name, TensorId in, auto&& part) {
+    TensorId y = part(pre ? norm((name + " norm").c_str(), in) : in);
+    if (post) y = norm((name + " output norm").c_str(), y);
+    TensorId sum = b.residual(name + " residual", {in, b.dropout(y)});
+    if (block.wiring == Wiring::post_norm) sum = norm((name + " norm").c_str(), sum);
+    return sum;
+  };
+  x = around("attention", x, [&](TensorId in) { return b.attention(block.attention, in); });
+  if (block.cross_attention) {
+    b.layer().memory = b.tensor("encoder output", {{arch.hidden}}, Rows::memory);
+    x = around("cross attention", x,
+               [&](TensorId in) { return b.cross_attention(*block.cross_attention, in, b.layer().memory); });
+  }
+  b.layer().output = around("ffn", x, [&](TensorId in) { return second_half(b, block, in); });
+  return b.take();
+}
+
+Layer build_tower_norm(const Architecture& arch, const Implementation& implementation, int tower_index) {
+  const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
+  LayerBuilder b(arch, implementation, LayerKind::norm, tower.name + " norm", true);
+  b.layer().input = b.stream("input");
+  b.layer().output = b.norm("final norm", b.layer().input, tower.final_norm_kind, tower.final_norm_weight,
+                            tower.final_norm_bias, "final.norm");
+  return b.take();
+}
+
+Layer build_head(const Architecture& arch, const Implementation& implementation, int tower_index) {
+  const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
+  LayerBuilder b(arch, implementation, LayerKind::head, "head", false);
+  const Extent hidden{arch.hidden};
+  const Extent vocabulary{arch.vocabulary, Axis::vocabulary};
+  TensorId x = b.stream("input");
+  b.layer().input = x;
+  if (tower.final_norm) {
+    x = b.norm("final norm", x, tower.final_norm_kind, tower.final_norm_weight, tower.final_norm_bias, "final.norm");
+  }
+  std::int64_t width = arch.hidden;
+  if (arch.embedding_width > 0) {
+    width = arch.embedding_width;
+    x = b.matmul("project out", Module::other, x, {b.tensor("projected", {{width}})},
+                 {matrix("head.projection", {{width}, hidden})});
+  }
+  if (arch.head_transform) {
+    const TensorId dense =
+        b.matmul("transform", Module::other, x, {b.stream("transform out")},
+                 {matrix("head.transform", {hidden, hidden}), matrix("head.transform_bias", {hidden})});
+    const TensorId active = b.stream("gelu out");
+    b.add_operator(OperatorKind::elementwise, "gelu", Module::activation, {dense}, {active}, {dense});
+    x = b.norm("transform norm", active, NormKind::layer, true, true, "head.norm");
+  }
+  const TensorId logits = b.tensor("logits", {vocabulary});
+  std::vector<Weight> weights = {matrix("head.weight", {vocabulary, {width}})};
+  if (arch.tied_embeddings) weights.front().tied_to = kTokenTable;
+  if (arch.head_bias) weights.push_back(matrix("head.bias", {vocabulary}));
+  b.matmul("lm head", Module::other, x, {logits}, std::move(weights));
+  const TensorId probabilities = b.tensor("softmax fp32", {vocabulary}, Rows::tokens, 4);
+  b.add_operator(OperatorKind::loss, "cross entropy", Module::other, {logits},
+                 {b.tensor("loss", {{1}}, Rows::tokens, 4)}, {probabilities});
+  return b.take();
+}
+
+// Appends layers to a model, keeping one copy of equal ones.
+class Assembly {
+ public:
+  explicit Assembly(Model& model) : model_(model) {}
+
+  int add_kind(Layer layer) {
+    const auto same = std::find(model_.kinds.begin(), model_.kinds.end(), layer);
+    if (same != model_.kinds.end()) return static_cast<int>(same - model_.kinds.begin());
+    model_.kinds.push_back(std::move(layer));
+    return static_cast<int>(model_.kinds.size()) - 1;
+  }
+
+  // Returns the layer's position. It reads the layer at `before` unless that is -1.
+  int append(int kind, int before) {
+    model_.layers.push_back(kind);
+    edge_from_.push_back(-1);
+    const int position = static_cast<int>(model_.layers.size()) - 1;
+    if (before >= 0) connect(before, position);
+    return position;
+  }
+
+  void connect(int from, int to) {
+    int& edge = edge_from_[static_cast<std::size_t>(from)];
+    if (edge < 0) {
+      const Layer& producer = model_.kinds[static_cast<std::size_t>(model_.layers[static_cast<std::size_t>(from)])];
+      const Tensor& tensor = producer.tensors[static_cast<std::size_t>(producer.output)];
+      edge = static_cast<int>(model_.edges.size());
+      model_.edges.push_back({from, {}, row_elements(tensor), tensor.element_bytes});
+    }
+    model_.edges[static_cast<std::size_t>(edge)].to.push_back(to);
+  }
+
+ private:
+  Model& model_;
+  std::vector<int> edge_from_;  // per layer: its edge, or -1
+};
+
+}  // namespace
+
+Model build_model(const Architecture& architecture, const Implementation& implementation) {
+  NEST_CHECK(!architecture.towers.empty(), "an architecture has at least one tower");
+  Model model;
+  model.architecture = architecture;
+  Assembly assembly(model);
+  int memory = -1;
+  for (int t = 0; t < static_cast<int>(architecture.towers.size()); ++t) {
+    const Tower& tower = architecture.towers[static_cast<std::size_t>(t)];
+    const bool last = t + 1 == static_cast<int>(architecture.towers.size());
+    int at = assembly.append(assembly.add_kind(build_embedding(architecture, implementation, t)), -1);
+    std::vector<int> kinds;
+    for (const Block& block : tower.kinds) {
+      kinds.push_back(assembly.add_kind(build_block(architecture, implementation, t, block)));
+    }
+    for (const int kind : tower.blocks) {
+      at = assembly.append(kinds[static_cast<std::size_t>(kind)], at);
+      if (tower.kinds[static_cast<std::size_t>(kind)].cross_attention) assembly.connect(memory, at);
+    }
+    if (last) {
+      assembly.append(assembly.add_kind(build_head(architecture, implementation, t)), at);
+    } else {
+      if (tower.final_norm)
+        at = assembly.append(assembly.add_kind(build_tower_norm(architecture, implementation, t)), at);
+      memory = at;
+    }
+  }
+  return model;
+}
+
+const char* to_string(Stack stack) {
+  switch (stack) {
+    case Stack::megatron: return "megatron";
+    case Stack::plain: return "plain";
+    case Stack::huggingface: return "huggingface";
+    case Stack::torchtitan: return "torchtitan";
+  }
+  return "?";
+}
+
+}  // namespace nest

@@ -1,0 +1,27 @@
+// Architecture -> operator graph, as a given software stack would run it.
+#pragma once
+
+#include "model/graph.h"
+
+namespace nest {
+
+// Whose kernels run the model. They compute the same function but keep and move different tensors:
+//   plain        PyTorch modules: fused QKV projection, fused norms, separate activation kernels
+//   huggingface  transformers' modules as written: eager RMSNorm in fp32, separate projections, explicit masks where
+//   needed megatron     Megatron-Core with Transformer Engine: fused gated activation; sequence-parallel aware
+//   torchtitan   FSDP2 reference code: plain kernels with separate projections
+enum class Stack : std::uint8_t { megatron, plain, huggingface, torchtitan };
+
+struct Implementation {
+  Stack stack = Stack::megatron;
+  bool flash_attention = true;  // false: scores are written to memory, as older stacks do
+  bool dropout = false;         // train with the dropout that the config states, and keep its masks
+  int activation_bytes = 2;     // bf16 and fp16: 2, fp32: 4
+  std::int64_t sequence = 0;    // decides where an explicit mask is needed; 0: the model's default
+};
+
+Model build_model(const Architecture& architecture, const Implementation& implementation = {});
+
+const char* to_string(Stack stack);
+
+}  // namespace nest

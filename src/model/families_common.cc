@@ -1,0 +1,301 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+#include "model/families.h"
+
+namespace nest::families {
+namespace {
+
+struct ActivationName {
+  std::string_view name;
+  Activation activation;
+};
+
+constexpr std::array kActivations = std::to_array<ActivationName>({
+    {"gelu", Activation::gelu},
+    {"gelu_fast", Activation::gelu_tanh},
+    {"gelu_new", Activation::gelu_new},
+    {"gelu_python", Activation::gelu},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"relu", Activation::relu},
+    {"relu2", Activation::relu_squared},
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+});
+
+std::vector<std::string> activation_names() {
+  std::vector<std::string> names;
+  names.reserve(kActivations.size());
+  for (const ActivationName& entry : kActivations) names.emplace_back(entry.name);
+  return names;
+}
+
+Range up_to(std::int64_t limit) { return {1, static_cast<double>(limit)}; }
+
+// Rotary embeddings turn pairs, so the rotated part of a head must be even.
+void check_rotary(const Config& config, const Attention& attention) {
+  if (attention.latent) return;  // has its own rotated part, checked where it is read
+  const auto rotated =
+      static_cast<std::int64_t>(std::floor(static_cast<double>(attention.head_dim) * attention.rotary_fraction + 1e-9));
+  if (rotated % 2 == 0) return;
+  config.fail(
+      config.spelling({"head_dim", "num_attention_heads", "n_head"}),
+      fmt::format("heads of width {} rotate {} elements; allowed is an even number", attention.head_dim, rotated));
+}
+
+double estimate_attention(const Attention& attention, double hidden) {
+  const auto heads = static_cast<double>(attention.heads);
+  if (attention.latent) {
+    const LatentAttention& latent = *attention.latent;
+    const auto kv_rank = static_cast<double>(latent.kv_rank);
+    const auto query_rank = static_cast<double>(latent.query_rank);
+    const double query = heads * static_cast<double>(latent.nope_dim + latent.rope_dim);
+    const double key_value = heads * static_cast<double>(latent.nope_dim + latent.value_dim);
+    return (latent.query_rank > 0 ? query_rank * (hidden + query) : hidden * query) +
+           hidden * (kv_rank + static_cast<double>(latent.rope_dim)) + kv_rank * key_value +
+           hidden * heads * static_cast<double>(latent.value_dim);
+  }
+  return 2 * hidden * static_cast<double>(attention.head_dim) * (heads + static_cast<double>(attention.kv_heads));
+}
+
+double estimate_feed_forward(const FeedForward& feed_forward, double hidden) {
+  return (feed_forward.gated ? 3 : 2) * hidden * static_cast<double>(feed_forward.width);
+}
+
+double estimate_block(const Block& block, double hidden) {
+  double total = estimate_attention(block.attention, hidden);
+  if (block.cross_attention) total += estimate_attention(*block.cross_attention, hidden);
+  if (block.feed_forward) total += estimate_feed_forward(*block.feed_forward, hidden);
+  if (block.mixture) {
+    total +=
+        static_cast<double>(block.mixture->experts) * (hidden + estimate_feed_forward(block.mixture->expert, hidden));
+    if (block.mixture->shared) total += estimate_feed_forward(*block.mixture->shared, hidden);
+  }
+  return total;
+}
+
+}  // namespace
+
+bool Config::mentions(std::string_view key) const {
+  const auto keys = reader_.keys();
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::string_view Config::spelling(Keys keys) const {
+  for (const std::string_view key : {keys.first, keys.second, keys.third}) {
+    if (!key.empty() && reader_.has(key)) return key;
+  }
+  return keys.first;
+}
+
+std::int64_t Config::size(Keys keys, std::int64_t limit) { return reader_.integer(spelling(keys), up_to(limit)); }
+
+std::int64_t Config::size_or(Keys keys, std::int64_t otherwise, std::int64_t limit) {
+  return maybe_size(keys, limit).value_or(otherwise);
+}
+
+std::optional<std::int64_t> Config::maybe_size(Keys keys, std::int64_t limit) {
+  return reader_.maybe_integer(spelling(keys), up_to(limit));
+}
+
+std::optional<std::int64_t> Config::size_unless_null(std::string_view key, std::int64_t otherwise, std::int64_t limit) {
+  if (!mentions(key)) return otherwise;
+  const auto size = reader_.maybe_integer(key, {0, static_cast<double>(limit)});
+  return size == 0 ? std::nullopt : size;
+}
+
+std::optional<std::vector<std::int64_t>> Config::maybe_indices(std::string_view key, std::int64_t limit) {
+  return reader_.maybe_integers(key, {0, static_cast<double>(limit - 1)}, static_cast<std::size_t>(limit));
+}
+
+std::optional<std::vector<std::string>> Config::maybe_names(std::string_view key, std::int64_t limit) {
+  return reader_.maybe_texts(key, static_cast<std::size_t>(limit));
+}
+
+double Config::probability_or(std::string_view key, double otherwise) {
+  return reader_.maybe_number(key, {0, 1}).value_or(otherwise);
+}
+
+Activation Config::activation_or(Keys keys, Activation otherwise) {
+  const std::string_view key = spelling(keys);
+  const auto name = reader_.maybe_text(key);
+  if (!name) return otherwise;
+  if (const auto activation = parse_activation(*name)) return *activation;
+  const auto known = activation_names();
+  fail(key, fmt::format("`{}` is not an activation nest knows; allowed are {}{}", clip(*name, 40), join_words(known),
+                        did_you_mean(*name, known)));
+}
+
+double Config::rotary_fraction_or(std::string_view key, double otherwise) {
+  if (reader_.has(key)) return probability_or(key, otherwise);
+  if (auto rope = reader_.maybe_object("rope_parameters")) {
+    return rope->maybe_number("partial_rotary_factor", {0, 1}).value_or(otherwise);
+  }
+  return otherwise;
+}
+
+std::optional<Activation> parse_activation(std::string_view name) {
+  for (const ActivationName& entry : kActivations) {
+    if (entry.name == name) return entry.activation;
+  }
+  return std::nullopt;
+}
+
+Attention make_attention(const Config& config, Keys heads_keys, std::int64_t hidden, std::int64_t heads,
+                         std::int64_t kv_heads, std::optional<std::int64_t> head_dim) {
+  const std::string_view heads_key = config.spelling(heads_keys);
+  if (!head_dim && hidden % heads != 0) {
+    config.fail(heads_key, fmt::format("{} heads do not divide the hidden size {}; allowed are its divisors, or an "
+                                       "explicit head width",
+                                       heads, hidden));
+  }
+  if (kv_heads > heads || heads % kv_heads != 0) {
+    config.fail(config.spelling({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
+                fmt::format("{} key/value heads do not divide the {} heads; allowed are divisors of {}", kv_heads,
+                            heads, heads));
+  }
+  Attention attention;
+  attention.heads = heads;
+  attention.kv_heads = kv_heads;
+  attention.head_dim = head_dim.value_or(hidden / heads);
+  if (attention.head_dim > kMaxWidth / heads) {
+    config.fail(config.spelling({"head_dim", "d_kv"}),
+                fmt::format("{} heads of width {} are wider together than {}, the most allowed", heads,
+                            attention.head_dim, kMaxWidth));
+  }
+  return attention;
+}
+
+Decoder read_decoder(Config& config, const Habits& habits) {
+  const auto size = [&](std::string_view key, std::int64_t otherwise, std::int64_t limit) {
+    return otherwise > 0 ? config.size_or({key}, otherwise, limit) : config.size({key}, limit);
+  };
+  Decoder decoder;
+  Architecture& architecture = decoder.architecture;
+  architecture.hidden = size("hidden_size", habits.hidden, kMaxHidden);
+  architecture.vocabulary = size("vocab_size", habits.vocabulary, kMaxVocabulary);
+  architecture.max_positions = config.size_or({"max_position_embeddings"}, habits.positions, kMaxPositions);
+  architecture.tied_embeddings = config.flag_or("tie_word_embeddings", habits.tied);
+  architecture.attention_dropout = config.probability_or("attention_dropout", 0);
+  decoder.layers = size("num_hidden_layers", habits.layers, kMaxLayers);
+
+  const std::int64_t heads = size("num_attention_heads", habits.heads, kMaxHeads);
+  const std::int64_t kv_heads =
+      config.size_unless_null("num_key_value_heads", habits.kv_heads.value_or(heads), kMaxHeads).value_or(heads);
+  std::optional<std::int64_t> head_dim = config.maybe_size({"head_dim"}, kMaxWidth);
+  if (!head_dim && !config.mentions("head_dim")) head_dim = habits.head_dim;
+  Block& block = decoder.block;
+  block.attention = make_attention(config, {"num_attention_heads"}, architecture.hidden, heads, kv_heads, head_dim);
+  block.attention.rotary_fraction = config.rotary_fraction_or(habits.rotary_key, habits.rotary_fraction);
+  block.feed_forward = FeedForward{.width = size("intermediate_size", habits.width, kMaxWidth),
+                                   .gated = habits.gated,
+                                   .activation = config.activation_or({"hidden_act"}, habits.activation)};
+  block.norm = habits.norm;
+  block.norm_bias = habits.norm == NormKind::layer;
+  return decoder;
+}
+
+void set_attention_bias(Attention& attention, bool bias) {
+  attention.query_bias = attention.key_bias = attention.value_bias = attention.output_bias = bias;
+}
+
+void set_feed_forward_bias(FeedForward& feed_forward, bool bias) {
+  feed_forward.up_bias = feed_forward.down_bias = bias;
+}
+
+Tower make_tower(std::string name, std::int64_t layers, const BlockOfLayer& block_of) {
+  Tower tower;
+  tower.name = std::move(name);
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const Block block = block_of(layer);
+    const auto known = std::find(tower.kinds.begin(), tower.kinds.end(), block);
+    tower.blocks.push_back(static_cast<int>(known - tower.kinds.begin()));
+    if (known == tower.kinds.end()) tower.kinds.push_back(block);
+  }
+  return tower;
+}
+
+Architecture assemble(Config& config, Decoder decoder, const BlockOfLayer& block_of) {
+  Tower tower = make_tower("decoder", decoder.layers, block_of);
+  tower.final_norm_kind = decoder.block.norm;
+  tower.final_norm_bias = decoder.block.norm_bias;
+  tower.final_norm_weight = decoder.block.norm_weight;
+  if (decoder.architecture.position == PositionKind::rotary) {
+    for (const Block& block : tower.kinds) check_rotary(config, block.attention);
+  }
+  decoder.architecture.towers.push_back(std::move(tower));
+  return std::move(decoder.architecture);
+}
+
+Architecture assemble(Config& config, Decoder decoder) {
+  const Block block = decoder.block;
+  return assemble(config, std::move(decoder), [&](std::int64_t) { return block; });
+}
+
+std::vector<bool> sliding_layers(Config& config, std::int64_t layers,
+                                 const std::function<bool(std::int64_t)>& by_default) {
+  std::vector<bool> sliding;
+  const auto types = config.maybe_names("layer_types", kMaxLayers);
+  if (types && types->size() != static_cast<std::size_t>(layers)) {
+    config.fail("layer_types",
+                fmt::format("{} entries for {} layers; allowed is one per layer", types->size(), layers));
+  }
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    if (!types) {
+      sliding.push_back(by_default(layer));
+      continue;
+    }
+    const std::string& type = (*types)[static_cast<std::size_t>(layer)];
+    if (type != "sliding_attention" && type != "full_attention") {
+      config.fail("layer_types",
+                  fmt::format("`{}` is not known; allowed are full_attention and sliding_attention", clip(type, 40)));
+    }
+    sliding.push_back(type == "sliding_attention");
+  }
+  return sliding;
+}
+
+Architecture assemble_sliding(Config& config, Decoder decoder, std::optional<std::int64_t> window,
+                              const std::vector<bool>& sliding) {
+  if (!window && config.has("layer_types") && std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
+    config.fail("layer_types", "has sliding_attention, but sliding_window is null; allowed is a window of 1 or more");
+  }
+  const Block block = decoder.block;
+  return assemble(config, std::move(decoder), [&](std::int64_t layer) {
+    Block windowed = block;
+    if (sliding[static_cast<std::size_t>(layer)]) windowed.attention.window = window.value_or(0);
+    return windowed;
+  });
+}
+
+Mixture make_mixture(const Config& config, Keys experts_keys, std::int64_t experts, Keys top_k_keys, std::int64_t top_k,
+                     const FeedForward& expert) {
+  if (top_k > experts) {
+    config.fail(config.spelling(top_k_keys), fmt::format("{} experts per token of {} ({}); allowed is 1 … {}", top_k,
+                                                         experts, config.spelling(experts_keys), experts));
+  }
+  Mixture mixture;
+  mixture.experts = experts;
+  mixture.top_k = top_k;
+  mixture.expert = expert;
+  return mixture;
+}
+
+double estimate_parameters(const Architecture& architecture) {
+  const auto hidden = static_cast<double>(architecture.hidden);
+  const double tables = (architecture.tied_embeddings ? 1 : 2) * static_cast<double>(architecture.vocabulary) +
+                        static_cast<double>(architecture.position_rows) + static_cast<double>(architecture.token_types);
+  double total = hidden * tables;
+  for (const Tower& tower : architecture.towers) {
+    std::vector<double> kinds;
+    for (const Block& block : tower.kinds) kinds.push_back(estimate_block(block, hidden));
+    for (const int kind : tower.blocks) total += kinds[static_cast<std::size_t>(kind)];
+  }
+  return total;
+}
+
+}  // namespace nest::families

@@ -1,0 +1,150 @@
+// The operator graph of one training step, before any split and for any batch.
+//
+// A layer is a list of operators in execution order over tensors. Extents that a split can divide are labelled with an
+// Axis; the number of rows of a tensor is symbolic (Rows). So one layer description serves every batch, sequence length
+// and split: `split/local_layer.h` turns it into numbers.
+//
+// Saved tensors follow what autograd does: every operator lists the tensors that its backward needs (`saves`); a tensor
+// listed by several operators is kept once. Weights are not counted as saved.
+//
+// A matmul contracts the row of its first input with its weights into the rows of its outputs: k is the input's row, n
+// the sum of the outputs' rows, so a fused projection is one matmul with several outputs. FLOPs count the multiply-adds
+// of matrix products, two per pair, as MFU does; row-wise operators have bytes, not FLOPs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/architecture.h"
+
+namespace nest {
+
+// What a split may divide an extent by. `none` is never divided.
+enum class Axis : std::uint8_t { none, heads, kv_heads, ffn, vocabulary, experts, expert_ffn };
+
+struct Extent {
+  std::int64_t size = 1;
+  Axis axis = Axis::none;
+  bool operator==(const Extent&) const = default;
+};
+
+// How many rows a tensor has on one device.
+enum class Rows : std::uint8_t {
+  tokens,   // micro-batch x sequence
+  memory,   // tokens of the encoder that a decoder layer reads
+  routed,   // (token, expert) pairs: tokens x top_k
+  pairs,    // tokens x keys: attention scores and masks that are written out
+  squared,  // keys x keys once per layer, without the micro-batch: an explicit mask
+  single,   // one row, whatever the batch
+};
+
+struct Tensor {
+  std::string name;
+  Rows rows = Rows::tokens;
+  std::vector<Extent> width;  // elements per row = product
+  int element_bytes = 2;
+  bool operator==(const Tensor&) const = default;
+};
+
+enum class OperatorKind : std::uint8_t {
+  matmul,          // [rows, k] x [k, n]
+  grouped_matmul,  // the same for many experts, rows spread over them
+  attention,       // softmax(q k^T) v
+  norm,            // reduces over the row
+  elementwise,     // activation, rotary, bias, dropout
+  add,             // residual additions: linear, keeps partial sums partial
+  copy,            // moves data without changing it: transposes, casts
+  embedding,       // table look-up
+  router,          // softmax and top-k over experts
+  dispatch,        // tokens -> (token, expert) rows, through an all-to-all when experts are spread
+  combine,         // and back
+  loss,            // softmax cross entropy over the vocabulary
+};
+
+// Parts of a layer that a framework can recompute as a unit. `activation` lies inside `feed_forward`, `moe_activation`
+// inside `moe`: recomputing the outer part recomputes the inner one.
+enum class Module : std::uint8_t {
+  other,
+  core_attention,
+  norm,
+  activation,
+  feed_forward,
+  moe_activation,
+  moe,
+  latent_up
+};
+
+struct Weight {
+  std::string name;  // "attention.q"; the kind is the part before the dot
+  std::vector<Extent> shape;
+  std::string tied_to;  // weights with the same non-empty label are one
+  bool operator==(const Weight&) const = default;
+};
+
+struct AttentionShape {
+  Extent heads;
+  Extent kv_heads;
+  std::int64_t qk_dim = 0;
+  std::int64_t value_dim = 0;
+  std::int64_t window = 0;
+  bool causal = true;
+  bool flash = true;
+  bool cross = false;  // keys come from the encoder
+  bool operator==(const AttentionShape&) const = default;
+};
+
+using TensorId = int;
+
+struct Operator {
+  std::string name;
+  OperatorKind kind = OperatorKind::elementwise;
+  Module module = Module::other;
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;
+  std::vector<TensorId> saves;
+  std::vector<Weight> weights;
+  AttentionShape attention;  // attention only
+  bool operator==(const Operator&) const = default;
+};
+
+enum class LayerKind : std::uint8_t { embedding, block, norm, head };
+
+struct Layer {
+  LayerKind kind = LayerKind::block;
+  std::string name;      // "block", "dense block", "moe block", "embedding", "head"
+  bool encoder = false;  // belongs to the encoder of an encoder-decoder model: its sequence may have another length
+  std::vector<Tensor> tensors;
+  std::vector<Operator> operators;
+  TensorId input = -1;  // what full recomputation keeps; -1: nothing (embedding)
+  TensorId memory =
+      -1;  // the encoder's output that a decoder layer reads; kept once for all of them, so not counted here
+  TensorId output = -1;      // handed to the next layer; -1: nothing (head)
+  std::int64_t experts = 0;  // 0: dense
+  std::int64_t top_k = 0;
+  bool operator==(const Layer&) const = default;
+};
+
+// A tensor that flows between layers: produced by one, read by one or more later ones.
+struct Edge {
+  int from = 0;
+  std::vector<int> to;
+  std::int64_t width = 0;  // elements per token of the producer's tower
+  int element_bytes = 2;
+};
+
+struct Model {
+  Architecture architecture;
+  std::vector<Layer> kinds;  // distinct layers
+  std::vector<int> layers;   // kind of every layer, in a topological order
+  std::vector<Edge> edges;
+};
+
+// Elements of a weight, tensors' elements per row: products of their extents.
+std::int64_t elements(const Weight& weight);
+std::int64_t row_elements(const Tensor& tensor);
+
+const char* to_string(OperatorKind kind);
+const char* to_string(LayerKind kind);
+
+}  // namespace nest

@@ -1,0 +1,15 @@
+#include "model/huggingface_habits.h"
+
+namespace nest {
+
+HuggingFaceHabits huggingface_habits(std::string_view family) {
+  HuggingFaceHabits habits;
+  habits.weighs_in_fp32 = family.starts_with("gemma") || family == "olmo2" || family == "gpt_oss";
+  habits.fused_projection = family == "gpt2" || family == "bloom";
+  habits.copies_output = family == "gpt_neox" || family == "phi" || family == "phi3" || family == "falcon" ||
+                         family == "nemotron" || family.starts_with("deepseek");
+  habits.repeats_keys = family == "falcon";
+  return habits;
+}
+
+}  // namespace nest

@@ -1,0 +1,218 @@
+// The attention half of a layer: projections (or latents), head norms, rotation, the core and the output projection.
+#include "base/error.h"
+#include "model/layer_builder.h"
+
+namespace nest {
+
+bool LayerBuilder::needs_explicit_mask(const Attention& attention) const {
+  const std::int64_t sequence =
+      implementation_.sequence > 0 ? implementation_.sequence : architecture_.default_sequence;
+  return huggingface() && attention.window > 0 && attention.window <= sequence;
+}
+
+bool LayerBuilder::eager_attention(const Attention& attention) const {
+  // No fused kernel takes additive biases of these kinds in transformers.
+  return !implementation_.flash_attention ||
+         (huggingface() && (architecture_.position == PositionKind::alibi ||
+                            architecture_.position == PositionKind::relative || attention.sinks));
+}
+
+LayerBuilder::Projected LayerBuilder::project(const Attention& attention, TensorId x, TensorId keys_from,
+                                              const std::string& prefix) {
+  const Extent hidden{architecture_.hidden};
+  const Extent heads{attention.heads, Axis::heads};
+  const Extent kv_heads{attention.kv_heads, Axis::kv_heads};
+  const Extent dim{attention.head_dim};
+  const Rows key_rows = keys_from == x ? Rows::tokens : Rows::memory;
+
+  struct Part {
+    const char* letter;
+    Extent heads;
+    bool bias;
+    TensorId out;
+  };
+  const Part parts[] = {{"q", heads, attention.query_bias, tensor("q", {heads, dim})},
+                        {"k", kv_heads, attention.key_bias, tensor("k", {kv_heads, dim}, key_rows)},
+                        {"v", kv_heads, attention.value_bias, tensor("v", {kv_heads, dim}, key_rows)}};
+  const auto weights_of = [&](const Part& part) {
+    std::vector<Weight> weights = {matrix(prefix + "." + part.letter, {part.heads, dim, hidden})};
+    if (part.bias) weights.push_back(matrix(prefix + "." + part.letter + "_bias", {part.heads, dim}));
+    return weights;
+  };
+  const bool fused = implementation_.stack == Stack::megatron || implementation_.stack == Stack::plain;
+  if (!fused) {
+    for (const Part& part : parts) {
+      matmul(part.letter, Module::other, part.letter[0] == 'q' ? x : keys_from, {part.out}, weights_of(part));
+    }
+  } else if (keys_from == x) {
+    std::vector<Weight> weights;
+    for (const Part& part : parts) {
+      for (Weight& weight : weights_of(part)) weights.push_back(std::move(weight));
+    }
+    matmul("qkv", Module::other, x, {parts[0].out, parts[1].out, parts[2].out}, std::move(weights));
+  } else {
+    matmul("q", Module::other, x, {parts[0].out}, weights_of(parts[0]));
+    std::vector<Weight> weights = weights_of(parts[1]);
+    for (Weight& weight : weights_of(parts[2])) weights.push_back(std::move(weight));
+    matmul("kv", Module::other, keys_from, {parts[1].out, parts[2].out}, std::move(weights));
+  }
+  return {parts[0].out, parts[1].out, parts[2].out};
+}
+
+LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention, TensorId x) {
+  const LatentAttention& latent = *attention.latent;
+  const Extent hidden{architecture_.hidden};
+  const Extent heads{attention.heads, Axis::heads};
+  const Extent qk_dim{latent.nope_dim + latent.rope_dim};
+
+  const TensorId q = tensor("q", {heads, qk_dim});
+  if (latent.query_rank > 0) {
+    const Extent rank{latent.query_rank};
+    const TensorId down =
+        matmul("q down", Module::other, x, {tensor("q latent", {rank})}, {matrix("attention.q_down", {rank, hidden})});
+    const TensorId normed = norm("q latent norm", down, NormKind::rms, true, false, "attention.q_latent_norm");
+    matmul("q up", Module::other, normed, {q}, {matrix("attention.q_up", {heads, qk_dim, rank})});
+  } else {
+    matmul("q", Module::other, x, {q}, {matrix("attention.q", {heads, qk_dim, hidden})});
+  }
+
+  const Extent kv_rank{latent.kv_rank};
+  const TensorId kv_latent = tensor("kv latent", {{latent.kv_rank + latent.rope_dim}});
+  matmul("kv down", Module::other, x, {kv_latent},
+         {matrix("attention.kv_down", {{latent.kv_rank + latent.rope_dim}, hidden})});
+  // Only the compressed part is normalised, but its input is a view that keeps the whole latent alive.
+  const TensorId normed = tensor("kv latent norm out", {kv_rank});
+  Operator& kv_norm = add_operator(OperatorKind::norm, "kv latent norm", Module::norm, {kv_latent}, {normed},
+                                   kept_by_norm("kv latent norm", kv_latent, {kv_rank}, NormKind::rms, {{1}}));
+  kv_norm.weights.push_back(matrix("attention.kv_latent_norm", {kv_rank}));
+  const TensorId k_nope = tensor("k nope", {heads, {latent.nope_dim}});
+  const TensorId v = tensor("v", {heads, {latent.value_dim}});
+  matmul("kv up", Module::latent_up, normed, {k_nope, v},
+         {matrix("attention.kv_up", {heads, {latent.nope_dim + latent.value_dim}, kv_rank})});
+  const TensorId k = tensor("k", {heads, qk_dim});
+  add_operator(OperatorKind::copy, "join k", Module::latent_up, {k_nope, kv_latent}, {k}, {});
+  return {q, k, v};
+}
+
+void LayerBuilder::normalise_heads(const Attention& attention, Projected& heads) {
+  if (attention.qk_norm == QkNorm::none) return;
+  struct Side {
+    const char* name;
+    TensorId* tensor;
+    Extent heads;
+  };
+  const Side sides[] = {{"q_norm", &heads.q, {attention.heads, Axis::heads}},
+                        {"k_norm", &heads.k, {attention.kv_heads, Axis::kv_heads}}};
+  for (const Side& side : sides) {
+    const std::vector<Extent> width = {side.heads, {attention.head_dim}};
+    const bool per_head = attention.qk_norm == QkNorm::per_head;
+    const std::vector<Extent> statistics = per_head ? std::vector<Extent>{side.heads} : std::vector<Extent>{{1}};
+    const TensorId out = tensor(std::string(side.name) + " out", width);
+    Operator& op = add_operator(OperatorKind::norm, side.name, Module::norm, {*side.tensor}, {out},
+                                kept_by_norm(side.name, *side.tensor, width, NormKind::rms, statistics));
+    op.weights.push_back(
+        matrix(std::string("attention.") + side.name, per_head ? std::vector<Extent>{{attention.head_dim}} : width));
+    *side.tensor = out;
+  }
+}
+
+void LayerBuilder::rotate(const Attention& attention, Projected& heads) {
+  if (architecture_.position != PositionKind::rotary || attention.rotary_fraction <= 0) return;
+  const auto rotated = [&](TensorId x, const char* name) {
+    Tensor copy = layer_.tensors[static_cast<std::size_t>(x)];
+    return tensor(name, copy.width, copy.rows);
+  };
+  const TensorId q = rotated(heads.q, "q rotated");
+  const TensorId k = rotated(heads.k, "k rotated");
+  add_operator(OperatorKind::elementwise, "rotary", Module::other, {heads.q, heads.k}, {q, k}, {});
+  heads.q = q;
+  heads.k = k;
+}
+
+TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cross) {
+  const Extent heads{attention.heads, Axis::heads};
+  const std::int64_t qk_dim =
+      attention.latent ? attention.latent->nope_dim + attention.latent->rope_dim : attention.head_dim;
+  const std::int64_t value_dim = attention.latent ? attention.latent->value_dim : attention.head_dim;
+  const bool eager = eager_attention(attention);
+  const bool masked = needs_explicit_mask(attention);
+
+  if (huggingface() && (masked || eager || habits_.repeats_keys) && attention.kv_heads != attention.heads) {
+    // Kernels that take a mask want as many key heads as query heads: keys and values are repeated, and the copies
+    // kept.
+    const TensorId k = tensor("k repeated", {heads, {qk_dim}});
+    const TensorId v = tensor("v repeated", {heads, {value_dim}});
+    add_operator(OperatorKind::copy, "repeat k, v", Module::core_attention, {qkv.k, qkv.v}, {k, v}, {});
+    qkv.k = k;
+    qkv.v = v;
+  }
+  const TensorId out = tensor("attention out", {heads, {value_dim}});
+  std::vector<TensorId> saves = {qkv.q, qkv.k, qkv.v};
+  if (huggingface() && habits_.fused_projection) {
+    // q is a view that keeps the whole projection alive; the cache, on by default, copies k and v out of it.
+    for (const char* name : {"cached k", "cached v"}) saves.push_back(tensor(name, {{attention.kv_heads, Axis::kv_heads}, {qk_dim}}));
+  }
+  if (eager) {
+    const bool drops = implementation_.dropout && architecture_.attention_dropout > 0;
+    if (huggingface()) {
+      saves.push_back(tensor("softmax fp32", {heads}, Rows::pairs, 4));
+      saves.push_back(tensor("probabilities", {heads}, Rows::pairs));
+      // Matrix products over heads want their operands contiguous.
+      for (const char* name : {"q contiguous", "k contiguous"}) saves.push_back(tensor(name, {heads, {qk_dim}}));
+    } else {
+      saves.push_back(tensor("probabilities", {heads}, Rows::pairs));
+    }
+    if (drops) {
+      saves.push_back(tensor("attention dropout mask", {heads}, Rows::pairs, 1));
+      if (!huggingface()) saves.push_back(tensor("dropped probabilities", {heads}, Rows::pairs));
+    }
+  } else {
+    saves.push_back(out);
+    saves.push_back(tensor("log-sum-exp", {heads}, Rows::tokens, 4));
+    if (masked) saves.push_back(tensor("mask", {{1}}, Rows::squared));
+    if (!megatron()) saves.push_back(tensor("random state", {{1024}}, Rows::single, 1));
+  }
+  std::vector<TensorId> inputs = {qkv.q, qkv.k, qkv.v};
+  Operator& op = add_operator(OperatorKind::attention, cross ? "cross attention" : "attention", Module::core_attention,
+                              inputs, {out}, saves);
+  op.attention = {heads,
+                  {attention.kv_heads, Axis::kv_heads},
+                  qk_dim,
+                  value_dim,
+                  attention.window,
+                  attention.causal && !cross,
+                  !eager,
+                  cross};
+  if (attention.sinks) op.weights.push_back(matrix("attention.sinks", {heads}));
+  if (attention.relative_buckets > 0) {
+    op.weights.push_back(matrix("attention.relative", {{attention.relative_buckets}, heads}));
+  }
+  return out;
+}
+
+TensorId LayerBuilder::project_out(const Attention& attention, TensorId heads_out, const std::string& prefix) {
+  const std::vector<Extent> width = layer_.tensors[static_cast<std::size_t>(heads_out)].width;
+  TensorId input = heads_out;
+  if (huggingface() && habits_.copies_output && !eager_attention(attention)) {
+    input = tensor("attention out, transposed", width);
+    add_operator(OperatorKind::copy, "transpose", Module::other, {heads_out}, {input}, {});
+  }
+  const Extent hidden{architecture_.hidden};
+  std::vector<Weight> weights = {matrix(prefix + ".o", {hidden, width[0], width[1]})};
+  if (attention.output_bias) weights.push_back(matrix(prefix + ".o_bias", {hidden}));
+  return matmul("o", Module::other, input, {stream("o out")}, std::move(weights));
+}
+
+TensorId LayerBuilder::attention(const Attention& attention, TensorId x) {
+  Projected qkv = attention.latent ? project_latent(attention, x) : project(attention, x, x, "attention");
+  normalise_heads(attention, qkv);
+  rotate(attention, qkv);
+  return project_out(attention, attend(attention, qkv, false), "attention");
+}
+
+TensorId LayerBuilder::cross_attention(const Attention& attention, TensorId x, TensorId memory) {
+  const Projected qkv = project(attention, x, memory, "cross_attention");
+  return project_out(attention, attend(attention, qkv, true), "cross_attention");
+}
+
+}  // namespace nest

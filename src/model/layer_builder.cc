@@ -1,0 +1,200 @@
+#include "model/layer_builder.h"
+
+#include "base/error.h"
+
+namespace nest {
+Weight matrix(std::string name, std::vector<Extent> shape) { return {std::move(name), std::move(shape), {}}; }
+
+LayerBuilder::LayerBuilder(const Architecture& architecture, const Implementation& implementation, LayerKind kind,
+                           std::string name, bool encoder)
+    : architecture_(architecture), implementation_(implementation), habits_(huggingface_habits(architecture.family)) {
+  layer_.kind = kind;
+  layer_.name = std::move(name);
+  layer_.encoder = encoder;
+}
+
+TensorId LayerBuilder::tensor(std::string name, std::vector<Extent> width, Rows rows, int element_bytes) {
+  const int bytes = element_bytes == 0 ? implementation_.activation_bytes : element_bytes;
+  layer_.tensors.push_back({std::move(name), rows, std::move(width), bytes});
+  return static_cast<TensorId>(layer_.tensors.size()) - 1;
+}
+
+Operator& LayerBuilder::add_operator(OperatorKind kind, std::string name, Module module, std::vector<TensorId> inputs,
+                                     std::vector<TensorId> outputs, std::vector<TensorId> saves) {
+  Operator op;
+  op.name = std::move(name);
+  op.kind = kind;
+  op.module = module;
+  op.inputs = std::move(inputs);
+  op.outputs = std::move(outputs);
+  op.saves = std::move(saves);
+  layer_.operators.push_back(std::move(op));
+  return layer_.operators.back();
+}
+
+TensorId LayerBuilder::matmul(const std::string& name, Module module, TensorId x, std::vector<TensorId> outputs,
+                              std::vector<Weight> weights) {
+  const TensorId first = outputs.front();
+  const bool grouped = !weights.empty() && weights.front().shape.front().axis == Axis::experts;
+  Operator& op = add_operator(grouped ? OperatorKind::grouped_matmul : OperatorKind::matmul, name, module, {x},
+                              std::move(outputs), {x});
+  op.weights = std::move(weights);
+  return first;
+}
+
+std::vector<TensorId> LayerBuilder::kept_by_norm(const std::string& name, TensorId x, const std::vector<Extent>& width,
+                                                 NormKind kind, const std::vector<Extent>& statistics) {
+  const char* const statistic = kind == NormKind::rms ? " rstd" : " mean, rstd";
+  std::vector<Extent> rows = statistics;
+  if (kind == NormKind::layer) rows.push_back({2});
+  if (!huggingface() || kind == NormKind::layer) return {x, tensor(name + statistic, rows, Rows::tokens, 4)};
+  // Written out in Python: the fp32 copy of the input, the reciprocal root and the normalised value are all kept.
+  const bool fp32_product = habits_.weighs_in_fp32;
+  return {tensor(name + " in fp32", width, Rows::tokens, 4), tensor(name + statistic, rows, Rows::tokens, 4),
+          tensor(name + " normalised", width, Rows::tokens, fp32_product ? 4 : 0)};
+}
+
+TensorId LayerBuilder::norm(const std::string& name, TensorId x, NormKind kind, bool weight, bool bias,
+                            const std::string& weight_name) {
+  const std::vector<Extent> width = layer_.tensors[static_cast<std::size_t>(x)].width;
+  const TensorId y = tensor(name + " out", width);
+  Operator& op = add_operator(OperatorKind::norm, name, Module::norm, {x}, {y}, kept_by_norm(name, x, width, kind, {{1}}));
+  if (weight) op.weights.push_back(matrix(weight_name, width));
+  if (bias) op.weights.push_back(matrix(weight_name + "_bias", width));
+  return y;
+}
+
+TensorId LayerBuilder::residual(const std::string& name, std::vector<TensorId> terms) {
+  const TensorId sum = stream(name + " out");
+  add_operator(OperatorKind::add, name, Module::other, std::move(terms), {sum}, {});
+  return sum;
+}
+
+TensorId LayerBuilder::dropout(TensorId x) {
+  if (!implementation_.dropout || architecture_.dropout <= 0) return x;
+  const std::string name = layer_.tensors[static_cast<std::size_t>(x)].name + " dropout";
+  const TensorId y = stream(name + " out");
+  const TensorId mask = tensor(name + " mask", {{architecture_.hidden}}, Rows::tokens, 1);
+  add_operator(OperatorKind::elementwise, name, Module::other, {x}, {y}, {mask});
+  return y;
+}
+
+TensorId LayerBuilder::feed_forward(const FeedForward& part, TensorId x, const std::string& prefix, Axis axis,
+                                    Rows rows) {
+  const Extent hidden{architecture_.hidden};
+  const Extent width{part.width, axis};
+  const Module module = rows == Rows::routed ? Module::moe : Module::feed_forward;
+  // Routed experts are one stacked weight, so that they can be spread.
+  const auto shaped = [&](const std::string& name, std::vector<Extent> shape) {
+    if (rows == Rows::routed) shape.insert(shape.begin(), Extent{layer_.experts, Axis::experts});
+    return matrix(prefix + "." + name, std::move(shape));
+  };
+
+  const TensorId up = tensor(prefix + " up", {width}, rows);
+  const TensorId gate = part.gated ? tensor(prefix + " gate", {width}, rows) : -1;
+  std::vector<Weight> up_weights = {shaped("up", {width, hidden})};
+  if (part.up_bias) up_weights.push_back(shaped("up_bias", {width}));
+  std::vector<Weight> gate_weights;
+  if (part.gated) gate_weights.push_back(shaped("gate", {width, hidden}));
+  if (part.gated && part.up_bias) gate_weights.push_back(shaped("gate_bias", {width}));
+
+  const bool fused =
+      implementation_.stack == Stack::megatron || implementation_.stack == Stack::plain || rows == Rows::routed;
+  if (part.gated && fused) {
+    gate_weights.insert(gate_weights.end(), up_weights.begin(), up_weights.end());
+    matmul(prefix + " gate+up", module, x, {gate, up}, std::move(gate_weights));
+  } else {
+    if (part.gated) matmul(prefix + " gate", module, x, {gate}, std::move(gate_weights));
+    matmul(prefix + " up", module, x, {up}, std::move(up_weights));
+  }
+  const TensorId active = activate(part, gate, up, axis, rows, module);
+
+  std::vector<Weight> down_weights = {shaped("down", {hidden, width})};
+  if (part.down_bias) down_weights.push_back(shaped("down_bias", {hidden}));
+  return matmul(prefix + " down", module, active, {tensor(prefix + " down out", {hidden}, rows)},
+                std::move(down_weights));
+}
+
+TensorId LayerBuilder::activate(const FeedForward& part, TensorId gate, TensorId up, Axis axis, Rows rows,
+                                Module module) {
+  const Extent width{part.width, axis};
+  const std::string name = to_string(part.activation);
+  const Module own = module == Module::moe ? Module::moe_activation : Module::activation;
+  if (!part.gated) return activate_plain(part, up, width, rows, own);
+
+  const TensorId product = tensor(name + " x up", {width}, rows);
+  if (megatron()) {
+    add_operator(OperatorKind::elementwise, name + " x up", own, {gate, up}, {product}, {gate, up});
+    return product;
+  }
+  const TensorId active = tensor(name + " out", {width}, rows);
+  add_operator(OperatorKind::elementwise, name, own, {gate}, {active}, {gate});
+  add_operator(OperatorKind::elementwise, "multiply", own, {active, up}, {product}, {active, up});
+  return product;
+}
+
+TensorId LayerBuilder::activate_plain(const FeedForward& part, TensorId up, const Extent& width, Rows rows,
+                                      Module module) {
+  const std::string name = to_string(part.activation);
+  const TensorId active = tensor(name + " out", {width}, rows);
+  std::vector<TensorId> saves = {up};
+  if (part.activation == Activation::relu) {
+    saves = {active};  // the sign of the result is all that backward needs
+  } else if (part.activation == Activation::relu_squared && !megatron()) {
+    saves = {tensor("relu out", {width}, rows)};
+  } else if (part.activation == Activation::gelu_new && huggingface()) {
+    for (const char* step : {"half", "tanh", "one plus tanh"})
+      saves.push_back(tensor(name + " " + step, {width}, rows));
+  }
+  add_operator(OperatorKind::elementwise, name, module, {up}, {active}, std::move(saves));
+  return active;
+}
+
+TensorId LayerBuilder::route(const Mixture& mixture, TensorId x) {
+  const Extent experts{mixture.experts};  // the router sees all experts on every rank
+  std::vector<Weight> weights = {matrix("router.weight", {experts, {architecture_.hidden}})};
+  if (mixture.router_bias) weights.push_back(matrix("router.weight_bias", {experts}));
+  // Megatron routes in fp32 and keeps dense maps of scores and probabilities; the others keep top-k lists.
+  const TensorId logits = tensor("router logits", {experts}, Rows::tokens, megatron() ? 4 : 2);
+  matmul("router", Module::moe, x, {logits}, std::move(weights));
+  const TensorId scores = tensor("router scores", {experts}, Rows::tokens, 4);
+  std::vector<TensorId> saves = {logits, scores};
+  if (megatron()) {
+    saves.push_back(tensor("router maps", {experts}, Rows::tokens, 8));
+    // The fused permutation keeps an int32 map from (token, expert) to rows.
+    saves.push_back(tensor("row map", {{2 * mixture.experts + 1}}, Rows::tokens, 4));
+  } else {
+    saves.push_back(tensor("router one-hot", {experts}, Rows::tokens, 4));
+    saves.push_back(tensor("router top-k", {{mixture.top_k}}, Rows::tokens, 20));
+  }
+  add_operator(OperatorKind::router, "top-k", Module::moe, {logits}, {scores}, std::move(saves));
+  return scores;
+}
+
+TensorId LayerBuilder::mixture(const Mixture& mixture, TensorId x) {
+  const Extent hidden{architecture_.hidden};
+  layer_.experts = mixture.experts;
+  layer_.top_k = mixture.top_k;
+  const TensorId scores = route(mixture, x);
+
+  const TensorId routed = tensor("routed tokens", {hidden}, Rows::routed);
+  add_operator(OperatorKind::dispatch, "dispatch", Module::moe, {x, scores}, {routed}, {});
+  const TensorId expert_out = feed_forward(mixture.expert, routed, "experts", Axis::expert_ffn, Rows::routed);
+  const TensorId combined = stream("combined");
+  // Megatron weighs inside the experts' activation; elsewhere weighing the outputs keeps them.
+  add_operator(OperatorKind::combine, "combine", Module::moe, {expert_out, scores}, {combined},
+               megatron() ? std::vector<TensorId>{} : std::vector<TensorId>{expert_out});
+  if (!mixture.shared) return combined;
+
+  TensorId shared = feed_forward(*mixture.shared, x, "shared", Axis::ffn, Rows::tokens);
+  if (mixture.shared_gate) {
+    const TensorId gate = tensor("shared switch", {{1}});
+    matmul("shared switch", Module::moe, x, {gate}, {matrix("shared.switch", {{1}, hidden})});
+    const TensorId gated = stream("shared gated");
+    add_operator(OperatorKind::elementwise, "switch", Module::moe, {shared, gate}, {gated}, {shared, gate});
+    shared = gated;
+  }
+  return residual("shared + routed", {combined, shared});
+}
+
+}  // namespace nest

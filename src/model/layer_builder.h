@@ -1,0 +1,76 @@
+// Writes the operators of one layer. Internal to the graph builder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/build.h"
+#include "model/graph.h"
+#include "model/huggingface_habits.h"
+
+namespace nest {
+
+class LayerBuilder {
+ public:
+  LayerBuilder(const Architecture& architecture, const Implementation& implementation, LayerKind kind, std::string name,
+               bool encoder);
+
+  Layer take() { return std::move(layer_); }
+  Layer& layer() { return layer_; }
+
+  TensorId tensor(std::string name, std::vector<Extent> width, Rows rows = Rows::tokens, int element_bytes = 0);
+  TensorId stream(std::string name) { return tensor(std::move(name), {{architecture_.hidden}}); }
+
+  Operator& add_operator(OperatorKind kind, std::string name, Module module, std::vector<TensorId> inputs,
+                         std::vector<TensorId> outputs, std::vector<TensorId> saves);
+
+  // The sub-layers. Each takes and returns tensors; `x` is kept by whoever needs it in backward.
+  TensorId norm(const std::string& name, TensorId x, NormKind kind, bool weight, bool bias,
+                const std::string& weight_name = "norm.weight");
+  TensorId attention(const Attention& attention, TensorId x);
+  TensorId cross_attention(const Attention& attention, TensorId x, TensorId memory);
+  TensorId feed_forward(const FeedForward& part, TensorId x, const std::string& prefix, Axis axis, Rows rows);
+  TensorId mixture(const Mixture& mixture, TensorId x);
+  TensorId residual(const std::string& name, std::vector<TensorId> terms);
+  TensorId dropout(TensorId x);  // x itself where the run has none
+
+  TensorId matmul(const std::string& name, Module module, TensorId x, std::vector<TensorId> outputs,
+                  std::vector<Weight> weights);
+
+  const Architecture& architecture() const { return architecture_; }
+  const Implementation& implementation() const { return implementation_; }
+  bool huggingface() const { return implementation_.stack == Stack::huggingface; }
+  bool megatron() const { return implementation_.stack == Stack::megatron; }
+
+ private:
+  struct Projected {
+    TensorId q = -1;
+    TensorId k = -1;
+    TensorId v = -1;
+  };
+
+  Projected project(const Attention& attention, TensorId x, TensorId keys_from, const std::string& prefix);
+  Projected project_latent(const Attention& attention, TensorId x);
+  void normalise_heads(const Attention& attention, Projected& heads);
+  void rotate(const Attention& attention, Projected& heads);
+  TensorId attend(const Attention& attention, Projected heads, bool cross);
+  TensorId project_out(const Attention& attention, TensorId heads, const std::string& prefix);
+  TensorId activate(const FeedForward& part, TensorId gate, TensorId up, Axis axis, Rows rows, Module module);
+  TensorId activate_plain(const FeedForward& part, TensorId up, const Extent& width, Rows rows, Module module);
+  TensorId route(const Mixture& mixture, TensorId x);
+  // What a norm's backward needs: its input and statistics, or what transformers' eager RMSNorm keeps instead.
+  std::vector<TensorId> kept_by_norm(const std::string& name, TensorId x, const std::vector<Extent>& width, NormKind kind,
+                                     const std::vector<Extent>& statistics);
+  bool needs_explicit_mask(const Attention& attention) const;
+  bool eager_attention(const Attention& attention) const;
+
+  const Architecture& architecture_;
+  const Implementation& implementation_;
+  HuggingFaceHabits habits_;
+  Layer layer_;
+};
+
+// Elements of a weight as a matrix [rows, columns].
+Weight matrix(std::string name, std::vector<Extent> shape);
+
+}  // namespace nest
