@@ -1,0 +1,474 @@
+#include "split/local_layer.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "model/linearise.h"
+#include "split/attention_work.h"
+#include "split/sizes.h"
+
+namespace nest {
+namespace {
+
+std::size_t index(TensorId tensor) { return static_cast<std::size_t>(tensor); }
+
+// Rewrites one layer, operator by operator, following where every tensor lives.
+class Localiser {
+ public:
+  Localiser(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation)
+      : layer_(layer),
+        split_(split),
+        implementation_(implementation),
+        sizes_(layer, shape, split, implementation),
+        place_(layer.tensors.size(), Place::stream),
+        gathered_(layer.tensors.size(), false) {
+    local_.source = &layer;
+  }
+
+  LocalLayer run(const RecomputePolicy& policy) {
+    for (const Operator& op : layer_.operators) {
+      visit(op);
+      local_.operators.push_back(localise_operator(op));
+      local_.operators.back().recomputed = policy.every_second_matmul ? false : policy.covers(op.module);
+      const LocalOperator& local = local_.operators.back();
+      (local.expert_weights ? local_.expert_parameters : local_.dense_parameters) += local.parameters;
+    }
+    if (policy.every_second_matmul) mark_every_second_matmul();
+    collect_saved(policy);
+    if (layer_.output >= 0) local_.output_bytes = bytes(layer_.output);
+    return std::move(local_);
+  }
+
+ private:
+  const Tensor& tensor(TensorId id) const { return layer_.tensors[index(id)]; }
+  double bytes(TensorId id) const { return sizes_.bytes(tensor(id), place_[index(id)]); }
+  double whole_bytes(TensorId id) const { return sizes_.bytes(tensor(id), Place::sharded); }
+
+  bool divided(const Extent& extent) const {
+    switch (extent.axis) {
+      case Axis::heads:
+      case Axis::kv_heads:
+      case Axis::ffn:
+      case Axis::vocabulary: return split_.tp > 1;
+      case Axis::expert_ffn: return split_.expert_tp() > 1;
+      case Axis::none:
+      case Axis::experts: return false;
+    }
+    return false;
+  }
+  bool divided(TensorId id) const {
+    const auto& width = tensor(id).width;
+    return std::any_of(width.begin(), width.end(), [this](const Extent& e) { return divided(e); });
+  }
+
+  void exchange(CollectiveKind kind, Group group, Phase phase, std::int64_t ranks, double size, TensorId what) {
+    local_.collectives.push_back(
+        {kind, group, phase, ranks, size, tensor(what).name, static_cast<int>(local_.operators.size())});
+  }
+
+  // A column-parallel reader needs all tokens; its backward sums the input's gradient over the ranks. Readers of one
+  // tensor share the gathering and the sum.
+  void need_whole(TensorId id) {
+    if (split_.tp == 1 || place_[index(id)] != Place::stream || gathered_[index(id)]) return;
+    gathered_[index(id)] = true;
+    const double size = whole_bytes(id);
+    if (split_.sp) {
+      exchange(CollectiveKind::all_gather, Group::tensor, Phase::forward, split_.tp, size, id);
+      // Only this rank's part was kept, so the weight gradient needs the tokens gathered once more.
+      exchange(CollectiveKind::all_gather, Group::tensor, Phase::backward, split_.tp, size, id);
+      exchange(CollectiveKind::reduce_scatter, Group::tensor, Phase::backward, split_.tp, size, id);
+    } else {
+      exchange(CollectiveKind::all_reduce, Group::tensor, Phase::backward, split_.tp, size, id);
+    }
+  }
+
+  // Turns sums of which every rank holds a term into the stream. Several terms of one addition are summed first.
+  void reduce(const std::vector<TensorId>& terms) {
+    if (terms.empty()) return;
+    const double size = whole_bytes(terms.front());
+    if (split_.sp) {
+      exchange(CollectiveKind::reduce_scatter, Group::tensor, Phase::forward, split_.tp, size, terms.front());
+      exchange(CollectiveKind::all_gather, Group::tensor, Phase::backward, split_.tp, size, terms.front());
+    } else {
+      exchange(CollectiveKind::all_reduce, Group::tensor, Phase::forward, split_.tp, size, terms.front());
+    }
+    for (const TensorId id : terms) place_[index(id)] = Place::stream;
+  }
+
+  std::vector<TensorId> partial_inputs(const Operator& op) const {
+    std::vector<TensorId> partial;
+    for (const TensorId id : op.inputs) {
+      if (place_[index(id)] == Place::partial) partial.push_back(id);
+    }
+    return partial;
+  }
+
+  // Decides where the operator's outputs live and inserts the exchanges that this takes.
+  void visit(const Operator& op) {
+    Place out = Place::stream;
+    switch (op.kind) {
+      case OperatorKind::matmul:
+      case OperatorKind::grouped_matmul: out = visit_matmul(op); break;
+      case OperatorKind::attention: out = visit_attention(op); break;
+      case OperatorKind::embedding:
+        out = split_.tp > 1 && divided(op.weights.front().shape.front()) ? Place::partial : Place::stream;
+        break;
+      case OperatorKind::add: {
+        const auto partial = partial_inputs(op);
+        if (!partial.empty() && partial.size() == op.inputs.size()) {
+          out = Place::partial;
+        } else {
+          reduce(partial);
+        }
+        break;
+      }
+      case OperatorKind::dispatch: out = visit_dispatch(op); break;
+      case OperatorKind::combine: visit_combine(op); break;
+      case OperatorKind::loss:
+        if (divided(op.inputs.front())) {
+          // Maximum, sum of exponentials and the target's logit of every token, in fp32.
+          exchange(CollectiveKind::all_reduce, Group::tensor, Phase::forward, split_.tp, 3 * 4 * sizes_.tokens(),
+                   op.inputs.front());
+        }
+        break;
+      case OperatorKind::norm:
+      case OperatorKind::elementwise:
+      case OperatorKind::copy:
+      case OperatorKind::router: out = visit_rowwise(op); break;
+    }
+    for (const TensorId id : op.outputs) place_[index(id)] = out;
+    // What an operator keeps beside its inputs and outputs lives where it works.
+    const bool sharded_work =
+        out == Place::sharded || (!op.inputs.empty() && place_[index(op.inputs.front())] == Place::sharded);
+    for (const TensorId id : op.saves) {
+      const auto is = [id](TensorId other) { return other == id; };
+      if (std::none_of(op.inputs.begin(), op.inputs.end(), is) &&
+          std::none_of(op.outputs.begin(), op.outputs.end(), is)) {
+        place_[index(id)] = sharded_work ? Place::sharded : Place::stream;
+      }
+    }
+  }
+
+  Place visit_matmul(const Operator& op) {
+    const TensorId x = op.inputs.front();
+    if (divided(op.outputs.front())) {
+      if (tensor(x).rows == Rows::routed) {
+        // Tokens were already gathered by the dispatch; without sp every rank holds them anyway and only the gradient
+        // is summed.
+        if (!split_.sp) {
+          exchange(CollectiveKind::all_reduce, Group::tensor, Phase::backward, split_.expert_tp(), whole_bytes(x), x);
+        }
+      } else {
+        need_whole(x);
+      }
+      return Place::sharded;
+    }
+    if (place_[index(x)] == Place::sharded) return Place::partial;
+    reduce(partial_inputs(op));
+    return Place::stream;
+  }
+
+  Place visit_attention(const Operator& op) {
+    if (split_.cp > 1) {
+      const double kv_bytes = bytes(op.inputs[1]) + bytes(op.inputs[2]);
+      exchange(CollectiveKind::ring_exchange, Group::context, Phase::forward, split_.cp, kv_bytes, op.inputs[1]);
+      // Backward passes on keys, values and their gradients.
+      exchange(CollectiveKind::ring_exchange, Group::context, Phase::backward, split_.cp, 2 * kv_bytes, op.inputs[1]);
+    }
+    return split_.tp > 1 ? Place::sharded : Place::stream;
+  }
+
+  Place visit_rowwise(const Operator& op) {
+    const bool sharded = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                     [this](TensorId id) { return place_[index(id)] == Place::sharded; });
+    if (!sharded) {
+      reduce(partial_inputs(op));
+      return Place::stream;
+    }
+    for (const TensorId id : op.inputs) need_whole(id);
+    if (op.kind == OperatorKind::norm && !op.weights.empty() && divided(op.weights.front().shape.front())) {
+      // A norm over all heads needs the sum of squares of every rank.
+      for (const Phase phase : {Phase::forward, Phase::backward}) {
+        exchange(CollectiveKind::all_reduce, Group::tensor, phase, split_.tp, 4 * sizes_.tokens(), op.inputs.front());
+      }
+    }
+    return Place::sharded;
+  }
+
+  void all_to_all(TensorId routed) {
+    if (split_.ep == 1) return;
+    // What one rank sends: its own routed tokens, before experts' tensor-parallel ranks gather each other's.
+    const double own = whole_bytes(routed) / (split_.sp ? static_cast<double>(split_.expert_tp()) : 1.0);
+    for (const Phase phase : {Phase::forward, Phase::backward}) {
+      exchange(CollectiveKind::all_to_all, Group::expert, phase, split_.ep, own, routed);
+    }
+  }
+
+  Place visit_dispatch(const Operator& op) {
+    const TensorId routed = op.outputs.front();
+    all_to_all(routed);
+    if (split_.sp && split_.expert_tp() > 1) {
+      exchange(CollectiveKind::all_gather, Group::tensor, Phase::forward, split_.expert_tp(), whole_bytes(routed),
+               routed);
+      exchange(CollectiveKind::reduce_scatter, Group::tensor, Phase::backward, split_.expert_tp(), whole_bytes(routed),
+               routed);
+    }
+    return Place::stream;
+  }
+
+  void visit_combine(const Operator& op) {
+    const TensorId routed = op.inputs.front();
+    if (place_[index(routed)] == Place::partial) {
+      const std::int64_t ranks = split_.expert_tp();
+      const double size = whole_bytes(routed);
+      if (split_.sp) {
+        exchange(CollectiveKind::reduce_scatter, Group::tensor, Phase::forward, ranks, size, routed);
+        exchange(CollectiveKind::all_gather, Group::tensor, Phase::backward, ranks, size, routed);
+      } else {
+        exchange(CollectiveKind::all_reduce, Group::tensor, Phase::forward, ranks, size, routed);
+      }
+      place_[index(routed)] = Place::stream;
+    }
+    all_to_all(routed);
+  }
+
+  // Numbers of one operator; places of its tensors are settled.
+  LocalOperator localise_operator(const Operator& op) const {
+    LocalOperator local;
+    local.source = &op;
+    local.kind = op.kind;
+    local.module = op.module;
+    for (const Weight& weight : op.weights) {
+      local.parameters += sizes_.weight_elements(weight);
+      local.expert_weights |= weight.shape.front().axis == Axis::experts;
+    }
+    double in_bytes = 0;
+    for (const TensorId id : op.inputs) in_bytes += gathered_[index(id)] ? whole_bytes(id) : bytes(id);
+    double out_bytes = 0;
+    for (const TensorId id : op.outputs) out_bytes += bytes(id);
+    double kept_bytes = 0;
+    for (const TensorId id : op.saves) kept_bytes += bytes(id);
+
+    switch (op.kind) {
+      case OperatorKind::matmul:
+      case OperatorKind::grouped_matmul: {
+        const Tensor& out = tensor(op.outputs.front());
+        local.m = sizes_.rows(out.rows, place_[index(op.outputs.front())]);
+        local.k = static_cast<std::int64_t>(sizes_.row_elements(tensor(op.inputs.front())));
+        for (const TensorId id : op.outputs) local.n += static_cast<std::int64_t>(sizes_.row_elements(tensor(id)));
+        if (op.kind == OperatorKind::grouped_matmul) local.groups = sizes_.extent({layer_.experts, Axis::experts});
+        local.flops_forward = 2 * local.m * static_cast<double>(local.n) * static_cast<double>(local.k);
+        local.flops_backward = 2 * local.flops_forward;
+        const double weight_bytes = static_cast<double>(local.parameters) * implementation_.activation_bytes;
+        local.bytes_forward = in_bytes + out_bytes + weight_bytes;
+        local.bytes_backward = 2 * local.bytes_forward;  // one product for the input's gradient, one for the weights'
+        break;
+      }
+      case OperatorKind::attention: {
+        const AttentionWork work = attention_work(op.attention, sizes_);
+        local.flops_forward = work.flops;
+        local.flops_backward = 2 * work.flops;
+        local.m = sizes_.tokens();
+        local.bytes_forward = in_bytes + out_bytes + work.score_bytes * implementation_.activation_bytes;
+        local.bytes_backward = in_bytes + out_bytes + kept_bytes + work.score_bytes * implementation_.activation_bytes;
+        break;
+      }
+      case OperatorKind::embedding:
+        local.bytes_forward = 2 * out_bytes;
+        local.bytes_backward = 2 * out_bytes;
+        break;
+      default: local.bytes_forward = in_bytes + out_bytes; local.bytes_backward = in_bytes + out_bytes + kept_bytes;
+    }
+    return local;
+  }
+
+  // torchtitan's policy: what is not kept is computed again.
+  void mark_every_second_matmul() {
+    int matmuls = 0;
+    for (LocalOperator& local : local_.operators) {
+      const bool matmul = local.kind == OperatorKind::matmul || local.kind == OperatorKind::grouped_matmul;
+      const bool kept = local.kind == OperatorKind::attention || (matmul && matmuls++ % 2 == 0);
+      local.recomputed = !kept;
+    }
+  }
+
+  std::set<TensorId> kept_by_operators(bool selective) const {
+    std::set<TensorId> kept;
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      const bool recomputed = selective && local_.operators[i].recomputed;
+      const Operator& op = layer_.operators[i];
+      if (!recomputed) kept.insert(op.saves.begin(), op.saves.end());
+    }
+    kept.erase(layer_.memory);
+    return kept;
+  }
+
+  // Under selective recomputation: what recomputed operators produced and drop, and what they must start from.
+  std::set<TensorId> kept_selectively() const {
+    std::set<TensorId> kept = kept_by_operators(true);
+    std::set<TensorId> regenerated;
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (!local_.operators[i].recomputed) continue;
+      const Operator& op = layer_.operators[i];
+      const bool drops_output = op.module == Module::norm || op.module == Module::activation ||
+                                op.module == Module::moe_activation || op.module == Module::latent_up;
+      const bool inner =
+          op.module == Module::feed_forward || op.module == Module::moe || op.module == Module::core_attention;
+      for (const TensorId id : op.outputs) {
+        // Inside a recomputed part every intermediate is regenerated; what leaves it is regenerated only if it is
+        // dropped.
+        if (drops_output || (inner && read_only_by_recomputed(id))) regenerated.insert(id);
+      }
+    }
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (!local_.operators[i].recomputed) continue;
+      for (const TensorId id : layer_.operators[i].inputs) {
+        if (!regenerated.contains(id)) kept.insert(id);
+      }
+    }
+    for (const TensorId id : regenerated) kept.erase(id);
+    kept.erase(layer_.memory);
+    return kept;
+  }
+
+  bool read_only_by_recomputed(TensorId id) const {
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      const auto& inputs = layer_.operators[i].inputs;
+      if (!local_.operators[i].recomputed && std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return false;
+    }
+    return true;
+  }
+
+  std::set<TensorId> kept_by_matmul_policy() const {
+    std::set<TensorId> kept;
+    if (layer_.input >= 0) kept.insert(layer_.input);
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (local_.operators[i].recomputed) continue;
+      const Operator& op = layer_.operators[i];
+      kept.insert(op.outputs.begin(), op.outputs.end());
+      if (op.kind != OperatorKind::attention) continue;
+      for (const TensorId id : op.saves) {
+        if (std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) kept.insert(id);
+      }
+    }
+    return kept;
+  }
+
+  void collect_saved(const RecomputePolicy& policy) {
+    const std::set<TensorId> all = kept_by_operators(false);
+    const std::set<TensorId> some = layer_.kind != LayerKind::block ? all
+                                    : policy.every_second_matmul    ? kept_by_matmul_policy()
+                                                                    : kept_selectively();
+    for (const TensorId id : all) {
+      const bool still = some.contains(id);
+      local_.saved_tensors.push_back({tensor(id).name, bytes(id), still});
+      local_.saved.none += bytes(id);
+    }
+    for (const TensorId id : some) {
+      local_.saved.selective += bytes(id);
+      if (!all.contains(id)) local_.saved_tensors.push_back({tensor(id).name, bytes(id), true, true});
+    }
+    local_.saved.full = layer_.kind != LayerKind::block ? local_.saved.none : bytes(layer_.input);
+  }
+
+  const Layer& layer_;
+  const Split& split_;
+  const Implementation& implementation_;
+  LocalSizes sizes_;
+  std::vector<Place> place_;
+  std::vector<bool> gathered_;
+  LocalLayer local_;
+};
+
+}  // namespace
+
+double LocalLayer::flops_forward() const {
+  double sum = 0;
+  for (const LocalOperator& op : operators) sum += op.flops_forward;
+  return sum;
+}
+
+double LocalLayer::flops_backward() const {
+  double sum = 0;
+  for (const LocalOperator& op : operators) sum += op.flops_backward;
+  return sum;
+}
+
+bool RecomputePolicy::covers(Module module) const {
+  const auto has = [this](Module wanted) { return std::find(modules.begin(), modules.end(), wanted) != modules.end(); };
+  if (module == Module::other) return false;
+  return has(module) || (module == Module::activation && has(Module::feed_forward)) ||
+         (module == Module::moe_activation && has(Module::moe));
+}
+
+RecomputePolicy default_policy(const Implementation& implementation) {
+  switch (implementation.stack) {
+    case Stack::megatron:
+      return {{Module::core_attention, Module::norm, Module::moe_activation, Module::latent_up}, false};
+    case Stack::torchtitan: return {{}, true};
+    case Stack::plain:
+    case Stack::huggingface: break;
+  }
+  return {{Module::core_attention, Module::norm, Module::activation, Module::moe_activation}, false};
+}
+
+LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split,
+                    const Implementation& implementation) {
+  return localise(layer, shape, split, implementation, default_policy(implementation));
+}
+
+LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation,
+                    const RecomputePolicy& policy) {
+  return Localiser(layer, shape, split, implementation).run(policy);
+}
+
+std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const Split& split) {
+  const auto crossing = crossing_edges(static_cast<int>(model.layers.size()), model.edges);
+  const double ranks = static_cast<double>(split.cp) * (split.sp ? static_cast<double>(split.tp) : 1.0);
+  std::vector<double> bytes;
+  for (const auto& edges : crossing) {
+    double sum = 0;
+    for (const int e : edges) {
+      const Edge& edge = model.edges[static_cast<std::size_t>(e)];
+      const Layer& producer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(edge.from)])];
+      const bool own_length = producer.encoder && shape.encoder_sequence > 0;
+      const double tokens = static_cast<double>(shape.micro_batch) *
+                            static_cast<double>(own_length ? shape.encoder_sequence : shape.sequence);
+      sum += tokens * static_cast<double>(edge.width) * edge.element_bytes / ranks;
+    }
+    bytes.push_back(sum);
+  }
+  return bytes;
+}
+
+const char* to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "all-reduce";
+    case CollectiveKind::all_gather: return "all-gather";
+    case CollectiveKind::reduce_scatter: return "reduce-scatter";
+    case CollectiveKind::all_to_all: return "all-to-all";
+    case CollectiveKind::ring_exchange: return "ring exchange";
+  }
+  return "?";
+}
+
+const char* to_string(Group group) {
+  switch (group) {
+    case Group::tensor: return "tensor";
+    case Group::context: return "context";
+    case Group::expert: return "expert";
+  }
+  return "?";
+}
+
+const char* to_string(Recompute mode) {
+  switch (mode) {
+    case Recompute::none: return "none";
+    case Recompute::selective: return "selective";
+    case Recompute::full: return "full";
+  }
+  return "?";
+}
+
+}  // namespace nest

@@ -1,0 +1,119 @@
+// One layer on one device: the operators of a layer rewritten for a split and a micro-batch, in numbers.
+//
+// The rewriting follows where each tensor lives. With tensor parallelism a tensor is one of
+//   stream    the residual stream: whole on every rank, or with sp divided along the sequence
+//   sharded   divided along a labelled extent (heads, feed-forward, vocabulary)
+//   partial   a sum of which every rank holds one term
+// A matmul with divided columns wants its input whole (all-gather under sp; its backward reduces) and yields a sharded
+// tensor; one with a divided contraction yields a partial one; the first operator that is not linear in a partial
+// tensor forces the reduction (all-reduce, or reduce-scatter under sp). Sums of partial tensors stay partial, so
+// parallel blocks pay one reduction, not two.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/build.h"
+#include "model/graph.h"
+#include "split/split.h"
+
+namespace nest {
+
+struct LocalOperator {
+  const Operator* source = nullptr;
+  OperatorKind kind = OperatorKind::elementwise;
+  Module module = Module::other;
+  double m = 0;             // rows (grouped: rows over all local experts)
+  std::int64_t n = 0;       // local columns
+  std::int64_t k = 0;       // local contraction
+  std::int64_t groups = 1;  // local experts of a grouped matmul
+  double flops_forward = 0;
+  double flops_backward = 0;  // twice the forward; a kernel that recomputes inside (flash attention) does more
+  double bytes_forward = 0;   // read and written once, weights included
+  double bytes_backward = 0;
+  std::int64_t parameters = 0;  // of this operator on this device
+  bool expert_weights = false;
+  bool recomputed = false;  // under selective recomputation
+};
+
+enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, ring_exchange };
+enum class Group : std::uint8_t { tensor, context, expert };
+enum class Phase : std::uint8_t { forward, backward };
+
+// `bytes` is the size of the whole tensor for all-reduce, all-gather and reduce-scatter (what a rank holds before or
+// after gathering), what one rank sends in all for all-to-all, and what one rank passes on per step for ring-exchange.
+struct LayerCollective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Group group = Group::tensor;
+  Phase phase = Phase::forward;
+  std::int64_t ranks = 1;
+  double bytes = 0;
+  std::string tensor;      // what is exchanged
+  int operator_index = 0;  // the operator that waits for it
+};
+
+// What is recomputed in the backward pass.
+//   none       nothing
+//   selective  some modules (RecomputePolicy)
+//   full       the whole layer, from its input
+enum class Recompute : std::uint8_t { none, selective, full };
+
+// Which modules selective recomputation recomputes. The attention core, feed_forward and moe are recomputed from their
+// inputs and their outputs stay; norms, activations and latent projections also drop their outputs, because whoever
+// reads those in backward can wait for the recomputed copy.
+struct RecomputePolicy {
+  std::vector<Module> modules;
+  // torchtitan's per-operator policy instead of modules: keep the layer's input, the attention output and the output of
+  // every second matmul.
+  bool every_second_matmul = false;
+
+  bool covers(Module module) const;
+};
+
+// What each stack's "selective" does when nobody names modules.
+RecomputePolicy default_policy(const Implementation& implementation);
+
+struct SavedBytes {
+  double none = 0;
+  double selective = 0;
+  double full = 0;
+  double of(Recompute mode) const {
+    return mode == Recompute::none ? none : mode == Recompute::selective ? selective : full;
+  }
+};
+
+struct SavedTensor {
+  std::string name;
+  double bytes = 0;
+  bool selective = true;        // kept under selective recomputation
+  bool only_selective = false;  // kept only then, as the input of something recomputed
+};
+
+struct LocalLayer {
+  const Layer* source = nullptr;
+  std::vector<LocalOperator> operators;
+  std::vector<LayerCollective> collectives;
+  std::vector<SavedTensor> saved_tensors;
+  SavedBytes saved;
+  std::int64_t dense_parameters = 0;  // on this device
+  std::int64_t expert_parameters = 0;
+  double output_bytes = 0;  // what a pipeline boundary after this layer sends from this device
+  double flops_forward() const;
+  double flops_backward() const;
+};
+
+// The split must be legal (refuse_split). The result refers to `layer`, which must outlive it.
+LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split,
+                    const Implementation& implementation);
+LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation,
+                    const RecomputePolicy& policy);
+
+// Bytes that one device sends when the chain of layers is cut after position i, for every i: all tensors that cross.
+std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const Split& split);
+
+const char* to_string(CollectiveKind kind);
+const char* to_string(Group group);
+const char* to_string(Recompute mode);
+
+}  // namespace nest

@@ -1,0 +1,77 @@
+#include "split/sizes.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace nest {
+namespace {
+
+// Megatron pads the vocabulary so that every rank's share is a multiple of this.
+constexpr std::int64_t kVocabularyMultiple = 128;
+
+std::int64_t encoder_length(const RunShape& shape) {
+  return shape.encoder_sequence > 0 ? shape.encoder_sequence : shape.sequence;
+}
+
+}  // namespace
+
+LocalSizes::LocalSizes(const Layer& layer, const RunShape& shape, const Split& split,
+                       const Implementation& implementation)
+    : split_(split),
+      implementation_(implementation),
+      micro_batch_(shape.micro_batch),
+      sequence_(layer.encoder ? encoder_length(shape) : shape.sequence),
+      memory_sequence_(encoder_length(shape)),
+      tokens_(static_cast<double>(micro_batch_) * static_cast<double>(sequence_) / static_cast<double>(split.cp)),
+      memory_(static_cast<double>(micro_batch_) * static_cast<double>(memory_sequence_) /
+              static_cast<double>(split.cp)),
+      routed_(0) {
+  // With sp every rank routes its part of the sequence; experts that are split over etp ranks then see the tokens of
+  // all of them. Without sp the tensor-parallel ranks route the same tokens.
+  const double share = split.sp ? static_cast<double>(split.expert_tp()) / static_cast<double>(split.tp) : 1.0;
+  routed_ = tokens_ * static_cast<double>(layer.top_k) * share * shape.routing_imbalance;
+}
+
+std::int64_t LocalSizes::extent(const Extent& extent) const {
+  switch (extent.axis) {
+    case Axis::none: return extent.size;
+    case Axis::heads:
+    case Axis::ffn: return extent.size / split_.tp;
+    case Axis::kv_heads: return std::max<std::int64_t>(1, extent.size / split_.tp);
+    case Axis::vocabulary:
+      return implementation_.stack == Stack::megatron
+                 ? round_up(extent.size, kVocabularyMultiple * split_.tp) / split_.tp
+                 : ceil_div(extent.size, split_.tp);
+    case Axis::experts: return extent.size / split_.ep;
+    case Axis::expert_ffn: return extent.size / split_.expert_tp();
+  }
+  return extent.size;
+}
+
+double LocalSizes::rows(Rows rows, Place place) const {
+  const double shards = place == Place::stream && split_.sp ? static_cast<double>(split_.tp) : 1.0;
+  switch (rows) {
+    case Rows::tokens: return tokens_ / shards;
+    case Rows::memory: return memory_ / shards;
+    case Rows::routed: return routed_;
+    case Rows::pairs: return tokens_ * static_cast<double>(sequence_);
+    case Rows::squared: return static_cast<double>(sequence_) * static_cast<double>(sequence_);
+    case Rows::single: return 1;
+  }
+  return 0;
+}
+
+double LocalSizes::row_elements(const Tensor& tensor) const {
+  double product = 1;
+  for (const Extent& e : tensor.width) product *= static_cast<double>(extent(e));
+  return product;
+}
+
+std::int64_t LocalSizes::weight_elements(const Weight& weight) const {
+  std::int64_t product = 1;
+  for (const Extent& e : weight.shape) product = checked_product({product, extent(e)});
+  return product;
+}
+
+}  // namespace nest

@@ -1,0 +1,44 @@
+// Sizes on one device. Internal to split.
+#pragma once
+
+#include <cstdint>
+
+#include "model/build.h"
+#include "model/graph.h"
+#include "split/split.h"
+
+namespace nest {
+
+// Where a tensor lives with respect to tensor parallelism; see local_layer.h.
+enum class Place : std::uint8_t { stream, sharded, partial };
+
+class LocalSizes {
+ public:
+  LocalSizes(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation);
+
+  std::int64_t extent(const Extent& extent) const;
+  double rows(Rows rows, Place place) const;
+  double row_elements(const Tensor& tensor) const;
+  double bytes(const Tensor& tensor, Place place) const {
+    return rows(tensor.rows, place) * row_elements(tensor) * tensor.element_bytes;
+  }
+  std::int64_t weight_elements(const Weight& weight) const;
+
+  double tokens() const { return tokens_; }  // of one micro-batch on one context-parallel rank
+  double memory_tokens() const { return memory_; }
+  std::int64_t sequence() const { return sequence_; }
+  std::int64_t memory_sequence() const { return memory_sequence_; }
+  std::int64_t micro_batch() const { return micro_batch_; }
+
+ private:
+  const Split& split_;
+  const Implementation& implementation_;
+  std::int64_t micro_batch_;
+  std::int64_t sequence_;         // of the layer's own tower
+  std::int64_t memory_sequence_;  // of the encoder
+  double tokens_;
+  double memory_;
+  double routed_;
+};
+
+}  // namespace nest

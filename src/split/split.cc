@@ -1,0 +1,92 @@
+#include "split/split.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace nest {
+namespace {
+
+std::string refuse_block(const Layer& layer, const Split& split) {
+  const auto tp = split.tp;
+  for (const Operator& op : layer.operators) {
+    if (op.kind != OperatorKind::attention) continue;
+    const std::int64_t heads = op.attention.heads.size;
+    const std::int64_t kv_heads = op.attention.kv_heads.size;
+    if (heads % tp != 0) return fmt::format("tp={} does not divide the {} attention heads", tp, heads);
+    if (kv_heads % tp != 0 && tp % kv_heads != 0) {
+      return fmt::format("tp={} neither divides nor is a multiple of the {} key/value heads", tp, kv_heads);
+    }
+  }
+  for (const Tensor& tensor : layer.tensors) {
+    for (const Extent& extent : tensor.width) {
+      if (extent.axis == Axis::ffn && extent.size % tp != 0) {
+        return fmt::format("tp={} does not divide the feed-forward width {}", tp, extent.size);
+      }
+      if (extent.axis == Axis::expert_ffn && extent.size % split.expert_tp() != 0) {
+        return fmt::format("etp={} does not divide the experts' width {}", split.expert_tp(), extent.size);
+      }
+    }
+  }
+  if (layer.experts > 0 && split.ep > layer.experts) {
+    return fmt::format("ep={} is more than the {} experts", split.ep, layer.experts);
+  }
+  if (layer.experts > 0 && layer.experts % split.ep != 0) {
+    return fmt::format("ep={} does not divide the {} experts", split.ep, layer.experts);
+  }
+  return {};
+}
+
+std::string refuse_sequence(std::int64_t sequence, const Split& split) {
+  if (split.cp > 1 && sequence % (2 * split.cp) != 0) {
+    return fmt::format(
+        "cp={} needs a sequence that is a multiple of {} (two chunks per rank, to balance the causal mask); {} is not",
+        split.cp, 2 * split.cp, sequence);
+  }
+  if (split.sp && (sequence / split.cp) % split.tp != 0) {
+    return fmt::format("sp needs tp={} to divide the sequence of a rank, {}", split.tp, sequence / split.cp);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string refuse_split(const Model& model, const RunShape& shape, const Split& split) {
+  constexpr std::int64_t kMost = 1 << 20;
+  for (const auto& [name, value] : {std::pair{"tp", split.tp}, {"cp", split.cp}, {"ep", split.ep}}) {
+    if (value < 1 || value > kMost) return fmt::format("{}={} is out of range; allowed is 1 … {}", name, value, kMost);
+  }
+  if (split.etp < 0 || split.etp > split.tp) {
+    return fmt::format("etp={} is out of range; allowed is 1 … tp={}", split.etp, split.tp);
+  }
+  if (shape.micro_batch < 1 || shape.micro_batch > kMost) {
+    return fmt::format("micro-batch {} is out of range; allowed is 1 … {}", shape.micro_batch, kMost);
+  }
+  if (shape.sequence < 1) return fmt::format("sequence {} is out of range; it is at least 1", shape.sequence);
+  if (split.sp && split.tp == 1) return "sp divides the sequence over the tensor-parallel ranks and needs tp > 1";
+
+  bool has_experts = false;
+  for (const Layer& layer : model.kinds) {
+    has_experts |= layer.experts > 0;
+    if (auto reason = refuse_block(layer, split); !reason.empty()) return reason;
+  }
+  if (split.ep > 1 && !has_experts)
+    return fmt::format("ep={} needs a mixture of experts; this model is dense", split.ep);
+  if (split.etp != 0 && split.etp != split.tp && !has_experts)
+    return "etp needs a mixture of experts; this model is dense";
+  if (has_experts && split.expert_tp() != split.tp && split.expert_tp() != 1) {
+    return fmt::format("etp={} is neither 1 nor tp={}", split.expert_tp(), split.tp);
+  }
+  if (has_experts && split.expert_tp() < split.tp && !split.sp) {
+    return "experts that are not tensor parallel (etp=1) need sp, or every tensor-parallel rank would route the same "
+           "tokens";
+  }
+  for (const std::int64_t sequence : {shape.sequence, shape.encoder_sequence}) {
+    if (sequence <= 0) continue;
+    if (auto reason = refuse_sequence(sequence, split); !reason.empty()) return reason;
+  }
+  return {};
+}
+
+}  // namespace nest

@@ -1,0 +1,313 @@
+// Hand-computed cases: every expected number is written out as the sum a reader can redo.
+#include "split/local_layer.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "model/build.h"
+#include "split/attention_work.h"
+
+namespace nest {
+namespace {
+
+Architecture tiny(Block block, std::int64_t hidden = 8, std::int64_t vocabulary = 256) {
+  Architecture arch;
+  arch.name = "tiny";
+  arch.family = "llama";
+  arch.hidden = hidden;
+  arch.vocabulary = vocabulary;
+  arch.max_positions = arch.default_sequence = 16;
+  Tower tower;
+  tower.name = "decoder";
+  tower.kinds = {std::move(block)};
+  tower.blocks = {0, 0};
+  arch.towers = {tower};
+  return arch;
+}
+
+// hidden 8, 4 heads of 2, 2 key/value heads, gated feed-forward of 16.
+Block gqa_gated() {
+  Block block;
+  block.attention.heads = 4;
+  block.attention.kv_heads = 2;
+  block.attention.head_dim = 2;
+  block.feed_forward = FeedForward{16, true, Activation::silu, false, false};
+  return block;
+}
+
+LocalLayer local_block(const Model& model, const RunShape& shape, const Split& split, const Implementation& impl = {}) {
+  return localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, split, impl);
+}
+
+const LocalOperator& find(const LocalLayer& layer, const std::string& name) {
+  for (const LocalOperator& op : layer.operators) {
+    if (op.source->name == name) return op;
+  }
+  throw std::runtime_error("no operator " + name);
+}
+
+// "all-gather forward tensor" -> total bytes
+std::map<std::string, double> exchanged(const LocalLayer& layer) {
+  std::map<std::string, double> sums;
+  for (const LayerCollective& c : layer.collectives) {
+    sums[std::string(to_string(c.kind)) + (c.phase == Phase::forward ? " forward " : " backward ") +
+         to_string(c.group)] += c.bytes;
+  }
+  return sums;
+}
+
+using Sums = std::map<std::string, double>;
+
+TEST(LocalLayer, DenseGqaGatedByHand) {
+  const Architecture arch = tiny(gqa_gated());
+  const Model model = build_model(arch);
+  const LocalLayer layer = local_block(model, {.micro_batch = 3, .sequence = 16}, {});
+  // T = 48 tokens. qkv: 2*48*8*(8+4+4); o: 2*48*8*8; gate+up: 2*48*8*32; down: 2*48*16*8
+  // attention: 3 sequences, 16*17/2 = 136 pairs, 4 heads, 2*(2+2) FLOPs
+  EXPECT_EQ(find(layer, "qkv").flops_forward, 12288);
+  EXPECT_EQ(find(layer, "o").flops_forward, 6144);
+  EXPECT_EQ(find(layer, "ffn gate+up").flops_forward, 24576);
+  EXPECT_EQ(find(layer, "ffn down").flops_forward, 12288);
+  EXPECT_EQ(find(layer, "attention").flops_forward, 3 * 136 * 4 * 8);
+  EXPECT_EQ(layer.flops_forward(), 12288 + 6144 + 24576 + 12288 + 13056);
+  EXPECT_EQ(layer.flops_backward(), 2 * layer.flops_forward());
+  // 8*16 + 8*8 + 3*8*16 + two norms of 8
+  EXPECT_EQ(layer.dense_parameters, 128 + 64 + 384 + 16);
+  EXPECT_EQ(layer.expert_parameters, 0);
+  EXPECT_TRUE(layer.collectives.empty());
+  EXPECT_EQ(layer.output_bytes, 48 * 8 * 2);
+}
+
+TEST(LocalLayer, SavedBytesOfMegatronByHand) {
+  const Model model = build_model(tiny(gqa_gated()));
+  const LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {});
+  // per token: norm inputs and outputs 4*2h, their rstd 2*4, q,k,v 2(a+2k)d, out 2ad, log-sum-exp 4a, gate, up and
+  // product 6f
+  EXPECT_EQ(layer.saved.none, 16 * (4 * 16 + 8 + 32 + 16 + 16 + 96));
+  EXPECT_EQ(layer.saved.full, 16 * 16);
+  // norms recomputed: their outputs and rstd go; attention core recomputed: log-sum-exp goes
+  EXPECT_EQ(layer.saved.selective, 16 * (2 * 16 + 32 + 16 + 96));
+}
+
+TEST(LocalLayer, TensorParallelSumsToTheWhole) {
+  const Model model = build_model(tiny(gqa_gated()));
+  const RunShape shape{.micro_batch = 2, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
+  for (const std::int64_t tp : {2, 4}) {
+    for (const bool sp : {false, true}) {
+      const LocalLayer part = local_block(model, shape, {.tp = tp, .sp = sp});
+      if (tp <= 2) {
+        EXPECT_EQ(part.flops_forward() * static_cast<double>(tp), whole.flops_forward()) << tp;
+      } else {
+        // 4 ranks share 2 key/value heads: each pair of ranks computes one of them twice: k and v projections cost 2x
+        const double kv_projections = 2.0 * 32 * 8 * (4 + 4);
+        EXPECT_EQ(part.flops_forward() * 4, whole.flops_forward() + kv_projections);
+      }
+    }
+  }
+}
+
+TEST(LocalLayer, TensorParallelCollectivesByHand) {
+  const Model model = build_model(tiny(gqa_gated()));
+  const RunShape shape{.micro_batch = 2, .sequence = 16};  // stream of 32 tokens x 8 x 2 bytes = 512 bytes
+  EXPECT_EQ(exchanged(local_block(model, shape, {.tp = 2})),
+            (Sums{{"all-reduce forward tensor", 2 * 512}, {"all-reduce backward tensor", 2 * 512}}));
+  EXPECT_EQ(exchanged(local_block(model, shape, {.tp = 2, .sp = true})),
+            (Sums{{"all-gather forward tensor", 2 * 512},
+                  {"reduce-scatter forward tensor", 2 * 512},
+                  {"all-gather backward tensor", 4 * 512},  // two for gradients, two to gather kept inputs again
+                  {"reduce-scatter backward tensor", 2 * 512}}));
+}
+
+TEST(LocalLayer, SequenceParallelDividesTheStream) {
+  const Model model = build_model(tiny(gqa_gated()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer with = local_block(model, shape, {.tp = 2, .sp = true});
+  const LocalLayer without = local_block(model, shape, {.tp = 2});
+  const double sharded = 16 * (32 + 16 + 16 + 96) / 2.0;  // q,k,v, out, log-sum-exp, feed-forward
+  EXPECT_EQ(without.saved.none, 16 * (4 * 16 + 8) + sharded);
+  EXPECT_EQ(with.saved.none, 16 * (4 * 16 + 8) / 2.0 + sharded);
+  EXPECT_EQ(with.output_bytes, 16 * 16 / 2.0);
+  EXPECT_EQ(with.dense_parameters, (128 + 64 + 384) / 2 + 16);
+}
+
+TEST(LocalLayer, ContextParallelByHand) {
+  const Model model = build_model(tiny(gqa_gated()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
+  const LocalLayer part = local_block(model, shape, {.cp = 4});
+  EXPECT_EQ(part.flops_forward() * 4, whole.flops_forward());
+  EXPECT_EQ(part.saved.none * 4, whole.saved.none);
+  EXPECT_EQ(part.dense_parameters, whole.dense_parameters);
+  // 4 tokens x (k 4 + v 4) x 2 bytes per step; backward also carries the gradients
+  EXPECT_EQ(exchanged(part), (Sums{{"ring exchange forward context", 64}, {"ring exchange backward context", 128}}));
+}
+
+TEST(LocalLayer, ParallelBlockPaysOneReduction) {
+  Block block = gqa_gated();
+  block.wiring = Wiring::parallel_one;
+  const Model model = build_model(tiny(block));
+  const LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {.tp = 2});
+  EXPECT_EQ(exchanged(layer), (Sums{{"all-reduce forward tensor", 256}, {"all-reduce backward tensor", 256}}));
+}
+
+Block mixture_block() {
+  Block block = gqa_gated();
+  block.feed_forward.reset();
+  Mixture mixture;
+  mixture.experts = 4;
+  mixture.top_k = 2;
+  mixture.expert = {12, true, Activation::silu, false, false};
+  mixture.shared = FeedForward{4, true, Activation::silu, false, false};
+  block.mixture = mixture;
+  return block;
+}
+
+TEST(LocalLayer, MixtureByHand) {
+  const Model model = build_model(tiny(mixture_block()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer layer = local_block(model, shape, {});
+  // router 2*16*8*4; experts see 16*2 rows: 2*32*8*24 + 2*32*12*8; shared 2*16*8*8 + 2*16*4*8
+  EXPECT_EQ(find(layer, "router").flops_forward, 1024);
+  EXPECT_EQ(find(layer, "experts gate+up").flops_forward, 12288);
+  EXPECT_EQ(find(layer, "experts gate+up").groups, 4);
+  EXPECT_EQ(find(layer, "experts down").flops_forward, 6144);
+  EXPECT_EQ(find(layer, "shared gate+up").flops_forward + find(layer, "shared down").flops_forward, 2048 + 1024);
+  EXPECT_EQ(layer.expert_parameters, 4 * 3 * 8 * 12);
+  // attention 128 + 64, norms 16, router 32, shared 3*8*4
+  EXPECT_EQ(layer.dense_parameters, 192 + 16 + 32 + 96);
+  // per token: attention half 2*16 + 4 + 32 + 16 + 16; ffn norm 2*16 + 4; router 16E and row map 8E + 4; routed 2*(2h + 6*12); shared 6*4
+  EXPECT_EQ(layer.saved.none, 16 * (100 + 36 + 64 + 36 + 2 * (16 + 72) + 24));
+}
+
+TEST(LocalLayer, ExpertParallelByHand) {
+  const Model model = build_model(tiny(mixture_block()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
+  const LocalLayer part = local_block(model, shape, {.ep = 4});
+  // Every rank brings its own 16 tokens: the same rows per rank on a quarter of the experts, so a rank's work is
+  // unchanged.
+  EXPECT_EQ(part.flops_forward(), whole.flops_forward());
+  EXPECT_EQ(part.expert_parameters * 4, whole.expert_parameters);
+  EXPECT_EQ(part.dense_parameters, whole.dense_parameters);
+  EXPECT_EQ(find(part, "experts down").groups, 1);
+  // dispatch and combine, 32 rows x 8 x 2 bytes each
+  EXPECT_EQ(exchanged(part), (Sums{{"all-to-all forward expert", 2 * 512}, {"all-to-all backward expert", 2 * 512}}));
+}
+
+TEST(LocalLayer, ExpertsUnderTensorParallelism) {
+  const Model model = build_model(tiny(mixture_block()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
+  const LocalLayer sliced = local_block(model, shape, {.tp = 2, .sp = true});  // etp = tp: experts cut in half
+  const LocalLayer spread =
+      local_block(model, shape, {.tp = 2, .sp = true, .etp = 1});  // whole experts, half the tokens
+  EXPECT_EQ(find(sliced, "experts down").flops_forward * 2, find(whole, "experts down").flops_forward);
+  EXPECT_EQ(find(spread, "experts down").flops_forward * 2, find(whole, "experts down").flops_forward);
+  EXPECT_EQ(sliced.expert_parameters * 2, whole.expert_parameters);
+  EXPECT_EQ(spread.expert_parameters, whole.expert_parameters);
+  EXPECT_EQ(find(sliced, "experts down").m, 32);
+  EXPECT_EQ(find(spread, "experts down").m, 16);
+}
+
+TEST(LocalLayer, LatentAttentionByHand) {
+  Block block = gqa_gated();
+  block.attention = {};
+  block.attention.heads = block.attention.kv_heads = 2;
+  block.attention.head_dim = 6;
+  block.attention.latent = LatentAttention{.query_rank = 5, .kv_rank = 3, .nope_dim = 4, .rope_dim = 2, .value_dim = 3};
+  const Model model = build_model(tiny(block));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer layer = local_block(model, shape, {});
+  // q down 8x5, q up 5x12, kv down 8x5, kv up 3x14, o 6x8: 2*16*(40+60+40+42+48); core 136 pairs, 2 heads, 2*(6+3); ffn
+  // 36864/3
+  EXPECT_EQ(layer.flops_forward(), 32.0 * (40 + 60 + 40 + 42 + 48) + 136 * 2 * 18 + 32 * (8 * 32 + 16 * 8));
+  EXPECT_EQ(layer.dense_parameters, 40 + 5 + 60 + 40 + 3 + 42 + 48 + 384 + 16);
+  // attention half: norm pair 2*16 + 4, q latent 10 + rstd 4 + normed 10, kv latent 10 + 4 + normed 6, q k v
+  // 2*2*(6+6+3), out 12, log-sum-exp 8; ffn half: 2*16 + 4 + 96
+  EXPECT_EQ(layer.saved.none, 16 * (36 + 24 + 20 + 60 + 12 + 8 + 132));
+  const LocalLayer half = local_block(model, shape, {.tp = 2});
+  // Down projections are repeated on every rank, the rest is halved.
+  EXPECT_EQ(2 * half.flops_forward() - layer.flops_forward(), 32.0 * (40 + 40));
+}
+
+TEST(LocalLayer, EncoderAttendsBothWays) {
+  Block block = gqa_gated();
+  block.attention.causal = false;
+  block.wiring = Wiring::post_norm;
+  block.norm = NormKind::layer;
+  block.norm_bias = true;
+  block.feed_forward = FeedForward{16, false, Activation::gelu, true, true};
+  const Model model = build_model(tiny(block));
+  const LocalLayer layer = local_block(model, {.micro_batch = 2, .sequence = 16}, {});
+  EXPECT_EQ(find(layer, "attention").flops_forward, 2 * 256 * 4 * 8);
+  EXPECT_EQ(find(layer, "ffn up").flops_forward, 2 * 32 * 8 * 16);
+  EXPECT_EQ(layer.dense_parameters, 128 + 64 + 8 * 16 + 16 + 16 * 8 + 8 + 2 * 2 * 8);
+}
+
+TEST(LocalLayer, UnfusedAttentionWritesScores) {
+  Implementation unfused{.flash_attention = false};
+  const Model model = build_model(tiny(gqa_gated()), unfused);
+  const LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {}, unfused);
+  // instead of the log-sum-exp, probabilities: 2 bytes x 4 heads x 16 keys per token
+  EXPECT_EQ(layer.saved.none, 16 * (4 * 16 + 8 + 32 + 16 + 96 + 2 * 4 * 16));
+  EXPECT_EQ(layer.saved.selective, 16 * (2 * 16 + 32 + 16 + 96));
+}
+
+TEST(LocalLayer, HeadAndEmbeddingByHand) {
+  const Model model = build_model(tiny(gqa_gated(), 8, 500));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer head = localise(model.kinds.back(), shape, {.tp = 2}, {});
+  // 500 tokens padded to 512 for two ranks of a multiple of 128
+  EXPECT_EQ(find(head, "lm head").n, 256);
+  EXPECT_EQ(find(head, "lm head").flops_forward, 2.0 * 16 * 8 * 256);
+  EXPECT_EQ(exchanged(head), (Sums{{"all-reduce backward tensor", 256}, {"all-reduce forward tensor", 12 * 16}}));
+  const LocalLayer embedding = localise(model.kinds.front(), shape, {.tp = 2}, {});
+  EXPECT_EQ(embedding.dense_parameters, 256 * 8);
+}
+
+TEST(LocalLayer, AttentionPairs) {
+  EXPECT_EQ(attention_pairs(4, 4, true, 0), 10);
+  EXPECT_EQ(attention_pairs(4, 4, true, 2), 7);  // 1 + 2 + 2 + 2
+  EXPECT_EQ(attention_pairs(4, 4, true, 9), 10);
+  EXPECT_EQ(attention_pairs(4, 6, false, 0), 24);
+}
+
+TEST(LocalLayer, CutCarriesEveryCrossingTensor) {
+  Architecture arch = tiny(gqa_gated());
+  Tower encoder = arch.towers[0];
+  encoder.name = "encoder";
+  arch.towers[0].kinds[0].cross_attention = arch.towers[0].kinds[0].attention;
+  arch.towers.insert(arch.towers.begin(), encoder);
+  const Model model = build_model(arch);
+  // encoder: embedding, 2 blocks, norm; decoder: embedding, 2 blocks, head
+  ASSERT_EQ(model.layers.size(), 8U);
+  const auto cuts = cut_bytes(model, {.micro_batch = 1, .sequence = 8, .encoder_sequence = 16}, {});
+  // encoder stream 16*8*2 = 256; decoder stream 128; the encoder's output crosses until the last decoder block has read
+  // it
+  EXPECT_EQ(cuts, (std::vector<double>{256, 256, 256, 256, 256 + 128, 256 + 128, 128}));
+}
+
+TEST(Split, RefusesWithTheReason) {
+  const Model dense = build_model(tiny(gqa_gated()));
+  const Model moe = build_model(tiny(mixture_block()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const auto refuse = [&](const Model& model, const Split& split) { return refuse_split(model, shape, split); };
+  EXPECT_EQ(refuse(dense, {.tp = 2, .sp = true, .cp = 2}), "");
+  EXPECT_EQ(refuse(dense, {.tp = 3}), "tp=3 does not divide the 4 attention heads");
+  EXPECT_EQ(refuse(dense, {.tp = 8}), "tp=8 does not divide the 4 attention heads");
+  EXPECT_EQ(refuse(dense, {.ep = 2}), "ep=2 needs a mixture of experts; this model is dense");
+  EXPECT_EQ(refuse(moe, {.ep = 8}), "ep=8 is more than the 4 experts");
+  EXPECT_EQ(refuse(moe, {.ep = 3}), "ep=3 does not divide the 4 experts");
+  EXPECT_EQ(refuse(dense, {.sp = true}), "sp divides the sequence over the tensor-parallel ranks and needs tp > 1");
+  EXPECT_NE(refuse(dense, {.cp = 3}), "");
+  EXPECT_NE(refuse(moe, {.tp = 2, .etp = 1}), "");
+  EXPECT_NE(refuse(dense, {.tp = 0}), "");
+  Block odd = gqa_gated();
+  odd.feed_forward->width = 15;
+  EXPECT_EQ(refuse(build_model(tiny(odd)), {.tp = 2}), "tp=2 does not divide the feed-forward width 15");
+}
+
+}  // namespace
+}  // namespace nest
