@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "doc/value.h"
 #include "split/local_layer.h"
 #include "split/split.h"
 
@@ -104,7 +105,8 @@ struct Run {
   std::int64_t sequence = 0;
   std::int64_t encoder_sequence = 0;
   std::string precision = "bf16";
-  std::string stack = "megatron";
+  std::string stack = "megatron-core";
+  std::string optimizer = "adam";
 };
 
 struct SearchRecord {
@@ -116,10 +118,24 @@ struct SearchRecord {
   std::string planner;
 };
 
-struct Plan {
-  std::string model;  // name or file, as given
-  std::string cluster;
+// What the plan is for, complete enough to judge, price or run it without any other file.
+struct ModelReference {
+  std::string name;
+  std::string family;
+  std::int64_t parameters = 0;
+  Document config;  // the config.json
+};
+
+struct ClusterReference {
+  std::string name;
+  std::string device;
   std::int64_t devices = 0;
+  Document description;  // the cluster file
+};
+
+struct Plan {
+  ModelReference model;
+  ClusterReference cluster;
   Run run;
   Strategy strategy;
   std::vector<StagePlan> stages;

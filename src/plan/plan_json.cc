@@ -1,0 +1,283 @@
+#include "plan/plan_json.h"
+
+#include <array>
+#include <cmath>
+
+#include "doc/reader.h"
+
+namespace nest {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMostDevices = 1 << 24;
+constexpr double kMostLayers = 1 << 20;
+constexpr double kMostBytes = 0x1p62;
+constexpr double kMostSeconds = 1e12;
+
+const std::vector<std::string> kSchedules = {"1f1b", "interleaved", "gpipe"};
+const std::vector<std::string> kRecompute = {"none", "selective", "full"};
+
+struct TimeField {
+  const char* key;
+  double StageTime::*field;
+};
+constexpr std::array kTimes = {TimeField{"forward", &StageTime::forward},
+                               TimeField{"backward", &StageTime::backward},
+                               TimeField{"recompute", &StageTime::recompute},
+                               TimeField{"tp", &StageTime::tp},
+                               TimeField{"cp", &StageTime::cp},
+                               TimeField{"ep", &StageTime::ep},
+                               TimeField{"p2p", &StageTime::p2p},
+                               TimeField{"zero", &StageTime::zero},
+                               TimeField{"total", &StageTime::total}};
+
+struct MemoryField {
+  const char* key;
+  std::int64_t StageMemory::*field;
+};
+constexpr std::array kMemory = {
+    MemoryField{"weights", &StageMemory::weights},     MemoryField{"gradients", &StageMemory::gradients},
+    MemoryField{"optimizer", &StageMemory::optimizer}, MemoryField{"activations", &StageMemory::activations},
+    MemoryField{"working", &StageMemory::working},     MemoryField{"buffers", &StageMemory::buffers},
+    MemoryField{"total", &StageMemory::total}};
+
+struct BreakdownField {
+  const char* key;
+  double Prediction::Breakdown::*field;
+};
+constexpr std::array kBreakdown = {BreakdownField{"compute", &Prediction::Breakdown::compute},
+                                   BreakdownField{"recompute", &Prediction::Breakdown::recompute},
+                                   BreakdownField{"bubble", &Prediction::Breakdown::bubble},
+                                   BreakdownField{"tp", &Prediction::Breakdown::tp},
+                                   BreakdownField{"cp", &Prediction::Breakdown::cp},
+                                   BreakdownField{"ep", &Prediction::Breakdown::ep},
+                                   BreakdownField{"p2p", &Prediction::Breakdown::p2p},
+                                   BreakdownField{"zero", &Prediction::Breakdown::zero},
+                                   BreakdownField{"grad_sync", &Prediction::Breakdown::grad_sync},
+                                   BreakdownField{"optimizer", &Prediction::Breakdown::optimizer},
+                                   BreakdownField{"other", &Prediction::Breakdown::other}};
+
+Json strategy_json(const Strategy& s) {
+  return {{"tp", s.split.tp},
+          {"sp", s.split.sp},
+          {"cp", s.split.cp},
+          {"ep", s.split.ep},
+          {"etp", s.split.expert_tp()},
+          {"pp", s.pp},
+          {"dp", s.dp},
+          {"micro_batch", s.micro_batch},
+          {"schedule", to_string(s.schedule)},
+          {"virtual_stages", s.virtual_stages},
+          {"dp_inner", s.dp_inner},
+          {"pitch", s.effective_pitch()}};
+}
+
+Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t index) {
+  Json devices = Json::array();
+  for (std::int64_t q = 0; q < strategy.devices_per_stage(); ++q) devices.push_back(device_of(strategy, 0, index, q));
+  Json time;
+  for (const TimeField& entry : kTimes) time[entry.key] = stage.time.*entry.field;
+  Json memory;
+  for (const MemoryField& entry : kMemory) memory[entry.key] = stage.memory.*entry.field;
+  memory["in_flight"] = stage.memory.in_flight;
+  return {{"layers", {stage.first, stage.last}}, {"devices", std::move(devices)},           {"zero", stage.zero},
+          {"zero_degree", stage.zero_degree},    {"recompute", to_string(stage.recompute)}, {"time_s", std::move(time)},
+          {"memory_bytes", std::move(memory)}};
+}
+
+Json prediction_json(const Prediction& p) {
+  Json breakdown;
+  for (const BreakdownField& entry : kBreakdown) breakdown[entry.key] = p.breakdown_s.*entry.field;
+  return {{"iteration_s", p.iteration_s},
+          {"samples_per_s", p.samples_per_s},
+          {"tokens_per_s_per_device", p.tokens_per_s_per_device},
+          {"mfu", p.mfu},
+          {"peak_memory_bytes", p.peak_memory_bytes},
+          {"breakdown_s", std::move(breakdown)}};
+}
+
+Strategy read_strategy(Reader reader) {
+  const auto count = [&](const char* key, std::int64_t otherwise) {
+    return reader.integer_or(key, otherwise, {1, kMostDevices});
+  };
+  Strategy s;
+  s.split.tp = count("tp", 1);
+  s.split.sp = reader.flag_or("sp", false);
+  s.split.cp = count("cp", 1);
+  s.split.ep = count("ep", 1);
+  s.split.etp = count("etp", s.split.tp);
+  if (s.split.etp == s.split.tp) s.split.etp = 0;
+  s.pp = count("pp", 1);
+  s.dp = count("dp", 1);
+  s.micro_batch = count("micro_batch", 1);
+  const std::string schedule = reader.choice_or("schedule", "1f1b", kSchedules);
+  s.schedule = schedule == "gpipe"  ? Schedule::gpipe
+               : schedule == "1f1b" ? Schedule::one_f_one_b
+                                    : Schedule::interleaved;
+  s.virtual_stages = count("virtual_stages", 1);
+  s.dp_inner = count("dp_inner", 1);
+  s.pitch = reader.integer_or("pitch", 0, {0, kMostDevices});
+  if (s.pitch == s.pipeline_block()) s.pitch = 0;
+  reader.refuse_unknown_keys();
+  return s;
+}
+
+StagePlan read_stage(Reader reader) {
+  StagePlan stage;
+  const auto layers = reader.maybe_integers("layers", {0, kMostLayers}, 2);
+  if (!layers || layers->size() != 2) reader.fail("layers", "expected [first, last], both included");
+  stage.first = static_cast<int>((*layers)[0]);
+  stage.last = static_cast<int>((*layers)[1]);
+  reader.maybe_integers("devices", {0, kMostDevices}, 1 << 24);
+  stage.zero = static_cast<int>(reader.integer_or("zero", 0, {0, 3}));
+  stage.zero_degree = reader.integer_or("zero_degree", 1, {1, kMostDevices});
+  const std::string recompute = reader.choice_or("recompute", "none", kRecompute);
+  stage.recompute = recompute == "full"        ? Recompute::full
+                    : recompute == "selective" ? Recompute::selective
+                                               : Recompute::none;
+  if (auto time = reader.maybe_object("time_s")) {
+    for (const TimeField& entry : kTimes) {
+      stage.time.*entry.field = time->maybe_number(entry.key, {0, kMostSeconds}).value_or(0);
+    }
+    time->refuse_unknown_keys();
+  }
+  if (auto memory = reader.maybe_object("memory_bytes")) {
+    for (const MemoryField& entry : kMemory) {
+      stage.memory.*entry.field = memory->maybe_integer(entry.key, {0, kMostBytes}).value_or(0);
+    }
+    stage.memory.in_flight = memory->maybe_number("in_flight", {0, kMostBytes}).value_or(1);
+    memory->refuse_unknown_keys();
+  }
+  reader.refuse_unknown_keys();
+  return stage;
+}
+
+Prediction read_prediction(Reader reader) {
+  Prediction p;
+  p.iteration_s = reader.maybe_number("iteration_s", {0, kMostSeconds}).value_or(0);
+  p.samples_per_s = reader.maybe_number("samples_per_s", {0, 1e15}).value_or(0);
+  p.tokens_per_s_per_device = reader.maybe_number("tokens_per_s_per_device", {0, 1e15}).value_or(0);
+  p.mfu = reader.maybe_number("mfu", {0, 10}).value_or(0);
+  p.peak_memory_bytes = reader.maybe_integer("peak_memory_bytes", {0, kMostBytes}).value_or(0);
+  if (auto breakdown = reader.maybe_object("breakdown_s")) {
+    for (const BreakdownField& entry : kBreakdown) {
+      p.breakdown_s.*entry.field = breakdown->maybe_number(entry.key, {0, kMostSeconds}).value_or(0);
+    }
+    breakdown->refuse_unknown_keys();
+  }
+  reader.refuse_unknown_keys();
+  return p;
+}
+
+SearchRecord read_search(Reader reader) {
+  SearchRecord record;
+  record.wall_s = reader.maybe_number("wall_s", {0, kMostSeconds}).value_or(0);
+  record.optimal = reader.flag_or("optimal", false);
+  record.lower_bound_s = reader.maybe_number("lower_bound_s", {0, kMostSeconds}).value_or(0);
+  record.candidates = reader.maybe_number("candidates", {0, 1e30}).value_or(0);
+  record.opened = reader.integer_or("opened", 0, {0, 0x1p53});
+  record.planner = reader.text_or("planner", "");
+  reader.refuse_unknown_keys();
+  return record;
+}
+
+Document sub_document(const Document& document, const Value* value) {
+  return {document.source, value ? *value : Value()};
+}
+
+}  // namespace
+
+Json to_json(const Value& value) {
+  if (const bool* flag = value.as_bool()) return *flag;
+  if (const std::int64_t* number = value.as_integer()) return *number;
+  if (const double* number = value.as_real()) return *number;
+  if (const std::string* text = value.as_string()) return *text;
+  if (const Array* array = value.as_array()) {
+    Json list = Json::array();
+    for (const Value& entry : *array) list.push_back(to_json(entry));
+    return list;
+  }
+  if (const Object* object = value.as_object()) {
+    Json members = Json::object();
+    for (const auto& member : object->members()) members[member.key] = to_json(member.value);
+    return members;
+  }
+  return nullptr;
+}
+
+Json plan_to_json(const Plan& plan) {
+  Json stages = Json::array();
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    stages.push_back(stage_json(plan.stages[s], plan.strategy, static_cast<std::int64_t>(s)));
+  }
+  Json run = {{"global_batch", plan.run.global_batch},
+              {"seq", plan.run.sequence},
+              {"precision", plan.run.precision},
+              {"stack", plan.run.stack},
+              {"optimizer", plan.run.optimizer}};
+  if (plan.run.encoder_sequence > 0) run["encoder_seq"] = plan.run.encoder_sequence;
+  Json json = {{"schema", kPlanSchema},
+               {"model",
+                {{"name", plan.model.name},
+                 {"family", plan.model.family},
+                 {"parameters", plan.model.parameters},
+                 {"config", to_json(plan.model.config.root)}}},
+               {"cluster",
+                {{"name", plan.cluster.name},
+                 {"device", plan.cluster.device},
+                 {"devices", plan.cluster.devices},
+                 {"description", to_json(plan.cluster.description.root)}}},
+               {"run", std::move(run)},
+               {"strategy", strategy_json(plan.strategy)},
+               {"stages", std::move(stages)},
+               {"prediction", prediction_json(plan.prediction)}};
+  if (plan.search) {
+    json["search"] = {{"wall_s", plan.search->wall_s},
+                      {"optimal", plan.search->optimal},
+                      {"lower_bound_s", plan.search->lower_bound_s},
+                      {"candidates", plan.search->candidates},
+                      {"opened", plan.search->opened},
+                      {"planner", plan.search->planner}};
+  }
+  return json;
+}
+
+Plan read_plan(const Document& document) {
+  Reader root(document);
+  const std::string schema = root.text("schema");
+  if (schema != kPlanSchema) root.fail("schema", "this is not a plan; expected \"nest.plan/1\"");
+  Plan plan;
+  Reader model = root.object("model");
+  plan.model.name = model.text("name");
+  plan.model.family = model.text_or("family", "");
+  plan.model.parameters = model.integer_or("parameters", 0, {0, kMostBytes});
+  plan.model.config = sub_document(document, model.raw("config"));
+  model.refuse_unknown_keys();
+
+  Reader cluster = root.object("cluster");
+  plan.cluster.name = cluster.text("name");
+  plan.cluster.device = cluster.text_or("device", "");
+  plan.cluster.devices = cluster.integer("devices", {1, kMostDevices});
+  plan.cluster.description = sub_document(document, cluster.raw("description"));
+  cluster.refuse_unknown_keys();
+
+  Reader run = root.object("run");
+  plan.run.global_batch = run.integer("global_batch", {1, 0x1p40});
+  plan.run.sequence = run.integer("seq", {1, 0x1p31});
+  plan.run.encoder_sequence = run.integer_or("encoder_seq", 0, {0, 0x1p31});
+  plan.run.precision = run.text_or("precision", "bf16");
+  plan.run.stack = run.text_or("stack", "megatron-core");
+  plan.run.optimizer = run.text_or("optimizer", "adam");
+  run.refuse_unknown_keys();
+
+  plan.strategy = read_strategy(root.object("strategy"));
+  for (Reader& stage : root.objects("stages")) plan.stages.push_back(read_stage(std::move(stage)));
+  if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
+  if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));
+  if (auto search = root.maybe_object("search")) plan.search = read_search(std::move(*search));
+  root.refuse_unknown_keys();
+  return plan;
+}
+
+}  // namespace nest
