@@ -1,0 +1,323 @@
+#include "check/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/checked.h"
+#include "base/units.h"
+
+namespace nest {
+namespace {
+
+constexpr double kTolerance = 1e-6;  // relative; claims are printed with full precision
+
+bool differs(double claimed, double expected) {
+  return std::abs(claimed - expected) > kTolerance * std::max({std::abs(claimed), std::abs(expected), 1e-12});
+}
+
+class Judge {
+ public:
+  Judge(const Plan& plan, const Model& model, const Cluster& cluster, const StateBytes& state)
+      : plan_(plan), s_(plan.strategy), model_(model), cluster_(cluster), state_(state) {}
+
+  std::vector<Violation> run() {
+    check_layers();
+    check_schedule();
+    check_split();
+    check_devices();
+    check_batch();
+    check_sharding();
+    // Memory and time need a plan whose shape is sound.
+    if (violations_.empty()) {
+      check_memory();
+      check_time();
+    }
+    std::stable_sort(violations_.begin(), violations_.end(),
+                     [](const auto& a, const auto& b) { return a.code < b.code; });
+    return std::move(violations_);
+  }
+
+ private:
+  void report(ViolationCode code, std::string text) { violations_.push_back({code, std::move(text)}); }
+
+  const Layer& layer(std::size_t position) const {
+    return model_.kinds[static_cast<std::size_t>(model_.layers[position])];
+  }
+
+  void check_layers() {
+    if (static_cast<std::int64_t>(plan_.stages.size()) != s_.pp) {
+      report(ViolationCode::stage_count, fmt::format("{} stages are listed and pp is {}", plan_.stages.size(), s_.pp));
+    }
+    const int layers = static_cast<int>(model_.layers.size());
+    std::vector<int> holder(model_.layers.size(), -1);
+    int expected = 0;
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const auto [first, last] = std::pair(plan_.stages[s].first, plan_.stages[s].last);
+      if (first < 0 || last >= layers || first > last) {
+        report(ViolationCode::layer_range,
+               fmt::format("stage {} names layers {} … {}; the model has 0 … {}", s, first, last, layers - 1));
+        continue;
+      }
+      if (first < expected)
+        report(ViolationCode::layer_order,
+               fmt::format("stage {} starts at layer {}, before layer {}", s, first, expected));
+      expected = last + 1;
+      bool told = false;  // once per stage
+      for (int i = first; i <= last; ++i) {
+        int& held = holder[static_cast<std::size_t>(i)];
+        if (held >= 0 && !told) {
+          report(ViolationCode::layer_twice, fmt::format("layer {} is in stages {} and {}", i, held, s));
+          told = true;
+        }
+        held = static_cast<int>(s);
+      }
+    }
+    const auto missing = std::find(holder.begin(), holder.end(), -1);
+    if (missing != holder.end()) {
+      report(ViolationCode::layer_missing, fmt::format("layer {} is in no stage", missing - holder.begin()));
+    }
+  }
+
+  void check_schedule() {
+    const bool interleaved = s_.schedule == Schedule::interleaved;
+    if (interleaved != (s_.virtual_stages > 1)) {
+      report(ViolationCode::virtual_stages,
+             fmt::format("schedule {} with {} virtual stages", to_string(s_.schedule), s_.virtual_stages));
+    }
+    if (!interleaved) return;
+    if (s_.pp < 2) report(ViolationCode::virtual_stages, "interleaving needs at least two stages");
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const std::int64_t held = plan_.stages[s].last - plan_.stages[s].first + 1;
+      if (held < s_.virtual_stages) {
+        report(ViolationCode::virtual_stages,
+               fmt::format("stage {} has {} layers for {} virtual stages", s, held, s_.virtual_stages));
+      }
+    }
+  }
+
+  void check_split() {
+    const std::int64_t tp = s_.split.tp;
+    std::set<std::string> seen;  // one line per fact, not per layer kind
+    const auto once = [&](ViolationCode code, const std::string& text) {
+      if (seen.insert(text).second) report(code, text);
+    };
+    bool experts = false;
+    for (const Layer& kind : model_.kinds) {
+      for (const Operator& op : kind.operators) {
+        if (op.kind != OperatorKind::attention) continue;
+        const auto [heads, kv] = std::pair(op.attention.heads.size, op.attention.kv_heads.size);
+        if (heads % tp != 0) once(ViolationCode::split_heads, fmt::format("tp {} does not divide {} heads", tp, heads));
+        if (kv % tp != 0 && tp % kv != 0)
+          once(ViolationCode::split_heads, fmt::format("tp {} and {} key/value heads do not divide", tp, kv));
+      }
+      for (const Tensor& tensor : kind.tensors) {
+        for (const Extent& extent : tensor.width) {
+          const std::int64_t parts = extent.axis == Axis::ffn          ? tp
+                                     : extent.axis == Axis::expert_ffn ? s_.split.expert_tp()
+                                                                       : 1;
+          if (extent.size % parts != 0)
+            once(ViolationCode::split_width, fmt::format("{} does not divide width {}", parts, extent.size));
+        }
+      }
+      experts |= kind.experts > 0;
+      if (kind.experts > 0 && kind.experts % s_.split.ep != 0) {
+        once(ViolationCode::split_experts, fmt::format("ep {} does not divide {} experts", s_.split.ep, kind.experts));
+      }
+    }
+    if (!experts && s_.split.ep > 1)
+      report(ViolationCode::split_experts, fmt::format("ep {} on a model without experts", s_.split.ep));
+    const std::int64_t sequence = plan_.run.sequence;
+    if (s_.split.cp > 1 && sequence % (2 * s_.split.cp) != 0) {
+      report(ViolationCode::split_sequence,
+             fmt::format("2 x cp {} does not divide the sequence {}", s_.split.cp, sequence));
+    }
+    if (s_.split.sp && (tp == 1 || sequence / s_.split.cp % tp != 0)) {
+      report(ViolationCode::split_sequence,
+             fmt::format("sp needs tp > 1 that divides {}; tp is {}", sequence / s_.split.cp, tp));
+    }
+  }
+
+  void check_devices() {
+    if (s_.dp % s_.dp_inner != 0) {
+      report(ViolationCode::replica_groups, fmt::format("dp_inner {} does not divide dp {}", s_.dp_inner, s_.dp));
+      return;
+    }
+    if (s_.effective_pitch() < s_.pipeline_block() && s_.dp > s_.dp_inner) {
+      report(ViolationCode::device_twice,
+             fmt::format("pipelines of {} devices start every {}", s_.pipeline_block(), s_.effective_pitch()));
+    }
+    if (s_.devices_spanned() > cluster_.devices) {
+      report(ViolationCode::device_count,
+             fmt::format("the last rank sits on device {} of {}", s_.devices_spanned() - 1, cluster_.devices));
+    }
+  }
+
+  void check_batch() {
+    const std::int64_t ranks = s_.batch_ranks();
+    if (s_.micro_batch * (ranks - 1) >= plan_.run.global_batch) {
+      report(ViolationCode::batch_idle, fmt::format("{} sequences leave some of {} ranks without a micro-batch of {}",
+                                                    plan_.run.global_batch, ranks, s_.micro_batch));
+    }
+  }
+
+  std::int64_t dense_group() const { return s_.dp * s_.split.ep * s_.split.cp; }
+
+  void check_sharding() {
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const StagePlan& stage = plan_.stages[s];
+      if (stage.zero > 0 && (stage.zero_degree < 1 || dense_group() % stage.zero_degree != 0)) {
+        report(ViolationCode::zero_degree,
+               fmt::format("stage {}: degree {} does not divide the data-parallel group of {}", s, stage.zero_degree,
+                           dense_group()));
+      }
+    }
+  }
+
+  double in_flight(std::int64_t stage) const {
+    const std::int64_t m = micro_batches(s_, plan_.run.global_batch);
+    if (s_.schedule == Schedule::gpipe) return static_cast<double>(m);
+    if (s_.virtual_stages == 1) return static_cast<double>(std::min(s_.pp - stage, m));
+    const std::int64_t chunks =
+        std::min(2 * (s_.pp - stage - 1) + (s_.virtual_stages - 1) * s_.pp + 1, m * s_.virtual_stages);
+    return static_cast<double>(chunks) / static_cast<double>(s_.virtual_stages);
+  }
+
+  // Bytes that must be there at once, whatever the allocator does.
+  double memory_floor(std::size_t index) const {
+    const StagePlan& stage = plan_.stages[index];
+    const RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
+    double dense = 0;
+    double expert = 0;
+    double kept = 0;
+    for (int i = stage.first; i <= stage.last; ++i) {
+      const LocalLayer local = localise(layer(static_cast<std::size_t>(i)), shape, s_.split, {});
+      dense += static_cast<double>(local.dense_parameters);
+      expert += static_cast<double>(local.expert_parameters);
+      if (layer(static_cast<std::size_t>(i)).kind == LayerKind::block) kept += local.saved.of(stage.recompute);
+    }
+    const double degree = static_cast<double>(stage.zero_degree);
+    const double share = degree / static_cast<double>(dense_group());
+    const double expert_degree =
+        std::max(1.0, share * static_cast<double>(s_.dp * s_.split.cp * s_.split.tp / s_.split.expert_tp()));
+    const auto held = [&](double bytes, int from_zero) {
+      return stage.zero >= from_zero ? bytes * (dense / degree + expert / expert_degree) : bytes * (dense + expert);
+    };
+    return held(state_.weights, 3) + held(state_.gradients, 2) + held(state_.optimizer, 1) +
+           in_flight(static_cast<std::int64_t>(index)) * kept;
+  }
+
+  void check_memory() {
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const double floor = memory_floor(s);
+      if (floor > static_cast<double>(cluster_.device.memory_bytes)) {
+        report(ViolationCode::memory,
+               fmt::format("stage {} needs at least {} of {}", s, format_bytes(std::llround(floor)),
+                           format_bytes(cluster_.device.memory_bytes)));
+      }
+      const StageMemory& m = plan_.stages[s].memory;
+      const std::int64_t sum = m.weights + m.gradients + m.optimizer + m.activations + m.working + m.buffers;
+      if (m.total > 0 && std::llabs(sum - m.total) > 8) {
+        report(ViolationCode::memory_sum,
+               fmt::format("stage {}: parts sum to {} bytes, {} are claimed", s, sum, m.total));
+      }
+    }
+  }
+
+  void check_time() {
+    const Prediction& p = plan_.prediction;
+    if (p.iteration_s <= 0) return;
+    const Prediction::Breakdown& b = p.breakdown_s;
+    const double sum =
+        b.compute + b.recompute + b.bubble + b.tp + b.cp + b.ep + b.p2p + b.zero + b.grad_sync + b.optimizer + b.other;
+    if (differs(sum, p.iteration_s)) {
+      report(ViolationCode::time_sum, fmt::format("parts sum to {} s, {} s are claimed", sum, p.iteration_s));
+    }
+    double total = 0;
+    double slowest = 0;
+    for (const StagePlan& stage : plan_.stages) {
+      total += stage.time.total;
+      slowest = std::max(slowest, stage.time.total);
+    }
+    const auto m = static_cast<double>(micro_batches(s_, plan_.run.global_batch));
+    const double law =
+        m * slowest + (total - slowest) / static_cast<double>(s_.virtual_stages) + b.grad_sync + b.optimizer + b.other;
+    if (slowest > 0 && differs(law, p.iteration_s)) {
+      report(ViolationCode::time_law, fmt::format("stages give {} s, {} s are claimed", law, p.iteration_s));
+    }
+    check_peak();
+    const double samples = static_cast<double>(plan_.run.global_batch) / p.iteration_s;
+    const double tokens = samples * static_cast<double>(plan_.run.sequence) / static_cast<double>(s_.devices_used());
+    if (p.samples_per_s > 0 && differs(p.samples_per_s, samples)) {
+      report(ViolationCode::throughput, fmt::format("{} samples/s are claimed, {} follow", p.samples_per_s, samples));
+    }
+    if (p.tokens_per_s_per_device > 0 && differs(p.tokens_per_s_per_device, tokens)) {
+      report(ViolationCode::throughput,
+             fmt::format("{} tokens/s/device are claimed, {} follow", p.tokens_per_s_per_device, tokens));
+    }
+  }
+
+  void check_peak() {
+    const RunShape shape{1, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
+    double flops = 0;  // of one sequence, forward and backward
+    for (const int kind : model_.layers) {
+      const LocalLayer local = localise(model_.kinds[static_cast<std::size_t>(kind)], shape, {}, {});
+      flops += local.flops_forward() + local.flops_backward();
+    }
+    const Device& device = cluster_.device;
+    const double peak = std::max({device.peak(Precision::bf16), device.peak(Precision::fp16),
+                                  device.peak(Precision::fp8), device.peak(Precision::fp32)}) *
+                        (plan_.run.precision == "fp4" ? 3 : 1);
+    const double least =
+        flops * static_cast<double>(plan_.run.global_batch) / (peak * static_cast<double>(s_.devices_used()));
+    if (plan_.prediction.iteration_s < least) {
+      report(ViolationCode::time_peak,
+             fmt::format("{} s are claimed; peak arithmetic alone takes {} s", plan_.prediction.iteration_s, least));
+    }
+  }
+
+  const Plan& plan_;
+  const Strategy& s_;
+  const Model& model_;
+  const Cluster& cluster_;
+  const StateBytes& state_;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster,
+                                  const StateBytes& state) {
+  return Judge(plan, model, cluster, state).run();
+}
+
+const char* to_string(ViolationCode code) {
+  switch (code) {
+    case ViolationCode::stage_count: return "stage_count";
+    case ViolationCode::layer_range: return "layer_range";
+    case ViolationCode::layer_missing: return "layer_missing";
+    case ViolationCode::layer_twice: return "layer_twice";
+    case ViolationCode::layer_order: return "layer_order";
+    case ViolationCode::virtual_stages: return "virtual_stages";
+    case ViolationCode::split_heads: return "split_heads";
+    case ViolationCode::split_width: return "split_width";
+    case ViolationCode::split_experts: return "split_experts";
+    case ViolationCode::split_sequence: return "split_sequence";
+    case ViolationCode::device_count: return "device_count";
+    case ViolationCode::device_twice: return "device_twice";
+    case ViolationCode::replica_groups: return "replica_groups";
+    case ViolationCode::batch_idle: return "batch_idle";
+    case ViolationCode::zero_degree: return "zero_degree";
+    case ViolationCode::memory: return "memory";
+    case ViolationCode::memory_sum: return "memory_sum";
+    case ViolationCode::time_sum: return "time_sum";
+    case ViolationCode::time_law: return "time_law";
+    case ViolationCode::time_peak: return "time_peak";
+    case ViolationCode::throughput: return "throughput";
+  }
+  return "?";
+}
+
+}  // namespace nest

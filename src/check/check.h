@@ -1,0 +1,66 @@
+// A second judge of plans, ours or hand-written. It shares no code with the cost model or the search: it knows the
+// model, the cluster and arithmetic, and believes no number in the plan that it can work out itself.
+//
+// Memory is judged by a floor from first principles: weights, gradients and optimizer state after sharding, plus the
+// tensors that autograd keeps for the micro-batches in flight, plus the largest single layer's gradients. A plan whose
+// floor exceeds the device cannot run under any allocator; a plan that passes may still be too large by transient
+// buffers, which is the cost model's business.
+//
+// Time is judged by consistency: parts must sum to the claimed total, the total must follow from the stages by the
+// pipeline's law, and no plan may be faster than the device's peak allows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "model/graph.h"
+#include "plan/plan.h"
+
+namespace nest {
+
+enum class ViolationCode : std::uint8_t {
+  stage_count,     // as many stages as pp
+  layer_range,     // stages name layers that exist, first <= last
+  layer_missing,   // every layer is in a stage
+  layer_twice,     // and in one only
+  layer_order,     // in order
+  virtual_stages,  // interleaving: vpp > 1, pp > 1, at least vpp layers per stage
+  split_heads,     // tp divides heads, and key/value heads or is a multiple of them
+  split_width,     // tp divides feed-forward widths, etp experts' widths
+  split_experts,   // ep divides the experts
+  split_sequence,  // cp and sp divide the sequence
+  device_count,    // all ranks fit on the cluster
+  device_twice,    // no device holds two ranks
+  replica_groups,  // dp_inner divides dp
+  batch_idle,      // no replica without work
+  zero_degree,     // sharding degree divides its group
+  memory,          // the floor fits
+  memory_sum,      // claimed parts sum to the claimed total
+  time_sum,        // claimed breakdown sums to the claimed total
+  time_law,        // the total follows from the stages
+  time_peak,       // not faster than peak arithmetic
+  throughput,      // samples/s and tokens/s follow from the total
+};
+
+struct Violation {
+  ViolationCode code;
+  std::string text;  // one line, with the numbers
+};
+
+// What the plan's software keeps per parameter, bytes: the smallest of all recipes unless told.
+struct StateBytes {
+  double weights = 2;
+  double gradients = 2;
+  double optimizer = 8;
+};
+
+// All violations, in the order of the codes; empty for a sound plan. Claims (time, memory, prediction) that a
+// hand-written plan leaves at 0 are not judged.
+std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster,
+                                  const StateBytes& state = {});
+
+const char* to_string(ViolationCode code);
+
+}  // namespace nest

@@ -1,0 +1,34 @@
+// A strategy as people write it: "tp=8,pp=16,dp=64,vpp=2,mbs=1,sp=1,recompute=selective,zero=1".
+//
+// Keys (and other spellings): tp, sp, cp, ep, etp, pp, dp, vpp (virtual_stages), mbs (micro_batch), schedule (1f1b,
+// interleaved, gpipe), recompute (none, selective, full), zero (0 … 3), zero_degree, dp_inner, pitch. What is left out
+// is 1, off, or derived: dp fills the devices, schedule is interleaved when vpp > 1, zero is the stack's default.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "plan/plan.h"
+
+namespace nest {
+
+struct StrategyRequest {
+  Strategy strategy;
+  bool dp_given = false;
+  Recompute recompute = Recompute::none;
+  std::optional<int> zero;
+  std::int64_t zero_degree = 0;  // 0: the whole data-parallel group
+};
+
+// Throws InputError that names `source` (a flag), the key, the value and what is allowed.
+StrategyRequest parse_strategy(std::string_view text, std::string_view source = "--strategy");
+
+// As many replicas as fit on `devices`; keeps a dp that was given. Throws InputError when not even one fits.
+void fill_devices(StrategyRequest& request, std::int64_t devices);
+
+// "tp=8 sp pp=4 vpp=2 dp=16 mbs=1", without what is 1 or off.
+std::string strategy_text(const Strategy& strategy);
+
+}  // namespace nest

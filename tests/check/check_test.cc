@@ -1,0 +1,239 @@
+// One test per code: a sound plan, one thing broken, and exactly that code reported. Sums are written out.
+#include "check/check.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "model/build.h"
+
+namespace nest {
+namespace {
+
+// hidden 8, 4 heads of 2, 2 key/value heads, gated feed-forward of 16; embedding, 4 blocks, head.
+Model tiny_model(bool experts = false) {
+  Block block;
+  block.attention.heads = 4;
+  block.attention.kv_heads = 2;
+  block.attention.head_dim = 2;
+  if (experts) {
+    Mixture mixture;
+    mixture.experts = 4;
+    mixture.top_k = 2;
+    mixture.expert = FeedForward{16, true};
+    block.mixture = mixture;
+  } else {
+    block.feed_forward = FeedForward{16, true};
+  }
+  Architecture arch;
+  arch.family = "llama";
+  arch.hidden = 8;
+  arch.vocabulary = 256;
+  arch.default_sequence = arch.max_positions = 16;
+  Tower tower;
+  tower.kinds = {block};
+  tower.blocks = {0, 0, 0, 0};
+  arch.towers = {tower};
+  return build_model(arch);
+}
+
+Cluster small_cluster() {
+  Cluster cluster;
+  cluster.devices = 16;
+  cluster.device.memory_bytes = 1 << 20;
+  cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 1e12;
+  return cluster;
+}
+
+// tp 2, pp 2, dp 2 on 8 devices; batch 8, micro-batch 1: 4 micro-batches.
+Plan sound_plan() {
+  Plan plan;
+  plan.run.global_batch = 8;
+  plan.run.sequence = 16;
+  plan.strategy.split.tp = 2;
+  plan.strategy.pp = 2;
+  plan.strategy.dp = 2;
+  plan.strategy.dp_inner = 2;
+  for (int s = 0; s < 2; ++s) {
+    StagePlan stage;
+    stage.first = 3 * s;
+    stage.last = 3 * s + 2;
+    stage.zero = 1;
+    stage.zero_degree = 2;
+    stage.time.total = s == 0 ? 0.25 : 0.5;
+    stage.memory.weights = 100;
+    stage.memory.working = 20;
+    stage.memory.total = 120;
+    plan.stages.push_back(stage);
+  }
+  // 4 * 0.5 + (0.75 - 0.5) / 1 + 0.125 + 0.0625
+  plan.prediction.iteration_s = 2.4375;
+  plan.prediction.breakdown_s.compute = 2.0;
+  plan.prediction.breakdown_s.bubble = 0.25;
+  plan.prediction.breakdown_s.grad_sync = 0.125;
+  plan.prediction.breakdown_s.optimizer = 0.0625;
+  plan.prediction.samples_per_s = 8 / 2.4375;
+  plan.prediction.tokens_per_s_per_device = 8 * 16 / 2.4375 / 8;
+  return plan;
+}
+
+std::vector<ViolationCode> codes(const Plan& plan, const Model& model = tiny_model(),
+                                 const Cluster& cluster = small_cluster()) {
+  std::vector<ViolationCode> found;
+  for (const Violation& violation : check_plan(plan, model, cluster)) {
+    if (found.empty() || found.back() != violation.code) found.push_back(violation.code);
+  }
+  return found;
+}
+
+using Codes = std::vector<ViolationCode>;
+
+Codes broken(const std::function<void(Plan&)>& breakage) {
+  Plan plan = sound_plan();
+  breakage(plan);
+  return codes(plan);
+}
+
+TEST(Check, SoundPlanPasses) { EXPECT_EQ(codes(sound_plan()), Codes{}); }
+
+TEST(Check, StageCount) {
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.pp = 4; }), Codes{ViolationCode::stage_count});
+}
+
+TEST(Check, LayerRange) {
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 6; }),
+            (Codes{ViolationCode::layer_range, ViolationCode::layer_missing}));
+}
+
+TEST(Check, LayerMissing) {
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 4; }), Codes{ViolationCode::layer_missing});
+}
+
+TEST(Check, LayerTwiceAndOrder) {
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].first = 2; }),
+            (Codes{ViolationCode::layer_twice, ViolationCode::layer_order}));
+  EXPECT_EQ(broken([](Plan& p) { std::swap(p.stages[0], p.stages[1]); }), Codes{ViolationCode::layer_order});
+}
+
+TEST(Check, VirtualStages) {
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.virtual_stages = 2; }), Codes{ViolationCode::virtual_stages});
+  EXPECT_EQ(broken([](Plan& p) {
+              p.strategy.schedule = Schedule::interleaved;
+              p.strategy.virtual_stages = 4;  // three layers per stage
+            }),
+            Codes{ViolationCode::virtual_stages});
+}
+
+TEST(Check, SplitHeads) {
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.split.tp = 8; }),
+            (Codes{ViolationCode::split_heads, ViolationCode::device_count}));  // 8 does not divide 4 heads; 32 devices
+}
+
+TEST(Check, SplitWidth) {
+  Model model = tiny_model();
+  for (Layer& layer : model.kinds) {
+    for (Tensor& tensor : layer.tensors) {
+      for (Extent& extent : tensor.width) {
+        if (extent.axis == Axis::ffn) extent.size = 15;
+      }
+    }
+  }
+  EXPECT_EQ(codes(sound_plan(), model), Codes{ViolationCode::split_width});
+}
+
+TEST(Check, SplitExperts) {
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.split.ep = 2; }), Codes{ViolationCode::split_experts});
+  Plan plan = sound_plan();
+  plan.strategy.split.ep = 3;
+  plan.strategy.dp = plan.strategy.dp_inner = 1;
+  plan.stages[0].zero_degree = plan.stages[1].zero_degree = 3;
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{ViolationCode::split_experts});
+}
+
+TEST(Check, SplitSequence) {
+  EXPECT_EQ(broken([](Plan& p) {
+              p.strategy.split.cp = 3;
+              p.strategy.dp = p.strategy.dp_inner = 1;
+              p.stages[0].zero_degree = p.stages[1].zero_degree = 3;
+            }),
+            Codes{ViolationCode::split_sequence});
+  EXPECT_EQ(broken([](Plan& p) {
+              p.strategy.split.tp = 1;
+              p.strategy.split.sp = true;
+            }),
+            Codes{ViolationCode::split_sequence});
+}
+
+TEST(Check, DeviceCount) {
+  EXPECT_EQ(broken([](Plan& p) {
+              p.strategy.dp = 6;
+              p.strategy.dp_inner = 1;
+              p.stages[0].zero_degree = p.stages[1].zero_degree = 6;
+            }),
+            Codes{ViolationCode::device_count});  // 6 pipelines of 4 devices on 16
+}
+
+TEST(Check, DeviceTwice) {
+  EXPECT_EQ(broken([](Plan& p) {
+              p.strategy.dp_inner = 1;
+              p.strategy.pitch = 3;  // pipelines of 4 devices
+            }),
+            Codes{ViolationCode::device_twice});
+}
+
+TEST(Check, ReplicaGroups) {
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.dp_inner = 3; }), Codes{ViolationCode::replica_groups});
+}
+
+TEST(Check, BatchIdle) {
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.micro_batch = 8; }),
+            Codes{ViolationCode::batch_idle});  // 8 sequences, 2 ranks of 8
+}
+
+TEST(Check, ZeroDegree) {
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].zero_degree = 3; }), Codes{ViolationCode::zero_degree});
+}
+
+TEST(Check, MemoryFloorByHand) {
+  // Stage 1 of one replica: 2 blocks and the head on tp 2. Block: (8*16 + 8*8 + 3*8*16) / 2 + 2 norms of 8 = 304; head:
+  // final norm 8 + 256/2*8 = 1032; so 1640 parameters: weights 2, gradients 2, optimizer 8 / 2 bytes each. Kept per
+  // token and block: 4*16 + 8 + (32 + 16 + 16 + 96) / 2 = 152; 16 tokens, 2 blocks, one micro-batch in flight.
+  const double stage1 = 1640 * (2 + 2 + 8 / 2.0) + 1 * 2 * 16 * 152;
+  // Stage 0: 2 blocks and the embedding of 128 * 8: 1632 parameters; two micro-batches in flight.
+  const double stage0 = 1632 * 8 + 2 * 2 * 16 * 152;
+  Cluster cluster = small_cluster();
+  cluster.device.memory_bytes = static_cast<std::int64_t>(std::max(stage0, stage1));
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{});
+  cluster.device.memory_bytes -= 1;
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{ViolationCode::memory});
+}
+
+TEST(Check, MemorySum) {
+  EXPECT_EQ(broken([](Plan& p) { p.stages[0].memory.total = 130; }), Codes{ViolationCode::memory_sum});
+}
+
+TEST(Check, TimeSum) {
+  EXPECT_EQ(broken([](Plan& p) { p.prediction.breakdown_s.compute = 1.9; }), Codes{ViolationCode::time_sum});
+}
+
+TEST(Check, TimeLaw) {
+  EXPECT_EQ(broken([](Plan& p) { p.stages[0].time.total = 0.3; }), Codes{ViolationCode::time_law});
+}
+
+TEST(Check, TimePeak) {
+  Cluster cluster = small_cluster();
+  // Forward of one sequence per block: 2*16*(8*16 + 8*8 + 8*32 + 16*8) + 136*4*8 = 22784; head 2*16*8*256 = 65536
+  // (padded vocabulary 256); training three times (4 * 22784 + 65536) = 470016 FLOPs, 8 sequences on 8 devices: 470016
+  // / peak must not exceed 2.4375 s.
+  cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 470016 / 2.4375 * 1.001;
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{});
+  cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 470016 / 2.4375 * 0.999;
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{ViolationCode::time_peak});
+}
+
+TEST(Check, Throughput) {
+  EXPECT_EQ(broken([](Plan& p) { p.prediction.samples_per_s = 4; }), Codes{ViolationCode::throughput});
+}
+
+}  // namespace
+}  // namespace nest

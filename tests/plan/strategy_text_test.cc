@@ -1,0 +1,61 @@
+#include "plan/strategy_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace nest {
+namespace {
+
+std::string message_of(std::string_view text) {
+  try {
+    parse_strategy(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(StrategyText, ReadsWhatPeopleWrite) {
+  const StrategyRequest r = parse_strategy("tp=8, pp=4,vpp=3,mbs=2,sp=1,recompute=selective,zero=1,zero_degree=8");
+  EXPECT_EQ(r.strategy.split.tp, 8);
+  EXPECT_TRUE(r.strategy.split.sp);
+  EXPECT_EQ(r.strategy.pp, 4);
+  EXPECT_EQ(r.strategy.virtual_stages, 3);
+  EXPECT_EQ(r.strategy.schedule, Schedule::interleaved);
+  EXPECT_EQ(r.strategy.micro_batch, 2);
+  EXPECT_EQ(r.recompute, Recompute::selective);
+  EXPECT_EQ(r.zero, 1);
+  EXPECT_EQ(r.zero_degree, 8);
+  EXPECT_FALSE(r.dp_given);
+  EXPECT_TRUE(parse_strategy("sp").strategy.split.sp);
+  EXPECT_EQ(parse_strategy("").strategy, Strategy{});
+}
+
+TEST(StrategyText, ExplainsMistakes) {
+  EXPECT_THAT(message_of("tpp=8"), ::testing::HasSubstr("`tpp` is not known"));
+  EXPECT_THAT(message_of("recomptue=full"), ::testing::HasSubstr("did you mean `recompute`?"));
+  EXPECT_EQ(message_of("tp=eight"), "--strategy: tp: found `eight`; expected a whole number in 1 … 16777216");
+  EXPECT_THAT(message_of("tp=0"), ::testing::HasSubstr("tp: found `0`"));
+  EXPECT_THAT(message_of("recompute=some"), ::testing::HasSubstr("expected none, selective or full"));
+  EXPECT_THAT(message_of("tp=2,tp=4"), ::testing::HasSubstr("tp is given twice"));
+  EXPECT_THAT(message_of("schedule=1f1b,vpp=2"), ::testing::HasSubstr("vpp=2 contradicts schedule=1f1b"));
+  EXPECT_THAT(message_of("sp=maybe"), ::testing::HasSubstr("expected 0 or 1"));
+}
+
+TEST(StrategyText, FillsDevices) {
+  StrategyRequest r = parse_strategy("tp=8,pp=3");
+  fill_devices(r, 100);
+  EXPECT_EQ(r.strategy.dp, 4);
+  EXPECT_THROW(fill_devices(r, 16), InputError);
+  StrategyRequest given = parse_strategy("tp=2,dp=5");
+  EXPECT_THROW(fill_devices(given, 8), InputError);
+}
+
+TEST(StrategyText, PrintsWithoutWhatIsOne) {
+  EXPECT_EQ(strategy_text(parse_strategy("tp=8,sp=1,pp=4,vpp=2,dp=16").strategy), "tp=8 sp pp=4 vpp=2 dp=16 mbs=1");
+}
+
+}  // namespace
+}  // namespace nest
