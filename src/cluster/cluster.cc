@@ -1,0 +1,212 @@
+#include "cluster/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cluster/torus_collective.h"
+#include "preset_data/preset_data.h"
+
+namespace nest {
+namespace {
+
+[[noreturn]] void refuse(const Cluster& cluster, std::int64_t devices, const std::string& why) {
+  throw InputError(fmt::format("{}: {} devices: {}", cluster.name, format_integer(devices), why));
+}
+
+void check_size(const Cluster& cluster, std::int64_t devices) {
+  const SizeRule& sizes = cluster.sizes;
+  if (devices < 1 || devices < sizes.at_least || devices > std::min(sizes.at_most, kMaxDevices)) {
+    refuse(cluster, devices,
+           fmt::format("allowed are {} … {}", format_integer(std::max<std::int64_t>(1, sizes.at_least)),
+                       format_integer(std::min(sizes.at_most, kMaxDevices))));
+  }
+  if (devices % sizes.multiple_of != 0) {
+    refuse(cluster, devices, fmt::format("must be a multiple of {}", sizes.multiple_of));
+  }
+}
+
+// Levels up to the first one that can hold all devices; that one gets as many children as are needed.
+void resize_levels(Cluster& cluster, std::int64_t devices) {
+  for (const Level& level : cluster.levels) {
+    if (!level.counts.empty()) refuse(cluster, devices, "its units differ in size; edit the cluster file instead");
+  }
+  const std::int64_t node = cluster.levels[0].group;
+  if (devices % node != 0 && node % devices != 0) {
+    refuse(cluster, devices,
+           fmt::format("nodes have {} devices; give a multiple of it, or an even part of one node", node));
+  }
+  std::int64_t unit = 1;
+  for (std::size_t l = 0; l < cluster.levels.size(); ++l) {
+    const bool last = l + 1 == cluster.levels.size();
+    if (last || devices <= unit * cluster.levels[l].group) {
+      cluster.levels[l].group = ceil_div(devices, unit);
+      cluster.levels[l].rail_switches = cluster.levels[l].rail_switches && last;
+      cluster.levels.resize(l + 1);
+      break;
+    }
+    unit *= cluster.levels[l].group;
+  }
+}
+
+// The most cubic box of `devices`, of sides that are multiples of 4 where there are enough devices for that (slices are
+// built from cubes of 4·4·4, and only whole cubes wrap around), and of powers of two below.
+std::vector<std::int64_t> best_box(const Cluster& cluster, std::int64_t devices) {
+  const std::size_t dimensions = cluster.torus->dims.size();
+  std::int64_t cube = 1;
+  for (std::size_t k = 0; k < dimensions; ++k) cube *= 4;
+  const std::int64_t side = devices % cube == 0 ? 4 : 1;
+  std::vector<std::int64_t> dims(dimensions, side);
+  std::int64_t rest = devices / (side == 4 ? cube : 1);
+  // Hand out the prime factors, largest first, each to the shortest side.
+  std::vector<std::int64_t> factors;
+  for (std::int64_t f = 2; f * f <= rest; ++f) {
+    while (rest % f == 0) {
+      factors.push_back(f);
+      rest /= f;
+    }
+  }
+  if (rest > 1) factors.push_back(rest);
+  std::sort(factors.rbegin(), factors.rend());
+  for (const std::int64_t factor : factors) *std::min_element(dims.begin(), dims.end()) *= factor;
+  std::sort(dims.begin(), dims.end());
+  return dims;
+}
+
+void resize_torus(Cluster& cluster, std::int64_t devices) {
+  Torus& torus = *cluster.torus;
+  torus.dims = best_box(cluster, devices);
+  const std::int64_t longest = torus.dims.back();
+  if (longest > 8 * std::max<std::int64_t>(4, torus.dims.front())) {
+    refuse(cluster, devices, fmt::format("makes no box of similar sides (the longest would be {})", longest));
+  }
+  for (std::size_t k = 0; k < torus.dims.size(); ++k) torus.wrap[k] = torus.wrap[k] && torus.dims[k] % 4 == 0;
+}
+
+// Hosts that a group spans, for measured tables: the innermost level that more than one of its members share.
+std::int64_t hosts_of(const Cluster& cluster, const GroupLayout& layout) {
+  if (cluster.torus) return 0;
+  if (cluster.fabric.levels < 2) return 1;
+  return ceil_div(layout.members, std::max<std::int64_t>(1, layout.inside[1]));
+}
+
+LevelSummary summarise_level(const Cluster& cluster, std::size_t l) {
+  const Fabric& fabric = cluster.fabric;
+  const Level& level = cluster.levels[l];
+  LevelSummary summary;
+  summary.name = level.name;
+  summary.units = l + 1 == fabric.levels ? 1 : fabric.unit_of(l + 1, fabric.devices - 1) + 1;
+  summary.devices_per_unit = fabric.unit[l + 1];
+  summary.link_bytes_per_s = fabric.capacity[l];
+  const double sharing = fabric.lanes(l)
+                             ? (l == fabric.rail_level ? 1.0
+                                                       : static_cast<double>(fabric.unit[l]) /
+                                                             static_cast<double>(fabric.unit[fabric.rail_level]))
+                             : static_cast<double>(fabric.unit[l]);
+  summary.device_bytes_per_s = fabric.capacity[l] / sharing;
+  summary.latency_s = level.latency_s;
+  summary.rails = level.rails;
+  summary.oversubscription = level.oversubscription;
+  return summary;
+}
+
+std::vector<LevelSummary> summarise_torus(const Cluster& cluster) {
+  const Torus& torus = *cluster.torus;
+  std::vector<LevelSummary> summaries;
+  const double links = static_cast<double>(2 * torus.dims.size());
+  summaries.push_back(
+      {"neighbour", torus.devices(), 1, torus.link_bytes_per_s, torus.link_bytes_per_s, torus.latency_s, 1, false});
+  std::int64_t hops = 0;
+  std::int64_t span = 1;
+  for (std::size_t k = 0; k < torus.dims.size(); ++k) {
+    hops += torus.wrap[k] ? torus.dims[k] / 2 : torus.dims[k] - 1;
+    span *= torus.dims[k];
+    // Of its 2·dimensions links a device has two along the dimensions used so far.
+    const double used = 2 * static_cast<double>(k + 1);
+    summaries.push_back({fmt::format("{}-D box", k + 1), torus.devices() / span, span, torus.link_bytes_per_s,
+                         std::min(used, links) * torus.link_bytes_per_s, static_cast<double>(hops) * torus.latency_s, 1,
+                         false});
+  }
+  return summaries;
+}
+
+}  // namespace
+
+Cluster resized(const Cluster& cluster, std::int64_t devices) {
+  if (devices == cluster.devices) return cluster;
+  Cluster result = cluster;
+  check_size(cluster, devices);
+  if (!cluster.device_names.empty()) refuse(cluster, devices, "a cluster given as a graph has the size it has");
+  if (cluster.torus) {
+    resize_torus(result, devices);
+  } else {
+    resize_levels(result, devices);
+    const double overhead_s = cluster.fabric.message_overhead_s;
+    result.fabric = make_fabric(result.levels, devices);
+    result.fabric.message_overhead_s = overhead_s;
+  }
+  result.devices = devices;
+  result.node_names.clear();
+  return result;
+}
+
+const std::vector<Cluster>& cluster_presets() {
+  static const std::vector<Cluster> presets = [] {
+    std::vector<Cluster> clusters;
+    for (const EmbeddedFile& file : embedded_files("clusters")) {
+      clusters.push_back(
+          read_cluster(parse_yaml(fmt::format("clusters/{}.yaml", file.name), std::string(file.text)), file.name));
+    }
+    return clusters;
+  }();
+  return presets;
+}
+
+std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::int64_t> devices) {
+  const std::string wanted = to_lower(name);
+  for (const Cluster& cluster : cluster_presets()) {
+    const bool alias = std::any_of(cluster.aliases.begin(), cluster.aliases.end(),
+                                   [&](const std::string& candidate) { return to_lower(candidate) == wanted; });
+    if (alias || to_lower(cluster.name) == wanted) return devices ? resized(cluster, *devices) : cluster;
+  }
+  return std::nullopt;
+}
+
+GroupLayout place_group(const Cluster& cluster, const GroupSpec& spec) {
+  if (!cluster.torus) return make_layout(cluster.fabric, spec);
+  GroupLayout layout;
+  layout.members = spec.size();
+  layout.torus = make_torus_place(*cluster.torus, spec);
+  return layout;
+}
+
+CollectiveTime collective_time(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes) {
+  if (layout.members < 2) return {};
+  if (!cluster.measured.empty()) {
+    const auto* table = find_measured(cluster.measured, collective, layout.members, hosts_of(cluster, layout));
+    if (table) {
+      const double latency_s = std::min(table->points.front().seconds, table->seconds(bytes));
+      return {table->seconds(bytes), latency_s, table->seconds(bytes) - latency_s, Algorithm::measured, layout.top};
+    }
+  }
+  return cluster.torus ? torus_best_time(*cluster.torus, layout.torus, collective, bytes, cluster.algorithms)
+                       : best_time(cluster.fabric, layout, collective, bytes, cluster.algorithms);
+}
+
+std::vector<LevelSummary> summarise(const Cluster& cluster) {
+  if (cluster.torus) return summarise_torus(cluster);
+  std::vector<LevelSummary> summaries;
+  for (std::size_t l = 0; l < cluster.levels.size(); ++l) summaries.push_back(summarise_level(cluster, l));
+  for (std::size_t l = 2; l < summaries.size(); ++l) {
+    summaries[l].oversubscription =
+        std::max(1.0, summaries[l - 1].device_bytes_per_s / summaries[l].device_bytes_per_s);
+  }
+  return summaries;
+}
+
+}  // namespace nest

@@ -1,0 +1,103 @@
+// How long a collective takes on a hierarchical fabric: pure functions of a fabric, a layout and a number of bytes.
+//
+// m bytes, n members, chunk m/n. Bytes count as in NCCL's tests: all-reduce the buffer of one rank, all-gather the
+// gathered output, reduce-scatter the input, all-to-all the send buffer of one rank, broadcast and send/recv the
+// message. Reduction arithmetic costs nothing here; a group of one takes no time.
+//
+// One step, in which e_l flows of b bytes of each group leave every level-l unit, lasts as long as its slowest link:
+//     step(b, e) = max over the levels L that it crosses of [ a_L + b · max_{l<=L} min(e_l, e_L) · g_{l,L} / C_l ]
+// With rails the uplinks below level r carry only what stays in the node, the ports at r carry one flow each, and lanes
+// share as written in fabric.h. The algorithms:
+//   ring              e_l = 1; 2(n−1) steps of m/n for all-reduce, n−1 for all-gather and reduce-scatter.
+//                     Broadcast: a chain through which the message is streamed: the latencies of its hops, plus m over
+//                     the slowest link
+//   multi_ring        k rings, k the members of one node, each of m/k, that leave the node through different ports
+//   hierarchical      ring reduce-scatter on each dimension d_i in turn, then ring all-gather back; D_i = Π_{j<i} d_j:
+//                     Σ_i 2(d_i−1) · step(m/(D_i·d_i), e_l = min(p_l, D_i))
+//   halving_doubling  n a power of two, nearest first: Σ_k 2 · step(m/2^(k+1), e_l), e_l the members of a unit whose
+//                     partner, 2^k ranks away, is outside
+//   tree              two binary trees across nodes, chains inside, streamed: the latencies up and down, plus 2m over
+//                     the slowest link (broadcast: down only, m)
+//   direct            all-to-all, every message at once: max over L of [ a_L + m/n · max_{l<=L} p_l·(n−p_L)·g_l/C_l ];
+//                     send/recv: one message
+//   pairwise          all-to-all in n−1 steps, rank i to rank i+k; O(n)
+// Rings, hierarchies, halving-doubling and exchanges are exact for lockstep groups on trees; docs/collectives.md says
+// what that was checked against.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cluster/fabric.h"
+#include "cluster/layout.h"
+
+namespace nest {
+
+enum class Collective : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
+inline constexpr std::size_t kCollectives = 6;
+
+enum class Algorithm : std::uint8_t {
+  ring,
+  multi_ring,
+  hierarchical,
+  halving_doubling,
+  tree,
+  direct,
+  pairwise,
+  measured
+};
+inline constexpr std::size_t kAlgorithms = 8;
+
+const char* to_string(Collective collective);
+const char* to_string(Algorithm algorithm);
+
+// A set of algorithms that may be chosen.
+class AlgorithmSet {
+ public:
+  static AlgorithmSet all() { return AlgorithmSet(0xFF); }
+  AlgorithmSet() = default;
+  void add(Algorithm algorithm) { bits_ = static_cast<std::uint8_t>(bits_ | bit(algorithm)); }
+  bool has(Algorithm algorithm) const { return (bits_ & bit(algorithm)) != 0; }
+  bool operator==(const AlgorithmSet&) const = default;
+
+ private:
+  explicit AlgorithmSet(std::uint8_t bits) : bits_(bits) {}
+  static std::uint8_t bit(Algorithm algorithm) {
+    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(algorithm));
+  }
+  std::uint8_t bits_ = 0;
+};
+
+struct CollectiveTime {
+  double seconds = 0;
+  double latency_s = 0;    // part that remains at 0 bytes
+  double bandwidth_s = 0;  // the rest
+  Algorithm algorithm = Algorithm::direct;
+  std::size_t bottleneck = 0;  // level (torus: dimension) of the link that limits the largest part
+};
+
+// Time by one algorithm, or nothing when it does not apply to this collective or layout.
+std::optional<CollectiveTime> algorithm_time(const Fabric& fabric, const GroupLayout& layout, Collective collective,
+                                             double bytes, Algorithm algorithm);
+
+// The fastest of the allowed algorithms that apply (ties: the first in the order of the enumeration). Where none is
+// allowed that applies, all are tried. Pairwise all-to-all is no faster than direct and not tried.
+CollectiveTime best_time(const Fabric& fabric, const GroupLayout& layout, Collective collective, double bytes,
+                         AlgorithmSet allowed = AlgorithmSet::all());
+
+// Hierarchical all-reduce, all-gather or reduce-scatter over given dimensions (innermost first, their product n).
+std::optional<CollectiveTime> hierarchical_time(const Fabric& fabric, const GroupLayout& layout, Collective collective,
+                                                double bytes, std::span<const std::int64_t> dims);
+
+// Halving-doubling all-reduce with the farthest partner first: how much the order costs (4–15 times on fat trees).
+std::optional<CollectiveTime> halving_doubling_far_first(const Fabric& fabric, const GroupLayout& layout, double bytes);
+
+// Hierarchical all-reduce in `chunks` equal parts that follow each other through the phases; by playing the phases
+// through.
+double pipelined_hierarchical_s(const Fabric& fabric, const GroupLayout& layout, double bytes,
+                                std::span<const std::int64_t> dims, std::int64_t chunks);
+
+}  // namespace nest

@@ -1,0 +1,53 @@
+// What one accelerator can do: peak rates, memory, links, and the constants fitted to how it behaves.
+//
+// Peak rates are dense (no structured sparsity) and per device, in operations per second, a multiply-add counting as
+// two. The memory size is what a program can allocate, as the runtime reports it, not what the data sheet prints.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doc/value.h"
+
+namespace nest {
+
+enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16, fp8 };
+inline constexpr std::size_t kPrecisions = 5;
+const char* to_string(Precision precision);
+
+struct Device {
+  std::string name;
+  std::string description;
+  std::string source;  // where the figures come from
+  std::vector<std::string> aliases;
+  std::array<double, kPrecisions> peak_flops_per_s{};  // 0: the device has no such arithmetic
+  std::int64_t memory_bytes = 0;
+  double memory_bytes_per_s = 0;
+  std::int64_t multiprocessors = 0;  // units that run tiles side by side; 0 where the notion does not apply
+  double power_w = 0;                // 0: unknown
+  double link_bytes_per_s = 0;       // per direction, all links of the device together (NVLink, ICI, …)
+
+  // Fitted constants by name, e.g. "gemm_bf16": 0.67 of the peak in long training runs. Whoever prices operators
+  // decides the names; a device without a constant leaves the choice of a default to them.
+  std::map<std::string, double, std::less<>> efficiency;
+
+  double peak(Precision precision) const { return peak_flops_per_s[static_cast<std::size_t>(precision)]; }
+  std::optional<double> efficiency_of(std::string_view constant) const;
+};
+
+// Reads one device description; throws InputError for anything missing, unknown or out of range. `name` is used when
+// the document has none.
+Device read_device(const Document& document, std::string_view name);
+
+// The devices that ship with nest, sorted by name.
+const std::vector<Device>& device_presets();
+
+// A preset by name or alias, case-insensitive, or nothing.
+std::optional<Device> find_device(std::string_view name);
+
+}  // namespace nest

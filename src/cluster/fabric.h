@@ -1,0 +1,65 @@
+// A hierarchical network, reduced to the numbers that collective times need.
+//
+// Level l = 0 … levels−1, innermost first. A level-l unit is a block of U_l devices with consecutive indices (U_0 = 1:
+// a device; U_1: a node; U_2: a rack …). Every level-l unit has one uplink into its level-l switch, of capacity C_l per
+// direction (bandwidth · efficiency / oversubscription), shared by everything below it: k flows get 1/k each. A flow
+// between two devices whose closest common switch stands at level L climbs the uplinks 0 … L and descends the same on
+// the other side; its latency is a_L.
+//
+// Rails. Where level r has rails, every device owns a port into it: flows that leave the node (L >= r) use that port of
+// capacity C_r instead of the uplinks below r, so that devices of one node do not share. Where the switches of level r
+// are rail switches too, one stands per device position, U_r of them side by side ("lanes"): each has its own uplink
+// into level r+1 (capacity C_{r+1}), and a flow that changes lanes must climb to level r+1 even inside one level-(r+1)
+// unit.
+//
+// Units are full except perhaps the last one; irregular clusters list where their units begin (`starts`).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nest {
+
+inline constexpr std::size_t kMaxLevels = 8;
+inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 24;
+
+// One level as people describe it.
+struct Level {
+  std::string name;                  // of the unit that its switch forms: "node", "rack", "pod"
+  std::int64_t group = 1;            // children of one switch; the largest number where they differ
+  std::vector<std::int64_t> counts;  // children of each switch in order, where they differ; else empty
+  double bandwidth_bytes_per_s = 0;  // of ONE child's link into this level, per direction
+  double latency_s = 0;              // of a message that climbs to this level
+  double oversubscription = 1;       // divides the bandwidth
+  double efficiency = 1;             // share of the bandwidth that payload reaches (protocol, headers)
+  bool rails = false;                // one port per device instead of one link per child
+  bool rail_switches = false;        // with rails: one switch per device position
+};
+
+struct Fabric {
+  std::size_t levels = 0;
+  std::int64_t devices = 0;
+  std::array<std::int64_t, kMaxLevels + 1> unit{};  // U_l; U_levels is the whole cluster
+  std::array<double, kMaxLevels> capacity{};        // C_l, bytes per second
+  std::array<double, kMaxLevels> latency_s{};       // a_l, not decreasing
+  std::size_t rail_level = kMaxLevels;              // r; kMaxLevels: no rails
+  bool rail_switches = false;
+  double message_overhead_s = 0;                             // of every message beside its latency; 0 unless calibrated
+  std::array<std::vector<std::int64_t>, kMaxLevels> starts;  // first device of every level-l unit, where irregular
+
+  bool regular = true;  // no `starts` anywhere
+
+  bool has_rails() const { return rail_level < levels; }
+  // Whether the uplinks of level l are per lane (device position) and not per unit.
+  bool lanes(std::size_t level) const { return level == rail_level || (rail_switches && level == rail_level + 1); }
+  std::int64_t unit_of(std::size_t level, std::int64_t device) const;
+  // Level of the closest common switch of two different devices, not counting climbs forced by rail switches.
+  std::size_t level_between(std::int64_t a, std::int64_t b) const;
+};
+
+// `devices` may leave the last units partly filled. Levels must be valid (see read_cluster).
+Fabric make_fabric(const std::vector<Level>& levels, std::int64_t devices);
+
+}  // namespace nest

@@ -1,0 +1,171 @@
+#include "cluster/measured.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace nest {
+namespace {
+
+constexpr std::size_t kMostPoints = 100'000;
+
+struct OperationName {
+  std::string_view name;
+  Collective collective;
+};
+constexpr std::array kOperations = {
+    OperationName{"all_reduce", Collective::all_reduce},         OperationName{"all_gather", Collective::all_gather},
+    OperationName{"reduce_scatter", Collective::reduce_scatter}, OperationName{"alltoall", Collective::all_to_all},
+    OperationName{"broadcast", Collective::broadcast},           OperationName{"sendrecv", Collective::send_recv},
+};
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t begin = line.find_first_not_of(" \t\r", at);
+    if (begin == std::string_view::npos) break;
+    const std::size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    at = end;
+  }
+  return words;
+}
+
+std::optional<double> number_of(std::string_view word) {
+  double value = 0;
+  const auto [rest, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (status != std::errc{} || rest != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+class LogReader {
+ public:
+  LogReader(std::string_view name, std::optional<Collective> collective) : name_(name), collective_(collective) {}
+
+  void read(std::string_view line) {
+    ++line_;
+    const auto words = words_of(line);
+    if (words.empty()) return;
+    if (words[0].starts_with('#')) {
+      read_comment(line, words);
+    } else if (number_of(words[0])) {
+      read_data(words);
+    } else {
+      find_operation(line);  // a command line before the output
+    }
+  }
+
+  MeasuredCollective take() {
+    if (!collective_) {
+      throw InputError(
+          fmt::format("{}: the log does not name its operation; say which of all-reduce, all-gather, "
+                      "reduce-scatter, all-to-all, broadcast or send-recv it is",
+                      name_));
+    }
+    if (points_.empty())
+      throw InputError(fmt::format("{}: no line with measured times; expected nccl-tests output", name_));
+    if (ranks_ == 0)
+      throw InputError(fmt::format("{}: no `# Rank` line; expected one per rank, as nccl-tests prints", name_));
+    MeasuredCollective table{*collective_, ranks_, static_cast<std::int64_t>(hosts_.size()), std::move(points_)};
+    std::stable_sort(table.points.begin(), table.points.end(),
+                     [](const MeasuredPoint& a, const MeasuredPoint& b) { return a.bytes < b.bytes; });
+    // A size that was run several times counts with the last run.
+    std::vector<MeasuredPoint> distinct;
+    for (const MeasuredPoint& point : table.points) {
+      if (!distinct.empty() && distinct.back().bytes == point.bytes) distinct.pop_back();
+      distinct.push_back(point);
+    }
+    table.points = std::move(distinct);
+    return table;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const {
+    throw InputError(fmt::format("{}:{}: {}", name_, line_, message));
+  }
+
+  void find_operation(std::string_view line) {
+    for (const OperationName& operation : kOperations) {
+      if (line.find(fmt::format("{}_perf", operation.name)) != std::string_view::npos && !collective_) {
+        collective_ = operation.collective;
+      }
+    }
+  }
+
+  void read_comment(std::string_view line, const std::vector<std::string_view>& words) {
+    if (line.find("Collective test starting:") != std::string_view::npos) {
+      find_operation(line);
+    } else if (words.size() > 9 && words[1] == "Rank") {
+      ++ranks_;
+      const auto on = std::find(words.begin(), words.end(), "on");
+      if (on != words.end() && on + 1 != words.end()) hosts_.emplace(*(on + 1));
+    } else if (std::find(words.begin(), words.end(), "size") != words.end() &&
+               std::find(words.begin(), words.end(), "count") != words.end()) {
+      time_columns_.clear();
+      for (std::size_t i = 1; i < words.size(); ++i) {
+        if (words[i] == "time" || words[i] == "cputime") time_columns_.push_back(i - 1);  // the header starts with '#'
+      }
+    }
+  }
+
+  void read_data(const std::vector<std::string_view>& words) {
+    if (time_columns_.empty()) fail("measured times before the line that names the columns (size, count, …, time)");
+    const std::size_t column = time_columns_.back();
+    if (words.size() <= column) {
+      fail(fmt::format("{} columns; expected at least {} as the header line names them", words.size(), column + 1));
+    }
+    const auto bytes = number_of(words[0]);
+    const auto micros = number_of(words[column]);
+    if (!bytes || *bytes < 0) fail(fmt::format("`{}` is not a size in bytes", clip(words[0], 40)));
+    if (!micros || *micros < 0) fail(fmt::format("`{}` is not a time in microseconds", clip(words[column], 40)));
+    if (points_.size() >= kMostPoints) fail(fmt::format("more than {} lines of measurements", kMostPoints));
+    if (*bytes > 0 && *micros > 0) points_.push_back({*bytes, *micros * 1e-6});
+  }
+
+  std::string name_;
+  std::optional<Collective> collective_;
+  std::size_t line_ = 0;
+  std::int64_t ranks_ = 0;
+  std::set<std::string, std::less<>> hosts_;
+  std::vector<std::size_t> time_columns_;
+  std::vector<MeasuredPoint> points_;
+};
+
+}  // namespace
+
+double MeasuredCollective::seconds(double bytes) const {
+  NEST_CHECK(!points.empty(), "a measured table has points");
+  if (bytes <= points.front().bytes) return points.front().seconds;
+  if (bytes >= points.back().bytes) return points.back().seconds * bytes / points.back().bytes;
+  const auto above = std::upper_bound(points.begin(), points.end(), bytes,
+                                      [](double wanted, const MeasuredPoint& point) { return wanted < point.bytes; });
+  const MeasuredPoint& high = *above;
+  const MeasuredPoint& low = *(above - 1);
+  const double part = std::log(bytes / low.bytes) / std::log(high.bytes / low.bytes);
+  return low.seconds * std::pow(high.seconds / low.seconds, part);
+}
+
+MeasuredCollective parse_nccl_tests(std::string_view name, std::string_view text,
+                                    std::optional<Collective> collective) {
+  LogReader reader(name, collective);
+  for (const std::string_view line : split_text(text, '\n')) reader.read(line);
+  return reader.take();
+}
+
+const MeasuredCollective* find_measured(std::span<const MeasuredCollective> tables, Collective collective,
+                                        std::int64_t ranks, std::int64_t hosts) {
+  for (const MeasuredCollective& table : tables) {
+    if (table.collective == collective && table.ranks == ranks && (table.hosts == 0 || table.hosts == hosts))
+      return &table;
+  }
+  return nullptr;
+}
+
+}  // namespace nest

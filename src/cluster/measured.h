@@ -1,0 +1,43 @@
+// Collective times that someone measured, as printed by nccl-tests (or rccl-tests); they override the formulas.
+//
+// Read are the data lines (13 columns, or more with -I and -S; columns are found by the header line), the name of the
+// operation (`# Collective test starting:`, a command line, or given by the caller), and the `# Rank` lines: how many
+// ranks on how many hosts. Where a line has both times, the in-place one is taken: so does training call collectives.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/collective.h"
+
+namespace nest {
+
+struct MeasuredPoint {
+  double bytes = 0;
+  double seconds = 0;
+};
+
+struct MeasuredCollective {
+  Collective collective = Collective::all_reduce;
+  std::int64_t ranks = 0;
+  std::int64_t hosts = 0;             // 0: not known
+  std::vector<MeasuredPoint> points;  // by rising bytes, all times positive
+
+  // Straight lines between the points in log-log space; below the first point its time (latency), above the last one
+  // its rate.
+  double seconds(double bytes) const;
+};
+
+// Throws InputError with the line number. `collective` is needed for logs that do not name their operation.
+MeasuredCollective parse_nccl_tests(std::string_view name, std::string_view text,
+                                    std::optional<Collective> collective = std::nullopt);
+
+// The table for this collective with as many ranks on as many hosts (where the table knows them), or nullptr.
+const MeasuredCollective* find_measured(std::span<const MeasuredCollective> tables, Collective collective,
+                                        std::int64_t ranks, std::int64_t hosts);
+
+}  // namespace nest

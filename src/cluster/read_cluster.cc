@@ -1,0 +1,297 @@
+// YAML -> Cluster.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cluster/cluster.h"
+#include "cluster/link_graph.h"
+#include "doc/reader.h"
+
+namespace nest {
+namespace {
+
+constexpr double kFastestLink = 1e18;  // bytes per second
+constexpr double kSlowestHop = 10;     // seconds
+constexpr std::size_t kMostUnits = 1U << 20U;
+
+double read_bandwidth(Reader& reader, std::string_view key) {
+  const double bandwidth = reader.bandwidth(key);
+  if (bandwidth <= 0) reader.fail(key, "a link of no bandwidth connects nothing; write for example 450GB/s");
+  if (bandwidth > kFastestLink)
+    reader.fail(key, fmt::format("{} is faster than any link", format_bandwidth(bandwidth)));
+  return bandwidth;
+}
+
+double read_latency(Reader& reader) {
+  const double latency_s = reader.maybe_duration("latency").value_or(0);
+  if (latency_s > kSlowestHop) reader.fail("latency", "more than 10 s; write for example 5us");
+  return latency_s;
+}
+
+Level read_level(Reader& reader, std::size_t index) {
+  Level level;
+  level.name = reader.text_or("name", fmt::format("level{}", index + 1));
+  if (reader.has("counts") == reader.has("group")) {
+    reader.fail("give either `group` (children per switch) or `counts` (children of each switch)");
+  }
+  if (const auto counts = reader.maybe_integers("counts", {1, static_cast<double>(kMaxDevices)}, kMostUnits)) {
+    if (counts->empty()) reader.fail("counts", "an empty list; expected the children of each switch");
+    level.group = *std::max_element(counts->begin(), counts->end());
+    level.counts = *counts;
+  } else {
+    level.group = reader.integer("group", {1, static_cast<double>(kMaxDevices)});
+  }
+  level.bandwidth_bytes_per_s = read_bandwidth(reader, "bandwidth");
+  level.latency_s = read_latency(reader);
+  level.oversubscription = reader.maybe_number("oversubscription", {0.01, 1e4}).value_or(1);
+  level.efficiency = reader.maybe_number("efficiency", {0.001, 1}).value_or(1);
+  level.rail_switches = reader.flag_or("rail_switches", false);
+  level.rails = reader.flag_or("rails", level.rail_switches);
+  reader.refuse_unknown_keys();
+  return level;
+}
+
+// What holds between levels: latencies rise, one level has rails, sizes stay within reason.
+void check_levels(std::vector<Reader>& readers, const std::vector<Level>& levels) {
+  bool rails = false;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    if (l > 0 && levels[l].latency_s < levels[l - 1].latency_s) {
+      readers[l].fail("latency",
+                      fmt::format("{} is less than the {} of the level inside it; a farther switch cannot be closer",
+                                  format_duration(levels[l].latency_s), format_duration(levels[l - 1].latency_s)));
+    }
+    if (levels[l].rail_switches && !levels[l].rails) readers[l].fail("rails", "rail switches need rails: true");
+    if (levels[l].rails && l == 0) readers[l].fail("rails", "the innermost links belong to single devices anyway");
+    if (levels[l].rails && rails)
+      readers[l].fail("rails", "one level has them already; the levels above join the rails");
+    if (levels[l].rail_switches && l + 1 == levels.size()) {
+      readers[l].fail("rail_switches", "traffic between rails needs a level above that joins them");
+    }
+    rails = rails || levels[l].rails;
+  }
+}
+
+// Devices of the full cluster; fills in and checks `counts` from the outermost level inwards.
+std::int64_t count_devices(std::vector<Reader>& readers, std::vector<Level>& levels) {
+  std::int64_t units = 1;  // switches of the level
+  for (std::size_t l = levels.size(); l-- > 0;) {
+    Level& level = levels[l];
+    if (!level.counts.empty()) {
+      if (static_cast<std::int64_t>(level.counts.size()) != units) {
+        readers[l].fail("counts", fmt::format("{} switches are listed, but the levels outside have {} of them",
+                                              level.counts.size(), units));
+      }
+      std::int64_t sum = 0;
+      for (const std::int64_t count : level.counts) sum += count;
+      units = sum;
+      const bool even =
+          std::all_of(level.counts.begin(), level.counts.end(), [&](std::int64_t c) { return c == level.group; });
+      if (even) level.counts.clear();
+    } else if (__builtin_mul_overflow(units, level.group, &units)) {
+      units = kMaxDevices + 1;
+    }
+    if (units > kMaxDevices) {
+      readers[l].fail(fmt::format("the levels hold more than {} devices", format_integer(kMaxDevices)));
+    }
+  }
+  return units;
+}
+
+void read_levels(Reader& root, Cluster& cluster) {
+  std::vector<Reader> readers = root.objects("levels");
+  if (readers.empty()) root.fail("levels", "an empty list; expected at least one level, innermost first");
+  if (readers.size() > kMaxLevels) {
+    root.fail("levels", fmt::format("{} levels; at most {} are supported", readers.size(), kMaxLevels));
+  }
+  for (std::size_t l = 0; l < readers.size(); ++l) cluster.levels.push_back(read_level(readers[l], l));
+  check_levels(readers, cluster.levels);
+  const std::int64_t full = count_devices(readers, cluster.levels);
+  cluster.devices = root.integer_or("devices", full, {1, static_cast<double>(kMaxDevices)});
+  if (cluster.devices > full) {
+    root.fail("devices", fmt::format("{} devices, but the levels hold {}", cluster.devices, full));
+  }
+  const bool irregular =
+      std::any_of(cluster.levels.begin(), cluster.levels.end(), [](const Level& l) { return !l.counts.empty(); });
+  if (irregular && cluster.devices != full) {
+    root.fail("devices", fmt::format("{} devices, but the counts of the levels add up to {}", cluster.devices, full));
+  }
+}
+
+void read_torus(Reader& root, Cluster& cluster) {
+  Reader reader = root.object("torus");
+  Torus torus;
+  const auto dims = reader.maybe_integers("dims", {1, static_cast<double>(kMaxDevices)}, kMaxDimensions);
+  if (!dims || dims->empty()) reader.fail("dims", "expected one to four sizes, for example [4, 4, 8]");
+  torus.dims = *dims;
+  std::int64_t devices = 1;
+  for (const std::int64_t size : torus.dims) {
+    if (__builtin_mul_overflow(devices, size, &devices) || devices > kMaxDevices) {
+      reader.fail("dims", fmt::format("more than {} devices", format_integer(kMaxDevices)));
+    }
+  }
+  const Value* wrap = reader.raw("wrap");
+  if (!wrap || wrap->as_bool()) {
+    torus.wrap.assign(torus.dims.size(), !wrap || *wrap->as_bool());
+  } else if (wrap->as_array() && wrap->as_array()->size() == torus.dims.size()) {
+    for (const Value& flag : *wrap->as_array()) {
+      if (!flag.as_bool()) reader.fail("wrap", fmt::format("{} is neither true nor false", flag.shown()));
+      torus.wrap.push_back(*flag.as_bool());
+    }
+  } else {
+    reader.fail("wrap", fmt::format("found {}; expected true, false, or one of them for each of the {} dimensions",
+                                    wrap->shown(), torus.dims.size()));
+  }
+  torus.link_bytes_per_s =
+      read_bandwidth(reader, "bandwidth") * reader.maybe_number("efficiency", {0.001, 1}).value_or(1);
+  torus.latency_s = read_latency(reader);
+  reader.refuse_unknown_keys();
+  cluster.torus = torus;
+  cluster.devices = root.integer_or("devices", devices, {1, static_cast<double>(kMaxDevices)});
+  if (cluster.devices != devices) {
+    root.fail("devices", fmt::format("{} devices, but the dimensions hold {}", cluster.devices, devices));
+  }
+}
+
+void add_vertices(Reader& reader, const char* key, std::size_t at_most, std::map<std::string, std::size_t>& vertices,
+                  std::vector<std::string>& names) {
+  for (const std::string& name : reader.maybe_texts(key, at_most).value_or(std::vector<std::string>())) {
+    if (!vertices.emplace(name, vertices.size()).second)
+      reader.fail(key, fmt::format("`{}` is named twice", clip(name, 40)));
+    names.push_back(name);
+  }
+}
+
+void read_graph(Reader& root, Cluster& cluster) {
+  Reader reader = root.object("graph");
+  std::map<std::string, std::size_t> vertices;
+  std::vector<std::string> names;
+  add_vertices(reader, "devices", kGraphDevices, vertices, names);
+  LinkGraph graph;
+  graph.devices = vertices.size();
+  if (graph.devices == 0) reader.fail("devices", "expected the names of the devices");
+  add_vertices(reader, "switches", kGraphLinks, vertices, names);
+  graph.switches = vertices.size() - graph.devices;
+  std::vector<Reader> links = reader.objects("links");
+  if (links.size() > kGraphLinks)
+    reader.fail("links", fmt::format("{} links; at most {} are supported", links.size(), kGraphLinks));
+  for (Reader& link : links) {
+    const auto ends = link.maybe_texts("between", 2);
+    if (!ends || ends->size() != 2) link.fail("between", "expected the two ends of the link");
+    GraphLink made;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto found = vertices.find((*ends)[i]);
+      if (found == vertices.end()) {
+        link.fail("between", fmt::format("`{}` is neither a device nor a switch{}", clip((*ends)[i], 40),
+                                         did_you_mean((*ends)[i], names)));
+      }
+      (i == 0 ? made.from : made.to) = found->second;
+    }
+    if (made.from == made.to) link.fail("between", fmt::format("`{}` is linked to itself", clip((*ends)[0], 40)));
+    made.bandwidth_bytes_per_s = read_bandwidth(link, "bandwidth");
+    made.latency_s = read_latency(link);
+    if (made.latency_s <= 0) link.fail("latency", "must be more than 0: it decides which devices are close");
+    link.refuse_unknown_keys();
+    graph.links.push_back(made);
+  }
+  reader.refuse_unknown_keys();
+  if (const std::size_t lost = first_disconnected(graph); lost < graph.devices) {
+    reader.fail("links", fmt::format("no path leads from `{}` to `{}`", clip(names[0], 40), clip(names[lost], 40)));
+  }
+  cluster.devices = static_cast<std::int64_t>(graph.devices);
+  if (graph.devices == 1) {
+    cluster.levels = {Level{.name = "device", .group = 1, .counts = {}, .bandwidth_bytes_per_s = 1}};
+  } else {
+    DerivedLevels derived = derive_levels(graph);
+    cluster.levels = std::move(derived.levels);
+    for (const std::size_t device : derived.order) cluster.device_names.push_back(names[device]);
+  }
+}
+
+Device read_device_of(Reader& root) {
+  const Value* value = root.raw("device");
+  if (!value) root.fail("device", "missing; give the name of a device, for example h100");
+  if (value->as_object()) {
+    const Document part{std::make_shared<Source>(root.source()), *value};
+    return read_device(part, "device");
+  }
+  const std::string name = root.text("device");
+  if (auto device = find_device(name)) return *device;
+  std::vector<std::string> known;
+  for (const Device& device : device_presets()) known.push_back(device.name);
+  root.fail("device", fmt::format("`{}` is not known; known are {}{}", clip(name, 40), join_words(known),
+                                  did_you_mean(name, known)));
+}
+
+AlgorithmSet read_algorithms(Reader& root) {
+  const auto names = root.maybe_texts("algorithms", kAlgorithms);
+  if (!names) return AlgorithmSet::all();
+  AlgorithmSet set;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i + 1 < kAlgorithms; ++i) known.emplace_back(to_string(static_cast<Algorithm>(i)));
+  for (const std::string& name : *names) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end()) {
+      root.fail("algorithms", fmt::format("`{}` is not known; allowed are {}{}", clip(name, 40), join_words(known),
+                                          did_you_mean(name, known)));
+    }
+    set.add(static_cast<Algorithm>(found - known.begin()));
+  }
+  return set;
+}
+
+void read_sizes(Reader& root, Cluster& cluster) {
+  auto reader = root.maybe_object("resize");
+  if (!reader) return;
+  const Range range{1, static_cast<double>(kMaxDevices)};
+  cluster.sizes.at_least = reader->integer_or("at_least", 1, range);
+  cluster.sizes.at_most = reader->integer_or("at_most", kMaxDevices, range);
+  cluster.sizes.multiple_of = reader->integer_or("multiple_of", 1, range);
+  reader->refuse_unknown_keys();
+}
+
+}  // namespace
+
+Cluster read_cluster(const Document& document, std::string_view name) {
+  Reader root(document);
+  Cluster cluster;
+  cluster.name = root.text_or("name", name);
+  cluster.description = root.text_or("description", cluster.name);
+  cluster.source = root.text_or("source", "");
+  cluster.aliases = root.maybe_texts("aliases", 16).value_or(std::vector<std::string>());
+  cluster.device = read_device_of(root);
+  const int networks = (root.has("levels") ? 1 : 0) + (root.has("torus") ? 1 : 0) + (root.has("graph") ? 1 : 0);
+  if (networks != 1) root.fail("expected exactly one of `levels`, `torus` and `graph`");
+  if (root.has("levels")) {
+    read_levels(root, cluster);
+  } else if (root.has("torus")) {
+    read_torus(root, cluster);
+  } else {
+    read_graph(root, cluster);
+  }
+  cluster.algorithms = read_algorithms(root);
+  const double overhead_s = root.maybe_duration("message_overhead").value_or(0);
+  if (overhead_s > kSlowestHop) root.fail("message_overhead", "more than 10 s; write for example 2us");
+  if (cluster.torus) {
+    cluster.torus->message_overhead_s = overhead_s;
+  } else {
+    cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+    cluster.fabric.message_overhead_s = overhead_s;
+  }
+  if (const auto names = root.maybe_texts("node_names", static_cast<std::size_t>(kMaxDevices))) {
+    cluster.node_names = *names;
+    const std::int64_t nodes =
+        cluster.torus || cluster.fabric.levels < 2 ? 1 : cluster.fabric.unit_of(1, cluster.devices - 1) + 1;
+    if (static_cast<std::int64_t>(names->size()) != nodes) {
+      root.fail("node_names", fmt::format("{} names for {} nodes", names->size(), nodes));
+    }
+  }
+  read_sizes(root, cluster);
+  root.refuse_unknown_keys();
+  return cluster;
+}
+
+}  // namespace nest

@@ -1,0 +1,86 @@
+#include "cluster/step.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace nest {
+namespace {
+
+// Groups on one lane of a level above the rail ports. Devices of one node belong to different lanes, so the groups of
+// one node do not meet there; those of other nodes below the same uplink do.
+std::int64_t groups_on_lane(const Fabric& fabric, const GroupLayout& layout, std::size_t l) {
+  const std::int64_t in_node = std::max<std::int64_t>(1, layout.groups_inside[fabric.rail_level]);
+  return ceil_div(layout.groups_inside[l], in_node);
+}
+
+std::int64_t climbing(const StepFlows& step, std::size_t l, std::size_t top) {
+  const std::int64_t most = std::min(step.exits[l], step.exits[top]);
+  return step.climbing ? std::min(most, (*step.climbing)[l][top]) : most;
+}
+
+double flows_on_lane(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, std::size_t l,
+                     std::size_t top) {
+  if (l == fabric.rail_level) return 1;
+  const std::int64_t in_node = std::max<std::int64_t>(1, layout.inside[fabric.rail_level]);
+  const std::int64_t nodes = ceil_div(layout.inside[l], in_node);
+  std::int64_t flows = nodes;
+  if (step.rings > 1) {
+    flows = 1;
+  } else if (step.keeps_lane) {
+    flows = ceil_div(climbing(step, l, top), in_node);
+  }
+  return static_cast<double>(flows * groups_on_lane(fabric, layout, l));
+}
+
+// The class of flows, by the level it crosses, that ends last; latencies count `latencies` times (1 or 0).
+StepTime slowest_flows(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, double latencies) {
+  StepTime slowest;
+  for (std::size_t top = 0; top <= layout.top; ++top) {
+    if (step.exits[top] == 0) continue;
+    const std::size_t highest = climb(fabric, step, top);
+    StepTime time;
+    time.latency_s = latencies * (fabric.latency_s[highest] + fabric.message_overhead_s);
+    for (std::size_t l = first_link(fabric, top); l <= highest; ++l) {
+      const double transfer_s = step.bytes * flows_on_link(fabric, layout, step, l, top) / fabric.capacity[l];
+      if (transfer_s > time.transfer_s) {
+        time.transfer_s = transfer_s;
+        time.link = l;
+      }
+    }
+    if (time.total() >= slowest.total()) slowest = time;
+  }
+  return slowest;
+}
+
+}  // namespace
+
+std::size_t first_link(const Fabric& fabric, std::size_t top) {
+  return fabric.has_rails() && top >= fabric.rail_level ? fabric.rail_level : 0;
+}
+
+std::size_t climb(const Fabric& fabric, const StepFlows& step, std::size_t top) {
+  const bool forced = fabric.rail_switches && top == fabric.rail_level && !step.keeps_lane;
+  return forced && top + 1 < fabric.levels ? top + 1 : top;
+}
+
+double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, std::size_t l,
+                     std::size_t top) {
+  if (fabric.has_rails() && top >= fabric.rail_level && fabric.lanes(l))
+    return flows_on_lane(fabric, layout, step, l, top);
+  std::int64_t flows = climbing(step, l, top) * step.rings;
+  // Where each device has a rail port, one of its rings leaves through that instead of the link inside the node.
+  if (step.rings > 1 && fabric.has_rails() && l == 0 && top < fabric.rail_level && layout.top >= fabric.rail_level)
+    --flows;
+  return static_cast<double>(flows * layout.sharing[l][top]);
+}
+
+StepTime step_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step) {
+  return slowest_flows(fabric, layout, step, 1);
+}
+
+StepTime stream_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step) {
+  return slowest_flows(fabric, layout, step, 0);
+}
+
+}  // namespace nest

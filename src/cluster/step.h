@@ -1,0 +1,48 @@
+// One step of a collective on a fabric: the rule of collective.h with rails and lanes written out. Internal to the
+// folder.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "cluster/fabric.h"
+#include "cluster/layout.h"
+
+namespace nest {
+
+// What one group sends in one step.
+struct StepFlows {
+  PerLevel exits{};  // flows that leave one level-l unit; 0: the step does not cross level l
+  // Of those, the flows that climb to level L or higher, as climbing[l][L]; where not known, at most min(exits[l],
+  // exits[L]).
+  std::optional<std::array<PerLevel, kMaxLevels>> climbing;
+  double bytes = 0;        // of one flow
+  bool keeps_lane = true;  // flows between nodes end at the device position they started from
+  std::int64_t rings = 1;  // side by side, each leaving a node through another device
+};
+
+struct StepTime {
+  double latency_s = 0;
+  double transfer_s = 0;
+  std::size_t link = 0;  // level of the slowest link
+
+  double total() const { return latency_s + transfer_s; }
+};
+
+// Flows of all groups on the busiest level-l uplink that climb to level `top` or higher.
+double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, std::size_t l,
+                     std::size_t top);
+
+// Level that flows which cross `top` really climb to: one more where they change lanes under rail switches.
+std::size_t climb(const Fabric& fabric, const StepFlows& step, std::size_t top);
+
+// First uplink that flows crossing `top` use: 0, or the rail port.
+std::size_t first_link(const Fabric& fabric, std::size_t top);
+
+StepTime step_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step);
+
+// The same for a stream that has long begun: without latencies, the slowest link.
+StepTime stream_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step);
+
+}  // namespace nest
