@@ -1,0 +1,45 @@
+// A fixed set of threads that work through numbered items.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace nest::search {
+
+class Workers {
+ public:
+  explicit Workers(int threads);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int size() const { return static_cast<int>(threads_.size()) + 1; }
+
+  // Calls work(item, worker) for every item in [0, items), worker in [0, size()), and returns when all are done.
+  // Rethrows the exception of the lowest-numbered item that threw.
+  void run(std::size_t items, const std::function<void(std::size_t, int)>& work);
+
+ private:
+  void serve(int worker);
+  void drain(int worker);
+
+  std::mutex mutex_;
+  std::condition_variable start_, done_;
+  std::uint64_t round_ = 0;
+  int busy_ = 0;
+  bool stop_ = false;
+  const std::function<void(std::size_t, int)>* work_ = nullptr;
+  std::size_t items_ = 0;
+  std::atomic<std::size_t> next_{0};
+  std::size_t failed_item_ = 0;
+  std::exception_ptr failure_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace nest::search
