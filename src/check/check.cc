@@ -123,8 +123,9 @@ class Judge {
         }
       }
       experts |= kind.experts > 0;
-      if (kind.experts > 0 && kind.experts % s_.split.ep != 0) {
-        once(ViolationCode::split_experts, fmt::format("ep {} does not divide {} experts", s_.split.ep, kind.experts));
+      if (kind.experts > 0 && kind.experts % s_.split.expert_ranks() != 0) {
+        once(ViolationCode::split_experts,
+             fmt::format("{} expert ranks do not divide {} experts", s_.split.expert_ranks(), kind.experts));
       }
     }
     if (!experts && s_.split.ep > 1)
@@ -200,8 +201,7 @@ class Judge {
     }
     const double degree = static_cast<double>(stage.zero_degree);
     const double share = degree / static_cast<double>(dense_group());
-    const double expert_degree =
-        std::max(1.0, share * static_cast<double>(s_.dp * s_.split.cp * s_.split.tp / s_.split.expert_tp()));
+    const double expert_degree = std::max(1.0, share * static_cast<double>(s_.dp * s_.split.cp));
     const auto held = [&](double bytes, int from_zero) {
       return stage.zero >= from_zero ? bytes * (dense / degree + expert / expert_degree) : bytes * (dense + expert);
     };

@@ -67,15 +67,18 @@ Layer build_block(const Architecture& arch, const Implementation& implementation
   const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
   LayerBuilder b(arch, implementation, LayerKind::block, block_name(tower, block, arch.towers.size() > 1),
                  is_encoder(arch, tower_index));
-  const auto norm = [&](const char* name, TensorId x) {
-    return b.norm(name, x, block.norm, block.norm_weight, block.norm_bias);
+  const auto norm = [&](const char* name, TensorId x, Module module = Module::norm) {
+    return b.norm(name, x, block.norm, block.norm_weight, block.norm_bias, "norm.weight", module);
   };
+  // What reads a norm decides whether it is a module of its own: latent projections and routers take it ready-made.
+  const Module before_attention = block.attention.latent ? Module::norm : b.norm_before_matmul();
+  const Module before_ffn = block.mixture ? Module::norm : b.norm_before_matmul();
   TensorId x = b.stream("input");
   b.layer().input = x;
 
   if (block.wiring == Wiring::parallel_one || block.wiring == Wiring::parallel_two) {
-    const TensorId normed = norm("norm 1", x);
-    const TensorId second = block.wiring == Wiring::parallel_two ? norm("norm 2", x) : normed;
+    const TensorId normed = norm("norm 1", x, before_attention);
+    const TensorId second = block.wiring == Wiring::parallel_two ? norm("norm 2", x, before_ffn) : normed;
     const TensorId attended = b.dropout(b.attention(block.attention, normed));
     const TensorId fed = b.dropout(second_half(b, block, second));
     b.layer().output = b.residual("residual", {x, attended, fed});
@@ -84,20 +87,20 @@ Layer build_block(const Architecture& arch, const Implementation& implementation
 
   const bool pre = block.wiring == Wiring::pre_norm || block.wiring == Wiring::sandwich;
   const bool post = block.wiring == Wiring::output_norm || block.wiring == Wiring::sandwich;
-  const auto around = [&](const std::string& name, TensorId in, auto&& part) {
-    TensorId y = part(pre ? norm((name + " norm").c_str(), in) : in);
+  const auto around = [&](const std::string& name, Module before, TensorId in, auto&& part) {
+    TensorId y = part(pre ? norm((name + " norm").c_str(), in, before) : in);
     if (post) y = norm((name + " output norm").c_str(), y);
     TensorId sum = b.residual(name + " residual", {in, b.dropout(y)});
     if (block.wiring == Wiring::post_norm) sum = norm((name + " norm").c_str(), sum);
     return sum;
   };
-  x = around("attention", x, [&](TensorId in) { return b.attention(block.attention, in); });
+  x = around("attention", before_attention, x, [&](TensorId in) { return b.attention(block.attention, in); });
   if (block.cross_attention) {
     b.layer().memory = b.tensor("encoder output", {{arch.hidden}}, Rows::memory);
-    x = around("cross attention", x,
+    x = around("cross attention", b.norm_before_matmul(), x,
                [&](TensorId in) { return b.cross_attention(*block.cross_attention, in, b.layer().memory); });
   }
-  b.layer().output = around("ffn", x, [&](TensorId in) { return second_half(b, block, in); });
+  b.layer().output = around("ffn", before_ffn, x, [&](TensorId in) { return second_half(b, block, in); });
   return b.take();
 }
 

@@ -18,6 +18,9 @@ struct Implementation {
   bool dropout = false;         // train with the dropout that the config states, and keep its masks
   int activation_bytes = 2;     // bf16 and fp16: 2, fp32: 4
   std::int64_t sequence = 0;    // decides where an explicit mask is needed; 0: the model's default
+  bool shared_expert_overlap =
+      false;                        // shared experts run beside the all-to-all, on a gathered input that they keep (sp)
+  bool context_all_to_all = false;  // context parallelism exchanges heads, not keys and values; keeps one more output
 };
 
 Model build_model(const Architecture& architecture, const Implementation& implementation = {});

@@ -44,6 +44,7 @@ struct Tensor {
   Rows rows = Rows::tokens;
   std::vector<Extent> width;  // elements per row = product
   int element_bytes = 2;
+  bool whole = false;  // every tensor-parallel rank keeps all rows, also where sp divides the sequence
   bool operator==(const Tensor&) const = default;
 };
 
@@ -63,7 +64,8 @@ enum class OperatorKind : std::uint8_t {
 };
 
 // Parts of a layer that a framework can recompute as a unit. `activation` lies inside `feed_forward`, `moe_activation`
-// inside `moe`: recomputing the outer part recomputes the inner one.
+// inside `moe`: recomputing the outer part recomputes the inner one. Shared experts are a unit of their own, and part
+// of `moe`. A norm that runs inside the kernel of the matmul after it is no unit (`other`).
 enum class Module : std::uint8_t {
   other,
   core_attention,
@@ -72,7 +74,9 @@ enum class Module : std::uint8_t {
   feed_forward,
   moe_activation,
   moe,
-  latent_up
+  latent_up,
+  shared_experts,
+  shared_activation
 };
 
 struct Weight {

@@ -59,6 +59,10 @@ LayerBuilder::Projected LayerBuilder::project(const Attention& attention, Tensor
   return {parts[0].out, parts[1].out, parts[2].out};
 }
 
+void LayerBuilder::keep_whole(const std::vector<TensorId>& tensors) {
+  for (const TensorId id : tensors) layer_.tensors[static_cast<std::size_t>(id)].whole = megatron();
+}
+
 LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention, TensorId x) {
   const LatentAttention& latent = *attention.latent;
   const Extent hidden{architecture_.hidden};
@@ -70,7 +74,9 @@ LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention,
     const Extent rank{latent.query_rank};
     const TensorId down =
         matmul("q down", Module::other, x, {tensor("q latent", {rank})}, {matrix("attention.q_down", {rank, hidden})});
-    const TensorId normed = norm("q latent norm", down, NormKind::rms, true, false, "attention.q_latent_norm");
+    const TensorId normed =
+        norm("q latent norm", down, NormKind::rms, true, false, "attention.q_latent_norm", norm_before_matmul());
+    keep_whole({down, normed});
     matmul("q up", Module::other, normed, {q}, {matrix("attention.q_up", {heads, qk_dim, rank})});
   } else {
     matmul("q", Module::other, x, {q}, {matrix("attention.q", {heads, qk_dim, hidden})});
@@ -82,9 +88,10 @@ LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention,
          {matrix("attention.kv_down", {{latent.kv_rank + latent.rope_dim}, hidden})});
   // Only the compressed part is normalised, but its input is a view that keeps the whole latent alive.
   const TensorId normed = tensor("kv latent norm out", {kv_rank});
-  Operator& kv_norm = add_operator(OperatorKind::norm, "kv latent norm", Module::norm, {kv_latent}, {normed},
+  Operator& kv_norm = add_operator(OperatorKind::norm, "kv latent norm", norm_before_matmul(), {kv_latent}, {normed},
                                    kept_by_norm("kv latent norm", kv_latent, {kv_rank}, NormKind::rms, {{1}}));
   kv_norm.weights.push_back(matrix("attention.kv_latent_norm", {kv_rank}));
+  keep_whole({kv_latent, normed});
   const TensorId k_nope = tensor("k nope", {heads, {latent.nope_dim}});
   const TensorId v = tensor("v", {heads, {latent.value_dim}});
   matmul("kv up", Module::latent_up, normed, {k_nope, v},
@@ -108,7 +115,7 @@ void LayerBuilder::normalise_heads(const Attention& attention, Projected& heads)
     const bool per_head = attention.qk_norm == QkNorm::per_head;
     const std::vector<Extent> statistics = per_head ? std::vector<Extent>{side.heads} : std::vector<Extent>{{1}};
     const TensorId out = tensor(std::string(side.name) + " out", width);
-    Operator& op = add_operator(OperatorKind::norm, side.name, Module::norm, {*side.tensor}, {out},
+    Operator& op = add_operator(OperatorKind::norm, side.name, norm_before_matmul(), {*side.tensor}, {out},
                                 kept_by_norm(side.name, *side.tensor, width, NormKind::rms, statistics));
     op.weights.push_back(
         matrix(std::string("attention.") + side.name, per_head ? std::vector<Extent>{{attention.head_dim}} : width));
@@ -124,7 +131,13 @@ void LayerBuilder::rotate(const Attention& attention, Projected& heads) {
   };
   const TensorId q = rotated(heads.q, "q rotated");
   const TensorId k = rotated(heads.k, "k rotated");
-  add_operator(OperatorKind::elementwise, "rotary", Module::other, {heads.q, heads.k}, {q, k}, {});
+  if (attention.latent) {
+    // Keys are rotated where they are projected from the latent, and recomputed with that projection.
+    add_operator(OperatorKind::elementwise, "rotary q", Module::other, {heads.q}, {q}, {});
+    add_operator(OperatorKind::elementwise, "rotary k", Module::latent_up, {heads.k}, {k}, {});
+  } else {
+    add_operator(OperatorKind::elementwise, "rotary", Module::other, {heads.q, heads.k}, {q, k}, {});
+  }
   heads.q = q;
   heads.k = k;
 }
@@ -150,7 +163,8 @@ TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cr
   std::vector<TensorId> saves = {qkv.q, qkv.k, qkv.v};
   if (huggingface() && habits_.fused_projection) {
     // q is a view that keeps the whole projection alive; the cache, on by default, copies k and v out of it.
-    for (const char* name : {"cached k", "cached v"}) saves.push_back(tensor(name, {{attention.kv_heads, Axis::kv_heads}, {qk_dim}}));
+    for (const char* name : {"cached k", "cached v"})
+      saves.push_back(tensor(name, {{attention.kv_heads, Axis::kv_heads}, {qk_dim}}));
   }
   if (eager) {
     const bool drops = implementation_.dropout && architecture_.attention_dropout > 0;

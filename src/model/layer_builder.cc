@@ -55,10 +55,10 @@ std::vector<TensorId> LayerBuilder::kept_by_norm(const std::string& name, Tensor
 }
 
 TensorId LayerBuilder::norm(const std::string& name, TensorId x, NormKind kind, bool weight, bool bias,
-                            const std::string& weight_name) {
+                            const std::string& weight_name, Module module) {
   const std::vector<Extent> width = layer_.tensors[static_cast<std::size_t>(x)].width;
   const TensorId y = tensor(name + " out", width);
-  Operator& op = add_operator(OperatorKind::norm, name, Module::norm, {x}, {y}, kept_by_norm(name, x, width, kind, {{1}}));
+  Operator& op = add_operator(OperatorKind::norm, name, module, {x}, {y}, kept_by_norm(name, x, width, kind, {{1}}));
   if (weight) op.weights.push_back(matrix(weight_name, width));
   if (bias) op.weights.push_back(matrix(weight_name + "_bias", width));
   return y;
@@ -83,7 +83,9 @@ TensorId LayerBuilder::feed_forward(const FeedForward& part, TensorId x, const s
                                     Rows rows) {
   const Extent hidden{architecture_.hidden};
   const Extent width{part.width, axis};
-  const Module module = rows == Rows::routed ? Module::moe : Module::feed_forward;
+  const Module module = rows == Rows::routed ? Module::moe
+                        : prefix == "shared" ? Module::shared_experts
+                                             : Module::feed_forward;
   // Routed experts are one stacked weight, so that they can be spread.
   const auto shaped = [&](const std::string& name, std::vector<Extent> shape) {
     if (rows == Rows::routed) shape.insert(shape.begin(), Extent{layer_.experts, Axis::experts});
@@ -119,7 +121,9 @@ TensorId LayerBuilder::activate(const FeedForward& part, TensorId gate, TensorId
                                 Module module) {
   const Extent width{part.width, axis};
   const std::string name = to_string(part.activation);
-  const Module own = module == Module::moe ? Module::moe_activation : Module::activation;
+  const Module own = module == Module::moe              ? Module::moe_activation
+                     : module == Module::shared_experts ? Module::shared_activation
+                                                        : Module::activation;
   if (!part.gated) return activate_plain(part, up, width, rows, own);
 
   const TensorId product = tensor(name + " x up", {width}, rows);

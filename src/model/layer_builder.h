@@ -26,7 +26,9 @@ class LayerBuilder {
 
   // The sub-layers. Each takes and returns tensors; `x` is kept by whoever needs it in backward.
   TensorId norm(const std::string& name, TensorId x, NormKind kind, bool weight, bool bias,
-                const std::string& weight_name = "norm.weight");
+                const std::string& weight_name = "norm.weight", Module module = Module::norm);
+  // Transformer Engine runs a norm and the matmul after it as one module; others keep norms apart.
+  Module norm_before_matmul() const { return megatron() ? Module::other : Module::norm; }
   TensorId attention(const Attention& attention, TensorId x);
   TensorId cross_attention(const Attention& attention, TensorId x, TensorId memory);
   TensorId feed_forward(const FeedForward& part, TensorId x, const std::string& prefix, Axis axis, Rows rows);
@@ -51,6 +53,8 @@ class LayerBuilder {
 
   Projected project(const Attention& attention, TensorId x, TensorId keys_from, const std::string& prefix);
   Projected project_latent(const Attention& attention, TensorId x);
+  // Megatron gathers latents: every tensor-parallel rank keeps those of all tokens.
+  void keep_whole(const std::vector<TensorId>& tensors);
   void normalise_heads(const Attention& attention, Projected& heads);
   void rotate(const Attention& attention, Projected& heads);
   TensorId attend(const Attention& attention, Projected heads, bool cross);
@@ -59,8 +63,8 @@ class LayerBuilder {
   TensorId activate_plain(const FeedForward& part, TensorId up, const Extent& width, Rows rows, Module module);
   TensorId route(const Mixture& mixture, TensorId x);
   // What a norm's backward needs: its input and statistics, or what transformers' eager RMSNorm keeps instead.
-  std::vector<TensorId> kept_by_norm(const std::string& name, TensorId x, const std::vector<Extent>& width, NormKind kind,
-                                     const std::vector<Extent>& statistics);
+  std::vector<TensorId> kept_by_norm(const std::string& name, TensorId x, const std::vector<Extent>& width,
+                                     NormKind kind, const std::vector<Extent>& statistics);
   bool needs_explicit_mask(const Attention& attention) const;
   bool eager_attention(const Attention& attention) const;
 

@@ -57,8 +57,8 @@ std::vector<std::vector<int>> crossing_edges(int layers, std::span<const Edge> e
   return crossing;
 }
 
-std::vector<Run> find_runs(std::span<const int> layers) {
-  std::vector<Run> runs;
+std::vector<LayerRun> find_runs(std::span<const int> layers) {
+  std::vector<LayerRun> runs;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (runs.empty() || runs.back().kind != layers[i]) runs.push_back({static_cast<int>(i), 0, layers[i]});
     ++runs.back().count;

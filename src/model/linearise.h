@@ -13,7 +13,7 @@
 
 namespace nest {
 
-struct Run {
+struct LayerRun {
   int first = 0;  // position in the chain
   int count = 0;
   int kind = 0;
@@ -26,6 +26,6 @@ std::vector<int> topological_order(int layers, std::span<const Edge> edges);
 std::vector<std::vector<int>> crossing_edges(int layers, std::span<const Edge> edges);
 
 // Maximal runs of equal layers.
-std::vector<Run> find_runs(std::span<const int> layers);
+std::vector<LayerRun> find_runs(std::span<const int> layers);
 
 }  // namespace nest

@@ -197,11 +197,11 @@ class Localiser {
   }
 
   void all_to_all(TensorId routed) {
-    if (split_.ep == 1) return;
+    if (split_.expert_ranks() == 1) return;
     // What one rank sends: its own routed tokens, before experts' tensor-parallel ranks gather each other's.
     const double own = whole_bytes(routed) / (split_.sp ? static_cast<double>(split_.expert_tp()) : 1.0);
     for (const Phase phase : {Phase::forward, Phase::backward}) {
-      exchange(CollectiveKind::all_to_all, Group::expert, phase, split_.ep, own, routed);
+      exchange(CollectiveKind::all_to_all, Group::expert, phase, split_.expert_ranks(), own, routed);
     }
   }
 
@@ -312,9 +312,10 @@ class Localiser {
       if (!local_.operators[i].recomputed) continue;
       const Operator& op = layer_.operators[i];
       const bool drops_output = op.module == Module::norm || op.module == Module::activation ||
-                                op.module == Module::moe_activation || op.module == Module::latent_up;
-      const bool inner =
-          op.module == Module::feed_forward || op.module == Module::moe || op.module == Module::core_attention;
+                                op.module == Module::moe_activation || op.module == Module::shared_activation ||
+                                op.module == Module::latent_up;
+      const bool inner = op.module == Module::feed_forward || op.module == Module::moe ||
+                         op.module == Module::shared_experts || op.module == Module::core_attention;
       for (const TensorId id : op.outputs) {
         // Inside a recomputed part every intermediate is regenerated; what leaves it is regenerated only if it is
         // dropped.
@@ -355,6 +356,27 @@ class Localiser {
     return kept;
   }
 
+  // Copies that exist because of the split or of what is recomputed, not because an operator of the graph asks for
+  // them.
+  void add_copies(const RecomputePolicy& policy) {
+    for (const Operator& op : layer_.operators) {
+      if (op.kind == OperatorKind::attention && split_.cp > 1 && implementation_.context_all_to_all) {
+        local_.saved_tensors.push_back({"attention out, before the all-to-all", bytes(op.outputs.front()), true});
+      }
+      const bool shared_input =
+          op.kind == OperatorKind::matmul && op.module == Module::shared_experts && gathered_[index(op.inputs.front())];
+      if (shared_input && split_.sp && implementation_.shared_expert_overlap) {
+        local_.saved_tensors.push_back(
+            {"shared experts' input, gathered", whole_bytes(op.inputs.front()), !policy.covers(op.module)});
+      }
+      // Megatron keeps one more tensor of the stream's width per layer when it recomputes the experts' activations.
+      const bool activation_only = policy.covers(Module::moe_activation) && !policy.covers(Module::moe);
+      if (op.kind == OperatorKind::dispatch && implementation_.stack == Stack::megatron && activation_only) {
+        local_.saved_tensors.push_back({"input of recomputed experts", whole_bytes(op.inputs.front()), true, true});
+      }
+    }
+  }
+
   void collect_saved(const RecomputePolicy& policy) {
     const std::set<TensorId> all = kept_by_operators(false);
     const std::set<TensorId> some = layer_.kind != LayerKind::block ? all
@@ -362,12 +384,15 @@ class Localiser {
                                                                     : kept_selectively();
     for (const TensorId id : all) {
       const bool still = some.contains(id);
-      local_.saved_tensors.push_back({tensor(id).name, bytes(id), still});
-      local_.saved.none += bytes(id);
+      local_.saved_tensors.push_back({tensor(id).name, bytes(id), still, false, id});
     }
     for (const TensorId id : some) {
-      local_.saved.selective += bytes(id);
-      if (!all.contains(id)) local_.saved_tensors.push_back({tensor(id).name, bytes(id), true, true});
+      if (!all.contains(id)) local_.saved_tensors.push_back({tensor(id).name, bytes(id), true, true, id});
+    }
+    if (layer_.kind == LayerKind::block) add_copies(policy);
+    for (const SavedTensor& saved : local_.saved_tensors) {
+      if (!saved.only_selective) local_.saved.none += saved.bytes;
+      if (saved.selective) local_.saved.selective += saved.bytes;
     }
     local_.saved.full = layer_.kind != LayerKind::block ? local_.saved.none : bytes(layer_.input);
   }
@@ -398,8 +423,14 @@ double LocalLayer::flops_backward() const {
 bool RecomputePolicy::covers(Module module) const {
   const auto has = [this](Module wanted) { return std::find(modules.begin(), modules.end(), wanted) != modules.end(); };
   if (module == Module::other) return false;
-  return has(module) || (module == Module::activation && has(Module::feed_forward)) ||
-         (module == Module::moe_activation && has(Module::moe));
+  if (has(module)) return true;
+  switch (module) {
+    case Module::activation: return has(Module::feed_forward);
+    case Module::moe_activation:
+    case Module::shared_experts: return has(Module::moe);
+    case Module::shared_activation: return has(Module::activation) || has(Module::shared_experts) || has(Module::moe);
+    default: return false;
+  }
 }
 
 RecomputePolicy default_policy(const Implementation& implementation) {
@@ -440,35 +471,6 @@ std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const S
     bytes.push_back(sum);
   }
   return bytes;
-}
-
-const char* to_string(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce: return "all-reduce";
-    case CollectiveKind::all_gather: return "all-gather";
-    case CollectiveKind::reduce_scatter: return "reduce-scatter";
-    case CollectiveKind::all_to_all: return "all-to-all";
-    case CollectiveKind::ring_exchange: return "ring exchange";
-  }
-  return "?";
-}
-
-const char* to_string(Group group) {
-  switch (group) {
-    case Group::tensor: return "tensor";
-    case Group::context: return "context";
-    case Group::expert: return "expert";
-  }
-  return "?";
-}
-
-const char* to_string(Recompute mode) {
-  switch (mode) {
-    case Recompute::none: return "none";
-    case Recompute::selective: return "selective";
-    case Recompute::full: return "full";
-  }
-  return "?";
 }
 
 }  // namespace nest

@@ -88,6 +88,7 @@ struct SavedTensor {
   double bytes = 0;
   bool selective = true;        // kept under selective recomputation
   bool only_selective = false;  // kept only then, as the input of something recomputed
+  TensorId tensor = -1;         // in the layer; -1: a copy that only the split makes
 };
 
 struct LocalLayer {

@@ -43,7 +43,7 @@ std::int64_t LocalSizes::extent(const Extent& extent) const {
       return implementation_.stack == Stack::megatron
                  ? round_up(extent.size, kVocabularyMultiple * split_.tp) / split_.tp
                  : ceil_div(extent.size, split_.tp);
-    case Axis::experts: return extent.size / split_.ep;
+    case Axis::experts: return extent.size / split_.expert_ranks();
     case Axis::expert_ffn: return extent.size / split_.expert_tp();
   }
   return extent.size;

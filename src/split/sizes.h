@@ -20,7 +20,7 @@ class LocalSizes {
   double rows(Rows rows, Place place) const;
   double row_elements(const Tensor& tensor) const;
   double bytes(const Tensor& tensor, Place place) const {
-    return rows(tensor.rows, place) * row_elements(tensor) * tensor.element_bytes;
+    return rows(tensor.rows, tensor.whole ? Place::sharded : place) * row_elements(tensor) * tensor.element_bytes;
   }
   std::int64_t weight_elements(const Weight& weight) const;
 

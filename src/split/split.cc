@@ -29,12 +29,12 @@ std::string refuse_block(const Layer& layer, const Split& split) {
       }
     }
   }
-  if (layer.experts > 0 && split.ep > layer.experts) {
-    return fmt::format("ep={} is more than the {} experts", split.ep, layer.experts);
-  }
-  if (layer.experts > 0 && layer.experts % split.ep != 0) {
-    return fmt::format("ep={} does not divide the {} experts", split.ep, layer.experts);
-  }
+  const std::int64_t ranks = split.expert_ranks();
+  const std::string asked = ranks == split.ep ? fmt::format("ep={}", ranks) : fmt::format("ep·tp={}", ranks);
+  if (layer.experts > 0 && ranks > layer.experts)
+    return fmt::format("{} is more than the {} experts", asked, layer.experts);
+  if (layer.experts > 0 && layer.experts % ranks != 0)
+    return fmt::format("{} does not divide the {} experts", asked, layer.experts);
   return {};
 }
 
@@ -57,7 +57,7 @@ std::string refuse_split(const Model& model, const RunShape& shape, const Split&
   for (const auto& [name, value] : {std::pair{"tp", split.tp}, {"cp", split.cp}, {"ep", split.ep}}) {
     if (value < 1 || value > kMost) return fmt::format("{}={} is out of range; allowed is 1 … {}", name, value, kMost);
   }
-  if (split.etp < 0 || split.etp > split.tp) {
+  if (split.etp < 0 || split.etp > split.tp || (split.etp > 0 && split.tp % split.etp != 0)) {
     return fmt::format("etp={} is out of range; allowed is 1 … tp={}", split.etp, split.tp);
   }
   if (shape.micro_batch < 1 || shape.micro_batch > kMost) {

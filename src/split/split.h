@@ -4,7 +4,8 @@
 //   sp   with tp: what lies between the tensor-parallel regions is divided along the sequence
 //   cp   context parallel: the sequence is divided; keys and values travel around a ring
 //   ep   expert parallel: the routed experts are spread over ep devices
-//   etp  tensor parallelism inside an expert: tp (Megatron's default) or 1
+//   etp  tensor parallelism inside an expert: tp (Megatron's default), or 1: experts stay whole and are spread over the
+//        tensor-parallel ranks as well, ep * tp ranks in all
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,8 @@ struct Split {
   std::int64_t etp = 0;  // 0: same as tp
 
   std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
+  // Ranks that hold different experts: what Megatron calls the expert-parallel size.
+  std::int64_t expert_ranks() const { return ep * (tp / expert_tp()); }
   bool operator==(const Split&) const = default;
 };
 

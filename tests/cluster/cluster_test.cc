@@ -212,10 +212,10 @@ TEST(Cluster, SummaryOfARailCluster) {
   EXPECT_EQ(levels[0].name, "node");
   EXPECT_EQ(levels[0].units, 128);
   EXPECT_EQ(levels[0].devices_per_unit, 8);
-  EXPECT_NEAR(levels[0].device_bytes_per_s, 351e9, 1e6);
-  EXPECT_NEAR(levels[1].device_bytes_per_s, 39e9, 1e6);  // its own port
+  EXPECT_NEAR(levels[0].device_bytes_per_s, 354.6e9, 1e6);
+  EXPECT_NEAR(levels[1].device_bytes_per_s, 32.35e9, 1e6);  // its own port: 50 GB/s · 0.647
   EXPECT_TRUE(levels[1].rails);
-  EXPECT_NEAR(levels[2].device_bytes_per_s, 39e9, 1e6);  // 12.8 TB/s · 0.78 over 256
+  EXPECT_NEAR(levels[2].device_bytes_per_s, 32.35e9, 1e6);  // 12.8 TB/s · 0.647 over 256
   EXPECT_NEAR(levels[2].oversubscription, 1, 1e-9);
 }
 

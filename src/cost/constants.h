@@ -1,0 +1,85 @@
+// Constants of the time model that do not depend on the device or the stack. Each says how it was found:
+//   measured  on an H200 with micro-benchmarks
+//   fitted    to published training runs (237 complete rows of 11 sources), together with the devices' efficiencies
+//   set       by hand from physics or from what the software does; the data leave it undetermined
+// Constants of a device stand in data/devices, those of a stack in data/stacks; docs/cost-model.md shows all of them in
+// use.
+#pragma once
+
+#include <cstdint>
+
+namespace nest::constants {
+
+// Matrix products.
+inline constexpr double kShortK = 208;        // measured: k + 208 columns' worth of time (prologue, epilogue)
+inline constexpr double kMisaligned = 0.284;  // fitted: rate when n or k is no multiple of 8
+inline constexpr double kGrouped = 1.08;      // measured: grouped over batched products of the same size
+inline constexpr double kExpertRows = 128;    // set: rows of each expert are padded to a multiple of it
+inline constexpr double kGap_s = 8e-6;        // measured (8 … 11 us): between kernels of one stream
+inline constexpr int kOtherKernels = 8;       // set: kernels of a block beside its matrix products
+inline constexpr int kAttentionKernels = 4;   // set: of those, for every attention beyond the first
+
+// Attention.
+inline constexpr double kAttentionStart = 64;  // set: keys' worth of time per query beside those it sees
+inline constexpr double kSmallHead = 0.6;      // set: rate at head sizes of at most kSmallHeadDim
+inline constexpr std::int64_t kSmallHeadDim = 64;
+inline constexpr double kFlashBackward = 2.5;  // five products against two
+inline constexpr double kDeterministic = 1.5;  // set: backward without atomic additions
+inline constexpr double kScoreProducts = 0.7;  // set: batched products of unfused attention, share of the peak
+inline constexpr double kScoreProductsMisaligned = 0.0318;  // fitted: with heads of no multiple of 8
+inline constexpr double kScorePasses = 4;                   // write, read, write, read
+inline constexpr double kScoreDropoutPasses = 2.5;          // read, write, one-byte mask
+inline constexpr double kScoreMemory = 0.982;               // fitted
+inline constexpr int kUnfusedKernels = 4;
+
+// Operators that are limited by memory.
+inline constexpr double kRowwise = 0.888;  // fitted: of the bytes that operators name, fused kernels move this many
+inline constexpr double kEager = 2.67;     // fitted: times as many without fusion
+inline constexpr double kRowwiseBackward = 2.0;   // set
+inline constexpr double kExpertActivation = 2.5;  // set: elements moved per element of a gated expert activation
+inline constexpr double kPermute = 3.0;           // set: elements moved per routed element by dispatch and by combine
+inline constexpr double kRouter = 4.0;            // set: elements moved per (token, expert) by softmax and top-k
+inline constexpr double kCastForwardBytes = 3.0;  // set: casts of matrix inputs to 8 or 4 bits, per element
+inline constexpr double kCastBackwardBytes = 6.0;
+inline constexpr double kLossForwardBytes = 10.0;  // set: per logit
+inline constexpr double kLossBackwardBytes = 8.0;
+inline constexpr double kEagerLossForwardBytes = 20.0 / 3;  // set: additional passes of an eager loss
+inline constexpr double kEagerLossBackwardBytes = 40.0 / 3;
+inline constexpr double kAccumulateBytes = 10.0;  // set: per parameter, adding a 16-bit gradient to an fp32 buffer
+
+// Host.
+inline constexpr double kHostKernels = 18;     // set: launches of a dense block forward
+inline constexpr double kHostTensor = 4;       // set: more of them with tensor parallelism
+inline constexpr double kHostExperts = 28;     // set: with routed experts
+inline constexpr double kHostShared = 8;       // set: with shared experts
+inline constexpr double kHostLatent = 15;      // set: with latent attention
+inline constexpr double kHostCross = 10;       // set: with cross attention
+inline constexpr double kHostBackward = 5.69;  // fitted: host time of backward over forward
+inline constexpr double kHostModule = 0.1;     // set: of a block's forward host time, per module recomputed
+inline constexpr double kGraphsLeave = 0.25;   // set: share of host time left with CUDA graphs
+
+// Exposed communication.
+inline constexpr double kTensorExposed = 0.579;  // fitted: of tensor-parallel collectives where the stack overlaps them
+inline constexpr double kRegatherExposed = 0.5;  // set: of the second gathering for weight gradients, without overlap
+inline constexpr double kExpertExposed = 0.2;    // set: of all-to-alls where the stack overlaps them
+inline constexpr double kContextExposed = 0.1;   // set: of the ring exchange that attention could hide
+inline constexpr double kMessageExposed = 0.25;  // set: of overlapped stage-to-stage messages (interleaved schedules)
+inline constexpr double kShardExposed = 0.34;    // fitted: of gathers and scatters per micro-batch that could hide
+inline constexpr double kSyncExposed = 0.17;     // fitted: of the gradient exchange that compute could hide
+inline constexpr double kSyncHide = 0.8;         // set: share of a micro-batch's compute behind which gradients hide
+inline constexpr double kBucketParameters = 40e6;        // Megatron: at least this many per bucket,
+inline constexpr double kBucketParametersPerRank = 1e6;  // and this many per rank
+
+// All-to-all of routed tokens.
+inline constexpr double kAllToAllRate = 0.47;    // set: of the innermost links, against other collectives
+inline constexpr double kAllToAllPeer_s = 2e-6;  // set: per peer
+inline constexpr double kAllToAll_s = 20e-6;     // set: per call
+
+// Once per step.
+inline constexpr double kAdamBytes = 30;  // per updated parameter: master, moments read and written; gradient, weight
+inline constexpr double kSgdBytes = 22;
+inline constexpr double kNormBytes = 6;                    // per local parameter: gradient norm, zeroing
+inline constexpr double kStep_s = 5.3e-3;                  // fitted: data loading, logging, synchronisation
+inline constexpr std::int64_t kDeferredMicroBatches = 22;  // NeMo: head gradients that wait for the drain at most
+
+}  // namespace nest::constants

@@ -1,0 +1,246 @@
+#include "cost/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "cost/constants.h"
+#include "cost/profile.h"
+#include "cost/rates.h"
+#include "cost/tables.h"
+
+namespace nest {
+namespace {
+
+// One stage, priced.
+struct PricedStage {
+  StageTime time;        // of one micro-batch
+  double compute_s = 0;  // forward and backward without exposed collectives
+  StageCost once;
+  double per_step_s = 0;  // y_s
+};
+
+// Model FLOPs of one sequence, forward and backward: what the unsplit model computes, causal attention counted as the
+// pairs that the mask leaves.
+double sequence_flops(const Job& job) {
+  const RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
+  Implementation implementation = timed_implementation(job);
+  implementation.stack = Stack::plain;  // padding of the vocabulary is no work of the model's
+  std::vector<double> of_kind;
+  for (const Layer& layer : job.fused_model.kinds) {
+    const LocalLayer local = localise(layer, shape, Split{}, implementation);
+    of_kind.push_back(local.flops_forward() + local.flops_backward());
+  }
+  double flops = 0;
+  for (const int kind : job.fused_model.layers) flops += of_kind[static_cast<std::size_t>(kind)];
+  return flops;
+}
+
+class Evaluator {
+ public:
+  Evaluator(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
+      : job_(job),
+        strategy_(strategy),
+        stages_(stages),
+        table_(price_table(job, strategy.split, strategy.micro_batch)),
+        messages_s_(message_seconds(job, strategy, table_, stages)) {}
+
+  Evaluation run() {
+    for (std::size_t s = 0; s < stages_.size(); ++s) price_stage(s);
+    compose_time();
+    price_memory();
+    say_assumptions();
+    return std::move(result_);
+  }
+
+ private:
+  // Stages that treat their state alike share their lines.
+  const ShardLines& lines_for(const StagePlan& stage) {
+    for (const auto& known : lines_) {
+      if (known.zero == stage.zero && known.degree == stage.zero_degree) return known.lines;
+    }
+    lines_.push_back(
+        {stage.zero, stage.zero_degree, sync_lines(job_, strategy_, table_, stage.zero, stage.zero_degree)});
+    return lines_.back().lines;
+  }
+
+  // What stage s waits for per micro-batch: one message from each neighbour, and at the ends the wrap-around.
+  double waits_s(std::size_t s) const {
+    if (messages_s_.empty()) return 0;
+    double seconds = 0;
+    if (s > 0) seconds += messages_s_[s - 1];
+    if (s + 1 < stages_.size()) seconds += messages_s_[s];
+    if (s == 0 || s + 1 == stages_.size()) seconds += messages_s_.back();
+    return seconds;
+  }
+
+  void price_stage(std::size_t s) {
+    const StagePlan& stage = stages_[s];
+    const StageSums sums = sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
+    PricedStage priced;
+    priced.once = stage_cost(job_, strategy_, sums, lines_for(stage), stage.zero, stage.recompute);
+    StageTime& time = priced.time;
+    time.forward = sums.forward_s;
+    time.backward = sums.backward_s;
+    time.recompute = sums.recompute_s[static_cast<std::size_t>(stage.recompute)];
+    time.tp = sums.tp_s;
+    time.cp = sums.cp_s;
+    time.ep = sums.ep_s;
+    time.p2p = waits_s(s);
+    time.zero = priced.once.micro_exposed_s;
+    time.total = time.forward + time.backward + time.recompute + time.p2p + time.zero;
+    priced.compute_s = time.forward + time.backward - time.tp - time.cp - time.ep;
+    priced.per_step_s =
+        priced.once.sync_exposed_s + priced.once.optimizer_s + priced.once.deferred_s + constants::kStep_s;
+    priced_.push_back(priced);
+    result_.stages.push_back(stage);
+    result_.stages.back().time = time;
+    if (stage.zero_degree == 0) result_.stages.back().zero_degree = stage.zero == 0 ? 1 : dense_replicas(strategy_);
+  }
+
+  void compose_time() {
+    const auto slowest =
+        std::max_element(priced_.begin(), priced_.end(),
+                         [](const PricedStage& a, const PricedStage& b) { return a.time.total < b.time.total; });
+    const auto last = std::max_element(priced_.begin(), priced_.end(), [](const PricedStage& a, const PricedStage& b) {
+      return a.per_step_s < b.per_step_s;
+    });
+    double sum_s = 0;
+    for (const PricedStage& stage : priced_) sum_s += stage.time.total;
+    const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
+    const StageTime& time = slowest->time;
+
+    Prediction& prediction = result_.prediction;
+    auto& parts = prediction.breakdown_s;
+    parts.compute = m * slowest->compute_s;
+    parts.recompute = m * time.recompute;
+    parts.tp = m * time.tp;
+    parts.cp = m * time.cp;
+    parts.ep = m * time.ep;
+    parts.p2p = m * time.p2p;
+    parts.zero = m * time.zero;
+    parts.bubble = (sum_s - time.total) / static_cast<double>(strategy_.virtual_stages);
+    parts.grad_sync = last->once.sync_exposed_s;
+    parts.optimizer = last->once.optimizer_s;
+    parts.other = last->once.deferred_s + constants::kStep_s;
+    prediction.iteration_s = m * time.total + parts.bubble + last->per_step_s;
+
+    const auto batch = static_cast<double>(job_.run.global_batch);
+    const auto devices = static_cast<double>(strategy_.devices_used());
+    prediction.samples_per_s = batch / prediction.iteration_s;
+    prediction.tokens_per_s_per_device = prediction.samples_per_s * static_cast<double>(job_.run.sequence) / devices;
+    const double peak = devices * peak16_flops_per_s(job_.cluster.device);
+    if (peak > 0) prediction.mfu = sequence_flops(job_) * batch / (prediction.iteration_s * peak);
+  }
+
+  void price_memory() {
+    const std::int64_t room = job_.cluster.device.memory_bytes;
+    std::int64_t worst = 0;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      StagePlan& stage = result_.stages[s];
+      const MemoryEstimate memory = stage_memory(job_, strategy_, stage, static_cast<std::int64_t>(s));
+      stage.memory = memory.parts;
+      result_.memory.push_back(memory);
+      result_.prediction.peak_memory_bytes = std::max(result_.prediction.peak_memory_bytes, memory.reserved);
+      if (memory.needed <= room || memory.needed <= worst) continue;
+      worst = memory.needed;
+      result_.fits = false;
+      result_.misfit = fmt::format(
+          "stage {} needs {} of {} (weights {}, gradients {}, optimizer {}, activations {}, working {}, buffers {})", s,
+          format_bytes(memory.needed), format_bytes(room), format_bytes(stage.memory.weights),
+          format_bytes(stage.memory.gradients), format_bytes(stage.memory.optimizer),
+          format_bytes(stage.memory.activations), format_bytes(stage.memory.working),
+          format_bytes(stage.memory.buffers));
+    }
+  }
+
+  void say_assumptions();
+
+  struct KnownLines {
+    int zero;
+    std::int64_t degree;
+    ShardLines lines;
+  };
+
+  const Job& job_;
+  const Strategy& strategy_;
+  const std::vector<StagePlan>& stages_;
+  PriceTable table_;
+  std::vector<double> messages_s_;
+  std::vector<KnownLines> lines_;
+  std::vector<PricedStage> priced_;
+  Evaluation result_;
+};
+
+std::string module_name(Module module) {
+  switch (module) {
+    case Module::other: return "other";
+    case Module::core_attention: return "attention core";
+    case Module::norm: return "norms";
+    case Module::activation: return "activations";
+    case Module::feed_forward: return "feed-forward";
+    case Module::moe_activation: return "experts' activations";
+    case Module::moe: return "experts";
+    case Module::latent_up: return "latent up-projections";
+    case Module::shared_experts: return "shared experts";
+    case Module::shared_activation: return "shared experts' activations";
+  }
+  return "?";
+}
+
+std::string selective_says(const SoftwareStack& stack) {
+  switch (stack.selective) {
+    case SelectiveKind::every_second_matmul: return "every second matrix product and everything cheap";
+    case SelectiveKind::minimal: return "everything but matrix products";
+    case SelectiveKind::modules: break;
+  }
+  std::string names;
+  for (const Module module : stack.selective_modules) names += (names.empty() ? "" : ", ") + module_name(module);
+  return names.empty() ? "nothing" : names;
+}
+
+void Evaluator::say_assumptions() {
+  const SoftwareStack& stack = job_.stack;
+  auto& says = result_.assumptions;
+  says.push_back(fmt::format("stack {}: {} attention, {} row-wise kernels{}{}", stack.name, to_string(stack.attention),
+                             stack.fused_rowwise ? "fused" : "eager", stack.cuda_graphs ? ", CUDA graphs" : "",
+                             stack.deterministic ? ", deterministic" : ""));
+  says.push_back(
+      fmt::format("gradients travel {}; tensor-parallel collectives {}; all-to-all {}", to_string(stack.data_overlap),
+                  stack.tensor_overlap && strategy_.split.sp ? "overlap with matrix products" : "are exposed",
+                  stack.expert_overlap ? "overlaps" : "is exposed"));
+  const bool selective = std::any_of(stages_.begin(), stages_.end(),
+                                     [](const StagePlan& stage) { return stage.recompute == Recompute::selective; });
+  if (selective) says.push_back("selective recomputation repeats " + selective_says(stack));
+  if (strategy_.pp > 1 && stack.defer_head_gradient) {
+    says.push_back(
+        fmt::format("weight gradients of the head wait for the pipeline's drain, {} micro-batches of them at most",
+                    constants::kDeferredMicroBatches));
+  }
+  if (strategy_.virtual_stages > 1) says.push_back("an interleaved stage is priced as one run of layers");
+  const std::int64_t rounds = strategy_.micro_batch * strategy_.batch_ranks();
+  if (job_.run.global_batch % rounds != 0) {
+    says.push_back(fmt::format("the batch of {} is no multiple of {}: the last micro-batches are priced as full",
+                               job_.run.global_batch, rounds));
+  }
+  says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
+  says.emplace_back(
+      "MFU counts the model's own products, causal attention by the pairs its mask leaves, against the 16-bit peak");
+  if (!job_.cluster.device.efficiency_of("gemm_bf16")) {
+    says.push_back(fmt::format("{} was never calibrated: efficiencies are defaults", job_.cluster.device.name));
+  }
+  for (std::size_t kind = 0; kind < table_.kinds.size(); ++kind) {
+    if (table_.kinds[kind].measured) result_.measured.push_back(job_.model.kinds[kind].name);
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  NEST_CHECK(static_cast<std::int64_t>(stages.size()) == strategy.pp, "there is one stage plan per stage");
+  return Evaluator(job, strategy, stages).run();
+}
+
+}  // namespace nest

@@ -1,0 +1,163 @@
+// Which strategies are sound, and how frameworks spread layers when nobody says.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "cost/evaluate.h"
+#include "cost/group_time.h"
+
+namespace nest {
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 24;
+
+std::string refuse_sizes(const Strategy& strategy) {
+  const struct {
+    const char* name;
+    std::int64_t value;
+  } sizes[] = {{"pp", strategy.pp},
+               {"dp", strategy.dp},
+               {"micro-batch", strategy.micro_batch},
+               {"virtual stages", strategy.virtual_stages},
+               {"dp_inner", strategy.dp_inner}};
+  for (const auto& size : sizes) {
+    if (size.value < 1 || size.value > kMost) {
+      return fmt::format("{}={} is out of range; allowed is 1 … {}", size.name, size.value, format_integer(kMost));
+    }
+  }
+  if (strategy.dp % strategy.dp_inner != 0) {
+    return fmt::format("dp_inner={} does not divide dp={}", strategy.dp_inner, strategy.dp);
+  }
+  if (strategy.virtual_stages > 1 && strategy.schedule != Schedule::interleaved) {
+    return fmt::format("{} virtual stages need the interleaved schedule", strategy.virtual_stages);
+  }
+  if (strategy.virtual_stages > 1 && strategy.pp < 2) {
+    return fmt::format("{} virtual stages need a pipeline; pp is 1", strategy.virtual_stages);
+  }
+  if (strategy.schedule == Schedule::interleaved && strategy.virtual_stages < 2) {
+    return "the interleaved schedule needs at least 2 virtual stages";
+  }
+  return {};
+}
+
+// Sizes are at most 2^24 each, so products are formed as doubles until they are known to be small.
+std::string refuse_devices(const Job& job, const Strategy& strategy) {
+  const Split& split = strategy.split;
+  const double used = static_cast<double>(split.tp) * static_cast<double>(split.cp) * static_cast<double>(split.ep) *
+                      static_cast<double>(strategy.pp) * static_cast<double>(strategy.dp);
+  if (used > static_cast<double>(job.cluster.devices)) {
+    return fmt::format("tp·cp·ep·pp·dp = {}·{}·{}·{}·{} = {:.0f} devices are needed; the cluster has {}", split.tp,
+                       split.cp, split.ep, strategy.pp, strategy.dp, used, format_integer(job.cluster.devices));
+  }
+  if (strategy.pitch < 0 || strategy.pitch > job.cluster.devices ||
+      (strategy.pitch != 0 && strategy.pitch < strategy.pipeline_block())) {
+    return fmt::format("pitch={} is out of range; one pipeline takes {} devices and the cluster has {}", strategy.pitch,
+                       strategy.pipeline_block(), format_integer(job.cluster.devices));
+  }
+  if (strategy.devices_spanned() > job.cluster.devices) {
+    return fmt::format("with a pitch of {} the pipelines reach over {} devices; the cluster has {}",
+                       strategy.effective_pitch(), format_integer(strategy.devices_spanned()),
+                       format_integer(job.cluster.devices));
+  }
+  return {};
+}
+
+std::string refuse_batch(const Job& job, const Strategy& strategy) {
+  const std::int64_t batch = job.run.global_batch;
+  if (batch < 1) return fmt::format("global batch {} is out of range; it is at least 1", batch);
+  const double at_once = static_cast<double>(strategy.micro_batch) * static_cast<double>(strategy.batch_ranks());
+  if (at_once > static_cast<double>(batch)) {
+    return fmt::format(
+        "one micro-batch of {} on each of {} data-parallel ranks is {:.0f} sequences; the global batch has {}",
+        strategy.micro_batch, format_integer(strategy.batch_ranks()), at_once, format_integer(batch));
+  }
+  return {};
+}
+
+std::string refuse_stages(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  const int layers = static_cast<int>(job.model.layers.size());
+  if (static_cast<std::int64_t>(stages.size()) != strategy.pp) {
+    return fmt::format("there are {} stages for pp={}", stages.size(), strategy.pp);
+  }
+  int next = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StagePlan& stage = stages[s];
+    if (stage.first != next || stage.last < stage.first || stage.last >= layers) {
+      return fmt::format("stage {} has layers {} … {}; it must begin at layer {} and end before layer {}", s,
+                         stage.first, stage.last, next, layers);
+    }
+    if (stage.last - stage.first + 1 < strategy.virtual_stages) {
+      return fmt::format("stage {} has {} layers, fewer than its {} virtual stages", s, stage.last - stage.first + 1,
+                         strategy.virtual_stages);
+    }
+    if (stage.zero < 0 || stage.zero > 3) return fmt::format("stage {}: zero={} is none of 0, 1, 2, 3", s, stage.zero);
+    if (!can_shard(strategy, stage.zero_degree)) {
+      return fmt::format("stage {}: a sharding degree of {} does not divide its {} data-parallel ranks evenly", s,
+                         stage.zero_degree, dense_replicas(strategy));
+    }
+    next = stage.last + 1;
+  }
+  if (next != layers) return fmt::format("the stages end at layer {}; the model has {} layers", next - 1, layers);
+  return {};
+}
+
+// Slots over pp * v chunks as evenly as possible, the first ones larger; chunk j belongs to stage j mod pp.
+std::vector<std::int64_t> slots_per_stage(std::int64_t slots, std::int64_t pp, std::int64_t v) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(pp), 0);
+  const std::int64_t chunks = pp * v;
+  for (std::int64_t j = 0; j < chunks; ++j) {
+    sizes[static_cast<std::size_t>(j % pp)] += slots / chunks + (j < slots % chunks ? 1 : 0);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::string refuse_strategy(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  if (auto reason = refuse_sizes(strategy); !reason.empty()) return reason;
+  const RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
+  if (auto reason = refuse_split(job.model, shape, strategy.split); !reason.empty()) return reason;
+  if (auto reason = refuse_devices(job, strategy); !reason.empty()) return reason;
+  if (auto reason = refuse_batch(job, strategy); !reason.empty()) return reason;
+  return refuse_stages(job, strategy, stages);
+}
+
+std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Recompute recompute, int zero,
+                                   std::int64_t zero_degree) {
+  const std::vector<int>& layers = job.model.layers;
+  const auto is_block = [&](std::size_t i) {
+    return job.model.kinds[static_cast<std::size_t>(layers[i])].kind == LayerKind::block;
+  };
+  const auto trails = [&](std::size_t i) {
+    const LayerKind kind = job.model.kinds[static_cast<std::size_t>(layers[i])].kind;
+    return kind == LayerKind::norm || kind == LayerKind::head;
+  };
+  std::int64_t blocks = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) blocks += is_block(i) ? 1 : 0;
+  const std::int64_t chunks = strategy.pp * strategy.virtual_stages;
+  const bool divides = blocks % chunks == 0;
+  const auto sizes = slots_per_stage(divides ? blocks : static_cast<std::int64_t>(layers.size()), strategy.pp,
+                                     strategy.virtual_stages);
+  std::vector<StagePlan> stages;
+  std::size_t next = 0;
+  for (const std::int64_t size : sizes) {
+    StagePlan stage;
+    stage.first = static_cast<int>(next);
+    stage.zero = zero;
+    stage.zero_degree = zero_degree;
+    stage.recompute = recompute;
+    // Where blocks divide evenly, whatever stands before a block goes with it; norms and the head stay with the block
+    // before.
+    for (std::int64_t taken = 0; next < layers.size() && taken < size; ++next) {
+      if (!divides || is_block(next)) ++taken;
+    }
+    while (divides && next < layers.size() && trails(next)) ++next;
+    stage.last = static_cast<int>(next) - 1;
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+}  // namespace nest

@@ -1,0 +1,278 @@
+#include "cost/group_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "cost/constants.h"
+
+namespace nest {
+namespace {
+
+constexpr std::int64_t kNeighbours = 4096;   // devices beside a group that are looked at; patterns repeat long before
+constexpr double kReferenceBytes = 256e6;    // at which the algorithm of a line is chosen
+constexpr std::int64_t kReplicasTried = 64;  // pipelines whose position is tried; patterns repeat
+
+AlgorithmSet library_algorithms(const Cluster& cluster, const GroupLayout& layout) {
+  if (!(cluster.algorithms == AlgorithmSet::all())) return cluster.algorithms;
+  AlgorithmSet set;
+  set.add(Algorithm::ring);
+  set.add(Algorithm::multi_ring);
+  set.add(Algorithm::direct);
+  if (layout.top > 0) set.add(Algorithm::tree);
+  return set;
+}
+
+CollectiveTime library_time(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes) {
+  if (layout.members < 2) return {};
+  if (cluster.torus) return collective_time(cluster, layout, collective, bytes);
+  if (!cluster.measured.empty()) {
+    const CollectiveTime time = collective_time(cluster, layout, collective, bytes);
+    if (time.algorithm == Algorithm::measured) return time;
+  }
+  return best_time(cluster.fabric, layout, collective, bytes, library_algorithms(cluster, layout));
+}
+
+CostLine line_of(const Cluster& cluster, const GroupSpec& spec) {
+  const GroupLayout layout = place_group(cluster, spec);
+  if (layout.members < 2) return {};
+  const CollectiveTime time = library_time(cluster, layout, Collective::reduce_scatter, kReferenceBytes);
+  return {time.latency_s, time.bandwidth_s / kReferenceBytes};
+}
+
+// Members of a sharding group (the innermost `degree`) and what is left of the strides.
+struct Division {
+  std::vector<Stride> shard;
+  std::vector<Stride> rest;
+  bool even = true;
+};
+
+Division divide(std::vector<Stride> members, std::int64_t degree) {
+  std::sort(members.begin(), members.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
+  Division division;
+  for (const Stride& member : members) {
+    if (degree % member.count == 0) {
+      division.shard.push_back(member);
+      degree /= member.count;
+    } else if (member.count % degree == 0) {
+      division.shard.push_back({member.stride, degree});
+      division.rest.push_back({member.stride * degree, member.count / degree});
+      degree = 1;
+    } else {
+      division.even = false;
+    }
+  }
+  division.even = division.even && degree == 1;
+  return division;
+}
+
+struct Replicas {
+  std::vector<Stride> members;
+  std::vector<Stride> siblings;
+
+  std::int64_t count() const { return GroupSpec{0, members, {}}.size(); }
+};
+
+std::vector<Stride> outer_replicas(const Strategy& strategy) {
+  return {{strategy.devices_per_stage(), strategy.dp_inner},
+          {strategy.effective_pitch(), strategy.dp / strategy.dp_inner}};
+}
+
+Stride stages_of(const Strategy& strategy) { return {strategy.devices_per_stage() * strategy.dp_inner, strategy.pp}; }
+
+Replicas dense_group(const Strategy& strategy) {
+  const Split& split = strategy.split;
+  Replicas group{outer_replicas(strategy), {{1, split.tp}, stages_of(strategy)}};
+  group.members.push_back({split.tp, split.cp * split.ep});
+  return group;
+}
+
+Replicas expert_group(const Strategy& strategy) {
+  const Split& split = strategy.split;
+  Replicas group{outer_replicas(strategy), {{1, split.tp}, {split.tp * split.cp, split.ep}, stages_of(strategy)}};
+  group.members.push_back({split.tp, split.cp});
+  return group;
+}
+
+// A sharding group of the expert parameters that goes with one of `degree` for the dense ones: as many of its ranks as
+// there are, at most `degree`.
+std::int64_t expert_degree_for(const Replicas& group, std::int64_t degree) {
+  std::int64_t expert = std::min(degree, group.count());
+  while (expert > 1 && !divide(group.members, expert).even) --expert;
+  return expert;
+}
+
+void price_group(const Cluster& cluster, const Replicas& group, std::int64_t degree, CostLine& shard,
+                 CostLine& replicate) {
+  const Division division = divide(group.members, degree);
+  NEST_CHECK(division.even, "a sharding degree divides its group");
+  std::vector<Stride> beside = group.siblings;
+  beside.insert(beside.end(), division.rest.begin(), division.rest.end());
+  shard = line_of(cluster, {0, division.shard, beside});
+  beside = group.siblings;
+  beside.insert(beside.end(), division.shard.begin(), division.shard.end());
+  replicate = line_of(cluster, {0, division.rest, beside});
+  replicate.s_per_byte /= static_cast<double>(degree);
+}
+
+// Most flows that leave one unit of `unit` devices when each device x of [source, source + count) sends to x + shift.
+std::int64_t flows_out(std::int64_t source, std::int64_t count, std::int64_t shift, std::int64_t unit) {
+  if (std::abs(shift) >= unit) return std::min(unit, count);
+  std::int64_t most = 0;
+  for (std::int64_t begin = source / unit * unit; begin < source + count; begin += unit) {
+    const std::int64_t low = std::max(begin, source);
+    const std::int64_t high = std::min(begin + unit, source + count);
+    const std::int64_t leaving =
+        shift > 0 ? high - std::max(low, begin + unit - shift) : std::min(high, begin - shift) - low;
+    most = std::max(most, leaving);
+  }
+  return most;
+}
+
+CostLine message_between(const Fabric& fabric, std::int64_t source, std::int64_t target, std::int64_t count) {
+  std::array<std::int64_t, kMaxLevels> flows{};
+  flows[0] = 1;
+  std::size_t top = 0;
+  for (std::size_t l = 1; l < fabric.levels; ++l) {
+    if (fabric.regular) {
+      flows[l] = flows_out(source, count, target - source, fabric.unit[l]);
+    } else if (fabric.unit_of(l, source) != fabric.unit_of(l, target) ||
+               fabric.unit_of(l, source + count - 1) != fabric.unit_of(l, target + count - 1)) {
+      flows[l] = std::min(count, fabric.unit[l]);
+    }
+    if (flows[l] > 0) top = l;
+  }
+  CostLine line{fabric.latency_s[top] + fabric.message_overhead_s, 0};
+  const bool by_port = fabric.has_rails() && top >= fabric.rail_level;
+  for (std::size_t l = by_port ? fabric.rail_level : 0; l <= top; ++l) {
+    auto sharing = static_cast<double>(flows[l]);
+    if (by_port && l == fabric.rail_level) sharing = 1;
+    if (by_port && l > fabric.rail_level && fabric.lanes(l)) {
+      sharing = std::ceil(sharing / static_cast<double>(fabric.unit[fabric.rail_level]));
+    }
+    line.s_per_byte = std::max(line.s_per_byte, sharing / fabric.capacity[l]);
+  }
+  return line;
+}
+
+}  // namespace
+
+double group_collective_s(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes) {
+  return library_time(cluster, layout, collective, bytes).seconds;
+}
+
+GroupSpec StageGroups::filled(std::vector<Stride> members, std::vector<Stride> siblings) const {
+  const std::int64_t a = split_.tp * split_.cp * split_.ep;
+  const std::int64_t around = std::max(a, std::min(cluster_.devices, kNeighbours));
+  siblings.push_back({a, std::max<std::int64_t>(1, around / a)});
+  return {0, std::move(members), std::move(siblings)};
+}
+
+StageGroups::StageGroups(const Cluster& cluster, const Split& split) : cluster_(cluster), split_(split) {
+  const Stride tensor{1, split.tp};
+  const Stride context{split.tp, split.cp};
+  const Stride expert{split.tp * split.cp, split.ep};
+  if (split.tp > 1) tensor_ = place_group(cluster, filled({tensor}, {context, expert}));
+  if (split.cp > 1) context_ = place_group(cluster, filled({context}, {tensor, expert}));
+  // Experts that are not tensor parallel are spread over the tensor-parallel ranks too.
+  const bool folded = split.expert_tp() < split.tp;
+  if (split.expert_ranks() > 1) {
+    expert_ = place_group(cluster, folded ? filled({tensor, expert}, {context}) : filled({expert}, {tensor, context}));
+  }
+}
+
+double StageGroups::all_to_all_s(const GroupLayout& layout, double bytes, std::int64_t top_k) const {
+  using namespace constants;
+  if (layout.members < 2) return 0;
+  const auto ranks = static_cast<double>(layout.members);
+  const double calls_s = kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
+  if (!cluster_.measured.empty()) {
+    const CollectiveTime time = collective_time(cluster_, layout, Collective::all_to_all, bytes);
+    if (time.algorithm == Algorithm::measured) return time.seconds;
+  }
+  if (cluster_.torus) {
+    return collective_time(cluster_, layout, Collective::all_to_all, bytes).bandwidth_s / kAllToAllRate + calls_s;
+  }
+  const Fabric& fabric = cluster_.fabric;
+  const double inside_s = bytes * (ranks - 1) / ranks / (fabric.capacity[0] * kAllToAllRate);
+  double across_s = 0;
+  if (layout.top > 0) {
+    const auto per_node = static_cast<double>(layout.inside[1]);
+    const double nodes = ranks / per_node;
+    const double reached = 1 - std::pow(1 - 1 / nodes, static_cast<double>(top_k));  // of each node, by a token
+    const double token_bytes = bytes / static_cast<double>(top_k);
+    for (std::size_t l = 1; l <= layout.top; ++l) {
+      const double beyond = nodes - static_cast<double>(layout.inside[l]) / per_node;
+      // Devices that share the link: all of the unit, or one per port or lane.
+      double sharing = static_cast<double>(layout.inside[l] * layout.groups_inside[l]);
+      if (fabric.has_rails() && l >= fabric.rail_level && fabric.lanes(l)) {
+        sharing = std::max(1.0, sharing / static_cast<double>(fabric.unit[fabric.rail_level]));
+      }
+      across_s = std::max(across_s, token_bytes * beyond * reached * sharing / fabric.capacity[l]);
+    }
+  }
+  return inside_s + across_s + calls_s;
+}
+
+double StageGroups::seconds(const LayerCollective& exchange, std::int64_t top_k) const {
+  const GroupLayout& layout = exchange.group == Group::tensor    ? tensor_
+                              : exchange.group == Group::context ? context_
+                                                                 : expert_;
+  switch (exchange.kind) {
+    case CollectiveKind::all_reduce:
+      return group_collective_s(cluster_, layout, Collective::all_reduce, exchange.bytes);
+    case CollectiveKind::all_gather:
+      return group_collective_s(cluster_, layout, Collective::all_gather, exchange.bytes);
+    case CollectiveKind::reduce_scatter:
+      return group_collective_s(cluster_, layout, Collective::reduce_scatter, exchange.bytes);
+    case CollectiveKind::all_to_all: return all_to_all_s(layout, exchange.bytes, std::max<std::int64_t>(1, top_k));
+    case CollectiveKind::ring_exchange:
+      // Keys and values of all ranks pass every rank, as in an all-gather.
+      return group_collective_s(cluster_, layout, Collective::all_gather,
+                                exchange.bytes * static_cast<double>(exchange.ranks));
+  }
+  return 0;
+}
+
+std::int64_t dense_replicas(const Strategy& strategy) { return dense_group(strategy).count(); }
+std::int64_t expert_replicas(const Strategy& strategy) { return expert_group(strategy).count(); }
+
+bool can_shard(const Strategy& strategy, std::int64_t degree) {
+  return degree == 0 ||
+         (degree > 0 && degree <= dense_replicas(strategy) && divide(dense_group(strategy).members, degree).even);
+}
+
+ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
+  ShardLines lines;
+  const Replicas dense = dense_group(strategy);
+  lines.dense_degree = degree == 0 ? dense.count() : degree;
+  price_group(cluster, dense, lines.dense_degree, lines.dense_shard, lines.dense_replicate);
+  const Replicas expert = expert_group(strategy);
+  lines.expert_degree = degree == 0 ? expert.count() : expert_degree_for(expert, degree);
+  price_group(cluster, expert, lines.expert_degree, lines.expert_shard, lines.expert_replicate);
+  return lines;
+}
+
+CostLine message_line(const Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to) {
+  const std::int64_t block = strategy.devices_per_stage() * strategy.dp_inner;
+  if (cluster.torus) {
+    const std::int64_t first = std::min(from, to) * block;
+    const GroupSpec spec{first, {{std::abs(to - from) * block, 2}}, {{1, block}}};
+    const CollectiveTime time =
+        collective_time(cluster, place_group(cluster, spec), Collective::send_recv, kReferenceBytes);
+    return {time.latency_s, time.bandwidth_s / kReferenceBytes};
+  }
+  CostLine worst;
+  const std::int64_t pipelines = std::min(strategy.dp / strategy.dp_inner, kReplicasTried);
+  for (std::int64_t r = 0; r < pipelines; ++r) {
+    const std::int64_t start = r * strategy.effective_pitch();
+    const CostLine line = message_between(cluster.fabric, start + from * block, start + to * block, block);
+    worst.latency_s = std::max(worst.latency_s, line.latency_s);
+    worst.s_per_byte = std::max(worst.s_per_byte, line.s_per_byte);
+  }
+  return worst;
+}
+
+}  // namespace nest

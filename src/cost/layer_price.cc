@@ -1,0 +1,362 @@
+#include "cost/layer_price.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "cost/constants.h"
+#include "cost/group_time.h"
+#include "cost/operator_time.h"
+#include "cost/profile.h"
+#include "split/local_layer.h"
+
+namespace nest {
+namespace {
+
+using namespace constants;
+
+// Times of one layer before the host is considered.
+struct LayerTimes {
+  Passes matrix, attention, rowwise, casts, other;  // `other`: loss
+  Passes tensor, context, expert;                   // exposed collectives
+  double recomputed_s = 0;                          // forward time of the modules that selective recomputation names
+  int matrices = 0;
+  int attentions = 0;
+  double head_gradient_s = 0;
+
+  double forward_s() const {
+    return matrix.forward_s + attention.forward_s + rowwise.forward_s + casts.forward_s + other.forward_s;
+  }
+  double backward_s() const {
+    return matrix.backward_s + attention.backward_s + rowwise.backward_s + casts.backward_s + other.backward_s;
+  }
+  double exposed_forward_s() const { return tensor.forward_s + context.forward_s + expert.forward_s; }
+  double exposed_backward_s() const { return tensor.backward_s + context.backward_s + expert.backward_s; }
+};
+
+void add(Passes& sum, const Passes& passes) {
+  sum.forward_s += passes.forward_s;
+  sum.backward_s += passes.backward_s;
+}
+
+// The kind of the fused graph that stands where `kind` stands in the stack's own graph.
+const Layer& fused_layer(const Job& job, int kind) {
+  const auto& layers = job.model.layers;
+  const auto at = std::find(layers.begin(), layers.end(), kind);
+  NEST_CHECK(at != layers.end(), "every layer kind occurs in its model");
+  const auto fused = job.fused_model.layers[static_cast<std::size_t>(at - layers.begin())];
+  return job.fused_model.kinds[static_cast<std::size_t>(fused)];
+}
+
+// Share of queries and keys that position embeddings rotate: latent attention rotates a part of each head.
+double rotated_share(const Architecture& architecture) {
+  for (const Tower& tower : architecture.towers) {
+    for (const Block& block : tower.kinds) {
+      if (!block.attention.latent) continue;
+      const auto rotated = static_cast<double>(block.attention.latent->rope_dim);
+      return rotated / (rotated + static_cast<double>(block.attention.latent->nope_dim));
+    }
+  }
+  return 1;
+}
+
+class LayerPricer {
+ public:
+  LayerPricer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch)
+      : job_(job),
+        layer_(layer),
+        split_(split),
+        micro_batch_(micro_batch),
+        sequence_(layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence),
+        rates_(sustained_rates(job.cluster.device, job.precision, job.stack)),
+        groups_(job.cluster, split),
+        local_(localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
+                        timed_implementation(job), {job.stack.selective_modules, false})) {}
+
+  void run(LayerPrice& price) {
+    for (std::size_t i = 0; i < local_.operators.size(); ++i) price_operator(i);
+    for (const LayerCollective& exchange : local_.collectives) price_exchange(exchange);
+    finish_context();
+    compose(price);
+    price.flops = local_.flops_forward() + local_.flops_backward();
+    price.measured = price.measured || measured_;
+  }
+
+ private:
+  double tokens() const {
+    return static_cast<double>(micro_batch_) * static_cast<double>(sequence_) / static_cast<double>(split_.cp);
+  }
+  double stream_tokens() const { return tokens() / (split_.sp ? static_cast<double>(split_.tp) : 1.0); }
+  // Rows that one device routes. Without sp all tensor-parallel ranks hold the same tokens.
+  double routed_rows() const { return stream_tokens() * static_cast<double>(layer_.top_k); }
+  bool narrow() const { return rates_.element_bytes < 2 && layer_.kind == LayerKind::block; }
+
+  bool is_router(std::size_t i) const {
+    return i + 1 < local_.operators.size() && local_.operators[i + 1].kind == OperatorKind::router;
+  }
+
+  Passes price_matrix(const LocalOperator& op, GemmFormat format) {
+    const bool grouped = op.kind == OperatorKind::grouped_matmul;
+    const auto n = static_cast<double>(op.n), k = static_cast<double>(op.k), batch = static_cast<double>(op.groups);
+    const double m = grouped ? std::ceil(std::max(1.0, op.m / batch) / kExpertRows) * kExpertRows : std::round(op.m);
+    const double factor = grouped ? kGrouped : 1;
+    const double weight_s = factor * gemm_s(rates_, {n, k, m, batch}, format);
+    if (layer_.kind == LayerKind::head) times_.head_gradient_s = weight_s;  // the last one is the projection to logits
+    logits_ = op.m * n;
+    ++times_.matrices;
+    return {factor * gemm_s(rates_, {m, n, k, batch}, format),
+            factor * gemm_s(rates_, {m, k, n, batch}, format) + weight_s};
+  }
+
+  AttentionSize attention_size(const LocalOperator& op) const {
+    const AttentionShape& shape = op.source->attention;
+    const std::int64_t memory = job_.run.encoder_sequence > 0 ? job_.run.encoder_sequence : job_.run.sequence;
+    AttentionSize size;
+    size.sequences = static_cast<double>(micro_batch_);
+    size.heads = static_cast<double>(shape.heads.size) / static_cast<double>(split_.tp);
+    size.queries = static_cast<double>(sequence_) / static_cast<double>(split_.cp);
+    size.keys = static_cast<double>(shape.cross ? memory : sequence_);
+    size.qk_dim = shape.qk_dim;
+    size.value_dim = shape.value_dim;
+    size.window = shape.window;
+    size.causal = shape.causal;
+    size.fused = shape.flash;
+    size.dropout = job_.stack.dropout && job_.fused_model.architecture.attention_dropout > 0;
+    return size;
+  }
+
+  // Bytes that a row-wise operator moves forward.
+  double rowwise_bytes(const LocalOperator& op) const {
+    const double width = static_cast<double>(job_.fused_model.architecture.hidden) * rates_.activation_bytes;
+    const auto experts = static_cast<double>(layer_.experts);
+    switch (op.kind) {
+      case OperatorKind::dispatch:
+      case OperatorKind::combine: return kPermute * routed_rows() * width;
+      case OperatorKind::router: return kRouter * stream_tokens() * experts * rates_.activation_bytes;
+      case OperatorKind::elementwise: return elementwise_bytes(op);
+      default: return op.bytes_forward;
+    }
+  }
+
+  double elementwise_bytes(const LocalOperator& op) const {
+    const Operator& source = *op.source;
+    const bool activation = op.module == Module::shared_activation || op.module == Module::moe_activation;
+    // gate x up: three tensors of one size are moved; with routed experts the measured kernels move less.
+    if (activation && source.inputs.size() == 2) return op.bytes_forward * kExpertActivation / 3;
+    if (source.name.starts_with("rotary"))
+      return op.bytes_forward * rotated_share(job_.fused_model.architecture);  // rotary
+    const auto among = [](const std::vector<TensorId>& ids, TensorId id) {
+      return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    const bool writes_besides = std::all_of(source.saves.begin(), source.saves.end(), [&](TensorId id) {
+      return !among(source.inputs, id) && !among(source.outputs, id);
+    });
+    // Dropout writes its mask as well.
+    return writes_besides ? op.bytes_backward : op.bytes_forward;
+  }
+
+  Passes price_loss() const {
+    const double extra = job_.stack.eager_loss ? 1 : 0;
+    const double memory = rates_.memory_bytes_per_s;
+    return {(kLossForwardBytes + extra * kEagerLossForwardBytes) * logits_ / memory,
+            (kLossBackwardBytes + extra * kEagerLossBackwardBytes) * logits_ / memory};
+  }
+
+  void price_operator(std::size_t i) {
+    const LocalOperator& op = local_.operators[i];
+    Passes passes;
+    Passes* sum = &times_.rowwise;
+    switch (op.kind) {
+      case OperatorKind::matmul:
+      case OperatorKind::grouped_matmul: {
+        const bool sixteen = layer_.kind != LayerKind::block || is_router(i);
+        passes = price_matrix(op, sixteen ? GemmFormat::sixteen : GemmFormat::job);
+        if (narrow() && !sixteen) add(times_.casts, cast_passes(op));
+        sum = &times_.matrix;
+        break;
+      }
+      case OperatorKind::attention:
+        passes = attention_s(rates_, attention_size(op), job_.stack.deterministic);
+        ++times_.attentions;
+        sum = &times_.attention;
+        break;
+      case OperatorKind::loss:
+        passes = price_loss();
+        sum = &times_.other;
+        break;
+      default:
+        passes.forward_s = rowwise_s(rates_, rowwise_bytes(op), job_.stack.fused_rowwise);
+        passes.backward_s = kRowwiseBackward * passes.forward_s;
+    }
+    override_operator(op, passes);
+    if (op.recomputed) times_.recomputed_s += passes.forward_s;
+    add(*sum, passes);
+  }
+
+  void override_operator(const LocalOperator& op, Passes& passes) {
+    if (!job_.profile || job_.profile->operators.empty()) return;
+    const bool attention = op.kind == OperatorKind::attention;
+    const MeasuredOperator* found = job_.profile->find_operator(op, attention ? attention_size(op) : AttentionSize{});
+    if (!found) return;
+    passes = {found->forward_s, found->backward_s};
+    measured_ = true;
+  }
+
+  Passes cast_passes(const LocalOperator& op) const {
+    const double elements = op.m * static_cast<double>(op.k);
+    return {kCastForwardBytes * elements / rates_.memory_bytes_per_s,
+            kCastBackwardBytes * elements / rates_.memory_bytes_per_s};
+  }
+
+  // With sp, inputs are gathered once more in backward, for the weight gradient; nothing waits for that but the
+  // gradient.
+  bool is_regather(const LayerCollective& exchange) const {
+    if (exchange.kind != CollectiveKind::all_gather || exchange.phase != Phase::backward) return false;
+    return std::any_of(local_.collectives.begin(), local_.collectives.end(), [&](const LayerCollective& other) {
+      return other.kind == CollectiveKind::all_gather && other.phase == Phase::forward &&
+             other.operator_index == exchange.operator_index && other.tensor == exchange.tensor;
+    });
+  }
+
+  void price_exchange(const LayerCollective& exchange) {
+    const LocalOperator& op = local_.operators[static_cast<std::size_t>(exchange.operator_index)];
+    const bool backward = exchange.phase == Phase::backward;
+    const double raw_s = groups_.seconds(exchange, layer_.top_k);
+    const bool of_experts = exchange.group == Group::expert || op.kind == OperatorKind::dispatch ||
+                            op.kind == OperatorKind::combine || op.kind == OperatorKind::grouped_matmul;
+    if (exchange.group == Group::context) {
+      (backward ? context_.backward_s : context_.forward_s) += raw_s;
+      return;
+    }
+    const SoftwareStack& stack = job_.stack;
+    double share = 1;
+    if (of_experts) {
+      share = stack.expert_overlap ? kExpertExposed : 1;
+    } else if (is_regather(exchange)) {
+      share = stack.tensor_overlap ? 0 : kRegatherExposed;
+    } else {
+      share = stack.tensor_overlap && split_.sp ? kTensorExposed : 1;
+    }
+    Passes& sum = of_experts ? times_.expert : times_.tensor;
+    (backward ? sum.backward_s : sum.forward_s) += share * raw_s;
+    if (of_experts && !backward && op.recomputed) times_.recomputed_s += share * raw_s;
+  }
+
+  // The ring exchange hides behind the attention that waits for it.
+  void finish_context() {
+    const auto exposed = [](double exchange_s, double compute_s) {
+      return std::max(0.0, exchange_s - compute_s) + kContextExposed * std::min(exchange_s, compute_s);
+    };
+    times_.context.forward_s = exposed(context_.forward_s, times_.attention.forward_s);
+    times_.context.backward_s = exposed(context_.backward_s, times_.attention.backward_s);
+  }
+
+  double host_s() const {
+    if (layer_.kind != LayerKind::block) return 0;
+    bool latent = false, shared = false;
+    for (const LocalOperator& op : local_.operators) {
+      latent = latent || op.module == Module::latent_up;
+      shared = shared || op.module == Module::shared_experts;
+    }
+    const double kernels = kHostKernels + (split_.tp > 1 ? kHostTensor : 0) + (layer_.experts > 0 ? kHostExperts : 0) +
+                           (latent ? kHostLatent : 0) + (shared ? kHostShared : 0) +
+                           kHostCross * std::max(0, times_.attentions - 1);
+    return job_.stack.host_kernel_s * kernels * (job_.stack.cuda_graphs ? kGraphsLeave : 1);
+  }
+
+  // Seconds that selective recomputation adds to backward, and of host time.
+  Passes selective(double host) const {
+    switch (job_.stack.selective) {
+      case SelectiveKind::every_second_matmul:
+        return {0.5 * times_.matrix.forward_s + times_.rowwise.forward_s + times_.casts.forward_s +
+                    0.5 * times_.tensor.forward_s,
+                0};
+      case SelectiveKind::minimal:
+        return {times_.rowwise.forward_s + times_.casts.forward_s + times_.attention.forward_s, 0};
+      case SelectiveKind::modules: break;
+    }
+    return {times_.recomputed_s, kHostModule * static_cast<double>(job_.stack.selective_modules.size()) * host};
+  }
+
+  void compose(LayerPrice& price) const {
+    const bool block = layer_.kind == LayerKind::block;
+    const int kernels = times_.matrices + kOtherKernels + kAttentionKernels * std::max(0, times_.attentions - 1);
+    const double gaps_s = block ? kernels * kGap_s : 0;
+    const double compute_forward_s = times_.forward_s() + gaps_s;
+    double compute_backward_s = times_.backward_s() + 2 * gaps_s;
+    if (job_.stack.unfused_accumulation) {
+      const auto parameters = static_cast<double>(local_.dense_parameters + local_.expert_parameters);
+      if (block) compute_backward_s += kAccumulateBytes * parameters / rates_.memory_bytes_per_s;
+    }
+    const double stream_forward_s = compute_forward_s + times_.exposed_forward_s();
+    const double stream_backward_s = compute_backward_s + times_.exposed_backward_s();
+    const double host = host_s();
+    const auto joined = [&](double stream_s, double host_time_s) {
+      return job_.stack.blocking_launches ? stream_s + host_time_s : std::max(stream_s, host_time_s);
+    };
+    price.forward_s = joined(stream_forward_s, host);
+    price.backward_s = joined(stream_backward_s, kHostBackward * host);
+    if (block) {
+      const Passes some = selective(host);
+      const auto with = [&](double again_s, double host_again_s) {
+        return joined(stream_backward_s + again_s, kHostBackward * host + host_again_s) - price.backward_s;
+      };
+      price.recompute_s = {0, with(some.forward_s, some.backward_s), with(stream_forward_s, host)};
+    }
+    price.tp_s = times_.tensor.forward_s + times_.tensor.backward_s;
+    price.cp_s = times_.context.forward_s + times_.context.backward_s;
+    price.ep_s = times_.expert.forward_s + times_.expert.backward_s;
+    price.deferrable_s = times_.head_gradient_s;
+  }
+
+  const Job& job_;
+  const Layer& layer_;
+  Split split_;
+  std::int64_t micro_batch_;
+  std::int64_t sequence_;
+  DeviceRates rates_;
+  StageGroups groups_;
+  LocalLayer local_;
+  LayerTimes times_;
+  Passes context_;     // of the ring exchange, before it hides
+  double logits_ = 0;  // elements of the last matrix product's result
+  bool measured_ = false;
+};
+
+void override_layer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch,
+                    LayerPrice& price) {
+  if (!job.profile) return;
+  const MeasuredLayer* found = job.profile->find_layer(
+      job.model.architecture.name, layer.name, split, micro_batch,
+      layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence);
+  if (!found) return;
+  price.forward_s = found->forward_s;
+  price.backward_s = found->backward_s;
+  price.deferrable_s = std::min(price.deferrable_s, found->backward_s);
+  // Full recomputation runs the measured forward again; what part of it selective recomputation repeats is not
+  // measured.
+  if (layer.kind == LayerKind::block) {
+    price.recompute_s[2] = found->forward_s;
+    price.recompute_s[1] = std::min(price.recompute_s[1], found->forward_s);
+  }
+  if (found->saved_bytes) price.kept_bytes[0] = *found->saved_bytes;
+  const double exposed_s = price.tp_s + price.cp_s + price.ep_s;
+  const double whole_s = price.forward_s + price.backward_s;
+  if (exposed_s > whole_s) {
+    for (double* part : {&price.tp_s, &price.cp_s, &price.ep_s}) *part *= whole_s / exposed_s;
+  }
+  price.measured = true;
+}
+
+}  // namespace
+
+LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
+  LayerPrice price;
+  price_layer_memory(job, layer, split, micro_batch, price);
+  const Layer& fused = fused_layer(job, layer);
+  LayerPricer(job, fused, split, micro_batch).run(price);
+  override_layer(job, fused, split, micro_batch, price);
+  return price;
+}
+
+}  // namespace nest

@@ -1,0 +1,42 @@
+// What one layer costs on one device, for one split and one micro-batch: all that stages, evaluations and the search
+// are composed of. Layers of one kind have one price.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cost/job.h"
+#include "split/split.h"
+
+namespace nest {
+
+struct LayerPrice {
+  // Seconds of one micro-batch. forward and backward are what the layer takes, exposed collectives and host floor
+  // included; the parts below say how much of that is communication.
+  double forward_s = 0;
+  double backward_s = 0;                // without recomputation
+  std::array<double, 3> recompute_s{};  // added to backward under none (0), selective, full
+  double tp_s = 0;                      // exposed, forward + backward
+  double cp_s = 0;
+  double ep_s = 0;
+  double deferrable_s = 0;  // weight gradient that can move into the drain (head only); part of backward_s
+  double flops = 0;         // model FLOPs, forward + backward, of this device
+
+  // Bytes on one device.
+  std::array<double, 3> kept_bytes{};     // per micro-batch in flight, by recompute mode
+  std::array<double, 3> working_bytes{};  // short-lived at the worst moment of this layer, by recompute mode
+  double gather_bytes = 0;                // besides, when weights are sharded (ZeRO 3)
+  double largest_block_bytes = 0;         // largest single short-lived tensor: what the allocator keeps a spare of
+  std::int64_t dense_parameters = 0;      // before ZeRO
+  std::int64_t expert_parameters = 0;
+  bool measured = false;  // at least one number comes from a profile
+};
+
+// `layer` is an index into Model::kinds. The split must be legal. tp ranks are neighbours, then cp, then ep, as in
+// plan/plan.h.
+LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch);
+
+// The half of it that memory.cc knows (kept, working, gather, block, parameters); price_layer calls it.
+void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price);
+
+}  // namespace nest

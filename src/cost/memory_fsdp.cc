@@ -1,0 +1,73 @@
+// FSDP2: weights sharded at rest, gathered layer by layer; the loss on whole logits.
+#include <algorithm>
+
+#include "cost/memory.h"
+#include "cost/memory_parts.h"
+
+namespace nest {
+namespace {
+
+constexpr double kFragmentation = 1.04;
+
+// Bytes per logit that are alive at the loss.
+double loss_bytes(LossKernel loss) {
+  switch (loss) {
+    case LossKernel::eager_fp32: return 16;
+    case LossKernel::unfused: return 14;
+    case LossKernel::loss_parallel: return 20;
+    case LossKernel::fused:
+    case LossKernel::compiled: break;
+  }
+  return 6;
+}
+
+double largest_block_parameters(const Job& job, const LayerView& view, std::int64_t micro_batch) {
+  std::int64_t largest = 0;
+  for (std::size_t kind = 0; kind < job.model.kinds.size(); ++kind) {
+    if (job.model.kinds[kind].kind != LayerKind::block) continue;
+    const LayerView block = view_layer(job, static_cast<int>(kind), view.split, micro_batch);
+    largest = std::max(largest, block.local.dense_parameters + block.local.expert_parameters);
+  }
+  return static_cast<double>(largest);
+}
+
+}  // namespace
+
+void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price) {
+  const double e = view.element_bytes;
+  if (view.head()) {
+    const double logits = view.tokens * view.logit_columns();
+    const double loss =
+        logits * loss_bytes(job.stack.loss) + view.head_kept_bytes() + (view.tensor_parallel() ? view.whole_bytes : 0);
+    const double backward = logits * e + 2 * view.whole_bytes;
+    // At the loss the projection and the last block are gathered; in its backward the projection, its gradient and the
+    // fp32 copy of that.
+    price.gather_bytes = e * (view.head_weight() + largest_block_parameters(job, view, 1));
+    price.working_bytes.fill(std::max(loss, backward + 4 * e * view.head_weight() - price.gather_bytes));
+    price.largest_block_bytes = logits * 4;
+    return;
+  }
+  if (!view.block()) {
+    price.gather_bytes = 0;
+    return;
+  }
+  price.gather_bytes = 5 * e * static_cast<double>(price.dense_parameters + price.expert_parameters);
+  const double gradients = view.wide_bytes() + view.stream_bytes + (view.tensor_parallel() ? 2 * view.whole_bytes : 0);
+  for (std::size_t mode = 0; mode < 3; ++mode) {
+    price.working_bytes[mode] = gradients + view.local.saved.none - price.kept_bytes[mode];
+  }
+  price.largest_block_bytes = view.wide_bytes();
+}
+
+Account account_fsdp(const StageFacts& facts) {
+  Account account;
+  account.buffer_bytes = kWorkspaceBytes;
+  account.spare = {.scale = kFragmentation};
+  account.gather_share = facts.strategy->pp == 1 ? 1 : 0;
+  // A pipeline keeps its weights gathered from micro-batch to micro-batch, and their gradients.
+  if (facts.strategy->pp > 1) account.parameter_bytes = 3 * facts.element_bytes;
+  account.moments = {{.name = "layer backward", .working = Working::block}, {.name = "loss", .working = Working::head}};
+  return account;
+}
+
+}  // namespace nest

@@ -1,0 +1,192 @@
+// One layer on one device: sizes that every accounting starts from.
+#include <algorithm>
+
+#include "base/error.h"
+#include "cost/memory.h"
+#include "cost/memory_parts.h"
+
+namespace nest {
+namespace {
+
+bool is_matmul(const LocalOperator& op) {
+  return op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
+}
+
+bool has_axis(const Layer& layer, TensorId tensor, Axis axis) {
+  const auto& width = layer.tensors[static_cast<std::size_t>(tensor)].width;
+  return std::any_of(width.begin(), width.end(), [axis](const Extent& e) { return e.axis == axis; });
+}
+
+// An input projection of the dense feed-forward: its outputs have the feed-forward's width.
+bool widens(const Layer& layer, const LocalOperator& op) {
+  return op.kind == OperatorKind::matmul && op.module == Module::feed_forward &&
+         has_axis(layer, op.source->outputs.front(), Axis::ffn);
+}
+
+const LocalOperator* head_projection(const LayerView& view) {
+  for (const LocalOperator& op : view.local.operators) {
+    if (is_matmul(op) && has_axis(*view.layer, op.source->outputs.front(), Axis::vocabulary)) return &op;
+  }
+  return nullptr;
+}
+
+RecomputePolicy selective_policy(const SoftwareStack& stack) {
+  switch (stack.selective) {
+    case SelectiveKind::modules: return {stack.selective_modules, false};
+    case SelectiveKind::every_second_matmul: return {{}, true};
+    case SelectiveKind::minimal: break;
+  }
+  return {{Module::core_attention, Module::norm, Module::activation, Module::moe_activation}, false};
+}
+
+}  // namespace
+
+const LocalOperator* LayerView::first_grouped() const {
+  for (const LocalOperator& op : local.operators) {
+    if (op.kind == OperatorKind::grouped_matmul) return &op;
+  }
+  return nullptr;
+}
+
+double LayerView::projected_bytes() const {
+  double sum = 0;
+  for (const LocalOperator& op : local.operators) {
+    if (widens(*layer, op)) sum += op.m * static_cast<double>(op.n) * element_bytes;
+  }
+  return sum;
+}
+
+double LayerView::wide_bytes() const {
+  double widest = 0;
+  for (const LocalOperator& op : local.operators) {
+    if (!widens(*layer, op)) continue;
+    const double one = op.m * static_cast<double>(op.n) / static_cast<double>(op.source->outputs.size());
+    widest = std::max(widest, 2 * one * element_bytes);
+  }
+  if (const LocalOperator* experts = first_grouped()) {
+    widest = std::max(widest, experts->m * static_cast<double>(experts->n + experts->k) * element_bytes);
+  }
+  return widest;
+}
+
+double LayerView::feed_forward_parameters() const {
+  double sum = 0;
+  for (const LocalOperator& op : local.operators) {
+    if (op.kind == OperatorKind::matmul && op.module == Module::feed_forward) {
+      sum += static_cast<double>(op.n) * static_cast<double>(op.k);
+    }
+  }
+  return sum;
+}
+
+double LayerView::kept_after(std::size_t operator_index) const {
+  std::vector<bool> earlier(layer->tensors.size(), false);
+  if (layer->input >= 0) earlier[static_cast<std::size_t>(layer->input)] = true;
+  for (std::size_t i = 0; i <= operator_index; ++i) {
+    const Operator& op = layer->operators[i];
+    for (const auto* list : {&op.inputs, &op.outputs, &op.saves}) {
+      for (const TensorId id : *list) earlier[static_cast<std::size_t>(id)] = true;
+    }
+  }
+  double sum = 0;
+  for (const SavedTensor& saved : local.saved_tensors) {
+    const bool known = saved.tensor >= 0 && !saved.only_selective;
+    if (known && !earlier[static_cast<std::size_t>(saved.tensor)]) sum += saved.bytes;
+  }
+  return sum;
+}
+
+double LayerView::attention_bytes() const {
+  double widest = 0;
+  for (std::size_t i = 0; i < layer->operators.size(); ++i) {
+    const Operator& op = layer->operators[i];
+    if (op.kind != OperatorKind::attention) continue;
+    const AttentionShape& a = op.attention;
+    const auto width = [&](const Extent& heads, std::int64_t dim) {
+      const std::int64_t mine = std::max<std::int64_t>(1, heads.size / split.tp);
+      return tokens * static_cast<double>(mine * dim) * element_bytes;
+    };
+    const double q = width(a.heads, a.qk_dim);
+    const double k = width(a.kv_heads, a.qk_dim);
+    const double v = width(a.kv_heads, a.value_dim);
+    const double out = width(a.heads, a.value_dim);
+    const double freed = kept_after(i);
+    widest = std::max(widest, (q + k + v) + out + 2 * q - freed);
+    const bool exchanged =
+        std::any_of(local.saved_tensors.begin(), local.saved_tensors.end(),
+                    [](const SavedTensor& s) { return s.tensor < 0 && s.name.starts_with("attention out"); });
+    if (exchanged) widest = std::max(widest, 2 * (q + k + v) + 3 * out + q + k - freed);
+  }
+  return widest;
+}
+
+double LayerView::logit_columns() const {
+  const LocalOperator* op = head_projection(*this);
+  return op == nullptr ? 0 : static_cast<double>(op->n);
+}
+
+double LayerView::head_weight() const {
+  const LocalOperator* op = head_projection(*this);
+  return op == nullptr ? 0 : static_cast<double>(op->n) * static_cast<double>(op->k);
+}
+
+double LayerView::head_kept_bytes() const {
+  double sum = 0;
+  for (const SavedTensor& saved : local.saved_tensors) {
+    if (saved.tensor >= 0 && !has_axis(*layer, saved.tensor, Axis::vocabulary)) sum += saved.bytes;
+  }
+  return sum;
+}
+
+LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
+  LayerView view;
+  view.layer = &job.model.kinds[static_cast<std::size_t>(layer)];
+  view.split = split;
+  Implementation implementation = implementation_of(job);
+  implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
+  implementation.context_all_to_all = job.stack.context_all_to_all;
+  const RunShape shape{.micro_batch = micro_batch,
+                       .sequence = job.run.sequence,
+                       .encoder_sequence = job.run.encoder_sequence,
+                       .routing_imbalance = job.stack.routing_imbalance};
+  view.local = localise(*view.layer, shape, split, implementation, selective_policy(job.stack));
+
+  const bool own_length = view.layer->encoder && job.run.encoder_sequence > 0;
+  const std::int64_t sequence = own_length ? job.run.encoder_sequence : job.run.sequence;
+  view.tokens = static_cast<double>(micro_batch) * static_cast<double>(sequence) / static_cast<double>(split.cp);
+  view.element_bytes = implementation.activation_bytes;
+  const TensorId stream = view.layer->input >= 0 ? view.layer->input : view.layer->output;
+  if (stream >= 0) {
+    const Tensor& tensor = view.layer->tensors[static_cast<std::size_t>(stream)];
+    view.whole_bytes = view.tokens * static_cast<double>(row_elements(tensor)) * tensor.element_bytes;
+    view.stream_bytes = view.whole_bytes / (split.sp ? static_cast<double>(split.tp) : 1.0);
+  }
+  return view;
+}
+
+void fill_kept(const LayerView& view, LayerPrice& price) {
+  for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
+    // What the head keeps lives only from its forward to its backward: it is part of that moment.
+    price.kept_bytes[static_cast<std::size_t>(mode)] = view.head() ? 0 : view.local.saved.of(mode);
+  }
+}
+
+void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price) {
+  const LayerView view = view_layer(job, layer, split, micro_batch);
+  price.dense_parameters = view.local.dense_parameters;
+  price.expert_parameters = view.local.expert_parameters;
+  fill_kept(view, price);
+  const double parameters = static_cast<double>(price.dense_parameters + price.expert_parameters);
+  // The layer at work, the one fetched ahead, and the gradient before it is scattered.
+  price.gather_bytes = 3 * view.element_bytes * parameters;
+  switch (job.stack.memory) {
+    case MemoryModel::megatron: price_megatron(view, job, price); break;
+    case MemoryModel::fsdp: price_fsdp(view, job, price); break;
+    case MemoryModel::plain: price_plain(view, job, price); break;
+    case MemoryModel::megatron_deepspeed: price_megatron_deepspeed(view, job, price); break;
+    case MemoryModel::nanotron: price_nanotron(view, price); break;
+    case MemoryModel::internevo: price_internevo(view, price); break;
+  }
+}
+
+}  // namespace nest

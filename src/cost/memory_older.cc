@@ -1,0 +1,69 @@
+// Stacks known from nvidia-smi alone: Megatron-DeepSpeed of 2022 and InternEvo. Their constants are fitted.
+#include <algorithm>
+
+#include "cost/memory.h"
+#include "cost/memory_parts.h"
+
+namespace nest {
+namespace {
+
+constexpr double kFragmentation = 1.04;
+constexpr double kInternEvoReserve = 1.5e9;
+constexpr double kInternEvoLogitBytes = 14;
+
+// Dropout ran in these stacks whatever its rate: two masks on the stream, and mask and dropped copy of the scores.
+double dropout_bytes(const LayerView& view, const Job& job) {
+  const Architecture& arch = job.model.architecture;
+  const Implementation implementation = implementation_of(job);
+  double bytes = 0;
+  if (!implementation.dropout || arch.dropout <= 0) bytes += 2 * view.stream_bytes / view.element_bytes;
+  if (implementation.dropout && arch.attention_dropout > 0) return bytes;
+  for (const Operator& op : view.layer->operators) {
+    if (op.kind != OperatorKind::attention || op.attention.flash) continue;
+    const std::int64_t heads = op.attention.heads.size / view.split.tp;
+    bytes += view.tokens * static_cast<double>(job.run.sequence * heads) * (1 + view.element_bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void price_megatron_deepspeed(const LayerView& view, const Job& job, LayerPrice& price) {
+  const double e = view.element_bytes;
+  if (view.head()) {
+    const double logits = view.tokens * view.logit_columns();
+    price.working_bytes.fill(logits * (4 + e) + 2 * view.whole_bytes + e * view.head_weight());
+    price.largest_block_bytes = 4 * logits;
+    return;
+  }
+  if (!view.block()) {
+    price.kept_bytes.fill(0);  // the stream that account_megatron_deepspeed adds covers it
+    return;
+  }
+  const double gradients = view.projected_bytes() + 2 * view.whole_bytes;
+  const double dropped = dropout_bytes(view, job);
+  const double all = view.local.saved.none + dropped;
+  price.kept_bytes[0] = all;
+  price.kept_bytes[1] += std::min(dropped, 2 * view.stream_bytes / e);
+  price.working_bytes = {gradients, gradients + all - price.kept_bytes[1], gradients + all};
+  price.largest_block_bytes = view.wide_bytes();
+}
+
+Account account_megatron_deepspeed(const StageFacts& facts) {
+  Account account;
+  account.flight_bytes = facts.stream_bytes;
+  account.spare = {.scale = kFragmentation};
+  account.moments = {{.name = "layer backward", .working = Working::block}, {.name = "head", .working = Working::head}};
+  return account;
+}
+
+void price_internevo(const LayerView& view, LayerPrice& price) { price.largest_block_bytes = view.wide_bytes(); }
+
+Account account_internevo(const StageFacts& facts) {
+  Account account;
+  account.buffer_bytes = kInternEvoReserve + kInternEvoLogitBytes * facts.logits;
+  account.moments = {{.name = "backward"}};
+  return account;
+}
+
+}  // namespace nest

@@ -1,0 +1,55 @@
+// PyTorch modules with an optimizer that keeps fp32 masters, as one GPU or DistributedDataParallel runs them.
+#include <algorithm>
+
+#include "cost/memory.h"
+#include "cost/memory_parts.h"
+
+namespace nest {
+namespace {
+
+constexpr double kBaseBytes = 68 * kMebibyte;  // workspace and rotary tables
+
+}  // namespace
+
+void price_plain(const LayerView& view, const Job& job, LayerPrice& price) {
+  const double e = view.element_bytes;
+  if (view.head()) {
+    const bool whole_loss = job.stack.loss != LossKernel::fused && job.stack.loss != LossKernel::compiled;
+    const double logits = view.tokens * view.logit_columns();
+    // Logits, their fp32 copy, softmax and gradient; labels and losses.
+    price.working_bytes.fill(logits * (whole_loss ? 12 : 6) * e / 2 + view.head_kept_bytes() + 8 * view.tokens);
+    price.largest_block_bytes = logits * 4;
+    return;
+  }
+  if (!view.block()) return;
+  const double gradients = view.wide_bytes() + view.stream_bytes;
+  price.working_bytes = {gradients, gradients + view.local.saved.none - price.kept_bytes[1],
+                         gradients + view.local.saved.none};
+  price.largest_block_bytes = view.wide_bytes();
+}
+
+Account account_plain(const StageFacts& facts) {
+  Account account;
+  account.buffer_bytes = kBaseBytes;
+  account.spare = block_spare();
+  const double e = facts.element_bytes;
+  const double gradient = state_bytes(*facts.job).gradient;
+  const std::int64_t count = micro_batches(*facts.strategy, facts.job->run.global_batch);
+  // Gradients are freed after the step and appear in backward, unless several micro-batches add them up.
+  const double absent = count == 1 && facts.zero < 2 ? -gradient : 0;
+  if (facts.degrees.dense > 1 && facts.zero < 2) account.parameter_bytes = e;  // buckets
+  account.moments = {
+      {.name = "head", .working = Working::head, .parameter_bytes = absent, .fixed_bytes = facts.rotary_bytes},
+      {.name = "first layer backward", .working = Working::block, .parameter_bytes = absent},
+      {.name = "last layer backward",
+       .working = Working::block,
+       .kept_offset = -1,
+       .fixed_bytes = facts.input_only ? 0 : facts.largest_kept},
+      {.name = "optimizer step",
+       .parameter_bytes = e,
+       .fixed_bytes = e * std::max(facts.embedding_parameters, facts.head_parameters),
+       .activations = false}};
+  return account;
+}
+
+}  // namespace nest

@@ -1,0 +1,102 @@
+#include "cost/rates.h"
+
+#include <algorithm>
+#include <string>
+
+namespace nest {
+namespace {
+
+// Defaults for devices that nobody calibrated: middling values of those that were.
+struct Fallback {
+  double gemm;
+  double native_forward, native_backward;
+  double flash2_forward, flash2_backward;
+};
+constexpr Fallback kTiled = {0.65, 0.48, 0.34, 0.36, 0.19};
+constexpr Fallback kSystolic = {0.95, 0.38, 0.093, 0.38, 0.093};  // no tiles: TPU
+constexpr double kTile = 0.97;
+constexpr double kMemory = 0.85;
+
+double constant(const Device& device, std::string_view name, double otherwise) {
+  return device.efficiency_of(name).value_or(otherwise);
+}
+
+const char* gemm_constant(ComputePrecision precision) {
+  switch (precision) {
+    case ComputePrecision::fp8: return "gemm_fp8";
+    case ComputePrecision::fp4: return "gemm_fp4";
+    case ComputePrecision::fp32: return "gemm_fp32";
+    case ComputePrecision::bf16:
+    case ComputePrecision::fp16: break;
+  }
+  return "gemm_bf16";
+}
+
+double element_bytes(ComputePrecision precision) {
+  switch (precision) {
+    case ComputePrecision::fp32: return 4;
+    case ComputePrecision::fp8: return 1;
+    case ComputePrecision::fp4: return 0.5;
+    case ComputePrecision::bf16:
+    case ComputePrecision::fp16: break;
+  }
+  return 2;
+}
+
+AttentionRates attention_rates(const Device& device, const SoftwareStack& stack, const Fallback& fallback,
+                               double peak) {
+  AttentionKernel kernel = stack.attention;
+  if (stack.deterministic && kernel == AttentionKernel::native && constant(device, "native_deterministic", 1) == 0) {
+    kernel = AttentionKernel::flash2;
+  }
+  const double forward2 = constant(device, "flash2_forward", fallback.flash2_forward);
+  const double backward2 = constant(device, "flash2_backward", fallback.flash2_backward);
+  switch (kernel) {
+    case AttentionKernel::unfused: return {};
+    case AttentionKernel::triton:
+      return {peak * constant(device, "triton_forward", forward2),
+              peak * constant(device, "triton_backward", backward2)};
+    case AttentionKernel::flash2: return {peak * forward2, peak * backward2};
+    case AttentionKernel::native: break;
+  }
+  return {peak * constant(device, "native_forward", std::max(forward2, fallback.native_forward)),
+          peak * constant(device, "native_backward", std::max(backward2, fallback.native_backward))};
+}
+
+}  // namespace
+
+double peak16_flops_per_s(const Device& device) {
+  const double bf16 = device.peak(Precision::bf16);
+  return bf16 > 0 ? bf16 : device.peak(Precision::fp16);
+}
+
+double peak_flops_per_s(const Device& device, ComputePrecision precision) {
+  switch (precision) {
+    case ComputePrecision::bf16: return device.peak(Precision::bf16);
+    case ComputePrecision::fp16: return device.peak(Precision::fp16);
+    case ComputePrecision::fp8: return device.peak(Precision::fp8);
+    case ComputePrecision::fp4: return device.peak(Precision::fp8) * constant(device, "fp4_peak", 0);
+    case ComputePrecision::fp32: return std::max(device.peak(Precision::tf32), device.peak(Precision::fp32));
+  }
+  return 0;
+}
+
+DeviceRates sustained_rates(const Device& device, ComputePrecision precision, const SoftwareStack& stack) {
+  const Fallback& fallback = device.multiprocessors > 0 ? kTiled : kSystolic;
+  const double gemm16 = constant(device, "gemm_bf16", fallback.gemm);
+  DeviceRates rates;
+  rates.matrix_flops_per_s = peak_flops_per_s(device, precision) * constant(device, gemm_constant(precision), gemm16);
+  rates.element_bytes = element_bytes(precision);
+  rates.activation_bytes = precision == ComputePrecision::fp32 ? 4 : 2;
+  // Where everything is fp32, so are router, head and attention.
+  const bool full = precision == ComputePrecision::fp32;
+  rates.peak16_flops_per_s = full ? peak_flops_per_s(device, precision) : peak16_flops_per_s(device);
+  rates.matrix16_flops_per_s = full ? rates.matrix_flops_per_s : rates.peak16_flops_per_s * gemm16;
+  rates.memory_bytes_per_s = device.memory_bytes_per_s * constant(device, "memory", kMemory);
+  rates.multiprocessors = device.multiprocessors;
+  rates.tile = constant(device, "tile", kTile);
+  rates.attention = attention_rates(device, stack, fallback, rates.peak16_flops_per_s);
+  return rates;
+}
+
+}  // namespace nest

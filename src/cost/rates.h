@@ -1,0 +1,43 @@
+// What one device sustains in long training runs: its peaks times its efficiencies (data/devices), with defaults by
+// rule for devices that were never calibrated. Names of the constants in a device's `efficiency` map, all shares of a
+// peak:
+//   gemm_bf16, gemm_fp8, gemm_fp4, gemm_fp32          matrix products (16-bit products of either format: gemm_bf16)
+//   fp4_peak                                          peak at 4 bits over the peak at 8 bits; 0 or absent: no such
+//   arithmetic triton_, flash2_, native_ + forward, backward     attention kernels by generation, against the 16-bit
+//   peak native_deterministic                              0: the native kernel has no deterministic backward; flash2
+//   runs instead tile                                              rate lost with every halving of the tile below 128 x
+//   256 memory                                            share of the memory bandwidth
+#pragma once
+
+#include <cstdint>
+
+#include "cluster/device.h"
+#include "cost/job.h"
+
+namespace nest {
+
+struct AttentionRates {
+  double forward_flops_per_s = 0;
+  double backward_flops_per_s = 0;
+};
+
+struct DeviceRates {
+  double matrix_flops_per_s = 0;    // of the job's precision, sustained
+  double matrix16_flops_per_s = 0;  // of what always runs in 16 bits (fp32 jobs: in 32)
+  double peak16_flops_per_s = 0;    // of the data sheet
+  double element_bytes = 2;         // of matrix inputs in the job's precision
+  double activation_bytes = 2;
+  double memory_bytes_per_s = 0;     // sustained
+  std::int64_t multiprocessors = 0;  // 0: no tiles
+  double tile = 0.97;
+  AttentionRates attention;  // of the stack's kernel; unused when attention is unfused
+};
+
+DeviceRates sustained_rates(const Device& device, ComputePrecision precision, const SoftwareStack& stack);
+
+// Peak of the precision that a job computes in; 0 when the device has none.
+double peak_flops_per_s(const Device& device, ComputePrecision precision);
+// bf16 where the device has it, else fp16: what MFU is measured against.
+double peak16_flops_per_s(const Device& device);
+
+}  // namespace nest

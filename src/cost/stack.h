@@ -1,0 +1,100 @@
+// The software that runs the training, as facts: which kernels, what overlaps with what, what is kept in which
+// precision. It moves predictions more than any formula does, so it is an explicit input, printed with every answer.
+//
+// Stacks ship as data (data/stacks/*.yaml, one file per stack, each with its source); a user's own file has the same
+// keys, any of which may be left out (`like: megatron-core` takes the rest from a stack that ships).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doc/value.h"
+#include "model/build.h"
+#include "split/local_layer.h"
+
+namespace nest {
+
+// Generation of the attention kernel: scores written out (until 2022), Triton's first flash kernels, FlashAttention-2,
+// and kernels written for the device (cuDNN, FlashAttention-3).
+enum class AttentionKernel : std::uint8_t { unfused, triton, flash2, native };
+
+// How gradients (and sharded weights) travel while the device computes.
+//   none        everything after the backward pass
+//   buckets     behind the backward pass of the last micro-batch, in buckets
+//   fsdp        layer by layer, prefetched, forward and backward
+//   per_tensor  gradients behind backward, then weights gathered tensor by tensor
+enum class DataOverlap : std::uint8_t { none, buckets, fsdp, per_tensor };
+
+// What "selective" recomputes: named modules, every second matmul with everything cheap (torchtitan), or all but matmul
+// outputs (XLA).
+enum class SelectiveKind : std::uint8_t { modules, every_second_matmul, minimal };
+
+// How logits become a loss, which decides what is alive at that moment.
+enum class LossKernel : std::uint8_t { fused, unfused, eager_fp32, loss_parallel, compiled };
+
+// Which accounting of transient memory applies.
+enum class MemoryModel : std::uint8_t { megatron, fsdp, plain, megatron_deepspeed, nanotron, internevo };
+
+struct SoftwareStack {
+  std::string name = "megatron-core";
+  std::string description;
+  std::string source;
+
+  // Kernels.
+  Stack kernels = Stack::megatron;
+  AttentionKernel attention = AttentionKernel::native;
+  bool fused_rowwise = true;  // norms, activations and residuals run as fused kernels
+  bool dropout = false;
+  bool deterministic = false;
+  bool eager_loss = false;            // the loss makes additional passes over the logits
+  bool padded_vocabulary = true;      // Megatron's kernels: rounded up so that every rank has a multiple of 128 rows
+  bool unfused_accumulation = false;  // every micro-batch a kernel of its own adds gradients into an fp32 buffer
+
+  // Host.
+  double host_kernel_s = 32.2e-6;  // host time to launch one kernel's worth of framework code
+  bool cuda_graphs = false;        // most of that time is gone
+  bool blocking_launches = false;  // host and device take turns
+
+  // Overlap.
+  DataOverlap data_overlap = DataOverlap::buckets;
+  bool tensor_overlap = true;       // tensor-parallel collectives behind matmuls; needs sp
+  bool pipeline_overlap = true;     // stage-to-stage messages of interleaved schedules behind compute
+  bool expert_overlap = false;      // all-to-all behind another micro-batch
+  bool scatter_messages = true;     // tensor-parallel ranks send 1/tp of a boundary tensor each
+  bool defer_head_gradient = true;  // the head's weight gradient moves into the pipeline's drain
+  bool all_reduce_zero1 = false;    // ZeRO-1 all-reduces gradients instead of scattering them (DeepSpeed)
+
+  // Recomputation.
+  SelectiveKind selective = SelectiveKind::modules;
+  std::vector<Module> selective_modules = {Module::core_attention};
+
+  // State, bytes per parameter, with 16-bit compute.
+  double weight_bytes = 2;
+  double gradient_bytes = 4;
+  double optimizer_bytes = 12;        // Adam; SGD with momentum: 8 less 4
+  double gradient_traffic_bytes = 4;  // through the network
+  double weight_traffic_bytes = 2;
+  int default_zero = 1;
+
+  // Memory.
+  MemoryModel memory = MemoryModel::megatron;
+  LossKernel loss = LossKernel::unfused;
+  bool weight_gradient_buffers = true;  // one cached buffer per distinct weight shape (Transformer Engine)
+  bool shared_expert_overlap = false;   // shared experts keep a gathered input of their own
+  bool context_all_to_all = false;      // context parallelism exchanges heads instead of passing keys around a ring
+  double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean
+  double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
+};
+
+// Throws InputError that names file, key, value and what is allowed; unknown keys are refused.
+SoftwareStack read_stack(const Document& document, std::string_view name);
+const std::vector<SoftwareStack>& stack_presets();  // the default first, then sorted by name
+std::optional<SoftwareStack> find_stack(std::string_view name);
+
+const char* to_string(AttentionKernel kernel);
+const char* to_string(DataOverlap overlap);
+
+}  // namespace nest

@@ -1,0 +1,208 @@
+#include "cost/tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost/constants.h"
+#include "cost/rates.h"
+
+namespace nest {
+namespace {
+
+using namespace constants;
+
+std::int64_t count_weights(const Layer& layer) {
+  std::int64_t tensors = 0;
+  for (const Operator& op : layer.operators) tensors += static_cast<std::int64_t>(op.weights.size());
+  return tensors;
+}
+
+// Elements on one device of the table that embedding and head share; 0 where they do not.
+std::int64_t tied_parameters(const Job& job, const PriceTable& table, const Split& split) {
+  const Architecture& architecture = job.model.architecture;
+  if (!architecture.tied_embeddings) return 0;
+  // The head's own price without its table cannot be told apart here, so the table's size is counted as the kernels pad
+  // it.
+  const std::int64_t width = architecture.embedding_width > 0 ? architecture.embedding_width : architecture.hidden;
+  const std::int64_t multiple = job.stack.kernels == Stack::megatron ? 128 * split.tp : split.tp;
+  const std::int64_t rows = (architecture.vocabulary + multiple - 1) / multiple * multiple / split.tp;
+  const std::int64_t head = table.kinds[static_cast<std::size_t>(job.model.layers.back())].dense_parameters;
+  return std::min(head, rows * width);
+}
+
+CostLine folded(const CostLine& line, double bytes_per_call) {
+  if (line.latency_s <= 0 || bytes_per_call <= 0) return line;
+  return {line.latency_s, line.s_per_byte + line.latency_s / bytes_per_call};
+}
+
+double exposed_s(double traffic_s, double hide_s, double fraction) {
+  return std::max({0.0, traffic_s - hide_s, fraction * traffic_s});
+}
+
+}  // namespace
+
+PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch) {
+  PriceTable table;
+  const int kinds = static_cast<int>(job.model.kinds.size());
+  for (int kind = 0; kind < kinds; ++kind) {
+    table.kinds.push_back(price_layer(job, kind, split, micro_batch));
+    table.tensors.push_back(count_weights(job.model.kinds[static_cast<std::size_t>(kind)]));
+  }
+  const RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
+  table.cut_bytes = cut_bytes(job.fused_model, shape, split);
+  // Where every tensor-parallel rank holds the whole tensor, each may send its share only.
+  if (job.stack.scatter_messages && !split.sp) {
+    for (double& bytes : table.cut_bytes) bytes /= static_cast<double>(split.tp);
+  }
+  // Chunks hand over what blocks hand over: the stream of the last tower.
+  if (table.cut_bytes.size() > 1) table.wrap_bytes = table.cut_bytes[table.cut_bytes.size() - 2];
+  table.tied_parameters = tied_parameters(job, table, split);
+  return table;
+}
+
+SyncRule sync_rule(const Job& job) {
+  const SoftwareStack& stack = job.stack;
+  SyncRule rule;
+  rule.gradient_bytes = stack.gradient_traffic_bytes;
+  rule.weight_bytes = stack.weight_traffic_bytes;
+  rule.all_reduce_zero1 = stack.all_reduce_zero1;
+  if (stack.data_overlap == DataOverlap::none) return rule;
+  rule.step_hide = kSyncHide;
+  rule.step_exposed = kSyncExposed;
+  // Without multiprocessors to share (TPU), transfers take nothing from compute.
+  rule.micro_exposed = job.cluster.device.multiprocessors > 0 ? kShardExposed : 0;
+  rule.micro_hide = 1 - rule.micro_exposed;
+  rule.per_tensor = stack.data_overlap == DataOverlap::per_tensor;
+  rule.hides_backward_only = rule.per_tensor;
+  return rule;
+}
+
+double parameters_per_call(const Job& job, const PriceTable& table, int zero, std::int64_t replicas) {
+  if (zero < 3) return std::max(kBucketParameters, kBucketParametersPerRank * static_cast<double>(replicas));
+  double largest = 0;
+  for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
+    if (job.model.kinds[kind].kind != LayerKind::block) continue;
+    const LayerPrice& price = table.kinds[kind];
+    largest = std::max(largest, static_cast<double>(price.dense_parameters + price.expert_parameters));
+  }
+  return largest;
+}
+
+ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero,
+                      std::int64_t degree) {
+  ShardLines lines = shard_lines(job.cluster, strategy, degree);
+  const SyncRule rule = sync_rule(job);
+  // Mean bytes of the calls: a scatter and two gathers, or one.
+  const double gathers = zero == 3 ? 2 : 1;
+  const double bytes = (rule.gradient_bytes + gathers * rule.weight_bytes) / (1 + gathers);
+  const double dense = bytes * parameters_per_call(job, table, zero, lines.dense_degree);
+  const double expert = bytes * parameters_per_call(job, table, zero, lines.expert_degree);
+  lines.dense_shard = folded(lines.dense_shard, dense);
+  lines.expert_shard = folded(lines.expert_shard, expert);
+  return lines;
+}
+
+StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages) {
+  StageSums sums;
+  bool embeds = false, heads = false;
+  const bool defers = job.stack.defer_head_gradient && stages > 1;
+  for (int i = first; i <= last; ++i) {
+    const auto kind = static_cast<std::size_t>(job.model.layers[static_cast<std::size_t>(i)]);
+    const LayerPrice& price = table.kinds[kind];
+    const double deferred = defers ? price.deferrable_s : 0;
+    sums.forward_s += price.forward_s;
+    sums.backward_s += price.backward_s - deferred;
+    sums.deferred_s += deferred;
+    for (std::size_t mode = 0; mode < 3; ++mode) sums.recompute_s[mode] += price.recompute_s[mode];
+    sums.tp_s += price.tp_s;
+    sums.cp_s += price.cp_s;
+    sums.ep_s += price.ep_s;
+    sums.dense_parameters += static_cast<double>(price.dense_parameters);
+    sums.expert_parameters += static_cast<double>(price.expert_parameters);
+    sums.tensors += static_cast<double>(table.tensors[kind]);
+    if (job.model.kinds[kind].kind == LayerKind::block) {
+      sums.hide_forward_s += price.forward_s;
+      sums.hide_backward_s += price.backward_s;
+    }
+    embeds = embeds || job.model.kinds[kind].kind == LayerKind::embedding;
+    heads = heads || job.model.kinds[kind].kind == LayerKind::head;
+  }
+  if (embeds && heads) sums.dense_parameters -= static_cast<double>(table.tied_parameters);
+  return sums;
+}
+
+StageCost stage_cost(const Job& job, const Strategy& strategy, const StageSums& sums, const ShardLines& lines, int zero,
+                     Recompute recompute) {
+  const SyncRule rule = sync_rule(job);
+  const double dense = sums.dense_parameters, expert = sums.expert_parameters;
+  const auto scattered = [&](double p, double e) {
+    return lines.dense_shard.at(rule.gradient_bytes * p) + lines.expert_shard.at(rule.gradient_bytes * e);
+  };
+  const double scatter_s = scattered(dense, expert);
+  double gather_s = lines.dense_shard.at(rule.weight_bytes * dense) + lines.expert_shard.at(rule.weight_bytes * expert);
+  if (rule.per_tensor && zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
+  const double between_s = 2 * (lines.dense_replicate.at(rule.gradient_bytes * dense) +
+                                lines.expert_replicate.at(rule.gradient_bytes * expert));
+  const double compute_s = sums.hide_forward_s + sums.hide_backward_s;
+  const double chunks = strategy.virtual_stages > 1 ? static_cast<double>(strategy.pp) : 1;
+  const double step_hide_s = rule.step_hide * chunks * (rule.hides_backward_only ? sums.hide_backward_s : compute_s);
+  const double again_s = sums.recompute_s[static_cast<std::size_t>(recompute)];
+  const double micro_hide_s = rule.micro_hide * (compute_s + again_s);
+
+  // Whatever hides, the bucket that is filled last cannot.
+  const double bucket = std::max(kBucketParameters, kBucketParametersPerRank * static_cast<double>(lines.dense_degree));
+  const double last_bucket = rule.step_hide > 0 && dense + expert > 0 ? std::min(1.0, bucket / (dense + expert)) : 0;
+  const double step_fraction = std::max(rule.step_exposed, rule.hides_backward_only ? 0 : last_bucket);
+
+  StageCost cost;
+  const double twice = rule.all_reduce_zero1 ? 2 : 1;
+  if (zero == 0) {
+    cost.sync_exposed_s = exposed_s(2 * scatter_s + between_s, step_hide_s, step_fraction);
+  } else if (zero == 1 && rule.hides_backward_only) {
+    cost.sync_exposed_s = exposed_s(2 * scatter_s + between_s, step_hide_s, step_fraction) + gather_s;
+  } else if (zero == 1) {
+    cost.sync_exposed_s = exposed_s(twice * scatter_s + between_s + gather_s, step_hide_s, step_fraction);
+  } else if (zero == 2) {
+    cost.micro_exposed_s = exposed_s(scatter_s, micro_hide_s * 2 / 3, rule.micro_exposed);
+    cost.sync_exposed_s = exposed_s(between_s + gather_s, step_hide_s, step_fraction);
+  } else {
+    cost.micro_exposed_s = exposed_s(scatter_s + 2 * gather_s, micro_hide_s, rule.micro_exposed);
+    cost.sync_exposed_s = exposed_s(between_s, step_hide_s, step_fraction);
+  }
+
+  const auto shared = [&](bool sharded) {
+    if (!sharded) return dense + expert;
+    return dense / static_cast<double>(lines.dense_degree) + expert / static_cast<double>(lines.expert_degree);
+  };
+  const double memory = sustained_rates(job.cluster.device, job.precision, job.stack).memory_bytes_per_s;
+  const double update_bytes = job.optimizer == Optimizer::adam ? kAdamBytes : kSgdBytes;
+  cost.optimizer_s = (update_bytes * shared(zero >= 1) + kNormBytes * shared(zero == 3)) / memory;
+
+  if (sums.deferred_s > 0) {
+    const std::int64_t m = micro_batches(strategy, job.run.global_batch);
+    const double waiting = static_cast<double>(std::min(m, kDeferredMicroBatches));
+    const double drain_s = static_cast<double>(strategy.pp - 1) / static_cast<double>(strategy.virtual_stages) *
+                           (sums.backward_s + again_s);
+    cost.deferred_s =
+        std::max(0.0, waiting * sums.deferred_s - drain_s) + (static_cast<double>(m) - waiting) * sums.deferred_s;
+  }
+  return cost;
+}
+
+std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
+                                    const std::vector<StagePlan>& stages) {
+  if (strategy.pp < 2) return {};
+  const auto chunks = static_cast<double>(strategy.virtual_stages);
+  const double exposed = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? kMessageExposed : 1;
+  std::vector<double> seconds;
+  for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
+    const auto at = static_cast<std::int64_t>(s);
+    const CostLine line = message_line(job.cluster, strategy, at, at + 1);
+    seconds.push_back(exposed * chunks * line.at(table.cut_bytes[static_cast<std::size_t>(stages[s].last)]));
+  }
+  const CostLine wrap = message_line(job.cluster, strategy, strategy.pp - 1, 0);
+  seconds.push_back(exposed * (chunks - 1) * wrap.at(table.wrap_bytes));
+  return seconds;
+}
+
+}  // namespace nest

@@ -1,0 +1,92 @@
+// The cost model as tables of numbers: what a search needs, and what evaluate() adds up. Everything about a stage is a
+// sum (or a maximum) over its layers, so that intervals of layers can be priced from prefix sums.
+//
+// Stage s with layers I, for one micro-batch of one replica:
+//     t_s = sum_I (forward + backward + recompute) + messages + sharding
+//     y_s = gradient exchange + optimizer + fixed overhead + deferred head gradient
+// Messages: a stage waits for the activations of its predecessor and for the gradients of its successor, each once per
+// chunk; interleaved schedules pass the wrap-around as well. Where the stack overlaps them (interleaved only), a
+// quarter is exposed.
+//
+// Traffic of P dense and E expert parameters (gradient bytes g, weight bytes w per parameter):
+//     scatter = shard(g P) + shard(g E),  gather = shard(w P) + shard(w E),  between = 2 (replicate(g P) + replicate(g
+//     E)) ZeRO 0   per step         2 scatter + between ZeRO 1   per step         scatter + between + gather
+//     (DeepSpeed: 2 scatter + between + gather) ZeRO 2   per micro-batch  scatter;  per step  between + gather ZeRO 3
+//     per micro-batch  scatter + 2 gather;  per step  between
+// What of it is exposed: max(traffic - hide, fraction * traffic, last bucket). Per micro-batch hide = 0.66 (forward +
+// backward + recompute) (ZeRO 2, which scatters in backward only: two thirds of that) and fraction 0.34; per step hide
+// = 0.8 (forward + backward) of one micro-batch, of the stage's blocks, times the stages where chunks interleave,
+// fraction 0.17, and the last bucket hides behind nothing. A stack without overlap hides nothing; one that gathers
+// weights tensor by tensor hides gradients only, and pays one latency per tensor.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "cost/group_time.h"
+#include "cost/job.h"
+#include "cost/layer_price.h"
+
+namespace nest {
+
+// Prices for one split and micro-batch.
+struct PriceTable {
+  std::vector<LayerPrice> kinds;      // by index into Model::kinds
+  std::vector<std::int64_t> tensors;  // weights of each kind: calls of stacks that gather tensor by tensor
+  std::vector<double> cut_bytes;      // by position: what one device sends when the chain is cut after that layer
+  double wrap_bytes = 0;              // the same from the last stage to the first, for interleaved schedules
+  std::int64_t tied_parameters = 0;   // counted by embedding and head each, on a device that holds both: once
+};
+
+PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch);
+
+// How a stack's traffic is cut into calls and hides: the numbers of the comment above.
+struct SyncRule {
+  double gradient_bytes = 4;  // per parameter, through the network
+  double weight_bytes = 2;
+  double step_hide = 0;  // of forward + backward
+  double step_exposed = 1;
+  double micro_hide = 0;
+  double micro_exposed = 1;
+  bool hides_backward_only = false;  // step_hide counts backward alone, and gathers hide behind nothing
+  bool all_reduce_zero1 = false;
+  bool per_tensor = false;
+};
+SyncRule sync_rule(const Job& job);
+
+// shard_lines with the latency of all calls but the first folded into the slope. `parameters_per_call` is the size of a
+// bucket or, where weights are sharded layer by layer, of a block.
+ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero, std::int64_t degree);
+double parameters_per_call(const Job& job, const PriceTable& table, int zero, std::int64_t replicas);
+
+// Sums over the layers of one stage.
+struct StageSums {
+  double forward_s = 0;
+  double backward_s = 0;  // without what is deferred
+  std::array<double, 3> recompute_s{};
+  double hide_forward_s = 0;  // of the blocks, behind which traffic can hide
+  double hide_backward_s = 0;
+  double tp_s = 0, cp_s = 0, ep_s = 0;
+  double deferred_s = 0;
+  double dense_parameters = 0, expert_parameters = 0;
+  double tensors = 0;
+};
+// Layers first … last. `stages` > 1 lets stacks that do so defer the head's weight gradient.
+StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages);
+
+struct StageCost {
+  double micro_exposed_s = 0;  // sharding traffic per micro-batch
+  double sync_exposed_s = 0;   // per step
+  double optimizer_s = 0;
+  double deferred_s = 0;  // what of the head's weight gradients does not fit into the drain
+};
+StageCost stage_cost(const Job& job, const Strategy& strategy, const StageSums& sums, const ShardLines& lines, int zero,
+                     Recompute recompute);
+
+// Per boundary after stage s, what each of the two stages waits per micro-batch (all chunks, what is exposed of it);
+// the wrap-around last.
+std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
+                                    const std::vector<StagePlan>& stages);
+
+}  // namespace nest

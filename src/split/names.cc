@@ -1,0 +1,34 @@
+#include "split/local_layer.h"
+
+namespace nest {
+
+const char* to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "all-reduce";
+    case CollectiveKind::all_gather: return "all-gather";
+    case CollectiveKind::reduce_scatter: return "reduce-scatter";
+    case CollectiveKind::all_to_all: return "all-to-all";
+    case CollectiveKind::ring_exchange: return "ring exchange";
+  }
+  return "?";
+}
+
+const char* to_string(Group group) {
+  switch (group) {
+    case Group::tensor: return "tensor";
+    case Group::context: return "context";
+    case Group::expert: return "expert";
+  }
+  return "?";
+}
+
+const char* to_string(Recompute mode) {
+  switch (mode) {
+    case Recompute::none: return "none";
+    case Recompute::selective: return "selective";
+    case Recompute::full: return "full";
+  }
+  return "?";
+}
+
+}  // namespace nest

@@ -1,0 +1,269 @@
+// Every formula of the memory model on sizes small enough to do by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cost/layer_price.h"
+#include "memory_support.h"
+
+namespace nest {
+namespace {
+
+using namespace test;
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+// Two layers, 16 tokens. Per layer 592 parameters: q, k, v 128, o 64, feed-forward 384, norms 16. Embedding and head
+// 1,024 each, final norm 8: 3,240 in all.
+const Shape kTiny = {
+    .layers = 2, .hidden = 8, .heads = 4, .kv_heads = 2, .head_dim = 2, .ffn = 16, .vocabulary = 128, .sequence = 16};
+constexpr std::int64_t kParameters = 3240;
+
+MemoryEstimate tiny_memory(const SoftwareStack& stack, std::int64_t dp = 1, int zero = 0, std::int64_t batch = 1,
+                           Recompute mode = Recompute::none) {
+  const Job job = job_of(kTiny, stack, batch);
+  Strategy strategy;
+  strategy.dp = dp;
+  return all_memory(job, strategy, stages_of(job, strategy, mode, zero)).front();
+}
+
+TEST(InFlight, BySchedule) {
+  using enum Schedule;
+  EXPECT_EQ(in_flight(one_f_one_b, 4, 1, 0, 16), 4);
+  EXPECT_EQ(in_flight(one_f_one_b, 4, 1, 3, 16), 1);
+  EXPECT_EQ(in_flight(one_f_one_b, 4, 1, 0, 2), 2);
+  EXPECT_EQ(in_flight(gpipe, 4, 1, 3, 16), 16);
+  EXPECT_EQ(in_flight(gpipe, 1, 1, 0, 16), 1);
+  EXPECT_EQ(in_flight(interleaved, 4, 5, 0, 16), 4.6);    // (2*3 + 4*4 + 1) / 5
+  EXPECT_EQ(in_flight(interleaved, 4, 8, 3, 16), 3.625);  // (0 + 7*4 + 1) / 8
+  EXPECT_EQ(in_flight(interleaved, 4, 2, 0, 2), 2);       // never more than there are
+}
+
+TEST(StateBytes, ByPrecisionAndOptimizer) {
+  const auto bytes = [](const SoftwareStack& stack, ComputePrecision precision, Optimizer optimizer) {
+    const StateBytes b = state_bytes(job_of(kTiny, stack, 1, precision, optimizer));
+    return std::vector<double>{b.weight, b.gradient, b.optimizer};
+  };
+  using V = std::vector<double>;
+  EXPECT_EQ(bytes({}, ComputePrecision::bf16, Optimizer::adam), (V{2, 4, 12}));
+  EXPECT_EQ(bytes({}, ComputePrecision::bf16, Optimizer::sgd), (V{2, 4, 8}));
+  EXPECT_EQ(bytes({}, ComputePrecision::fp32, Optimizer::adam), (V{4, 4, 8}));
+  EXPECT_EQ(bytes({}, ComputePrecision::fp32, Optimizer::sgd), (V{4, 4, 4}));
+  EXPECT_EQ(bytes(bridge_moonlight({}), ComputePrecision::bf16, Optimizer::sgd), (V{2, 2, 6}));
+  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), ComputePrecision::bf16, Optimizer::adam), (V{4, 4, 8}));
+  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), ComputePrecision::bf16, Optimizer::sgd), (V{4, 4, 4}));
+}
+
+TEST(ZeroDegrees, DenseAndExpertGroups) {
+  Strategy strategy;
+  strategy.split = {.tp = 2, .sp = true, .cp = 2, .ep = 8, .etp = 1};
+  strategy.dp = 4;
+  EXPECT_EQ(zero_degrees(strategy, 0).dense, 64);  // 4 * 8 * 2
+  EXPECT_EQ(zero_degrees(strategy, 0).expert, 8);  // 4 * 2
+  EXPECT_EQ(zero_degrees(strategy, 16).dense, 16);
+  EXPECT_EQ(zero_degrees(strategy, 16).expert, 2);
+  EXPECT_EQ(zero_degrees(strategy, 2).expert, 1);
+  EXPECT_EQ(zero_degrees(strategy, 1000).dense, 64);
+}
+
+TEST(Context, OneCommunicatorPerGroup) {
+  const Job job = job_of(kTiny, {}, 1);
+  Strategy strategy;
+  EXPECT_EQ(context_bytes(job, strategy), 804061184);
+  strategy.split.tp = 2;
+  strategy.pp = 2;
+  strategy.dp = 2;
+  EXPECT_EQ(context_bytes(job, strategy), 804061184 + 3 * 256 * kMiB);
+}
+
+TEST(MegatronMemory, ByHand) {
+  const MemoryEstimate memory = tiny_memory(megatron_fused());
+  // kept per token: 4 streams and 2 statistics 72, q k v 32, out 16, log-sum-exp 16, gate, up and product 96
+  const std::int64_t kept = 16 * 232;
+  // weight shapes 16x8, 8x8, 32x8, 8x16; two streams of 256; the workspace
+  const std::int64_t buffers = 2 * (128 + 64 + 256 + 128) + 2 * 256 + 64 * kMiB;
+  // norm 16 * 36; logits' gradient 16 * 256, input's gradient 256, weight's 2,048
+  const std::int64_t head = 576 + 4096 + 256 + 2048;
+  EXPECT_EQ(memory.allocated, 18 * kParameters + buffers + 2 * kept + head);
+  EXPECT_EQ(memory.moment, "head");
+  EXPECT_EQ(memory.parts.activations, 2 * kept);
+  EXPECT_EQ(memory.parts.working, head);
+  // the weight's gradient and the logits are 4,096 bytes at most; the allocator keeps 1.2 of the largest
+  EXPECT_EQ(memory.reserved, memory.allocated + 600'000'000 + 4915);
+  const double margin = SoftwareStack{}.memory_margin;
+  EXPECT_EQ(
+      memory.needed,
+      static_cast<std::int64_t>(std::ceil((static_cast<double>(memory.reserved) + 0.2) * (1 + margin))) + 804061184);
+}
+
+TEST(MegatronMemory, LayersByHand) {
+  SoftwareStack stack = megatron_fused();
+  stack.selective_modules = {Module::core_attention, Module::feed_forward};
+  const Job job = job_of(kTiny, stack, 1);
+  LayerPrice price;
+  price_layer_memory(job, 1, {}, 1, price);
+  EXPECT_EQ(price.kept_bytes, (std::array<double, 3>{16 * 232, 16 * (232 - 16 - 96), 16 * 16}));
+  // gradient of gate and up 16 * 64, of the stream 256, and what is recomputed
+  EXPECT_EQ(price.working_bytes, (std::array<double, 3>{1280, 1280 + 16 * 112, 1280 + 16 * 216}));
+  EXPECT_EQ(price.largest_block_bytes, 16 * 64);
+  EXPECT_EQ(price.dense_parameters, 592);
+  const LayerPrice whole = price;
+  price_layer_memory(job, 1, {.tp = 2, .sp = true}, 1, price);
+  EXPECT_EQ(price.kept_bytes[0], 16 * (72 + 160) / 2);
+  EXPECT_EQ(price.working_bytes[0], 16 * 32 + 128);  // gate and up 16 * 32; two whole streams are no more than that
+  EXPECT_LT(price.dense_parameters, whole.dense_parameters);
+}
+
+TEST(MegatronMemory, ExpertsByHand) {
+  Shape shape = kTiny;
+  shape.experts = 4;
+  shape.top_k = 2;
+  shape.expert_ffn = 12;
+  shape.shared_ffn = 4;
+  SoftwareStack stack = megatron_fused();
+  stack.selective_modules = {Module::moe_activation};
+  const Job job = job_of(shape, stack, 1);
+  LayerPrice price;
+  price_layer_memory(job, 1, {}, 1, price);
+  EXPECT_EQ(price.expert_parameters, 4 * 3 * 8 * 12);
+  EXPECT_EQ(price.working_bytes[0],
+            32 * 8 * 8 * 2 + 256);  // eight buffers of 32 routed rows, and the stream's gradient
+  // the experts' products (32 rows of 12) go, one stream comes
+  EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 32 * 12 * 2 - 256);
+  stack.selective_modules = {Module::shared_experts};
+  price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
+  EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 16 * 3 * 4 * 2);
+  stack.selective_modules = {Module::feed_forward};  // the dense feed-forward is not the shared experts
+  price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
+  EXPECT_EQ(price.kept_bytes[0], price.kept_bytes[1]);
+  stack.shared_expert_overlap = true;
+  LayerPrice overlapped;
+  const Split split = {.tp = 2, .sp = true, .etp = 1};
+  price_layer_memory(job_of(shape, stack, 1), 1, split, 1, overlapped);
+  stack.shared_expert_overlap = false;
+  price_layer_memory(job_of(shape, stack, 1), 1, split, 1, price);
+  EXPECT_EQ(overlapped.kept_bytes[0] - price.kept_bytes[0], 256);  // the gathered input
+}
+
+TEST(MegatronMemory, SeparateNormsAreRecomputed) {
+  SoftwareStack stack = megatron_fused();
+  stack.selective_modules = {Module::norm};
+  LayerPrice price;
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {}, 1, price);
+  EXPECT_EQ(price.kept_bytes[0], price.kept_bytes[1]);  // both run inside the matmul after them
+  Shape moe = kTiny;
+  moe.experts = 4;
+  moe.top_k = 2;
+  moe.expert_ffn = 12;
+  price_layer_memory(job_of(moe, stack, 1), 1, {}, 1, price);
+  EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 16 * (16 + 4));  // the norm before the router
+}
+
+TEST(MegatronMemory, ContextParallelAllToAllKeepsOneMoreOutput) {
+  SoftwareStack stack = megatron_fused();
+  LayerPrice ring, exchanged;
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, ring);
+  stack.context_all_to_all = true;
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, exchanged);
+  EXPECT_EQ(exchanged.kept_bytes[0] - ring.kept_bytes[0], 8 * 16);
+}
+
+TEST(MegatronMemory, TiedTableCountsOncePerStage) {
+  Shape tied = kTiny;
+  tied.tied = true;
+  const SoftwareStack stack = megatron_fused();
+  const auto state = [&](const Shape& shape, std::int64_t pp) {
+    const Job job = job_of(shape, stack, 2);
+    Strategy strategy;
+    strategy.pp = pp;
+    std::int64_t sum = 0;
+    for (const MemoryEstimate& memory : all_memory(job, strategy, stages_of(job, strategy, Recompute::none, 0))) {
+      sum += memory.parts.weights + memory.parts.gradients + memory.parts.optimizer;
+    }
+    return sum;
+  };
+  EXPECT_EQ(state(kTiny, 1) - state(tied, 1), 18 * 1024);
+  EXPECT_EQ(state(kTiny, 2), state(tied, 2));
+}
+
+// Plain kernels keep 264 bytes per token and a random state of 1,024: SiLU's output besides.
+constexpr std::int64_t kPlainKept = 16 * 264 + 1024;
+
+TEST(FsdpMemory, ByHand) {
+  const MemoryEstimate memory = tiny_memory(fsdp2(LossKernel::unfused), 2, 3, 2);
+  // 14 bytes for each of 2,048 logits, norm 576; weights of head and one layer gathered in 16 bit
+  const std::int64_t loss = 14 * 2048 + 576 + 2 * (1024 + 592);
+  EXPECT_EQ(memory.allocated, 8 * kParameters + 64 * kMiB + 2 * kPlainKept + loss);
+  EXPECT_EQ(memory.moment, "loss");
+  EXPECT_NEAR(static_cast<double>(memory.reserved), 1.04 * static_cast<double>(memory.allocated), 1);
+}
+
+TEST(FsdpMemory, GathersByHand) {
+  LayerPrice price;
+  price_layer_memory(job_of(kTiny, fsdp2(LossKernel::unfused), 1), 1, {}, 1, price);
+  EXPECT_EQ(price.gather_bytes, 10 * 592);
+  EXPECT_EQ(price.working_bytes[0], 1024 + 256);
+}
+
+TEST(PlainMemory, ByHand) {
+  SoftwareStack stack = one_gpu_huggingface();
+  stack.kernels = Stack::plain;
+  const MemoryEstimate memory = tiny_memory(stack);
+  // 12 bytes for each logit, norm, labels, rotary table 16 x 2 in fp32; gradients are not there yet
+  const std::int64_t head = 12 * 2048 + 576 + 8 * 16 + 4 * 16 * 2;
+  EXPECT_EQ(memory.allocated, 14 * kParameters + 68 * kMiB + 2 * kPlainKept + head);
+  EXPECT_EQ(memory.moment, "head");
+  // Several micro-batches keep them.
+  EXPECT_EQ(tiny_memory(stack, 1, 0, 4).allocated, memory.allocated + 2 * kParameters);
+  // With full recomputation: 14 n + inputs + everything of one layer + gradients, less than the head's moment here.
+  EXPECT_EQ(tiny_memory(stack, 1, 0, 1, Recompute::full).allocated, memory.allocated - 2 * kPlainKept + 2 * 256);
+}
+
+TEST(NanotronMemory, ByHand) {
+  const MemoryEstimate memory = tiny_memory(nanotron());
+  const std::int64_t base = 18 * kParameters + 64 * kMiB + 2 * (4 * 16 * 2);
+  EXPECT_EQ(memory.allocated, base + 2 * kPlainKept + 8 * 2048 + 576);
+  EXPECT_EQ(memory.moment, "loss");
+  // Two replicas without ZeRO: 16-bit buckets.
+  EXPECT_EQ(tiny_memory(nanotron(), 2, 0, 2).allocated, memory.allocated + 2 * kParameters);
+}
+
+TEST(NanotronMemory, GathersWeightsAfterTheStep) {
+  const Job job = job_of(llama3_8b(4096), nanotron(), 8);
+  Strategy strategy;
+  strategy.dp = 8;
+  const auto memory = all_memory(job, strategy, stages_of(job, strategy, Recompute::full, 1)).front();
+  EXPECT_EQ(memory.moment, "weights gathered");
+  EXPECT_EQ(memory.parts.activations, 0);
+}
+
+TEST(DeepSpeedMemory, ByHand) {
+  Shape shape = kTiny;
+  shape.gated = false;
+  shape.kv_heads = 4;
+  shape.dropout = 0.1;
+  const Job job = job_of(shape, megatron_deepspeed(4), 1);
+  LayerPrice price;
+  price_layer_memory(job, 1, {}, 1, price);
+  // per token: 10 h and 24 h of f = 2 h -> 10 h + 8 h + 4 f, scores 5 a s, statistics 16
+  const double all = 16 * (80 + 64 + 64 + 5 * 4 * 16 + 16);
+  EXPECT_EQ(price.kept_bytes[0], all);
+  EXPECT_EQ(price.kept_bytes[2], 256);
+  EXPECT_EQ(price.working_bytes[2], all + 16 * 32 + 2 * 256);
+  shape.dropout = 0;  // those stacks ran dropout kernels all the same
+  price_layer_memory(job_of(shape, megatron_deepspeed(4), 1), 1, {}, 1, price);
+  EXPECT_EQ(price.kept_bytes[0], all);
+}
+
+TEST(Fp32, DoublesActivations) {
+  const Job half = job_of(kTiny, megatron_fused(), 1);
+  const Job single = job_of(kTiny, megatron_fused(), 1, ComputePrecision::fp32);
+  LayerPrice a, b;
+  price_layer_memory(half, 1, {}, 1, a);
+  price_layer_memory(single, 1, {}, 1, b);
+  const double fp32_already = 16 * (8 + 16);  // statistics and log-sum-exp
+  EXPECT_EQ(b.kept_bytes[0] - fp32_already, 2 * (a.kept_bytes[0] - fp32_already));
+}
+
+}  // namespace
+}  // namespace nest

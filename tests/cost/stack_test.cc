@@ -1,0 +1,56 @@
+#include "cost/stack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace nest {
+namespace {
+
+using ::testing::HasSubstr;
+
+SoftwareStack read(const std::string& text) { return read_stack(parse_yaml("my.yaml", text), "my"); }
+
+std::string refusal(const std::string& text) {
+  try {
+    read(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Stack, DefaultComesFirstAndEveryPresetNamesItsSource) {
+  ASSERT_FALSE(stack_presets().empty());
+  EXPECT_EQ(stack_presets().front().name, "megatron-core");
+  for (const SoftwareStack& stack : stack_presets()) {
+    EXPECT_FALSE(stack.source.empty()) << stack.name;
+    EXPECT_TRUE(find_stack(stack.name).has_value()) << stack.name;
+  }
+  EXPECT_FALSE(find_stack("no such stack").has_value());
+}
+
+TEST(Stack, LikeTakesTheRestFromAShippedOne) {
+  const SoftwareStack stack =
+      read("like: fsdp2\nattention: native\nhost_kernel: 5us\nselective_modules: [norm, moe]\n");
+  EXPECT_EQ(stack.name, "my");
+  EXPECT_EQ(stack.attention, AttentionKernel::native);
+  EXPECT_DOUBLE_EQ(stack.host_kernel_s, 5e-6);
+  EXPECT_EQ(stack.selective_modules, (std::vector{Module::norm, Module::moe}));
+  EXPECT_EQ(stack.data_overlap, DataOverlap::fsdp);  // from fsdp2
+  EXPECT_EQ(stack.default_zero, 3);
+}
+
+TEST(Stack, BadKeysAndValuesAreNamed) {
+  EXPECT_THAT(refusal("atention: native"), HasSubstr("attention"));
+  EXPECT_THAT(refusal("attention: flash9"), HasSubstr("flash9"));
+  EXPECT_THAT(refusal("like: fsdp3"), HasSubstr("fsdp2"));
+  EXPECT_THAT(refusal("selective_modules: [attention]"), HasSubstr("core_attention"));
+  EXPECT_THAT(refusal("host_kernel: 5h"), HasSubstr("host_kernel"));
+  EXPECT_THAT(refusal("default_zero: 4"), HasSubstr("default_zero"));
+  EXPECT_THAT(refusal("memory_margin: 2"), HasSubstr("memory_margin"));
+}
+
+}  // namespace
+}  // namespace nest
