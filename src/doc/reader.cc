@@ -178,7 +178,7 @@ std::optional<double> Reader::maybe_compute_rate(std::string_view key) {
 }
 
 std::string Reader::choice_or(std::string_view key, std::string_view otherwise, std::span<const std::string> allowed) {
-  const std::string chosen = text_or(key, otherwise);
+  std::string chosen = text_or(key, otherwise);
   for (const std::string& option : allowed) {
     if (option == chosen) return chosen;
   }

@@ -1,0 +1,80 @@
+# Everything a person does with this repository, in one word each. `make help` lists them.
+#
+# On a fresh Debian 12 machine `make demo` and `make test` install what is missing, build, and run.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
+TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev
+LINT_PACKAGES := clang-format clang-tidy
+BENCH_PACKAGES := libbenchmark-dev
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# $(call install,packages): installs those of the packages that are missing, and nothing when all are there.
+define install
+	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+	  echo "installing:" $$missing; \
+	  $(SUDO) apt-get update -qq; \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+endef
+
+.PHONY: deps deps-test
+deps:
+	$(call install,$(BUILD_PACKAGES))
+deps-test: deps
+	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES))
+
+.PHONY: build
+build: deps ## Build the program: build/nest
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest
+
+.PHONY: demo
+demo: build ## Build and show what nest does
+	@tools/demo build/nest
+
+.PHONY: test
+test: deps-test lint test-asan ## Install, build and run every check: lint, sanitizers, all tests
+	@cmake --preset release -DNEST_BUILD_TESTS=ON $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --preset release -j $(JOBS)
+
+.PHONY: quick-test
+quick-test: deps-test ## Build and run the tests only (no lint, no sanitizers)
+	@cmake --preset release -DNEST_BUILD_TESTS=ON $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --preset release -j $(JOBS)
+
+.PHONY: test-asan
+test-asan: deps-test ## Run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@cmake --preset asan $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset asan -j $(JOBS)
+	@NEST_TEST_SCALE=0.1 ctest --preset asan -j $(JOBS) --progress | tail -n 20
+
+.PHONY: accuracy
+# The measurements of DATA (or NEST_DATA, or those beside the checkout) give the page in docs/; without any, the rows that ship with nest are compared.
+DATA ?= $(or $(NEST_DATA),$(wildcard ../shared/data))
+accuracy: deps ## Compare predictions with measurements: make accuracy [DATA=folder]
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest-accuracy
+	@build/nest-accuracy $(if $(DATA),--data $(DATA) --markdown docs/accuracy.md --plots docs/accuracy,--markdown build/accuracy.md) --json build/accuracy.json
+
+.PHONY: lint format
+lint: deps-test ## Check formatting, static analysis and house rules
+	@tools/lint $(JOBS)
+format: deps-test ## Format all sources
+	@git ls-files -co --exclude-standard '*.cc' '*.h' | xargs clang-format -i
+
+.PHONY: clean
+clean: ## Remove everything that was built
+	@rm -rf build

@@ -1,0 +1,111 @@
+#include "accuracy/case.h"
+
+#include <algorithm>
+#include <regex>
+
+#include "accuracy/hardware.h"
+#include "accuracy/shape.h"
+#include "accuracy/software.h"
+#include "base/error.h"
+
+namespace nest::accuracy {
+namespace {
+
+bool is_tpu(const Device& device) { return device.name.starts_with("tpu"); }
+
+// Why a row cannot be priced at all; empty when it can.
+std::string missing(const PublishedRun& run, bool for_memory) {
+  if (run.model.layers < 1) return "sizes of the model not stated";
+  if (!run.tp || !run.pp || !run.dp) return "parallel layout not stated";
+  if (run.zero == 3 && run.source == "sc21") return "ZeRO-3 of 2021 without prefetching";
+  if (run.zero == 3 && run.moe() && !run.ep) return "expert-parallel degree not stated";
+  if (for_memory && !run.micro_batch) return "micro-batch not stated";
+  if (for_memory && run.source == "alpa") return "compiled by XLA, whose memory plan is its own";
+  if (!for_memory && !run.global_batch) return "global batch not stated";
+  if (!for_memory && !run.model.sequence) return "sequence length not stated";
+  if (run.micro_batch.value_or(1) < 1 || run.global_batch.value_or(1) < 1) return "batch is not positive";
+  return {};
+}
+
+Recompute recompute_of(const PublishedRun& run) {
+  const std::string mode = run.recompute.value_or("none");
+  return mode == "full" ? Recompute::full : mode == "selective" ? Recompute::selective : Recompute::none;
+}
+
+// Micro-batches of rows that give no global batch; only memory is priced then, and a filled pipeline is all that
+// matters.
+std::int64_t assumed_micro_batches(const PublishedRun& run) {
+  std::smatch found;
+  if (std::regex_search(run.notes, found, std::regex("micro_num=([0-9]{1,6})"))) return std::stoll(found[1]);
+  return std::max<std::int64_t>(4, run.pp.value_or(1));
+}
+
+// Megatron's `ep` counts the ranks that hold different experts, among dp x cp x tp of them; ours counts only those
+// beyond the tensor-parallel ranks over which whole experts (etp = 1) are spread.
+void set_split(const PublishedRun& run, const Device& device, Strategy& strategy) {
+  Split& split = strategy.split;
+  split.tp = *run.tp;
+  split.cp = run.cp.value_or(1);
+  split.sp = split.tp > 1 && (run.sp || is_tpu(device));
+  if (!run.moe()) return;
+  const std::int64_t ranks = run.ep.value_or(1);
+  std::int64_t etp = ranks == 1 ? split.tp : run.etp.value_or(1);
+  if (etp * ranks > *run.dp * split.tp * split.cp) etp = 1;
+  split.etp = etp;
+  split.ep = std::max<std::int64_t>(1, ranks * etp / split.tp);
+}
+
+Strategy strategy_of(const PublishedRun& run, const Device& device) {
+  Strategy strategy;
+  set_split(run, device, strategy);
+  strategy.pp = *run.pp;
+  strategy.dp = *run.dp % strategy.split.ep == 0 ? *run.dp / strategy.split.ep : 0;
+  strategy.dp_inner = strategy.dp;
+  strategy.micro_batch = run.micro_batch.value_or(1) * (is_tpu(device) ? *run.tp : 1);
+  strategy.virtual_stages = strategy.pp > 1 ? run.virtual_stages.value_or(1) : 1;
+  strategy.schedule = strategy.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+  return strategy;
+}
+
+void note_assumptions(const PublishedRun& run, std::vector<std::string>& assumed) {
+  if (!run.recompute) assumed.emplace_back("recomputation not stated, none assumed");
+  if (!run.micro_batch) assumed.emplace_back("micro-batch not stated, 1 assumed");
+  if (!run.zero) assumed.emplace_back("ZeRO stage not stated, 1 assumed");
+  if (run.model.extra_layers > 0)
+    assumed.emplace_back("multi-token prediction counted as one more layer, without its head");
+  if (run.tier == "C") assumed.emplace_back("the source itself is doubtful (tier C)");
+}
+
+}  // namespace
+
+std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) {
+  if (std::string reason = missing(run, for_memory); !reason.empty()) return Refusal{std::move(reason)};
+  const std::optional<Device> device = device_for(run.gpu);
+  if (!device) return Refusal{"device not calibrated: " + run.gpu};
+  Case made;
+  made.strategy = strategy_of(run, *device);
+  if (made.strategy.dp < 1) return Refusal{"experts spread unevenly over the data-parallel ranks"};
+  note_assumptions(run, made.assumed);
+
+  Run what;
+  what.sequence = run.model.sequence.value_or(2048);
+  what.global_batch =
+      run.global_batch.value_or(assumed_micro_batches(run) * made.strategy.micro_batch * made.strategy.batch_ranks());
+  const SoftwareStack stack = stack_for(run);
+  what.stack = stack.name;
+  const ComputePrecision precision = precision_for(run);
+  what.precision = nest::to_string(precision);
+  try {
+    const Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
+    made.job = make_job(architecture_for(run), what, stack, precision, Optimizer::adam, cluster);
+    const int zero = static_cast<int>(std::clamp<std::int64_t>(run.zero.value_or(1), 0, 3));
+    made.stages = even_stages(made.job, made.strategy, recompute_of(run), zero, run.zero_degree.value_or(0));
+    if (const std::string why = refuse_strategy(made.job, made.strategy, made.stages); !why.empty())
+      return Refusal{"not a plan of ours: " + why};
+  } catch (const InputError& error) {
+    return Refusal{std::string("not a plan of ours: ") + error.what()};
+  }
+  return made;
+}
+
+}  // namespace nest::accuracy

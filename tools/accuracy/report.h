@@ -1,0 +1,27 @@
+// The comparison as JSON, as a page, and as pictures. Every figure comes from the sets.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "accuracy/summary.h"
+
+namespace nest::accuracy {
+
+// { "schema": "nest.accuracy/1", … }; errors are fractions. `data` says where the rows came from.
+std::string to_json(const std::vector<Set>& sets, const Summary& summary, const std::string& data);
+
+// `carried`: only the rows that ship with nest were there. `plots`: folder of the pictures as links see it; empty:
+// none.
+std::string to_markdown(const std::vector<Set>& sets, const Summary& summary, bool carried, const std::string& plots);
+
+struct Picture {
+  std::string file;  // "time.svg"
+  std::string title;
+  std::string text;
+};
+
+// Predicted against measured and errors per source, for every set that has enough readings.
+std::vector<Picture> draw(const std::vector<Set>& sets);
+
+}  // namespace nest::accuracy

@@ -1,0 +1,66 @@
+// One published training run, as its row states it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accuracy/fields.h"
+
+namespace nest::accuracy {
+
+struct ModelShape {
+  std::string name;
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t ffn = 0;
+  std::int64_t vocabulary = 0;
+  std::optional<std::int64_t> sequence;
+  bool gated = false;
+  bool tied = false;
+  std::int64_t experts = 0;  // 0: dense
+  std::int64_t top_k = 1;
+  std::int64_t expert_ffn = 0;
+  std::int64_t shared_ffn = 0;
+  std::int64_t dense_layers = 0;  // of a mixture: layers without experts
+  std::int64_t extra_layers = 0;  // multi-token prediction
+  std::string attention;          // words: "MLA q_lora1536 kv_lora512 …", "sliding"
+};
+
+struct PublishedRun {
+  std::string id;
+  std::string source;  // the id up to its first dash
+  std::string citation;
+  std::string notes;
+  std::string software;  // stack by name, where the row gives it; else it follows from the source
+  ModelShape model;
+  std::string gpu;
+  std::int64_t gpus = 0;
+  std::int64_t gpus_per_node = 0;  // 0: unknown
+  std::string interconnect;
+  std::optional<std::int64_t> tp, pp, dp, cp, ep, etp, virtual_stages, zero, zero_degree;
+  bool sp = false;
+  std::optional<std::string> recompute;  // none, selective, full
+  std::vector<std::string> recompute_modules;
+  std::optional<std::int64_t> micro_batch, global_batch;
+  std::string precision;
+  std::string tier;
+  bool complete = false;  // everything that a prediction needs is stated
+
+  std::optional<double> iteration_s;
+  std::optional<double> peak_bytes;  // what it means (allocated, reserved, seen from outside) depends on the source
+  std::optional<double> reserved_bytes;
+  std::optional<double> activation_share;  // of tensor parallelism alone, percent
+
+  bool moe() const { return model.experts > 0; }
+  bool strict() const { return complete && (tier == "A" || tier == "B"); }
+};
+
+// Never throws; a row without the sizes of a model has layers = 0.
+PublishedRun read_run(const Value& row);
+
+}  // namespace nest::accuracy

@@ -1,0 +1,32 @@
+// Every set that nest is judged on. Each function reads its file below `folder` (laid out as docs/accuracy.md
+// describes) and gives a set with no rows where there is none.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "accuracy/set.h"
+
+namespace nest::accuracy {
+
+Set published_time(const std::filesystem::path& folder);
+Set published_memory(const std::filesystem::path& folder);
+Set published_activations(const std::filesystem::path& folder);
+Set vtrain(const std::filesystem::path& folder, const std::string& which);  // "single", "multi"
+Set step_time(const std::filesystem::path& folder);
+Set step_memory(const std::filesystem::path& folder);
+Set layer_saved(const std::filesystem::path& folder);
+Set huggingface_saved(const std::filesystem::path& folder);
+Set parameter_counts(const std::filesystem::path& folder);
+Set operators(const std::filesystem::path& folder);
+Set layer_time(const std::filesystem::path& folder);
+Set collectives(const std::filesystem::path& folder);
+
+// How one published run is priced, part by part, in words; what is missing when it is not.
+std::string explain(const std::filesystem::path& folder, const std::string& id);
+
+// All of them, in the order in which they are reported; those without rows are left away.
+std::vector<Set> all_sets(const std::filesystem::path& folder);
+
+}  // namespace nest::accuracy

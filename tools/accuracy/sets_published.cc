@@ -1,0 +1,204 @@
+// Training runs that others measured and published.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "accuracy/case.h"
+#include "accuracy/known.h"
+#include "accuracy/sets.h"
+#include "accuracy/software.h"
+#include "base/error.h"
+#include "cost/layer_price.h"
+#include "cost/memory.h"
+
+namespace nest::accuracy {
+namespace {
+
+// The rows that ship with nest lie in their folder directly.
+std::filesystem::path file_in(const std::filesystem::path& folder) {
+  const std::filesystem::path usual = folder / "published" / "runs.json";
+  return std::filesystem::exists(usual) ? usual : folder / "runs.json";
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+std::string notes_on(const PublishedRun& run, const Case& one, const Evaluation& evaluation) {
+  std::vector<std::string> notes = one.assumed;
+  // Where the row says what is recomputed, too fast a prediction at full memory has a likely cause.
+  const bool too_fast = run.iteration_s && evaluation.prediction.iteration_s < *run.iteration_s;
+  if (!evaluation.fits && too_fast && run.recompute) {
+    notes.emplace_back("memory is full by our count: the allocator may have retried");
+  }
+  if (const std::string reason = known_reason(run); !reason.empty()) notes.push_back(reason);
+  return joined(notes);
+}
+
+// A row of the file that could not be predicted for a reason of ours is left out like any other.
+template <class Predict>
+void for_each_run(const std::filesystem::path& folder, Set& set, Predict predict) {
+  const auto document = read_list(file_in(folder), set);
+  if (!document) return;
+  for (const Value& value : *document->root.as_array()) {
+    const PublishedRun run = read_run(value);
+    try {
+      predict(run);
+    } catch (const InputError& error) {
+      set.leave_out(run.id, run.source, std::string("not a plan of ours: ") + error.what());
+    }
+  }
+}
+
+Reading reading_of(const PublishedRun& run, double predicted, double measured, std::string note) {
+  return {run.id, run.source, {predicted, measured}, "", run.moe(), run.strict(), 0, std::move(note)};
+}
+
+// Bytes that the caching allocator can get: it gives its cache back before it fails.
+double usable_bytes(const Job& job) {
+  constexpr double kContextAndCommunicators = 1.8e9;
+  return static_cast<double>(job.cluster.device.memory_bytes) - kContextAndCommunicators;
+}
+
+double predicted_bytes(const Case& one, const Evaluation& evaluation, MemoryReading reading, bool last_stage_only) {
+  double most = 0;
+  const double context = static_cast<double>(context_bytes(one.job, one.strategy));
+  for (std::size_t s = 0; s < evaluation.memory.size(); ++s) {
+    if (last_stage_only && s + 1 != evaluation.memory.size()) continue;
+    const MemoryEstimate& memory = evaluation.memory[s];
+    const auto allocated = static_cast<double>(memory.allocated);
+    const auto reserved =
+        std::max(1.01 * allocated, std::min(static_cast<double>(memory.reserved), usable_bytes(one.job)));
+    switch (reading) {
+      case MemoryReading::allocated: most = std::max(most, allocated); break;
+      case MemoryReading::reserved: most = std::max(most, reserved); break;
+      case MemoryReading::outside: most = std::max(most, static_cast<double>(memory.reserved) + context); break;
+    }
+  }
+  return most;
+}
+
+void add_memory(const PublishedRun& run, Set& set) {
+  if (!run.peak_bytes && !run.reserved_bytes) return;
+  ++set.rows;
+  auto made = make_case(run, true);
+  if (const auto* refusal = std::get_if<Refusal>(&made)) {
+    set.leave_out(run.id, run.source, refusal->reason);
+    return;
+  }
+  const Case& one = std::get<Case>(made);
+  const Evaluation evaluation = evaluate(one.job, one.strategy, one.stages);
+  // Megatron's own tests log the memory of the last rank.
+  const bool last_stage_only = run.source == "mlm";
+  const auto add = [&](MemoryReading reading, double measured) {
+    Reading row =
+        reading_of(run, predicted_bytes(one, evaluation, reading, last_stage_only), measured, joined(one.assumed));
+    row.source += fmt::format("{} {}", run.moe() ? " moe" : "", to_string(reading));
+    row.margin = one.job.stack.memory_margin;
+    set.readings.push_back(std::move(row));
+  };
+  if (run.peak_bytes) add(reading_for(run), *run.peak_bytes);
+  if (run.reserved_bytes) add(MemoryReading::reserved, *run.reserved_bytes);
+}
+
+// Kept bytes of one block under this row's split and recomputation over those under plain tensor parallelism.
+double activation_percent(const Case& one) {
+  Split plain = one.strategy.split;
+  plain.sp = false;
+  const auto kept = [&](const Split& split, Recompute mode) {
+    const auto& kinds = one.job.model.kinds;
+    const auto block =
+        std::find_if(kinds.begin(), kinds.end(), [](const Layer& layer) { return layer.kind == LayerKind::block; });
+    const LayerPrice price =
+        price_layer(one.job, static_cast<int>(block - kinds.begin()), split, one.strategy.micro_batch);
+    return price.kept_bytes[static_cast<std::size_t>(mode)];
+  };
+  return 100 * kept(one.strategy.split, one.stages.front().recompute) / kept(plain, Recompute::none);
+}
+
+}  // namespace
+
+Set published_time(const std::filesystem::path& folder) {
+  Set set{"published_time", "Published training runs: iteration time", "s", 0, {}, {}};
+  for_each_run(folder, set, [&](const PublishedRun& run) {
+    ++set.rows;
+    auto made = make_case(run, false);
+    if (const auto* refusal = std::get_if<Refusal>(&made)) {
+      set.leave_out(run.id, run.source, refusal->reason);
+      return;
+    }
+    if (!run.iteration_s) {
+      set.leave_out(run.id, run.source, "no time published");
+      return;
+    }
+    const Case& one = std::get<Case>(made);
+    const Evaluation evaluation = evaluate(one.job, one.strategy, one.stages);
+    set.readings.push_back(
+        reading_of(run, evaluation.prediction.iteration_s, *run.iteration_s, notes_on(run, one, evaluation)));
+  });
+  return set;
+}
+
+Set published_memory(const std::filesystem::path& folder) {
+  Set set{"published_memory", "Published training runs: peak memory", "bytes", 0, {}, {}};
+  for_each_run(folder, set, [&](const PublishedRun& run) { add_memory(run, set); });
+  return set;
+}
+
+Set published_activations(const std::filesystem::path& folder) {
+  Set set{"published_activations",
+          "Published training runs: activations as a share of plain tensor parallelism",
+          "percent",
+          0,
+          {},
+          {}};
+  for_each_run(folder, set, [&](const PublishedRun& run) {
+    if (!run.activation_share) return;
+    ++set.rows;
+    auto made = make_case(run, true);
+    if (const auto* refusal = std::get_if<Refusal>(&made)) {
+      set.leave_out(run.id, run.source, refusal->reason);
+      return;
+    }
+    set.readings.push_back(reading_of(run, activation_percent(std::get<Case>(made)), *run.activation_share, ""));
+  });
+  return set;
+}
+
+std::string explain(const std::filesystem::path& folder, const std::string& id) {
+  Set set;
+  std::string text = "no published run is called " + id + "\n";
+  for_each_run(folder, set, [&](const PublishedRun& run) {
+    if (run.id != id) return;
+    auto made = make_case(run, false);
+    if (const auto* refusal = std::get_if<Refusal>(&made)) {
+      text = fmt::format("{}: left out: {}\n", id, refusal->reason);
+      return;
+    }
+    const Case& one = std::get<Case>(made);
+    const Evaluation evaluation = evaluate(one.job, one.strategy, one.stages);
+    const auto& parts = evaluation.prediction.breakdown_s;
+    text = fmt::format("{}: measured {} s, predicted {} s\n", id, run.iteration_s.value_or(0),
+                       evaluation.prediction.iteration_s);
+    text += fmt::format(
+        "  compute {:.6g} recompute {:.6g} bubble {:.6g} tp {:.6g} cp {:.6g} ep {:.6g} p2p {:.6g} zero {:.6g} "
+        "grad_sync {:.6g} optimizer {:.6g} other {:.6g}\n",
+        parts.compute, parts.recompute, parts.bubble, parts.tp, parts.cp, parts.ep, parts.p2p, parts.zero,
+        parts.grad_sync, parts.optimizer, parts.other);
+    for (std::size_t s = 0; s < evaluation.stages.size(); ++s) {
+      const StagePlan& stage = evaluation.stages[s];
+      text += fmt::format(
+          "  stage {}: layers {} … {}, micro-batch {:.6g} s (forward {:.6g}, backward {:.6g}, recompute {:.6g}), "
+          "allocated {} B, reserved {} B at {}\n",
+          s, stage.first, stage.last, stage.time.total, stage.time.forward, stage.time.backward, stage.time.recompute,
+          evaluation.memory[s].allocated, evaluation.memory[s].reserved, evaluation.memory[s].moment);
+    }
+    for (const std::string& note : one.assumed) text += "  " + note + "\n";
+    for (const std::string& note : evaluation.assumptions) text += "  " + note + "\n";
+  });
+  return text;
+}
+
+}  // namespace nest::accuracy
