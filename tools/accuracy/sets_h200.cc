@@ -1,4 +1,4 @@
-// Steps, layers and operators measured on one H200, and parameter counts of real models.
+// Steps and layers measured on one H200, and parameter counts of real models.
 #include <fmt/format.h>
 
 #include <array>
@@ -217,30 +217,6 @@ Set parameter_counts(const std::filesystem::path& folder) {
     }
     const ParameterCount count = count_parameters(build_model(read_config({document.source, *config}, name)));
     set.readings.push_back({name, name, {static_cast<double>(count.total), *measured}, "", false, true, 0, ""});
-  });
-  return set;
-}
-
-Set operators(const std::filesystem::path& folder) {
-  Set set{"operators", "Single operators on one H200, in bursts", "s", 0, {}, {}};
-  for (const char* file : {"ops.json", "ops2.json"}) {
-    for_each_row(folder / "h200" / file, "", set, [&](const Fields& row, const Document&) {
-      const std::string kind = row.text("kind").value_or("row");
-      if (kind == "device") {
-        --set.rows;
-        return;
-      }
-      set.leave_out(kind, kind, "single operators in bursts have no price; the model knows sustained training only");
-    });
-  }
-  return set;
-}
-
-Set layer_time(const std::filesystem::path& folder) {
-  Set set{"layer_time", "Transformer blocks on one H200, in bursts: time", "s", 0, {}, {}};
-  for_each_row(folder / "h200" / "layers.json", "layer", set, [&](const Fields& row, const Document&) {
-    const std::string name = row.text("model").value_or("row");
-    set.leave_out(name, name, "single layers in bursts have no price; the model knows sustained training only");
   });
   return set;
 }

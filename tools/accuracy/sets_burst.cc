@@ -1,0 +1,56 @@
+// Single operators and layers measured in bursts on one H200, against the burst model with the constants that ship.
+#include "accuracy/sets.h"
+#include "base/error.h"
+#include "calibrate/measurement.h"
+#include "calibrate/predict.h"
+#include "cluster/device.h"
+
+namespace nest::accuracy {
+namespace {
+
+bool is_layer(MeasuredKind kind) {
+  return kind == MeasuredKind::layer_forward || kind == MeasuredKind::layer_both ||
+         kind == MeasuredKind::small_layer_forward || kind == MeasuredKind::small_layer_both;
+}
+
+bool is_host(MeasuredKind kind) { return kind == MeasuredKind::host_forward || kind == MeasuredKind::host_both; }
+
+void add_file(const std::filesystem::path& path, bool layers, Set& set) {
+  const auto document = read_list(path, set);
+  if (!document) return;
+  try {
+    const Device device = find_device("h200").value();
+    const BurstModel model(device);
+    const Measurements measured = read_measurements(*document);
+    for (const Measurement& row : measured.rows) {
+      if (is_layer(row.kind) != layers || is_host(row.kind)) continue;
+      ++set.rows;
+      const std::string kind = to_string(row.kind);
+      set.readings.push_back(
+          {kind + " " + row.label, kind, {predict_burst(model, row), row.seconds}, "s", false, true, 0, ""});
+    }
+    for (std::size_t i = 0; i < measured.left_out && !layers; ++i) {
+      ++set.rows;
+      set.leave_out("entry", "other entries", "no formula for this kind of entry");
+    }
+  } catch (const InputError& error) {
+    ++set.rows;
+    set.leave_out(path.filename().string(), path.filename().string(), error.what());
+  }
+}
+
+}  // namespace
+
+Set operators(const std::filesystem::path& folder) {
+  Set set{"operators", "Single operators on one H200, in bursts", "s", 0, {}, {}};
+  for (const char* file : {"ops.json", "ops2.json"}) add_file(folder / "h200" / file, false, set);
+  return set;
+}
+
+Set layer_time(const std::filesystem::path& folder) {
+  Set set{"layer_time", "Transformer blocks on one H200, in bursts: time", "s", 0, {}, {}};
+  add_file(folder / "h200" / "layers.json", true, set);
+  return set;
+}
+
+}  // namespace nest::accuracy
