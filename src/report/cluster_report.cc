@@ -1,0 +1,152 @@
+#include "report/cluster_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "report/device_report.h"
+#include "report/layout.h"
+#include "report/table.h"
+
+namespace nest {
+namespace {
+
+// What two devices that meet at `level` have when nobody else sends: the narrowest of the links that the flow takes.
+double alone_bytes_per_s(const Cluster& cluster, std::size_t level, const LevelSummary& summary) {
+  if (cluster.torus) return summary.link_bytes_per_s;
+  const Fabric& fabric = cluster.fabric;
+  const std::size_t first = fabric.has_rails() && level >= fabric.rail_level ? fabric.rail_level : 0;
+  return *std::min_element(fabric.capacity.begin() + static_cast<std::ptrdiff_t>(first),
+                           fabric.capacity.begin() + static_cast<std::ptrdiff_t>(level) + 1);
+}
+
+std::string torus_shape(const Torus& torus) {
+  std::string dims;
+  for (const std::int64_t size : torus.dims) dims += (dims.empty() ? "" : " x ") + std::to_string(size);
+  const auto wrapped = std::count(torus.wrap.begin(), torus.wrap.end(), true);
+  const bool closed = wrapped == static_cast<std::ptrdiff_t>(torus.wrap.size());
+  return dims + (closed ? " torus" : wrapped == 0 ? " mesh" : " torus, partly open");
+}
+
+// "1 node", "32 nodes", "8 leaves", "2 switches"; names of units come from files.
+std::string plural(const std::string& name, std::int64_t count) {
+  const std::string shown = clip(name, 30);
+  if (count == 1) return "1 " + shown;
+  const bool leaf = shown.ends_with("leaf");
+  const std::string_view ending = leaf                                                                    ? "ves"
+                                  : shown.ends_with("ch") || shown.ends_with("s") || shown.ends_with("x") ? "es"
+                                                                                                          : "s";
+  return fmt::format("{} {}{}", format_integer(count), leaf ? shown.substr(0, shown.size() - 1) : shown, ending);
+}
+
+// The levels as nested boxes, the whole cluster on top.
+std::string tree_text(const Cluster& cluster, const std::vector<LevelSummary>& levels, const Style& style) {
+  Table table({{"", Align::left, true, Ink::accent}, {"", Align::left}, {"", Align::left, true}});
+  std::string indent;
+  for (std::size_t l = levels.size(); l-- > 0;) {
+    const LevelSummary& level = levels[l];
+    const std::string count = level.units == 1 ? std::string() : format_integer(level.units) + " x ";
+    std::string link = fmt::format("{} per {}", format_bandwidth(level.link_bytes_per_s),
+                                   level.rails || l == 0 ? "device" : levels[l - 1].name);
+    if (level.oversubscription > 1) link += fmt::format(", {:.3g}:1 oversubscribed", level.oversubscription);
+    table.add({indent + count + level.name, plural("device", level.devices_per_unit), link});
+    indent = l + 1 == levels.size() ? "└─ " : "   " + indent;
+  }
+  const Precision precision = training_precision(cluster.device);
+  table.add({fmt::format("{}{} x {}", indent, format_integer(cluster.devices), cluster.device.name),
+             format_bytes(cluster.device.memory_bytes),
+             fmt::format("{} in {}", format_compute_rate(cluster.device.peak(precision)), to_string(precision))});
+  return table.render(style);
+}
+
+// Classes of pairs of devices, closest first. On a torus more links serve a larger box, so a flow has one link and a
+// device that sends to all sides has several.
+std::string pairs_table(const Cluster& cluster, const std::vector<LevelSummary>& levels, const Style& style) {
+  const bool torus = cluster.torus.has_value();
+  Table table({{torus ? "devices of one" : "two devices of one", Align::left, true, Ink::accent},
+               {torus ? "one link" : "alone"},
+               {torus ? "all links of a device" : "when all send"},
+               {torus ? "latency across" : "latency"}});
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    table.add({levels[l].name, format_bandwidth(alone_bytes_per_s(cluster, l, levels[l])),
+               format_bandwidth(levels[l].device_bytes_per_s), format_duration(levels[l].latency_s)});
+  }
+  return table.render(style);
+}
+
+}  // namespace
+
+std::string cluster_shape(const Cluster& cluster) {
+  if (cluster.torus) return torus_shape(*cluster.torus);
+  std::string shape;
+  for (const LevelSummary& level : summarise(cluster)) {
+    if (level.units == 1) continue;
+    shape += shape.empty() ? fmt::format("{} of {}", plural(level.name, level.units), level.devices_per_unit)
+                           : ", " + plural(level.name, level.units);
+  }
+  return shape.empty() ? "one unit" : shape;
+}
+
+std::string cluster_text(const Cluster& cluster, const Style& style) {
+  const std::vector<LevelSummary> levels = summarise(cluster);
+  const std::string headline =
+      fmt::format("{}: {} x {}, {}", cluster.description.empty() ? cluster.name : cluster.description,
+                  format_integer(cluster.devices), cluster.device.description, cluster_shape(cluster));
+  std::string text = style.paint(Ink::strong, wrap_after("", headline)) + "\n\n";
+  if (!cluster.torus) text += tree_text(cluster, levels, style) + '\n';
+  text += pairs_table(cluster, levels, style) + '\n';
+
+  const auto devices = static_cast<double>(cluster.devices);
+  const Precision precision = training_precision(cluster.device);
+  text +=
+      fmt::format("  together  {}, {} in {}\n",
+                  format_bytes(static_cast<std::int64_t>(devices * static_cast<double>(cluster.device.memory_bytes))),
+                  format_compute_rate(devices * cluster.device.peak(precision)), to_string(precision));
+  const SizeRule& sizes = cluster.sizes;
+  if (sizes.at_least < sizes.at_most && sizes.at_most < kMaxDevices) {
+    text += fmt::format("  sizes     {} to {} devices", format_integer(sizes.at_least), format_integer(sizes.at_most));
+    if (sizes.multiple_of > 1) text += fmt::format(", in steps of {}", sizes.multiple_of);
+    text += " (--devices)\n";
+  }
+  if (!cluster.source.empty()) text += wrap_after("  source    ", cluster.source) + '\n';
+  return text;
+}
+
+Json cluster_json(const Cluster& cluster) {
+  Json levels = Json::array();
+  const std::vector<LevelSummary> summaries = summarise(cluster);
+  for (std::size_t l = 0; l < summaries.size(); ++l) {
+    const LevelSummary& level = summaries[l];
+    levels.push_back({{"name", level.name},
+                      {"units", level.units},
+                      {"devices_per_unit", level.devices_per_unit},
+                      {"link_bytes_per_s", json_number(level.link_bytes_per_s)},
+                      {"alone_bytes_per_s", json_number(alone_bytes_per_s(cluster, l, level))},
+                      {"device_bytes_per_s", json_number(level.device_bytes_per_s)},
+                      {"latency_s", json_number(level.latency_s)},
+                      {"oversubscription", json_number(level.oversubscription)},
+                      {"rails", level.rails}});
+  }
+  Json document = {{"name", cluster.name},
+                   {"description", cluster.description},
+                   {"aliases", cluster.aliases},
+                   {"source", cluster.source},
+                   {"devices", cluster.devices},
+                   {"device", device_json(cluster.device)},
+                   {"levels", std::move(levels)},
+                   {"sizes",
+                    {{"at_least", cluster.sizes.at_least},
+                     {"at_most", cluster.sizes.at_most},
+                     {"multiple_of", cluster.sizes.multiple_of}}}};
+  if (cluster.torus) {
+    document["torus"] = {{"dims", cluster.torus->dims},
+                         {"wrap", cluster.torus->wrap},
+                         {"link_bytes_per_s", json_number(cluster.torus->link_bytes_per_s)},
+                         {"latency_s", json_number(cluster.torus->latency_s)}};
+  }
+  return document;
+}
+
+}  // namespace nest

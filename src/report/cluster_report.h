@@ -1,0 +1,20 @@
+// A cluster for people and for programs.
+#pragma once
+
+#include <string>
+
+#include "cluster/cluster.h"
+#include "report/json.h"
+#include "report/style.h"
+
+namespace nest {
+
+std::string cluster_text(const Cluster& cluster, const Style& style);
+
+// The members of schema nest.show.cluster/1, without the schema itself.
+Json cluster_json(const Cluster& cluster);
+
+// "32 nodes of 8, 4 racks": how the devices are grouped, in a few words.
+std::string cluster_shape(const Cluster& cluster);
+
+}  // namespace nest

@@ -1,0 +1,38 @@
+// A priced plan as a person wants to read it, and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cost/evaluate.h"
+#include "plan/plan.h"
+#include "report/json.h"
+#include "report/style.h"
+
+namespace nest {
+
+struct PlanReport {
+  std::string title;  // of the model: "Llama 3 70B"
+  Plan plan;          // with stages and prediction filled in
+  Evaluation evaluation;
+  Model model;  // whose layers the stages hold
+  std::int64_t device_memory_bytes = 0;
+  double tokens = 0;                 // to train on in all; 0: not asked
+  double price_per_device_hour = 0;  // 0: not asked
+};
+
+// What training on so many tokens takes.
+struct TrainingTotals {
+  double seconds = 0;
+  double device_hours = 0;
+  double price = 0;
+};
+TrainingTotals training_totals(const PlanReport& report);
+
+// "embedding, 0-9", "70-79, head": what a stage holds, blocks numbered from 0.
+std::string layers_label(const Model& model, int first, int last);
+
+std::string plan_text(const PlanReport& report, const Style& style);
+Json plan_json(const PlanReport& report);
+
+}  // namespace nest

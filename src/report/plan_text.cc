@@ -1,0 +1,184 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "plan/strategy_text.h"
+#include "report/layout.h"
+#include "report/plan_report.h"
+#include "report/table.h"
+
+namespace nest {
+namespace {
+
+std::string gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 0x1p30); }
+
+std::string heading(const PlanReport& report, const Style& style) {
+  const Plan& plan = report.plan;
+  std::string text = fmt::format("{} ({} parameters) on {} x {} ({})\n", report.title,
+                                 format_count(static_cast<double>(plan.model.parameters)),
+                                 format_integer(plan.strategy.devices_used()), plan.cluster.device, plan.cluster.name);
+  if (!report.evaluation.fits) {
+    return text + style.paint(Ink::strong, wrap_after("does not fit: ", report.evaluation.misfit));
+  }
+  const Prediction& p = plan.prediction;
+  const double tokens_per_s = p.samples_per_s * static_cast<double>(plan.run.sequence);
+  return text + style.paint(Ink::strong, fmt::format("{} per step", format_duration(p.iteration_s))) +
+         fmt::format(", {} tokens/s, {:.0f} tokens/s/device, MFU {}", format_count(tokens_per_s),
+                     p.tokens_per_s_per_device, format_percent(p.mfu));
+}
+
+std::string strategy_lines(const PlanReport& report) {
+  const Plan& plan = report.plan;
+  const Strategy& s = plan.strategy;
+  const std::int64_t m = micro_batches(s, plan.run.global_batch);
+  std::string text = fmt::format("  {}\n", strategy_text(s));
+  text += fmt::format("  {} micro-batches of {} x {} tokens per replica, schedule {}\n", format_integer(m),
+                      s.micro_batch, format_integer(plan.run.sequence), to_string(s.schedule));
+  return text;
+}
+
+std::string breakdown_table(const PlanReport& report, const Style& style) {
+  const Prediction& p = report.plan.prediction;
+  const Prediction::Breakdown& b = p.breakdown_s;
+  Table table({{"where the time goes", Align::left},
+               {"s", Align::right},
+               {"%", Align::right},
+               {"", Align::left, true, Ink::accent}});
+  const auto row = [&](const char* name, double seconds) {
+    if (seconds <= 0) return;
+    table.add({name, fmt::format("{:.3f}", seconds), fmt::format("{:.1f}", 100 * seconds / p.iteration_s),
+               bar(seconds / p.iteration_s, 36)});
+  };
+  row("compute", b.compute);
+  row("recomputation", b.recompute);
+  row("pipeline bubble", b.bubble);
+  row("tensor parallel", b.tp);
+  row("context parallel", b.cp);
+  row("expert parallel", b.ep);
+  row("stage to stage", b.p2p);
+  row("sharded weights", b.zero);
+  row("gradient sync", b.grad_sync);
+  row("optimizer", b.optimizer);
+  row("other", b.other);
+  return table.render(style);
+}
+
+bool alike(const StagePlan& a, const StagePlan& b) {
+  const auto close = [](double x, double y) { return std::abs(x - y) <= 0.002 * std::max(std::abs(x), std::abs(y)); };
+  return a.last - a.first == b.last - b.first && a.zero == b.zero && a.recompute == b.recompute &&
+         close(a.time.total, b.time.total) &&
+         close(static_cast<double>(a.memory.total), static_cast<double>(b.memory.total));
+}
+
+std::string stage_table(const PlanReport& report, const Style& style) {
+  const auto& stages = report.plan.stages;
+  double slowest = 0;
+  for (const StagePlan& stage : stages) slowest = std::max(slowest, stage.time.total);
+  Table table({{"stage", Align::right},
+               {"layers", Align::left, true},
+               {"ms", Align::right},
+               {"", Align::left, false, Ink::accent},
+               {"recompute", Align::left},
+               {"ZeRO", Align::right},
+               {"GiB", Align::right},
+               {"", Align::left, false, Ink::accent}});
+  const double memory = static_cast<double>(report.device_memory_bytes);
+  for (std::size_t s = 0; s < stages.size();) {
+    std::size_t end = s + 1;
+    while (end < stages.size() && end + 1 < stages.size() && s > 0 && alike(stages[s], stages[end])) ++end;
+    const StagePlan& stage = stages[s];
+    const std::string index = end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1);
+    const auto& estimate = report.evaluation.memory[s];
+    table.add({index, layers_label(report.model, stage.first, stages[end - 1].last),
+               report.evaluation.fits ? fmt::format("{:.2f}", 1e3 * stage.time.total) : "",
+               report.evaluation.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "",
+               to_string(stage.recompute), fmt::format("{}", stage.zero), gibibytes(estimate.needed),
+               bar(std::min(1.0, static_cast<double>(estimate.needed) / memory), 12)});
+    s = end;
+  }
+  return table.render(style);
+}
+
+std::string memory_line(const PlanReport& report) {
+  const auto& memory = report.evaluation.memory;
+  const auto fullest =
+      std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) { return a.needed < b.needed; });
+  const StageMemory& m = fullest->parts;
+  return wrap_after(
+      "  ",
+      fmt::format(
+          "memory of stage {} in GiB, at {}: weights {} + gradients {} + optimizer {} + activations {} ({:.3g} in "
+          "flight) + working {} + buffers and allocator {} = {}; with margin and context {} of {}",
+          fullest - memory.begin(), fullest->moment, gibibytes(m.weights), gibibytes(m.gradients),
+          gibibytes(m.optimizer), gibibytes(m.activations), m.in_flight, gibibytes(m.working), gibibytes(m.buffers),
+          gibibytes(m.total), gibibytes(fullest->needed), gibibytes(report.device_memory_bytes)));
+}
+
+std::string training_line(const PlanReport& report) {
+  const TrainingTotals totals = training_totals(report);
+  std::string text = fmt::format("{} tokens take {} and {} device-hours", format_count(report.tokens),
+                                 format_duration(totals.seconds), format_integer(std::llround(totals.device_hours)));
+  if (report.price_per_device_hour > 0) {
+    text += fmt::format(", {} at {:.2f} per device-hour", format_integer(std::llround(totals.price)),
+                        report.price_per_device_hour);
+  }
+  return wrap_after("", text);
+}
+
+}  // namespace
+
+TrainingTotals training_totals(const PlanReport& report) {
+  const double tokens_per_step =
+      static_cast<double>(report.plan.run.global_batch) * static_cast<double>(report.plan.run.sequence);
+  TrainingTotals totals;
+  totals.seconds = std::ceil(report.tokens / tokens_per_step) * report.plan.prediction.iteration_s;
+  totals.device_hours = totals.seconds / 3600 * static_cast<double>(report.plan.strategy.devices_used());
+  totals.price = totals.device_hours * report.price_per_device_hour;
+  return totals;
+}
+
+std::string layers_label(const Model& model, int first, int last) {
+  // Blocks are numbered on their own, because that is how people and frameworks count layers.
+  std::vector<std::string> parts;
+  int block = 0;
+  int run_begin = -1;
+  int run_end = -1;
+  const auto flush = [&] {
+    if (run_begin >= 0)
+      parts.push_back(run_begin == run_end ? std::to_string(run_begin) : fmt::format("{}-{}", run_begin, run_end));
+    run_begin = -1;
+  };
+  for (int i = 0; i <= last; ++i) {
+    const Layer& layer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])];
+    const bool is_block = layer.kind == LayerKind::block;
+    if (i >= first && is_block) {
+      if (run_begin < 0) run_begin = block;
+      run_end = block;
+    } else if (i >= first) {
+      flush();
+      parts.emplace_back(layer.name);
+    }
+    if (is_block) ++block;
+  }
+  flush();
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string plan_text(const PlanReport& report, const Style& style) {
+  std::string text = heading(report, style) + "\n\n" + strategy_lines(report) + "\n";
+  if (report.evaluation.fits) text += breakdown_table(report, style) + "\n";
+  text += stage_table(report, style) + memory_line(report) + "\n";
+  if (report.tokens > 0 && report.evaluation.fits) text += "\n" + training_line(report) + "\n";
+  if (!report.evaluation.measured.empty()) {
+    text += "\n" +
+            wrap_after("Measured: ",
+                       fmt::format("{}; the rest is estimated", fmt::join(report.evaluation.measured, ", "))) +
+            "\n";
+  }
+  text += "\n" + wrap_after("Assumed: ", fmt::format("{}", fmt::join(report.evaluation.assumptions, "; "))) + "\n";
+  return text;
+}
+
+}  // namespace nest
