@@ -201,6 +201,16 @@ std::string selective_says(const SoftwareStack& stack) {
   return names.empty() ? "nothing" : names;
 }
 
+const char* travels(DataOverlap overlap) {
+  switch (overlap) {
+    case DataOverlap::none: return "after the backward pass";
+    case DataOverlap::buckets: return "in buckets, behind the backward pass";
+    case DataOverlap::fsdp: return "layer by layer, behind the layers around";
+    case DataOverlap::per_tensor: return "behind the backward pass, weights tensor by tensor after it";
+  }
+  return "?";
+}
+
 void Evaluator::say_assumptions() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
@@ -208,7 +218,7 @@ void Evaluator::say_assumptions() {
                              stack.fused_rowwise ? "fused" : "eager", stack.cuda_graphs ? ", CUDA graphs" : "",
                              stack.deterministic ? ", deterministic" : ""));
   says.push_back(
-      fmt::format("gradients travel {}; tensor-parallel collectives {}; all-to-all {}", to_string(stack.data_overlap),
+      fmt::format("gradients travel {}; tensor-parallel collectives {}; all-to-all {}", travels(stack.data_overlap),
                   stack.tensor_overlap && strategy_.split.sp ? "overlap with matrix products" : "are exposed",
                   stack.expert_overlap ? "overlaps" : "is exposed"));
   const bool selective = std::any_of(stages_.begin(), stages_.end(),

@@ -334,7 +334,8 @@ std::int64_t context_bytes(const Job& job, const Strategy& strategy) {
   const ZeroDegrees groups = zero_degrees(strategy, 0);
   const Split& split = strategy.split;
   int communicators = 0;
-  for (const std::int64_t ranks : {split.tp, split.cp, split.expert_ranks(), strategy.pp, groups.dense}) communicators += ranks > 1;
+  for (const std::int64_t ranks : {split.tp, split.cp, split.expert_ranks(), strategy.pp, groups.dense})
+    communicators += ranks > 1;
   communicators += split.expert_ranks() > 1 && groups.expert > 1;
   return rounded(kContextBytes + communicators * kCommunicatorBytes);
 }

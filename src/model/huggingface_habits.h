@@ -1,5 +1,6 @@
-// How transformers' own modules differ between families in what they keep, beyond what the architecture says. Internal to the
-// graph builder; used by the huggingface stack only. Each line was checked against a measured layer of that family.
+// How transformers' own modules differ between families in what they keep, beyond what the architecture says. Internal
+// to the graph builder; used by the huggingface stack only. Each line was checked against a measured layer of that
+// family.
 #pragma once
 
 #include <string_view>
@@ -9,8 +10,9 @@ namespace nest {
 struct HuggingFaceHabits {
   bool weighs_in_fp32 = false;    // RMSNorm multiplies by its weight before casting back: the fp32 product is kept
   bool fused_projection = false;  // q, k and v are views of one tensor, which the key/value cache copies k and v out of
-  bool copies_output = false;     // q and k leave a concatenation in [batch, head, position] order; the output is copied back
-  bool repeats_keys = false;      // keys and values are expanded to all heads
+  bool copies_output =
+      false;  // q and k leave a concatenation in [batch, head, position] order; the output is copied back
+  bool repeats_keys = false;  // keys and values are expanded to all heads
 };
 
 HuggingFaceHabits huggingface_habits(std::string_view family);

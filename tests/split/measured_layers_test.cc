@@ -92,22 +92,25 @@ TEST(MeasuredLayers, HuggingFaceBlocksKeepWhatWasMeasured) {
   EXPECT_GE(checked, 3);
 }
 
-// Bytes per token that one layer of transformers 5.17 kept on an H200 (PyTorch 2.11, bf16, sdpa, batch 8 x 1024 tokens, dropout as
-// the class defaults, difference of two depths), measured by this project for small models of one shape.
+// Bytes per token that one layer of transformers 5.17 kept on an H200 (PyTorch 2.11, bf16, sdpa, batch 8 x 1024 tokens,
+// dropout as the class defaults, difference of two depths), measured by this project for small models of one shape.
 struct FamilyRow {
   const char* family;
   const char* extra;  // keys beside the common ones
   double bytes_per_token;
 };
 
+void PrintTo(const FamilyRow& row, std::ostream* out) { *out << row.family; }
+
 class HuggingFaceFamilies : public ::testing::TestWithParam<FamilyRow> {};
 
 TEST_P(HuggingFaceFamilies, KeepWhatWasMeasured) {
   const FamilyRow& row = GetParam();
-  const std::string config = std::string(R"({"model_type": ")") + row.family +
-                             R"(", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 2, "vocab_size": 4096,
+  const std::string config =
+      std::string(R"({"model_type": ")") + row.family +
+      R"(", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 2, "vocab_size": 4096,
       "max_position_embeddings": 2048)" +
-                             row.extra + "}";
+      row.extra + "}";
   const Architecture arch = read_config(parse_json("config.json", config), row.family);
   const RunShape shape{.micro_batch = 8, .sequence = 1024};
   const Implementation hf{.stack = Stack::huggingface, .dropout = true, .sequence = 1024};
@@ -121,14 +124,16 @@ constexpr const char* kGrouped = R"(, "num_key_value_heads": 4, "head_dim": 64, 
 
 INSTANTIATE_TEST_SUITE_P(
     Measured, HuggingFaceFamilies,
-    ::testing::Values(FamilyRow{"llama", kGrouped, 46152}, FamilyRow{"qwen3", kGrouped, 53912},
-                      FamilyRow{"gemma", kGrouped, 50248}, FamilyRow{"gemma2", kGrouped, 66640},
-                      FamilyRow{"gemma3_text", kGrouped, 76960}, FamilyRow{"phi", kGrouped, 42056},
-                      FamilyRow{"starcoder2", R"(, "num_key_value_heads": 4, "intermediate_size": 3072, "residual_dropout": 0)", 25680},
-                      FamilyRow{"olmo2", kGrouped, 60496},
-                      FamilyRow{"falcon", R"(, "new_decoder_architecture": true, "num_kv_heads": 4, "ffn_hidden_size": 3072)", 28752},
-                      FamilyRow{"opt", R"(, "ffn_dim": 3072, "word_embed_proj_dim": 1024)", 24656},
-                      FamilyRow{"bert", R"(, "intermediate_size": 3072)", 30800}),
+    ::testing::Values(
+        FamilyRow{"llama", kGrouped, 46152}, FamilyRow{"qwen3", kGrouped, 53912}, FamilyRow{"gemma", kGrouped, 50248},
+        FamilyRow{"gemma2", kGrouped, 66640}, FamilyRow{"gemma3_text", kGrouped, 76960},
+        FamilyRow{"phi", kGrouped, 42056},
+        FamilyRow{"starcoder2", R"(, "num_key_value_heads": 4, "intermediate_size": 3072, "residual_dropout": 0)",
+                  25680},
+        FamilyRow{"olmo2", kGrouped, 60496},
+        FamilyRow{"falcon", R"(, "new_decoder_architecture": true, "num_kv_heads": 4, "ffn_hidden_size": 3072)", 28752},
+        FamilyRow{"opt", R"(, "ffn_dim": 3072, "word_embed_proj_dim": 1024)", 24656},
+        FamilyRow{"bert", R"(, "intermediate_size": 3072)", 30800}),
     [](const auto& row) { return std::string(row.param.family); });
 
 }  // namespace

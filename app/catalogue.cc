@@ -1,0 +1,105 @@
+#include "catalogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cluster/cluster.h"
+#include "doc/value.h"
+#include "input.h"
+#include "model/config.h"
+#include "model/presets.h"
+
+namespace nest {
+namespace {
+
+// "llama" for llama/config.json and llama/, "my-model" for my-model.json.
+std::string title_of(const std::string& path) {
+  if (path == "-") return "Model from standard input";
+  const std::filesystem::path file = std::filesystem::path(path).lexically_normal();
+  const bool generic = file.stem() == "config" && file.has_parent_path();
+  return file_stem(generic ? file.parent_path().string() : path);
+}
+
+NamedModel read_model_file(std::string path) {
+  if (path != "-" && is_folder(path)) {
+    const std::string inside = (std::filesystem::path(path) / "config.json").string();
+    if (!path_exists(inside)) {
+      throw InputError(fmt::format("{}: the folder holds no config.json", source_name(path)));
+    }
+    path = inside;
+  }
+  const Document document = parse_json(source_name(path), read_text(path));
+  std::string title = title_of(path);
+  return {read_config(document, title), title, source_name(path), document};
+}
+
+// Presets whose names contain the word or are contained in it, and those that a few typing mistakes lead to; closest
+// first.
+std::vector<std::string> close_names(const std::string& name) {
+  constexpr std::size_t kAtMost = 6;
+  constexpr std::size_t kLongestName = 100;
+  struct Candidate {
+    std::size_t distance;
+    KnownName known;
+  };
+  const std::string wanted = to_lower(name.substr(0, kLongestName));
+  std::vector<Candidate> close;
+  for (const KnownName& known : known_names()) {
+    const std::size_t distance = edit_distance(wanted, known.name);
+    const bool contains = wanted.size() >= 2 && known.name.find(wanted) != std::string::npos;
+    const bool contained = known.name.size() >= 3 && wanted.find(known.name) != std::string::npos;
+    if (contains || contained || distance <= std::max<std::size_t>(1, wanted.size() / 4)) {
+      close.push_back({distance, known});
+    }
+  }
+  std::stable_sort(close.begin(), close.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
+  if (close.size() > kAtMost) close.resize(kAtMost);
+  const bool alike = std::all_of(close.begin(), close.end(), [&](const Candidate& candidate) {
+    return candidate.known.kind == close.front().known.kind;
+  });
+  std::vector<std::string> names;
+  for (const Candidate& candidate : close) {
+    const KnownName& known = candidate.known;
+    names.push_back(alike ? fmt::format("`{}`", known.name) : fmt::format("`{}` ({})", known.name, known.kind));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<KnownName> known_names() {
+  std::vector<KnownName> names;
+  for (const ModelPreset& preset : model_presets()) names.push_back({preset.name, "model"});
+  for (const Device& device : device_presets()) names.push_back({device.name, "device"});
+  for (const Cluster& cluster : cluster_presets()) names.push_back({cluster.name, "cluster"});
+  return names;
+}
+
+void fail_unknown(const std::string& name, const std::string& wanted) {
+  if (looks_like_path(name)) throw InputError(fmt::format("{}: no such file or folder", source_name(name)));
+  const std::vector<std::string> close = close_names(name);
+  throw InputError(fmt::format(
+      "\"{}\" is not {}, nor a file{}", clip(name, 60), wanted,
+      close.empty() ? "; `nest show` lists all names" : fmt::format("; did you mean {}?", join_words(close, "or"))));
+}
+
+NamedModel load_model(const std::string& name) {
+  if (name != "-") {
+    if (std::optional<Architecture> preset = find_model_preset(name)) {
+      const auto& presets = model_presets();
+      const auto about = std::find_if(presets.begin(), presets.end(),
+                                      [&](const ModelPreset& each) { return each.name == preset->name; });
+      std::string title = about == presets.end() ? preset->name : about->description;
+      return {std::move(*preset), std::move(title), "preset", {}};
+    }
+    if (!path_exists(name)) fail_unknown(name, "a model");
+  }
+  return read_model_file(name);
+}
+
+}  // namespace nest

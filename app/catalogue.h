@@ -1,0 +1,36 @@
+// What a name on the command line stands for: a preset, a file, a folder, or standard input.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "doc/value.h"
+#include "model/architecture.h"
+
+namespace nest {
+
+struct NamedModel {
+  Architecture architecture;
+  std::string title;   // "Llama 3 70B", or the name of the file
+  std::string origin;  // "preset", or where the file lies
+  Document document;   // the file; empty for a preset
+};
+
+// A preset, a config.json, a folder that holds one, or "-". Throws InputError with the closest names when it is
+// neither.
+NamedModel load_model(const std::string& name);
+
+// A preset of any kind.
+struct KnownName {
+  std::string name;
+  std::string kind;  // "model", "device", "cluster"
+};
+
+// All presets, in the order in which they are listed.
+std::vector<KnownName> known_names();
+
+// Throws InputError that says what `name` is not (`wanted`: "a model") and lists the presets whose names are close to
+// it.
+[[noreturn]] void fail_unknown(const std::string& name, const std::string& wanted);
+
+}  // namespace nest

@@ -1,0 +1,194 @@
+#include "cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <memory>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "command.h"
+#include "help.h"
+#include "options.h"
+#include "output.h"
+#include "report/layout.h"
+
+namespace nest {
+namespace {
+
+constexpr const char* kDescription =
+    "plans distributed training\n"
+    "Give it a model, a cluster and a batch: it finds the fastest way to train that fits in memory, proves that no "
+    "plan of "
+    "its search space is faster, and says what the plan costs and why.";
+
+constexpr const char* kExamples =
+    "  nest show models                         models that nest knows\n"
+    "  nest show llama3-70b                     parameters, FLOPs, memory, operators\n"
+    "  nest show llama3-70b --tp 8 --sp         one device's part under a split\n"
+    "  nest show path/to/config.json --json     any Hugging Face model, for programs\n"
+    "  source <(nest completion bash)           completion in this shell";
+
+struct Program {
+  Program() : app(kDescription, "nest") {
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.footer(kExamples);
+    app.require_subcommand(1);
+    app.fallthrough();
+    app.option_defaults()->group("Output");
+    add_choice<ColorMode>(app, "--color", color,
+                          {{"auto", ColorMode::automatic}, {"always", ColorMode::always}, {"never", ColorMode::never}},
+                          "colours; auto (the default): only on a terminal, and never when NO_COLOR is set");
+    app.add_flag("--json", session.json, "print one JSON object on standard output and nothing else");
+    app.set_help_flag("-h,--help", "explain this and exit")->group("Output");
+    app.set_version_flag("--version", "nest " NEST_VERSION, "print the version and exit")->group("Other");
+    app.option_defaults()->group("Options");
+    for (const AddCommand add : command_table()) {
+      commands.push_back(add(app));
+      commands.back().app->fallthrough();
+      commands.back().app->set_help_flag("-h,--help", "explain this and exit")->group("");
+    }
+    session.commands = commands;
+  }
+
+  CLI::App app;
+  ColorMode color = ColorMode::automatic;
+  Session session;
+  std::vector<Command> commands;
+};
+
+// The subcommand whose arguments were being read, or the program itself.
+const CLI::App& current_app(const Program& program) {
+  const auto chosen = program.app.get_subcommands();
+  return chosen.empty() ? program.app : *chosen.front();
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+std::string explain_unknown_flag(const CLI::App& app, const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  std::vector<std::string> flags = flags_of(app);
+  if (app.get_parent() != nullptr) {
+    for (const std::string& name : flags_of(*app.get_parent())) flags.push_back(name);
+  }
+  return fmt::format("unknown option {}{}", clip(flag, 60), did_you_mean(flag, flags));
+}
+
+std::vector<std::string> subcommand_names(const Program& program) {
+  std::vector<std::string> names;
+  for (const Command& command : program.commands) names.push_back(command.app->get_name());
+  return names;
+}
+
+// A first word that is no subcommand: mistyped, or a name that some subcommand would have understood.
+std::string explain_unknown_subcommand(const Program& program, const std::string& word) {
+  const std::vector<std::string> names = subcommand_names(program);
+  const std::string message = fmt::format("unknown subcommand \"{}\"", clip(word, 60));
+  for (const Command& command : program.commands) {
+    if (!command.words) continue;
+    for (const std::string& known : command.words()) {
+      if (known == to_lower(word))
+        return fmt::format("{}; did you mean `nest {} {}`?", message, command.app->get_name(), known);
+    }
+  }
+  const std::string meant = did_you_mean(word, names);
+  return message + (meant.empty() ? fmt::format("; there is {}", join_words(names)) : meant);
+}
+
+std::string explain_extras(const Program& program) {
+  const CLI::App& app = current_app(program);
+  const std::vector<std::string> extras = program.app.remaining(true);
+  for (const std::string& word : extras) {
+    if (word.size() > 1 && word.front() == '-') return explain_unknown_flag(app, word);
+  }
+  const std::string word = extras.empty() ? std::string() : extras.front();
+  if (app.get_parent() == nullptr) return explain_unknown_subcommand(program, word);
+  return fmt::format("one argument too many: \"{}\"", clip(word, 60));
+}
+
+int report_usage(const Program& program, const std::string& message) {
+  const CLI::App& app = current_app(program);
+  const std::string name = app.get_parent() == nullptr ? "nest" : "nest " + app.get_name();
+  write_stderr(fmt::format("nest: {}\nTry `{} --help`.\n", message, name));
+  return kExitInput;
+}
+
+std::string explain(const Program& program, const CLI::ParseError& error) {
+  // Words that nobody took explain more than that a subcommand is missing.
+  if (!program.app.remaining(true).empty()) return explain_extras(program);
+  if (program.app.get_subcommands().empty()) {
+    return fmt::format("a subcommand is missing; there is {}", join_words(subcommand_names(program)));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    // The library's text starts with the option's name; the rest speaks of types and counts.
+    const std::string what = error.what();
+    const bool missing = what.ends_with("missing");
+    return what.substr(0, what.find(':')) + (missing ? ": a value must follow" : ": is given more than once");
+  }
+  return error.what();
+}
+
+int run_command(Program& program) {
+  for (const Command& command : program.commands) {
+    if (!command.app->parsed()) continue;
+    program.session.style = Style(use_color(program.color));
+    const ExitCode code = command.run(program.session);
+    write_stdout(program.session.out);
+    return code;
+  }
+  throw InternalError("no subcommand took the arguments");
+}
+
+int run_checked(Program& program, int argc, const char* const* argv) {
+  if (argc <= 1) {
+    write_stdout(program.app.help());
+    return kExitOk;
+  }
+  try {
+    program.app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    write_stdout(program.app.help());
+    return kExitOk;
+  } catch (const CLI::CallForVersion& version) {
+    write_stdout(std::string(version.what()) + '\n');
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    return report_usage(program, explain(program, error));
+  }
+  return run_command(program);
+}
+
+int report_bug(const char* what) {
+  write_stderr(fmt::format(
+      "nest: this is a bug in nest: {}\nPlease report it with the command line and its input files.\n", what));
+  return kExitBug;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+  try {
+    Program program;
+    return run_checked(program, argc, argv);
+  } catch (const InputError& error) {
+    write_stderr(fmt::format("nest: {}\n", error.what()));
+    if (!error.excerpt().empty()) write_stderr(fmt::format("\n{}\n", error.excerpt()));
+    return kExitInput;
+  } catch (const std::bad_alloc&) {
+    write_stderr("nest: not enough memory\n");
+    return kExitInput;
+  } catch (const std::exception& error) {
+    return report_bug(error.what());
+  } catch (...) {
+    return report_bug("an unknown exception");
+  }
+}
+
+}  // namespace nest

@@ -1,0 +1,102 @@
+// nest eval: the price of one given plan.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "command.h"
+#include "cost/evaluate.h"
+#include "input.h"
+#include "job_options.h"
+#include "plan/plan_json.h"
+#include "plan/strategy_text.h"
+#include "report/plan_report.h"
+
+namespace nest {
+namespace {
+
+constexpr const char* kDescription =
+    "price one given plan: time, memory, money\n"
+    "The time of a step and where it goes, the memory of every stage and what it consists of. A plan that does not fit "
+    "is said not "
+    "to (exit 3), with what is too large.";
+
+constexpr const char* kExamples =
+    "  nest eval --model llama3-70b --cluster dgx-h100 --devices 64 \\\n"
+    "      --global-batch 128 --strategy tp=8,sp=1,pp=4,vpp=5,mbs=1\n"
+    "  nest eval --model config.json --cluster my.yaml --stack fsdp2 \\\n"
+    "      --strategy zero=3,mbs=2,recompute=full --tokens 1T --price 2.5\n"
+    "  nest eval plan.json --json";
+
+struct EvalQuestion {
+  std::string plan_file;
+  JobQuestion job;
+  std::string strategy;
+  std::string tokens;
+  double price = 0;
+};
+
+PlanReport price_plan(const EvalQuestion& question) {
+  if (question.price < 0) throw InputError("--price: a price is not negative");
+  PlanReport report;
+  LoadedJob loaded;
+  std::vector<StagePlan> stages;
+  if (!question.plan_file.empty()) {
+    report.plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
+    loaded = load_job(report.plan);
+    stages = report.plan.stages;
+  } else {
+    loaded = load_job(question.job);
+    StrategyRequest request = parse_strategy(question.strategy);
+    fill_devices(request, loaded.job.cluster.devices);
+    report.plan.strategy = request.strategy;
+    if (report.plan.strategy.dp_inner == 1) report.plan.strategy.dp_inner = report.plan.strategy.dp;
+    stages = even_stages(loaded.job, report.plan.strategy, request.recompute,
+                         request.zero.value_or(loaded.job.stack.default_zero), request.zero_degree);
+  }
+  if (const std::string reason = refuse_strategy(loaded.job, report.plan.strategy, stages); !reason.empty()) {
+    throw InputError((question.plan_file.empty() ? "--strategy" : question.plan_file) + ": " + reason);
+  }
+  report.evaluation = evaluate(loaded.job, report.plan.strategy, stages);
+  report.title = loaded.title;
+  report.model = loaded.job.model;
+  describe_job(loaded, report.plan);
+  report.plan.stages = report.evaluation.stages;
+  report.plan.prediction = report.evaluation.prediction;
+  report.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
+  report.tokens = question.tokens.empty() ? 0 : parse_count(question.tokens);
+  report.price_per_device_hour = question.price;
+  return report;
+}
+
+}  // namespace
+
+Command add_eval(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("eval", kDescription);
+  app->footer(kExamples);
+  const auto question = std::make_shared<EvalQuestion>();
+  app->add_option("PLAN", question->plan_file, "a plan file, instead of all that follows")->group("Arguments");
+  app->option_defaults()->group("Strategy");
+  app->add_option(
+         "--strategy", question->strategy,
+         "any of tp=8, sp=1, cp=1, ep=1, etp=1, pp=4, vpp=2, dp=4, mbs=1, schedule=1f1b|interleaved|gpipe, "
+         "recompute=none|selective|full, zero=0…3, zero_degree=8, joined by commas; what is left out is 1 or off, and "
+         "dp fills the devices")
+      ->type_name("LIST");
+  add_job_options(*app, question->job);
+  app->option_defaults()->group("Totals");
+  app->add_option("--tokens", question->tokens, "tokens to train on, for example 15T: adds days and device-hours")
+      ->type_name("COUNT");
+  app->add_option("--price", question->price, "price of one device-hour: adds the cost of --tokens")
+      ->type_name("PRICE");
+  return {app,
+          [question](Session& session) {
+            const PlanReport report = price_plan(*question);
+            session.out = session.json ? to_text(plan_json(report)) : plan_text(report, session.style);
+            return report.evaluation.fits ? kExitOk : kExitNoPlan;
+          },
+          [] { return std::vector<std::string>(); }};
+}
+
+}  // namespace nest

@@ -1,0 +1,11 @@
+// nest, the program: a thin edge around the library. Arguments, files and the terminal are dealt with here in app/, and
+// nowhere else.
+#include <csignal>
+
+#include "cli.h"
+
+int main(int argc, char** argv) {
+  // A reader that went away (nest … | head) shows up as a failed write, which is handled where output is written.
+  std::signal(SIGPIPE, SIG_IGN);
+  return nest::run_program(argc, argv);
+}

@@ -1,0 +1,38 @@
+// Options whose mistakes are explained the way nest explains mistakes in files: the option, the value seen, what is
+// allowed, and what was probably meant. All throw InputError while the arguments are parsed.
+//
+// The type name that help shows is also what completion offers: "none|selective|full" is a list of choices.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nest {
+
+// A whole number in low … high.
+CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, std::int64_t low,
+                         std::int64_t high, const std::string& description);
+
+// One of `words`; `choose` gets its index.
+CLI::Option* add_word(CLI::App& app, const std::string& name, std::vector<std::string> words,
+                      std::function<void(std::size_t)> choose, const std::string& description);
+
+// One of a few named values.
+template <class T>
+CLI::Option* add_choice(CLI::App& app, const std::string& name, T& target,
+                        const std::vector<std::pair<std::string, T>>& choices, const std::string& description) {
+  std::vector<std::string> words;
+  std::vector<T> values;
+  for (const auto& [word, value] : choices) {
+    words.push_back(word);
+    values.push_back(value);
+  }
+  return add_word(
+      app, name, std::move(words), [&target, values](std::size_t index) { target = values[index]; }, description);
+}
+
+}  // namespace nest

@@ -1,0 +1,21 @@
+// Standard output and standard error.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace nest {
+
+enum class ColorMode : std::uint8_t { automatic, always, never };
+
+// Whether text for standard output may be coloured: it goes to a terminal that can, and NO_COLOR is not set.
+bool use_color(ColorMode mode);
+
+// Writes everything. A reader that closed its end early is no error (it had enough); anything else that prevents the
+// text from arriving, a full disk for example, throws InputError.
+void write_stdout(std::string_view text);
+
+// Best effort: there is nobody left to tell when this fails.
+void write_stderr(std::string_view text);
+
+}  // namespace nest

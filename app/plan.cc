@@ -1,0 +1,243 @@
+// nest plan: the fastest plan that fits, and the proof.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <memory>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "command.h"
+#include "input.h"
+#include "job_options.h"
+#include "options.h"
+#include "output.h"
+#include "plan/plan_json.h"
+#include "plan_instance.h"
+#include "plan_no_fit.h"
+#include "planner/planner.h"
+#include "planner/why.h"
+#include "plan/strategy_text.h"
+#include "report/plan_report.h"
+#include "report/plan_why.h"
+
+namespace nest {
+namespace {
+
+constexpr double kWhySeconds = 0.5;   // of each search for an alternative
+constexpr std::int64_t kUsualDevices = 64;  // planned for when nobody says anything
+
+struct PlanQuestion {
+  JobQuestion job;
+  std::string instance;
+  std::string micro_batch = "auto";
+  std::vector<std::string> settings;
+  bool megatron = false;
+  PlanObjective objective = PlanObjective::time;
+  std::int64_t top = 1;
+  std::int64_t threads = 0;
+  std::int64_t most_devices = 0;
+  double time_limit_s = 0;  // 0: none
+  std::string output;
+  std::string tokens;
+  double price = 0;
+  bool no_why = false;
+};
+
+// Set by Ctrl-C; a second one ends the program as usual.
+std::atomic<bool>& interrupted() {
+  static std::atomic<bool> flag{false};
+  return flag;
+}
+
+void on_interrupt(int /*signal*/) {
+  interrupted().store(true);
+  std::signal(SIGINT, SIG_DFL);
+}
+
+PlanRequest make_request(const PlanQuestion& question, const Job& job, PriceCache& prices) {
+  PlanRequest request;
+  request.job = &job;
+  request.prices = &prices;
+  request.most_devices = question.most_devices;
+  request.order.objective = question.objective;
+  request.order.top = static_cast<int>(question.top);
+  request.order.threads = static_cast<int>(question.threads);
+  if (question.time_limit_s > 0) request.order.time_limit_s = question.time_limit_s;
+  request.order.stop = &interrupted();
+  if (question.megatron) restrict_to_megatron(request.limits);
+  if (question.micro_batch != "auto") {
+    set_limit(request.limits, "mbs=" + question.micro_batch, "--micro-batch");
+  }
+  for (const std::string& setting : question.settings) set_limit(request.limits, setting);
+  return request;
+}
+
+PlanReport make_report(const PlanQuestion& question, const LoadedJob& loaded, const PlannedStrategy& planned,
+                       const PlanAnswer& answer) {
+  PlanReport report;
+  report.title = loaded.title;
+  report.model = loaded.job.model;
+  report.plan = to_plan(loaded.job, planned, answer);
+  describe_job(loaded, report.plan);
+  report.evaluation = planned.evaluation;
+  report.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
+  report.tokens = question.tokens.empty() ? 0 : parse_count(question.tokens);
+  report.price_per_device_hour = question.price;
+  return report;
+}
+
+std::vector<WhyLine> why_lines(const std::vector<WhyNot>& whys) {
+  std::vector<WhyLine> lines;
+  for (const WhyNot& why : whys) {
+    WhyLine line{why.name, "", ""};
+    if (!why.answer.plans.empty()) line.detail = strategy_text(why.answer.plans.front().strategy);
+    switch (why.outcome) {
+      case WhyOutcome::slower: line.verdict = fmt::format("+{:.1f} %", 100 * why.excess); break;
+      case WhyOutcome::not_worse: line.verdict = "+0.0 %"; break;
+      case WhyOutcome::no_plan: line.verdict = "does not fit"; break;
+      case WhyOutcome::unknown:
+        if (why.excess < 5e-4) continue;  // nothing was learnt
+        line.verdict = fmt::format("> +{:.1f} %", 100 * why.excess);
+        line.detail = "not searched to the end";
+        break;
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string other_plans(const PlanAnswer& answer) {
+  std::string text;
+  const double best = answer.plans.front().evaluation.prediction.iteration_s;
+  for (std::size_t k = 1; k < answer.plans.size(); ++k) {
+    const PlannedStrategy& plan = answer.plans[k];
+    const double time = plan.evaluation.prediction.iteration_s;
+    text += fmt::format("  {:>3}  {:>10}  {:>+7.2f} %  {}\n", k + 1, format_duration(time), 100 * (time / best - 1),
+                        strategy_text(plan.strategy));
+  }
+  return text.empty() ? text : "Next best:\n" + text + "\n";
+}
+
+Json why_json(const std::vector<WhyNot>& whys) {
+  Json list = Json::array();
+  for (const WhyNot& why : whys) {
+    Json entry = {{"name", why.name}};
+    entry["outcome"] = why.outcome == WhyOutcome::no_plan   ? "no_plan"
+                       : why.outcome == WhyOutcome::unknown ? "unknown"
+                                                            : "slower";
+    if (why.outcome != WhyOutcome::no_plan) entry["excess"] = why.excess;
+    if (!why.answer.plans.empty()) {
+      entry["strategy"] = strategy_text(why.answer.plans.front().strategy);
+      entry["iteration_s"] = why.answer.plans.front().evaluation.prediction.iteration_s;
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw InputError(fmt::format("{}: cannot be written", path));
+}
+
+void show_progress(PlanRequest& request, const Session& session) {
+  if (session.json) return;
+  request.order.progress = [](const PlanProgress& progress) {
+    if (progress.elapsed_s < 2) return;
+    write_stderr(fmt::format("\rnest: {:.0f} s, {} opened, best so far {}   ", progress.elapsed_s,
+                             format_integer(progress.opened),
+                             progress.best_s > 1e300 ? "none" : format_duration(progress.best_s)));
+  };
+}
+
+ExitCode plan_job(const PlanQuestion& question, Session& session) {
+  const LoadedJob loaded = load_job(question.job);
+  PriceCache prices;
+  PlanRequest request = make_request(question, loaded.job, prices);
+  show_progress(request, session);
+  auto* const previous = std::signal(SIGINT, on_interrupt);
+  const PlanAnswer answer = make_plan(request);
+  request.order.progress = nullptr;
+  if (answer.plans.empty()) {
+    const bool proven = answer.outcome == PlanOutcome::no_plan;
+    session.out = proven ? no_fit_text(request, loaded, session) : session.out;
+    write_stderr(proven ? "nest: no plan fits\n" : "nest: stopped before any plan was found\n");
+    return proven ? kExitNoPlan : kExitLimit;
+  }
+  std::vector<WhyNot> whys;
+  if (!question.no_why && !interrupted().load()) whys = explain_plan(request, answer, kWhySeconds);
+  std::signal(SIGINT, previous);
+  const PlanReport report = make_report(question, loaded, answer.plans.front(), answer);
+  Json json = plan_json(report);
+  json["why_not"] = why_json(whys);
+  for (std::size_t k = 1; k < answer.plans.size(); ++k) {
+    json["alternatives"].push_back(plan_to_json(to_plan(loaded.job, answer.plans[k], answer)));
+  }
+  if (!question.output.empty()) write_file(question.output, to_text(plan_to_json(report.plan)));
+  if (session.json) {
+    session.out = to_text(json);
+    return kExitOk;
+  }
+  session.out = plan_text(report, session.style) + "\n" + placement_text(report.plan, loaded.job.cluster) + "\n";
+  session.out += other_plans(answer);
+  if (const std::string text = why_text(why_lines(whys), session.style); !text.empty()) session.out += text + "\n";
+  session.out += certificate_text(report.plan) + "\n";
+  if (!question.output.empty()) session.out += fmt::format("Written to {}.\n", question.output);
+  return kExitOk;
+}
+
+void add_plan_options(CLI::App& app, PlanQuestion& question) {
+  app.add_option("--micro-batch", question.micro_batch, "auto, or sizes such as 1,2,4")->type_name("auto|LIST");
+  app.add_option("--set", question.settings, "admit only some values: tp=8, pp=1..16, zero=0,1, sp=1, recompute=none, …")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_choice(app, "--target", question.megatron, {{"any", false}, {"megatron", true}},
+             "plans that this framework can run: one setting for all stages, its rank order");
+  add_choice(app, "--objective", question.objective,
+             {{"time", PlanObjective::time}, {"device-hours", PlanObjective::device_hours}}, "what is made least");
+  add_integer(app, "--max-devices", question.most_devices, 1, std::int64_t{1} << 24, "use at most so many devices");
+  add_integer(app, "--top", question.top, 1, 1000, "how many plans, best first");
+  add_integer(app, "--threads", question.threads, 1, 1024, "default: one per core");
+  app.add_option("--time-limit", question.time_limit_s, "seconds after which the best plan so far is taken")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S");
+  app.add_option("--instance", question.instance, "a layer-profile instance instead of model and cluster")
+      ->type_name("FILE");
+  app.add_option("-o,--output", question.output, "write the plan here (nest.plan/1)")->type_name("FILE");
+  app.add_flag("--no-why", question.no_why, "do not search for alternatives to compare with");
+  app.add_option("--tokens", question.tokens, "tokens to train on, e.g. 15T: adds days and device-hours")
+      ->type_name("COUNT");
+  app.add_option("--price", question.price, "price of one device-hour: adds the cost of --tokens")
+      ->check(CLI::PositiveNumber);
+}
+
+}  // namespace
+
+Command add_plan(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("plan", "Find the fastest plan that fits, and prove it");
+  auto question = std::make_shared<PlanQuestion>();
+  add_job_options(*app, question->job);
+  add_plan_options(*app, *question);
+  app->footer(
+      "Examples:\n"
+      "  nest plan --model llama3-70b --cluster dgx-h100 --devices 64 \\\n"
+      "      --global-batch 512 -o plan.json\n"
+      "  nest plan --model mixtral-8x7b --devices 32 --set tp=1..8 --set zero=1 \\\n"
+      "      --target megatron --top 5\n"
+      "  nest plan --instance profile.json --json");
+  return {app,
+          [question, app](Session& session) {
+            if (!question->instance.empty()) return plan_instance(question->instance, question->output, session);
+            if (app->count("--cluster") == 0 && app->count("--devices") == 0) question->job.devices = kUsualDevices;
+            return plan_job(*question, session);
+          },
+          [] { return std::vector<std::string>(); }};
+}
+
+}  // namespace nest

@@ -1,0 +1,359 @@
+#include "planner/leaf.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "cost/constants.h"
+
+namespace nest {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Relative width within which two times count as equal: far above the error of their sums, far below any difference
+// that matters.
+constexpr double kEqual = 1e-12;
+
+double exposed_share(const Job& job, const Strategy& strategy) {
+  return strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? constants::kMessageExposed : 1;
+}
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_batch)
+    : table_(price_table(job, split, micro_batch)), prefix_one_{0.0}, prefix_many_{0.0} {
+  std::map<int, Run> longest;
+  for (std::vector<double>& kept : kept_) kept.push_back(0);
+  std::int64_t length = 0;
+  for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
+    const int kind = job.model.layers[i];
+    const LayerPrice& price = table_.kinds[static_cast<std::size_t>(kind)];
+    const double one = price.forward_s + price.backward_s;
+    const double many = one - (job.stack.defer_head_gradient ? price.deferrable_s : 0);
+    prefix_one_.push_back(prefix_one_.back() + one);
+    prefix_many_.push_back(prefix_many_.back() + many);
+    length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
+    Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
+    run.length = std::max(run.length, length);
+    for (std::size_t mode = 0; mode < 3; ++mode) kept_[mode].push_back(kept_[mode].back() + price.kept_bytes[mode]);
+    dense_ += static_cast<double>(price.dense_parameters);
+    expert_ += static_cast<double>(price.expert_parameters);
+  }
+  for (const auto& [kind, run] : longest) runs_.push_back(run);
+  dense_ = std::max(0.0, dense_ - static_cast<double>(table_.tied_parameters));
+  if (table_.cut_bytes.size() > 1) {
+    least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end() - 1);
+  }
+}
+
+double PairPrices::slowest_s(std::int64_t stages) const {
+  double slowest = total_s(stages > 1) / static_cast<double>(stages);
+  for (const Run& run : runs_) {
+    const auto share = static_cast<double>((run.length + stages - 1) / stages);
+    slowest = std::max(slowest, share * (stages > 1 ? run.many_s : run.one_s));
+  }
+  return slowest;
+}
+
+double key_bound_s(const PlanSpace& space, const Key& key, const PairPrices& pair) {
+  const Job& job = space.job();
+  const Strategy strategy = space.strategy(key);
+  const auto m = static_cast<double>(space.micro_batch_count(key));
+  const auto v = static_cast<double>(strategy.virtual_stages);
+  double sum = pair.total_s(key.stages > 1), slowest = pair.slowest_s(key.stages);
+  if (key.stages > 1) {
+    const double share = exposed_share(job, strategy);
+    double least = kInfinity;
+    const double wrap = share * (v - 1) *
+                        message_line(job.cluster, strategy, key.stages - 1, 0).at(pair.table().wrap_bytes);
+    for (std::int64_t s = 0; s + 1 < key.stages; ++s) {
+      const double hop = share * v * message_line(job.cluster, strategy, s, s + 1).at(pair.least_cut_bytes());
+      sum += 2 * hop;
+      least = std::min(least, hop);
+    }
+    sum += 2 * wrap;
+    slowest = std::max(slowest + least, sum / static_cast<double>(key.stages));
+  }
+  return (m * slowest + (sum - slowest) / v + constants::kStep_s) * (1 - kEqual);
+}
+
+std::int64_t LeafSolver::degree_of(const PlanSpace& space, const Strategy& strategy, const StageOption& option) {
+  return option.group == 0 ? 0 : space.node_degree(strategy).value_or(0);
+}
+
+void LeafSolver::start(const Key& key, const PairPrices& pair) {
+  const Job& job = space_->job();
+  pair_ = &pair;
+  strategy_ = space_->strategy(key);
+  m_ = static_cast<double>(space_->micro_batch_count(key));
+  v_ = static_cast<double>(strategy_.virtual_stages);
+  ++epoch_;
+  pool_.clear();
+  intervals_.resize(static_cast<std::size_t>(space_->intervals()));
+  const std::optional<std::int64_t> inner = space_->node_degree(strategy_);
+  has_inner_ = inner.has_value();
+  degrees_[1] = inner.value_or(0);
+  for (int group = 0; group < (has_inner_ ? 2 : 1); ++group) {
+    for (int whole = 0; whole < 2; ++whole) {
+      lines_[group][whole] = sync_lines(job, strategy_, pair.table(), whole == 1 ? 3 : 1, degrees_[group]);
+    }
+  }
+  state_ = state_bytes(job);
+  context_bytes_ = static_cast<double>(context_bytes(job, strategy_));
+  room_bytes_ = static_cast<double>(job.cluster.device.memory_bytes);
+  const std::int64_t p = strategy_.pp, n = space_->layers();
+  constexpr std::size_t kMostContexts = 20'000;
+  if (known_fits_.size() > kMostContexts) known_fits_.clear();
+  fits_ = &known_fits_[{key.split, key.micro_batch, p, key.replicas, degrees_[1]}];
+  flight_.clear();
+  for (std::int64_t s = 0; s < p; ++s) {
+    flight_.push_back(
+        in_flight(strategy_.schedule, p, strategy_.virtual_stages, s, space_->micro_batch_count(key)));
+  }
+  const double share = exposed_share(job, strategy_);
+  hop_s_.assign(at(p - 1), {});
+  hop_low_s_.assign(at(p), 0);
+  sum_low_s_ = pair.total_s(p > 1);
+  wrap_s_ = 0;
+  if (p > 1) wrap_s_ = share * (v_ - 1) * message_line(job.cluster, strategy_, p - 1, 0).at(pair.table().wrap_bytes);
+  for (std::int64_t s = 0; s + 1 < p; ++s) {
+    const CostLine line = message_line(job.cluster, strategy_, s, s + 1);
+    std::vector<double>& hops = hop_s_[at(s)];
+    hops.assign(at(n + 1), 0);
+    for (std::int64_t i = 1; i < n; ++i) hops[at(i)] = share * v_ * line.at(pair.table().cut_bytes[at(i - 1)]);
+    const double least = share * v_ * line.at(pair.least_cut_bytes());
+    hop_low_s_[at(s)] += least;
+    hop_low_s_[at(s + 1)] += least;
+    sum_low_s_ += 2 * least;
+  }
+  if (p > 1) {
+    hop_low_s_[0] += wrap_s_;
+    hop_low_s_[at(p - 1)] += wrap_s_;
+    sum_low_s_ += 2 * wrap_s_;
+  }
+}
+
+LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end) {
+  Interval& interval = intervals_[static_cast<std::size_t>(space_->interval(begin, end))];
+  if (interval.epoch == epoch_) return interval;
+  const Job& job = space_->job();
+  const PlanLimits& limits = space_->limits();
+  const StageSums sums =
+      sum_stage(job, pair_->table(), static_cast<int>(begin), static_cast<int>(end - 1), strategy_.pp);
+  interval.epoch = epoch_;
+  interval.begin = static_cast<std::uint32_t>(pool_.size());
+  interval.dense = sums.dense_parameters;
+  interval.expert = sums.expert_parameters;
+  for (int code = 0; code < StageOption::kCodes; ++code) {
+    const StageOption option = StageOption::from_code(code);
+    if (!limits.recompute[static_cast<std::size_t>(option.recompute)]) continue;
+    if (!limits.zero[static_cast<std::size_t>(option.zero)]) continue;
+    if (option.group == 1 && (option.zero == 0 || !has_inner_)) continue;
+    const auto recompute = static_cast<Recompute>(option.recompute);
+    const StageCost cost = stage_cost(job, strategy_, sums, lines_[option.group][option.zero == 3 ? 1 : 0],
+                                      option.zero, recompute);
+    pool_.push_back({sums.recompute_s[static_cast<std::size_t>(option.recompute)] + cost.micro_exposed_s,
+                     cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s, code});
+  }
+  interval.count = static_cast<std::uint32_t>(pool_.size()) - interval.begin;
+  std::sort(pool_.begin() + interval.begin, pool_.end(), [](const Option& a, const Option& b) {
+    if (a.time_s != b.time_s) return a.time_s < b.time_s;
+    if (a.per_step_s != b.per_step_s) return a.per_step_s < b.per_step_s;
+    return a.code < b.code;
+  });
+  return interval;
+}
+
+// What is needed at least: weights, optimizer state, and all activations but those of one micro-batch.
+double LeafSolver::least_bytes(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
+                               std::int64_t stage) const {
+  const StageOption choice = StageOption::from_code(option.code);
+  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : degrees_[choice.group]);
+  const double whole = interval.dense + interval.expert;
+  const double shard =
+      interval.dense / static_cast<double>(degrees.dense) + interval.expert / static_cast<double>(degrees.expert);
+  const std::vector<double>& prefix = pair_->kept_bytes(choice.recompute);
+  const double kept = prefix[at(end)] - prefix[at(begin)];
+  return 0.99 * (state_.weight * (choice.zero >= 3 ? shard : whole) + state_.optimizer * (choice.zero >= 1 ? shard : whole) +
+                 std::max(0.0, flight_[at(stage)] - 1) * kept) +
+         context_bytes_;
+}
+
+bool LeafSolver::fits_exactly(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
+                              std::int64_t stage) const {
+  if (least_bytes(option, interval, begin, end, stage) > room_bytes_) return false;
+  const StageOption choice = StageOption::from_code(option.code);
+  StagePlan plan;
+  plan.first = static_cast<int>(begin);
+  plan.last = static_cast<int>(end - 1);
+  plan.zero = choice.zero;
+  plan.zero_degree = degrees_[choice.group];
+  plan.recompute = static_cast<Recompute>(choice.recompute);
+  return stage_memory(space_->job(), strategy_, plan, stage).needed <= space_->job().cluster.device.memory_bytes;
+}
+
+// For the same layers, memory does not fall as more micro-batches are in flight, and they do not grow from stage to
+// stage: the stages where an option fits are all those from some stage on, found by bisection.
+bool LeafSolver::fits(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
+                      std::int64_t stage) {
+  Fit& known = (*fits_)[space_->interval(begin, end) * StageOption::kCodes + option.code];
+  const double wanted = flight_[at(stage)];
+  const auto settled = [&](std::int64_t s) {
+    return flight_[at(s)] <= known.most || flight_[at(s)] >= known.least_not;
+  };
+  const auto look = [&](std::int64_t s) {
+    if (fits_exactly(option, interval, begin, end, s)) {
+      known.most = std::max(known.most, flight_[at(s)]);
+    } else {
+      known.least_not = std::min(known.least_not, flight_[at(s)]);
+    }
+  };
+  if (!settled(stage)) {
+    look(stage);
+    std::int64_t low = stage, high = strategy_.pp;
+    while (wanted > known.most && high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (!settled(middle)) look(middle);
+      (flight_[at(middle)] <= known.most ? high : low) = middle;
+    }
+  }
+  return wanted <= known.most;
+}
+
+double LeafSolver::value(double slowest_s, double sum_s) const { return m_ * slowest_s + (sum_s - slowest_s) / v_; }
+
+// Largest tau with value(tau, sum) <= limit.
+double LeafSolver::cap(double sum_s, double limit_s) const {
+  const double steps = m_ * v_ - 1;
+  if (limit_s == kInfinity) return kInfinity;
+  if (steps == 0) return sum_s <= limit_s * (1 + kEqual) ? kInfinity : -1;
+  return (limit_s * v_ - sum_s) / steps * (1 + kEqual);
+}
+
+// Admissible positions of every cut when no stage exceeds the cap.
+bool LeafSolver::windows(double cap_s) {
+  const std::int64_t n = space_->layers(), p = strategy_.pp, least = strategy_.virtual_stages;
+  const std::vector<double>& prefix = pair_->prefix(p > 1);
+  const double slack = prefix.back() * kEqual;
+  low_.assign(at(p + 1), n);
+  high_.assign(at(p + 1), 0);
+  for (std::int64_t s = 0; s < p; ++s) {
+    const double room = cap_s - hop_low_s_[at(s)];
+    if (room < 0) return false;
+    const auto reach = std::upper_bound(prefix.begin(), prefix.end(), prefix[at(high_[at(s)])] + room + slack);
+    high_[at(s + 1)] = std::min<std::int64_t>(reach - prefix.begin() - 1, n - least * (p - s - 1));
+    if (high_[at(s + 1)] < least * (s + 1)) return false;
+  }
+  if (high_[at(p)] < n) return false;
+  for (std::int64_t s = p - 1; s >= 0; --s) {
+    const double room = cap_s - hop_low_s_[at(s)];
+    const auto reach = std::lower_bound(prefix.begin(), prefix.end(), prefix[at(low_[at(s + 1)])] - room - slack);
+    low_[at(s)] = std::max<std::int64_t>(reach - prefix.begin(), least * s);
+    if (low_[at(s)] > high_[at(s)]) return false;
+  }
+  return true;
+}
+
+// Least sum of the plans with every t <= cap and every y < theta.
+std::optional<LeafSolver::Found> LeafSolver::pass(double cap_s, double theta_s, LeafPlan& plan) {
+  ++passes_;
+  if (!windows(cap_s)) return std::nullopt;
+  const std::int64_t n = space_->layers(), p = strategy_.pp;
+  const std::vector<double>& prefix = pair_->prefix(p > 1);
+  const std::size_t width = at(n + 1);
+  const double slack = prefix.back() * kEqual;
+  cells_.assign(width * at(p + 1), Cell{kInfinity, -1, -1});
+  cells_[0].sum_s = 0;
+  for (std::int64_t s = 0; s < p; ++s) {
+    bool any = false;
+    const double ends = p > 1 && (s == 0 || s + 1 == p) ? wrap_s_ : 0;
+    for (std::int64_t i = low_[at(s)]; i <= high_[at(s)]; ++i) {
+      const double before = cells_[at(s) * width + at(i)].sum_s;
+      if (before == kInfinity) continue;
+      const double arrive = ends + (s > 0 ? hop_s_[at(s - 1)][at(i)] : 0);
+      for (std::int64_t j = std::max(i + strategy_.virtual_stages, low_[at(s + 1)]); j <= high_[at(s + 1)]; ++j) {
+        const double layers = prefix[at(j)] - prefix[at(i)];
+        if (layers > cap_s + slack) break;
+        const double base = layers + arrive + (s + 1 < p ? hop_s_[at(s)][at(j)] : 0);
+        if (base > cap_s + slack) continue;
+        const Interval& here = interval(i, j);
+        for (std::uint32_t k = here.begin; k < here.begin + here.count; ++k) {
+          const Option& option = pool_[k];
+          const double time = base + option.time_s;
+          if (time > cap_s + slack) break;
+          if (option.per_step_s >= theta_s || (only_ >= 0 && option.code != only_)) continue;
+          if (before + time >= cells_[at(s + 1) * width + at(j)].sum_s) break;
+          if (!fits(option, here, i, j, s)) continue;
+          cells_[at(s + 1) * width + at(j)] = {before + time, static_cast<std::int32_t>(i),
+                                               static_cast<std::int32_t>(k)};
+          any = true;
+          break;
+        }
+      }
+    }
+    if (!any) return std::nullopt;
+  }
+  if (cells_[at(p) * width + at(n)].sum_s == kInfinity) return std::nullopt;
+  plan.cuts.assign(at(p + 1), n);
+  plan.options.assign(at(p), 0);
+  Found found{0, cells_[at(p) * width + at(n)].sum_s, 0};
+  for (std::int64_t s = p, j = n; s > 0; --s) {
+    const Cell& cell = cells_[at(s) * width + at(j)];
+    const Option& option = pool_[static_cast<std::size_t>(cell.option)];
+    const double time = cell.sum_s - cells_[at(s - 1) * width + at(cell.from)].sum_s;
+    found.slowest_s = std::max(found.slowest_s, time);
+    found.per_step_s = std::max(found.per_step_s, option.per_step_s);
+    plan.options[at(s - 1)] = option.code;
+    plan.cuts[at(s - 1)] = j = cell.from;
+  }
+  return found;
+}
+
+std::optional<LeafPlan> LeafSolver::search(double limit_s) {
+  LeafPlan best;
+  best.time_s = limit_s * (1 + kEqual);
+  bool any = false;
+  double theta = kInfinity;
+  const double slowest_low = pair_->slowest_s(strategy_.pp) * (1 - kEqual);
+  while (theta > constants::kStep_s) {
+    double value_low = kInfinity;
+    double highest = cap(sum_low_s_, best.time_s - constants::kStep_s);
+    while (highest >= slowest_low) {
+      LeafPlan plan;
+      const std::optional<Found> found = pass(highest, theta, plan);
+      if (!found) break;
+      const double own = value(found->slowest_s, found->sum_s);
+      value_low = std::min(value_low, own);
+      if (own + found->per_step_s < best.time_s) {
+        best = plan;
+        best.time_s = own + found->per_step_s;
+        any = true;
+      }
+      highest = std::min({found->slowest_s * (1 - 2 * kEqual) - 2 * kEqual * sum_low_s_, cap(found->sum_s, value_low),
+                          cap(found->sum_s, best.time_s - constants::kStep_s)});
+    }
+    if (value_low == kInfinity) break;
+    const double next = (best.time_s - value_low) * (1 - kEqual);
+    if (next >= theta) break;
+    theta = next;
+  }
+  if (!any) return std::nullopt;
+  return best;
+}
+
+std::optional<LeafPlan> LeafSolver::solve(const Key& key, const PairPrices& pair, double limit_s) {
+  start(key, pair);
+  only_ = -1;
+  if (!space_->limits().uniform) return search(limit_s);
+  std::optional<LeafPlan> best;
+  for (int code = 0; code < StageOption::kCodes; ++code) {
+    only_ = code;
+    if (std::optional<LeafPlan> plan = search(best ? best->time_s * (1 - 2 * kEqual) : limit_s)) best = std::move(plan);
+  }
+  return best;
+}
+
+}  // namespace nest

@@ -1,0 +1,36 @@
+// Which plans a search may consider: what a person or a framework admits of every dimension.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "search/problem.h"
+
+namespace nest {
+
+struct PlanLimits {
+  search::Limit tp, cp, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
+  std::array<bool, 2> sp{true, true};               // without, with
+  std::array<bool, 3> recompute{true, true, true};  // none, selective, full
+  std::array<bool, 4> zero{true, true, true, true};
+  bool one_f_one_b = true, interleaved = true;
+  bool gpipe = false;              // never faster than 1F1B and never smaller: only where asked for
+  bool pitch = true;               // pipelines may start on node or rack boundaries, leaving devices idle between
+  bool shard_in_node = true;       // sharding inside a node and replicating between nodes is an option
+  bool uniform = false;            // all stages treat recomputation and sharding alike
+  bool whole_blocks_only = false;  // dp_inner is 1 or dp: the rank orders that frameworks know
+  bool replicas_together = false;  // dp_inner = dp: Megatron's default rank order
+  bool uneven_batch = false;       // the batch need not be a multiple of micro-batch x data-parallel ranks
+  bool any_rounds = false;         // interleaved schedules whose micro-batches are no multiple of the stages
+};
+
+// Applies "tp=8", "pp=1..16", "zero=0,1", "recompute=none,selective", "sp=1", "schedule=1f1b", "pitch=0", … Throws
+// InputError that names `source`, the key, the value seen and what is allowed.
+void set_limit(PlanLimits& limits, std::string_view text, std::string_view source = "--set");
+
+// What Megatron-Core can be told on its command line: one setting for all stages, its own rank orders.
+void restrict_to_megatron(PlanLimits& limits);
+
+}  // namespace nest

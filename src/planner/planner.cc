@@ -1,0 +1,151 @@
+#include "planner/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "planner/judge.h"
+
+namespace nest {
+namespace {
+
+std::int64_t device_limit(const PlanRequest& request) {
+  const std::int64_t all = request.job->cluster.devices;
+  return request.most_devices > 0 ? std::min(request.most_devices, all) : all;
+}
+
+std::vector<StagePlan> stages_of(const PlanSpace& space, const Strategy& strategy, const LeafPlan& leaf) {
+  std::vector<StagePlan> stages;
+  for (std::size_t s = 0; s < leaf.options.size(); ++s) {
+    const StageOption option = StageOption::from_code(leaf.options[s]);
+    StagePlan stage;
+    stage.first = static_cast<int>(leaf.cuts[s]);
+    stage.last = static_cast<int>(leaf.cuts[s + 1] - 1);
+    stage.zero = option.zero;
+    stage.zero_degree = LeafSolver::degree_of(space, strategy, option);
+    stage.recompute = static_cast<Recompute>(option.recompute);
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+// The search's value must be evaluate()'s, and the plan must fit.
+PlannedStrategy reprice(const PlanSpace& space, const RankedPlan& plan) {
+  constexpr double kAgreement = 1e-6;
+  PlannedStrategy planned;
+  planned.strategy = space.strategy(plan.key);
+  const std::vector<StagePlan> stages = stages_of(space, planned.strategy, plan.leaf);
+  const std::string refused = refuse_strategy(space.job(), planned.strategy, stages);
+  NEST_CHECK(refused.empty(), "the search returns sound strategies: " + refused);
+  planned.evaluation = evaluate(space.job(), planned.strategy, stages);
+  const double priced = planned.evaluation.prediction.iteration_s;
+  NEST_CHECK(planned.evaluation.fits, "plans that the search returns fit: " + planned.evaluation.misfit);
+  NEST_CHECK(std::abs(priced - plan.leaf.time_s) <= kAgreement * priced,
+             fmt::format("search and evaluation agree on a plan: {} s and {} s", plan.leaf.time_s, priced));
+  return planned;
+}
+
+}  // namespace
+
+PlanAnswer make_plan(const PlanRequest& request) {
+  NEST_CHECK(request.job != nullptr, "a request names its job");
+  const PlanSpace space(*request.job, request.limits, device_limit(request));
+  PriceCache own;
+  PriceCache& prices = request.prices != nullptr ? *request.prices : own;
+  const SearchFindings findings = find_best(space, prices, request.order);
+  if (findings.keys == 0) {
+    throw InputError(
+        fmt::format("the limits admit no plan at all: {} splits are legal on {} devices with a batch of {}; loosen "
+                    "--set, or allow a batch that does not divide evenly (--set uneven_batch=1)",
+                    space.splits().size(), space.devices(), request.job->run.global_batch));
+  }
+  PlanAnswer answer;
+  answer.lower_bound_s = findings.lower_bound;
+  answer.keys = findings.keys;
+  answer.opened = findings.opened;
+  answer.leaves = findings.leaves;
+  answer.priced = prices.priced();
+  answer.wall_s = findings.wall_s;
+  answer.outcome = !findings.complete       ? PlanOutcome::limit
+                   : findings.plans.empty() ? PlanOutcome::no_plan
+                                            : PlanOutcome::optimal;
+  for (const RankedPlan& plan : findings.plans) {
+    answer.plans.push_back(reprice(space, plan));
+    const auto violations =
+        judge_plan(to_plan(*request.job, answer.plans.back(), answer), request.job->model, request.job->cluster);
+    NEST_CHECK(violations.empty(), "plans that the search returns pass the independent judge: " +
+                                       (violations.empty() ? std::string() : violations.front()));
+  }
+  return answer;
+}
+
+Plan to_plan(const Job& job, const PlannedStrategy& planned, const PlanAnswer& answer) {
+  Plan plan;
+  plan.model.name = job.model.architecture.name;
+  plan.model.family = job.model.architecture.family;
+  plan.cluster.name = job.cluster.name;
+  plan.cluster.device = job.cluster.device.name;
+  plan.cluster.devices = job.cluster.devices;
+  plan.run = job.run;
+  plan.strategy = planned.strategy;
+  plan.stages = planned.evaluation.stages;
+  plan.prediction = planned.evaluation.prediction;
+  SearchRecord record;
+  record.wall_s = answer.wall_s;
+  record.optimal = answer.outcome == PlanOutcome::optimal;
+  record.lower_bound_s = answer.lower_bound_s;
+  record.candidates = answer.keys;
+  record.opened = answer.opened;
+  record.planner = "nest";
+  plan.search = record;
+  return plan;
+}
+
+std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
+  const Job& job = *request.job;
+  const PlanSpace space(job, request.limits, device_limit(request));
+  int zero = 3, recompute = 2;
+  while (zero > 0 && !space.limits().zero[static_cast<std::size_t>(zero)]) --zero;
+  while (recompute > 0 && !space.limits().recompute[static_cast<std::size_t>(recompute)]) --recompute;
+  std::optional<ClosestPlan> best;
+  Key key;
+  for (key.split = 0; key.split < static_cast<int>(space.splits().size()); ++key.split) {
+    key.micro_batch = 0;  // the smallest
+    if (space.micro_batches().empty() || !space.admits_pair(key)) continue;
+    for (key.stages = 1; key.stages <= space.most_stages(key); ++key.stages) {
+      if (!space.limits().pp.admits(key.stages)) continue;
+      key.schedule = 0;
+      if (space.schedules().empty() || !space.admits_schedule(key)) continue;
+      const std::vector<std::int64_t> replicas = space.replicas(key);
+      if (replicas.empty()) continue;
+      key.replicas = replicas.front();
+      const std::vector<std::int64_t> inner = space.inner_replicas(key);
+      if (inner.empty()) continue;
+      key.inner_replicas = inner.back();
+      key.pitch = key.stages * key.inner_replicas * space.stage_devices(key);
+      const Strategy strategy = space.strategy(key);
+      const auto stages = even_stages(job, strategy, static_cast<Recompute>(recompute), zero);
+      if (!refuse_strategy(job, strategy, stages).empty()) continue;
+      std::int64_t needed = 0, worst = 0;
+      // The first stages hold most in flight, the last one the head.
+      for (const std::int64_t s : {std::int64_t{0}, std::int64_t{1}, key.stages - 1}) {
+        if (s >= key.stages) continue;
+        const std::int64_t here = stage_memory(job, strategy, stages[static_cast<std::size_t>(s)], s).needed;
+        if (here > needed) worst = s;
+        needed = std::max(needed, here);
+        if (best && needed >= best->needed_bytes) break;
+      }
+      if (best && needed >= best->needed_bytes) continue;
+      best = ClosestPlan{strategy, {}, worst, needed};
+    }
+  }
+  if (best) {
+    best->evaluation =
+        evaluate(job, best->strategy, even_stages(job, best->strategy, static_cast<Recompute>(recompute), zero));
+  }
+  return best;
+}
+
+}  // namespace nest
