@@ -1,5 +1,6 @@
 // nest plan: the fastest plan that fits, and the proof.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,18 +17,18 @@
 #include "options.h"
 #include "output.h"
 #include "plan/plan_json.h"
+#include "plan/strategy_text.h"
 #include "plan_instance.h"
 #include "plan_no_fit.h"
 #include "planner/planner.h"
 #include "planner/why.h"
-#include "plan/strategy_text.h"
 #include "report/plan_report.h"
 #include "report/plan_why.h"
 
 namespace nest {
 namespace {
 
-constexpr double kWhySeconds = 0.5;   // of each search for an alternative
+constexpr double kWhySeconds = 0.5;         // of each search for an alternative
 constexpr std::int64_t kUsualDevices = 64;  // planned for when nobody says anything
 
 struct PlanQuestion {
@@ -147,12 +148,14 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 void show_progress(PlanRequest& request, const Session& session) {
-  if (session.json) return;
+  if (session.json || isatty(STDERR_FILENO) == 0) return;
   request.order.progress = [](const PlanProgress& progress) {
     if (progress.elapsed_s < 2) return;
-    write_stderr(fmt::format("\rnest: {:.0f} s, {} opened, best so far {}   ", progress.elapsed_s,
-                             format_integer(progress.opened),
-                             progress.best_s > 1e300 ? "none" : format_duration(progress.best_s)));
+    const bool found = progress.best < 1e300 && progress.lower_bound > 0;
+    write_stderr(fmt::format("\rnest: {:.0f} s, {} opened, {}   ", progress.elapsed_s, format_integer(progress.opened),
+                             found ? fmt::format("best so far within {:.1f} % of the optimum",
+                                                 100 * (progress.best / progress.lower_bound - 1))
+                                   : "no plan yet"));
   };
 }
 
@@ -194,7 +197,8 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
 
 void add_plan_options(CLI::App& app, PlanQuestion& question) {
   app.add_option("--micro-batch", question.micro_batch, "auto, or sizes such as 1,2,4")->type_name("auto|LIST");
-  app.add_option("--set", question.settings, "admit only some values: tp=8, pp=1..16, zero=0,1, sp=1, recompute=none, …")
+  app.add_option("--set", question.settings,
+                 "admit only some values: tp=8, pp=1..16, zero=0,1, sp=1, recompute=none, …")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   add_choice(app, "--target", question.megatron, {{"any", false}, {"megatron", true}},

@@ -20,9 +20,10 @@ Json instance_json(const ProfileInstance& instance, const ProfileAnswer& answer,
   const ProfilePlan& plan = *answer.solution.plan;
   Json stages = Json::array();
   for (const ProfileStage& stage : answer.evaluation.stages) {
-    stages.push_back({{"layers", {stage.first_node, stage.first_node + stage.node_count - 1}},
-                      {"time_s", {{"forward", stage.forward_s}, {"backward", stage.backward_s}, {"total", stage.load_s}}},
-                      {"memory_bytes", {{"total", stage.memory_bytes}}}});
+    stages.push_back(
+        {{"layers", {stage.first_node, stage.first_node + stage.node_count - 1}},
+         {"time_s", {{"forward", stage.forward_s}, {"backward", stage.backward_s}, {"total", stage.load_s}}},
+         {"memory_bytes", {{"total", stage.memory_bytes}}}});
   }
   return {{"schema", "nest.profile-plan/1"},
           {"instance", {{"file", name}, {"devices", instance.devices}, {"micro_batches", instance.micro_batches}}},

@@ -20,7 +20,7 @@ struct Hint {
   PlannedStrategy plan;
 };
 
-// The smallest multiple by a power of two on which something fits.
+// A multiple by a power of two on which something fits; the smallest unless its search took too long.
 std::optional<Hint> more_devices(const PlanRequest& request) {
   for (std::int64_t times = 2; times <= kMostTimes; times *= 2) {
     Job larger = *request.job;
@@ -33,7 +33,6 @@ std::optional<Hint> more_devices(const PlanRequest& request) {
       other.order.time_limit_s = kHintSeconds;
       const PlanAnswer answer = make_plan(other);
       if (!answer.plans.empty()) return Hint{larger.cluster.devices, answer.plans.front()};
-      if (answer.outcome == PlanOutcome::limit) return std::nullopt;
     } catch (const InputError&) {
       return std::nullopt;  // the cluster does not come in that size, or the batch is too small for it
     }
@@ -44,7 +43,8 @@ std::optional<Hint> more_devices(const PlanRequest& request) {
 std::string parts(const StageMemory& memory, std::int64_t needed, std::int64_t room) {
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
   return fmt::format(
-      "weights {:.1f} + gradients {:.1f} + optimizer {:.1f} + activations {:.1f} + working {:.1f} + buffers {:.1f}; with "
+      "weights {:.1f} + gradients {:.1f} + optimizer {:.1f} + activations {:.1f} + working {:.1f} + buffers {:.1f}; "
+      "with "
       "margin and context {:.1f} of {:.1f} GiB",
       gib(memory.weights), gib(memory.gradients), gib(memory.optimizer), gib(memory.activations), gib(memory.working),
       gib(memory.buffers), gib(needed), gib(room));
@@ -56,8 +56,8 @@ std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, con
   const Job& job = loaded.job;
   const std::int64_t room = job.cluster.device.memory_bytes;
   const StateBytes bytes = state_bytes(job);
-  const double state = (bytes.weight + bytes.gradient + bytes.optimizer) *
-                       static_cast<double>(count_parameters(job.model).total);
+  const double state =
+      (bytes.weight + bytes.gradient + bytes.optimizer) * static_cast<double>(count_parameters(job.model).total);
   const std::optional<ClosestPlan> closest = closest_plan(request);
   const std::optional<Hint> hint = more_devices(request);
   if (session.json) {
@@ -90,8 +90,9 @@ std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, con
   }
   text += "What would make it fit:\n";
   if (hint) {
-    text += fmt::format("  devices   {} ({}: {} per step)\n", format_integer(hint->devices),
-                        strategy_text(hint->plan.strategy), format_duration(hint->plan.evaluation.prediction.iteration_s));
+    text +=
+        fmt::format("  devices   {} ({}: {} per step)\n", format_integer(hint->devices),
+                    strategy_text(hint->plan.strategy), format_duration(hint->plan.evaluation.prediction.iteration_s));
   }
   if (closest) text += fmt::format("  memory    {} per device\n", format_bytes(closest->needed_bytes));
   return text;

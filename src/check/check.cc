@@ -20,7 +20,7 @@ bool differs(double claimed, double expected) {
 
 class Judge {
  public:
-  Judge(const Plan& plan, const Model& model, const Cluster& cluster, const StateBytes& state)
+  Judge(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state)
       : plan_(plan), s_(plan.strategy), model_(model), cluster_(cluster), state_(state) {}
 
   std::vector<Violation> run() {
@@ -282,14 +282,14 @@ class Judge {
   const Strategy& s_;
   const Model& model_;
   const Cluster& cluster_;
-  const StateBytes& state_;
+  const StateFloor& state_;
   std::vector<Violation> violations_;
 };
 
 }  // namespace
 
 std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster,
-                                  const StateBytes& state) {
+                                  const StateFloor& state) {
   return Judge(plan, model, cluster, state).run();
 }
 

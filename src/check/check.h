@@ -49,8 +49,8 @@ struct Violation {
   std::string text;  // one line, with the numbers
 };
 
-// What the plan's software keeps per parameter, bytes: the smallest of all recipes unless told.
-struct StateBytes {
+// What the plan's software keeps per parameter at least, bytes: the smallest of all recipes unless told.
+struct StateFloor {
   double weights = 2;
   double gradients = 2;
   double optimizer = 8;
@@ -59,7 +59,7 @@ struct StateBytes {
 // All violations, in the order of the codes; empty for a sound plan. Claims (time, memory, prediction) that a
 // hand-written plan leaves at 0 are not judged.
 std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster,
-                                  const StateBytes& state = {});
+                                  const StateFloor& state = {});
 
 const char* to_string(ViolationCode code);
 

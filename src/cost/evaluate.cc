@@ -58,11 +58,11 @@ class Evaluator {
  private:
   // Stages that treat their state alike share their lines.
   const ShardLines& lines_for(const StagePlan& stage) {
+    const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;  // what is not sharded has no degree
     for (const auto& known : lines_) {
-      if (known.zero == stage.zero && known.degree == stage.zero_degree) return known.lines;
+      if (known.zero == stage.zero && known.degree == degree) return known.lines;
     }
-    lines_.push_back(
-        {stage.zero, stage.zero_degree, sync_lines(job_, strategy_, table_, stage.zero, stage.zero_degree)});
+    lines_.push_back({stage.zero, degree, sync_lines(job_, strategy_, table_, stage.zero, degree)});
     return lines_.back().lines;
   }
 

@@ -78,9 +78,8 @@ std::string refuse_batch(const Job& job, const Strategy& strategy) {
 
 std::string refuse_stages(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   const int layers = static_cast<int>(job.model.layers.size());
-  if (strategy.pp * strategy.virtual_stages > layers) {
-    return fmt::format("pp·vpp = {}·{} chunks are more than the {} layers (embedding and head included)", strategy.pp,
-                       strategy.virtual_stages, layers);
+  if (strategy.pp > layers) {
+    return fmt::format("pp={} is more than the {} layers (embedding and head included)", strategy.pp, layers);
   }
   if (static_cast<std::int64_t>(stages.size()) != strategy.pp) {
     return fmt::format("there are {} stages for pp={}", stages.size(), strategy.pp);

@@ -53,6 +53,7 @@ MeasuredLayer read_layer(Reader& reader) {
 
 OperatorKind read_kind(Reader& reader) {
   std::vector<std::string> names;
+  names.reserve(std::size(kOperatorKinds));
   for (const OperatorKind kind : kOperatorKinds) names.emplace_back(to_string(kind));
   const std::string name = reader.text("operator");
   const auto found = std::find(names.begin(), names.end(), name);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kRound = 16;  // nodes opened with one cutoff
-constexpr double kProbes[] = {1.02, 1.08, 1.25, 1.6, 3};
+constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
 
 enum class NodeKind : std::uint8_t { pair, stages, family, key };
 
@@ -43,7 +43,8 @@ class Incumbents {
   Incumbents(std::size_t top, double known) : top_(top), known_(known) {}
 
   void offer(RankedPlan plan) {
-    const auto same = std::find_if(plans_.begin(), plans_.end(), [&](const RankedPlan& p) { return p.key == plan.key; });
+    const auto same =
+        std::find_if(plans_.begin(), plans_.end(), [&](const RankedPlan& p) { return p.key == plan.key; });
     if (same != plans_.end()) return;
     const auto place = std::upper_bound(plans_.begin(), plans_.end(), plan, [](const auto& a, const auto& b) {
       return std::tie(a.score, a.key) < std::tie(b.score, b.key);
@@ -107,7 +108,7 @@ class Opener {
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
-  // Weights and optimizer state at their most sharded, spread evenly.
+  // Weights and optimizer state (in Megatron's accounting gradients too) at their most sharded, spread evenly.
   bool hopeless(const Key& key, const PairPrices& prices) const {
     const Job& job = space_.job();
     const StateBytes bytes = state_bytes(job);
@@ -120,9 +121,10 @@ class Opener {
     const double all = prices.dense_parameters() + prices.expert_parameters();
     const double shard = prices.dense_parameters() / static_cast<double>(degrees.dense) +
                          prices.expert_parameters() / static_cast<double>(degrees.expert);
-    const double weights = zero[3] ? shard : all;
-    const double optimizer = zero[1] || zero[2] || zero[3] ? shard : all;
-    const double least = 0.99 * (bytes.weight * weights + bytes.optimizer * optimizer) / static_cast<double>(key.stages);
+    double least = bytes.weight * (zero[3] ? shard : all);
+    least += bytes.optimizer * (zero[1] || zero[2] || zero[3] ? shard : all);
+    if (job.stack.memory == MemoryModel::megatron) least += bytes.gradient * (zero[2] || zero[3] ? shard : all);
+    least *= 0.99 / static_cast<double>(key.stages);
     return least + static_cast<double>(context_bytes(job, strategy)) >
            static_cast<double>(job.cluster.device.memory_bytes);
   }
@@ -170,7 +172,7 @@ class Opener {
       child.key.inner_replicas = inner;
       for (const std::int64_t pitch : space_.pitches(child.key)) {
         child.key.pitch = pitch;
-        const double time = key_bound_s(space_, child.key, *prices);
+        const double time = solver_.message_bound_s(child.key, *prices);
         child.low = std::max(node.low, score(time, space_.strategy(child.key).devices_spanned()));
         push(child);
       }
@@ -188,8 +190,10 @@ class Opener {
       out_.plans.push_back({plan->time_s * unit, node.key, std::move(*plan)});
     } else if (limit < cutoff_) {
       Node again = node;
-      again.low = limit;
-      ++again.tries;
+      // A bound that was not known before does not count as a try.
+      const double low = solver_.low_s() * unit;
+      again.low = std::max(limit, low);
+      if (low <= limit) ++again.tries;
       push(again);
     }
   }
@@ -225,6 +229,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   search::Workers workers(order.threads > 0 ? order.threads : cores);
   std::vector<std::unique_ptr<Opener>> openers;
+  openers.reserve(static_cast<std::size_t>(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {
     openers.push_back(std::make_unique<Opener>(space, prices, order.objective));
   }

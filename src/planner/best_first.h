@@ -41,8 +41,8 @@ class PriceCache {
 
 struct PlanProgress {
   std::int64_t opened = 0;
-  double best_s = std::numeric_limits<double>::infinity();
-  double lower_bound_s = 0;  // of the objective's unit: seconds, or device-seconds
+  double best = std::numeric_limits<double>::infinity();  // seconds, or device-seconds
+  double lower_bound = 0;                                 // in the same unit
   double elapsed_s = 0;
 };
 

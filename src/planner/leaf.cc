@@ -39,6 +39,7 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
     Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
     run.length = std::max(run.length, length);
     for (std::size_t mode = 0; mode < 3; ++mode) kept_[mode].push_back(kept_[mode].back() + price.kept_bytes[mode]);
+    if (job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) hide_s_ += one;
     dense_ += static_cast<double>(price.dense_parameters);
     expert_ += static_cast<double>(price.expert_parameters);
   }
@@ -52,29 +53,27 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
 double PairPrices::slowest_s(std::int64_t stages) const {
   double slowest = total_s(stages > 1) / static_cast<double>(stages);
   for (const Run& run : runs_) {
-    const auto share = static_cast<double>((run.length + stages - 1) / stages);
-    slowest = std::max(slowest, share * (stages > 1 ? run.many_s : run.one_s));
+    const std::int64_t share = ceil_div(run.length, stages);  // of one stage at least
+    slowest = std::max(slowest, static_cast<double>(share) * (stages > 1 ? run.many_s : run.one_s));
   }
   return slowest;
 }
 
-double key_bound_s(const PlanSpace& space, const Key& key, const PairPrices& pair) {
-  const Job& job = space.job();
-  const Strategy strategy = space.strategy(key);
-  const auto m = static_cast<double>(space.micro_batch_count(key));
+double LeafSolver::message_bound_s(const Key& key, const PairPrices& pair) {
+  const Strategy strategy = space_->strategy(key);
+  const auto m = static_cast<double>(space_->micro_batch_count(key));
   const auto v = static_cast<double>(strategy.virtual_stages);
   double sum = pair.total_s(key.stages > 1), slowest = pair.slowest_s(key.stages);
   if (key.stages > 1) {
-    const double share = exposed_share(job, strategy);
+    const Messages& messages = placements_.messages(key);
+    const double share = exposed_share(space_->job(), strategy);
     double least = kInfinity;
-    const double wrap = share * (v - 1) *
-                        message_line(job.cluster, strategy, key.stages - 1, 0).at(pair.table().wrap_bytes);
-    for (std::int64_t s = 0; s + 1 < key.stages; ++s) {
-      const double hop = share * v * message_line(job.cluster, strategy, s, s + 1).at(pair.least_cut_bytes());
+    for (const CostLine& line : messages.hops) {
+      const double hop = share * v * line.at(pair.least_cut_bytes());
       sum += 2 * hop;
       least = std::min(least, hop);
     }
-    sum += 2 * wrap;
+    sum += 2 * share * (v - 1) * messages.wrap.at(pair.table().wrap_bytes);
     slowest = std::max(slowest + least, sum / static_cast<double>(key.stages));
   }
   return (m * slowest + (sum - slowest) / v + constants::kStep_s) * (1 - kEqual);
@@ -93,34 +92,27 @@ void LeafSolver::start(const Key& key, const PairPrices& pair) {
   ++epoch_;
   pool_.clear();
   intervals_.resize(static_cast<std::size_t>(space_->intervals()));
-  const std::optional<std::int64_t> inner = space_->node_degree(strategy_);
-  has_inner_ = inner.has_value();
-  degrees_[1] = inner.value_or(0);
-  for (int group = 0; group < (has_inner_ ? 2 : 1); ++group) {
-    for (int whole = 0; whole < 2; ++whole) {
-      lines_[group][whole] = sync_lines(job, strategy_, pair.table(), whole == 1 ? 3 : 1, degrees_[group]);
-    }
-  }
+  sync_ = placements_.sync(key, pair.table());
   state_ = state_bytes(job);
   context_bytes_ = static_cast<double>(context_bytes(job, strategy_));
   room_bytes_ = static_cast<double>(job.cluster.device.memory_bytes);
   const std::int64_t p = strategy_.pp, n = space_->layers();
   constexpr std::size_t kMostContexts = 20'000;
   if (known_fits_.size() > kMostContexts) known_fits_.clear();
-  fits_ = &known_fits_[{key.split, key.micro_batch, p, key.replicas, degrees_[1]}];
+  fits_ = &known_fits_[{key.split, key.micro_batch, p, key.replicas, sync_.degrees[1]}];
   flight_.clear();
   for (std::int64_t s = 0; s < p; ++s) {
-    flight_.push_back(
-        in_flight(strategy_.schedule, p, strategy_.virtual_stages, s, space_->micro_batch_count(key)));
+    flight_.push_back(in_flight(strategy_.schedule, p, strategy_.virtual_stages, s, space_->micro_batch_count(key)));
   }
   const double share = exposed_share(job, strategy_);
   hop_s_.assign(at(p - 1), {});
   hop_low_s_.assign(at(p), 0);
   sum_low_s_ = pair.total_s(p > 1);
   wrap_s_ = 0;
-  if (p > 1) wrap_s_ = share * (v_ - 1) * message_line(job.cluster, strategy_, p - 1, 0).at(pair.table().wrap_bytes);
+  const Messages& messages = placements_.messages(key);
+  if (p > 1) wrap_s_ = share * (v_ - 1) * messages.wrap.at(pair.table().wrap_bytes);
   for (std::int64_t s = 0; s + 1 < p; ++s) {
-    const CostLine line = message_line(job.cluster, strategy_, s, s + 1);
+    const CostLine& line = messages.hops[at(s)];
     std::vector<double>& hops = hop_s_[at(s)];
     hops.assign(at(n + 1), 0);
     for (std::int64_t i = 1; i < n; ++i) hops[at(i)] = share * v_ * line.at(pair.table().cut_bytes[at(i - 1)]);
@@ -134,6 +126,44 @@ void LeafSolver::start(const Key& key, const PairPrices& pair) {
     hop_low_s_[at(p - 1)] += wrap_s_;
     sum_low_s_ += 2 * wrap_s_;
   }
+}
+
+// A lower bound on (weight * sum of dt_s + sum of y_s) / p, dt_s what sharding adds to a micro-batch of stage s, over
+// all cuts and options. Exposed traffic is at least traffic - hide and at least a fraction of the traffic, both linear
+// in the parameters and in the time to hide behind, so stages can be added up whatever option each of them takes: with
+// rates that no option undercuts, they cost rate * parameters - hide. Latencies, buckets and the optimizer are left
+// out.
+double LeafSolver::traffic_low_s(double weight) const {
+  const Job& job = space_->job();
+  const SyncRule rule = sync_rule(job);
+  const auto& zero = space_->limits().zero;
+  const double twice = rule.all_reduce_zero1 || rule.hides_backward_only ? 2 : 1;
+  double hidden[2] = {kInfinity, kInfinity}, least[2] = {kInfinity, kInfinity};  // per dense and expert parameter
+  for (int group = 0; group < (sync_.has_inner ? 2 : 1); ++group) {
+    for (int z = group; z < 4; ++z) {
+      if (!zero[static_cast<std::size_t>(z)]) continue;
+      const ShardLines& lines = sync_.lines[group][z == 3 ? 1 : 0];
+      const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
+      const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
+      for (int kind = 0; kind < 2; ++kind) {
+        const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
+        const double between = 2 * rule.gradient_bytes * replicate[kind];
+        const double each = z == 2 ? scatter : z == 3 ? scatter + 2 * gather : 0;
+        const double once = z == 0   ? 2 * scatter + between
+                            : z == 1 ? twice * scatter + between + gather
+                            : z == 2 ? between + gather
+                                     : between;
+        hidden[kind] = std::min(hidden[kind], weight * rule.micro_exposed * each + once);
+        least[kind] = std::min(least[kind], weight * rule.micro_exposed * each + rule.step_exposed * once);
+      }
+    }
+  }
+  const double dense = pair_->dense_parameters(), expert = pair_->expert_parameters();
+  const auto total = [&](const double* rates) { return rates[0] * dense + (expert > 0 ? rates[1] * expert : 0); };
+  const auto p = static_cast<double>(strategy_.pp);
+  const double hide = rule.step_hide * (v_ > 1 ? p : 1) * pair_->hide_s();
+  if (hidden[0] == kInfinity) return constants::kStep_s;
+  return constants::kStep_s + std::max({0.0, total(least), total(hidden) - hide}) / p * (1 - kEqual);
 }
 
 LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end) {
@@ -151,10 +181,10 @@ LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end)
     const StageOption option = StageOption::from_code(code);
     if (!limits.recompute[static_cast<std::size_t>(option.recompute)]) continue;
     if (!limits.zero[static_cast<std::size_t>(option.zero)]) continue;
-    if (option.group == 1 && (option.zero == 0 || !has_inner_)) continue;
+    if (option.group == 1 && (option.zero == 0 || !sync_.has_inner)) continue;
     const auto recompute = static_cast<Recompute>(option.recompute);
-    const StageCost cost = stage_cost(job, strategy_, sums, lines_[option.group][option.zero == 3 ? 1 : 0],
-                                      option.zero, recompute);
+    const StageCost cost =
+        stage_cost(job, strategy_, sums, sync_.lines[option.group][option.zero == 3 ? 1 : 0], option.zero, recompute);
     pool_.push_back({sums.recompute_s[static_cast<std::size_t>(option.recompute)] + cost.micro_exposed_s,
                      cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s, code});
   }
@@ -167,19 +197,25 @@ LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end)
   return interval;
 }
 
-// What is needed at least: weights, optimizer state, and all activations but those of one micro-batch.
+// What is needed at least: weights, optimizer state, and all activations but those of one micro-batch; in Megatron's
+// accounting gradients and the last micro-batch as well.
 double LeafSolver::least_bytes(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
                                std::int64_t stage) const {
+  const SoftwareStack& stack = space_->job().stack;
+  const bool all = stack.memory == MemoryModel::megatron;
   const StageOption choice = StageOption::from_code(option.code);
-  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : degrees_[choice.group]);
+  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : sync_.degrees[choice.group]);
   const double whole = interval.dense + interval.expert;
   const double shard =
       interval.dense / static_cast<double>(degrees.dense) + interval.expert / static_cast<double>(degrees.expert);
+  double bytes = state_.weight * (choice.zero >= 3 ? shard : whole);
+  bytes += state_.optimizer * (choice.zero >= 1 ? shard : whole);
+  if (all) bytes += state_.gradient * (choice.zero >= 2 ? shard : whole);
+  // The memory model may count a shared table a little differently.
+  if (pair_->table().tied_parameters > 0) bytes *= 0.9;
   const std::vector<double>& prefix = pair_->kept_bytes(choice.recompute);
-  const double kept = prefix[at(end)] - prefix[at(begin)];
-  return 0.99 * (state_.weight * (choice.zero >= 3 ? shard : whole) + state_.optimizer * (choice.zero >= 1 ? shard : whole) +
-                 std::max(0.0, flight_[at(stage)] - 1) * kept) +
-         context_bytes_;
+  bytes += std::max(0.0, flight_[at(stage)] - (all ? 0 : 1)) * (prefix[at(end)] - prefix[at(begin)]);
+  return bytes * (1 + stack.memory_margin) * (1 - 1e-9) + context_bytes_;
 }
 
 bool LeafSolver::fits_exactly(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
@@ -190,7 +226,7 @@ bool LeafSolver::fits_exactly(const Option& option, const Interval& interval, st
   plan.first = static_cast<int>(begin);
   plan.last = static_cast<int>(end - 1);
   plan.zero = choice.zero;
-  plan.zero_degree = degrees_[choice.group];
+  plan.zero_degree = sync_.degrees[choice.group];
   plan.recompute = static_cast<Recompute>(choice.recompute);
   return stage_memory(space_->job(), strategy_, plan, stage).needed <= space_->job().cluster.device.memory_bytes;
 }
@@ -320,7 +356,7 @@ std::optional<LeafPlan> LeafSolver::search(double limit_s) {
   const double slowest_low = pair_->slowest_s(strategy_.pp) * (1 - kEqual);
   while (theta > constants::kStep_s) {
     double value_low = kInfinity;
-    double highest = cap(sum_low_s_, best.time_s - constants::kStep_s);
+    double highest = cap(sum_low_s_, best.time_s - once_low_s_);
     while (highest >= slowest_low) {
       LeafPlan plan;
       const std::optional<Found> found = pass(highest, theta, plan);
@@ -346,7 +382,14 @@ std::optional<LeafPlan> LeafSolver::search(double limit_s) {
 
 std::optional<LeafPlan> LeafSolver::solve(const Key& key, const PairPrices& pair, double limit_s) {
   start(key, pair);
+  const auto p = static_cast<double>(strategy_.pp);
+  const double slowest = pair.slowest_s(strategy_.pp) + *std::min_element(hop_low_s_.begin(), hop_low_s_.end());
+  once_low_s_ = traffic_low_s(p / v_);
+  low_s_ = std::max(value(std::max(slowest, sum_low_s_ / p), sum_low_s_) + once_low_s_,
+                    value(sum_low_s_ / p, sum_low_s_) + traffic_low_s(m_ - 1 / v_ + p / v_)) *
+           (1 - kEqual);
   only_ = -1;
+  if (low_s_ > limit_s * (1 + kEqual)) return std::nullopt;
   if (!space_->limits().uniform) return search(limit_s);
   std::optional<LeafPlan> best;
   for (int code = 0; code < StageOption::kCodes; ++code) {

@@ -23,6 +23,7 @@
 #include "cost/group_time.h"
 #include "cost/memory.h"
 #include "cost/tables.h"
+#include "planner/placement.h"
 #include "planner/space.h"
 
 namespace nest {
@@ -41,6 +42,7 @@ class PairPrices {
   // Kept per micro-batch by layers [0, i).
   const std::vector<double>& kept_bytes(int recompute) const { return kept_[static_cast<std::size_t>(recompute)]; }
   double least_cut_bytes() const { return least_cut_bytes_; }
+  double hide_s() const { return hide_s_; }  // of all blocks
   double dense_parameters() const { return dense_; }
   double expert_parameters() const { return expert_; }
 
@@ -54,7 +56,7 @@ class PairPrices {
   std::array<std::vector<double>, 3> kept_;
   std::vector<Run> runs_;
   double least_cut_bytes_ = 0;
-  double dense_ = 0, expert_ = 0;
+  double dense_ = 0, expert_ = 0, hide_s_ = 0;
 };
 
 struct LeafPlan {
@@ -63,16 +65,19 @@ struct LeafPlan {
   std::vector<int> options;        // codes of StageOption
 };
 
-// A bound on T of every plan of a key by its hops: no cuts, no options.
-double key_bound_s(const PlanSpace& space, const Key& key, const PairPrices& pair);
-
 // Working memory of one thread.
 class LeafSolver {
  public:
-  explicit LeafSolver(const PlanSpace& space) : space_(&space) {}
+  explicit LeafSolver(const PlanSpace& space) : space_(&space), placements_(space) {}
+
+  // A bound on T of every plan of a key by its messages: no cuts, no options.
+  double message_bound_s(const Key& key, const PairPrices& pair);
 
   // The optimum if it is <= limit.
   std::optional<LeafPlan> solve(const Key& key, const PairPrices& pair, double limit_s);
+
+  // A bound on T of every plan of the key that was solved last.
+  double low_s() const { return low_s_; }
 
   // Sharding degree that an option stands for: 0 is the whole group.
   static std::int64_t degree_of(const PlanSpace& space, const Strategy& strategy, const StageOption& option);
@@ -111,6 +116,7 @@ class LeafSolver {
                     std::int64_t stage) const;
   double least_bytes(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
                      std::int64_t stage) const;
+  double traffic_low_s(double weight) const;
   double value(double slowest_s, double sum_s) const;
   double cap(double sum_s, double limit_s) const;
   bool windows(double cap_s);
@@ -122,17 +128,17 @@ class LeafSolver {
   Strategy strategy_;
   double m_ = 1, v_ = 1;
   int only_ = -1;  // uniform plans: the one option looked at
-  std::int64_t degrees_[2] = {0, 0};
-  bool has_inner_ = false;
-  ShardLines lines_[2][2];  // [group][ZeRO 3]
+  PlacementPrices placements_;
+  SyncPrices sync_;
   StateBytes state_;
   double context_bytes_ = 0, room_bytes_ = 0;
   std::map<MemoryContext, std::unordered_map<int, Fit>> known_fits_;
   std::unordered_map<int, Fit>* fits_ = nullptr;  // by interval and option
   std::vector<double> flight_;                    // per stage
-  std::vector<std::vector<double>> hop_s_;  // [boundary s][position]
-  std::vector<double> hop_low_s_;           // per stage, at the fewest bytes
-  double wrap_s_ = 0, sum_low_s_ = 0;
+  std::vector<std::vector<double>> hop_s_;        // [boundary s][position]
+  std::vector<double> hop_low_s_;                 // per stage, at the fewest bytes
+  double wrap_s_ = 0, sum_low_s_ = 0, low_s_ = 0;
+  double once_low_s_ = 0;  // of Y and of what sharding adds to S / v
   std::uint64_t epoch_ = 0;
   std::vector<Interval> intervals_;
   std::vector<Option> pool_;

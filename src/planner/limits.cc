@@ -67,7 +67,7 @@ bool parse_switch(const Setting& setting) {
 
 struct NamedLimit {
   const char* name;
-  search::Limit PlanLimits::* field;
+  search::Limit PlanLimits::*field;
 };
 constexpr NamedLimit kDegrees[] = {{"tp", &PlanLimits::tp},
                                    {"cp", &PlanLimits::cp},
@@ -81,7 +81,7 @@ constexpr NamedLimit kDegrees[] = {{"tp", &PlanLimits::tp},
 
 struct NamedSwitch {
   const char* name;
-  bool PlanLimits::* field;
+  bool PlanLimits::*field;
 };
 constexpr NamedSwitch kSwitches[] = {{"pitch", &PlanLimits::pitch},
                                      {"shard_in_node", &PlanLimits::shard_in_node},

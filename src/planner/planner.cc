@@ -62,7 +62,8 @@ PlanAnswer make_plan(const PlanRequest& request) {
                     space.splits().size(), space.devices(), request.job->run.global_batch));
   }
   PlanAnswer answer;
-  answer.lower_bound_s = findings.lower_bound;
+  answer.objective = request.order.objective;
+  answer.lower_bound = findings.lower_bound;
   answer.keys = findings.keys;
   answer.opened = findings.opened;
   answer.leaves = findings.leaves;
@@ -95,7 +96,10 @@ Plan to_plan(const Job& job, const PlannedStrategy& planned, const PlanAnswer& a
   SearchRecord record;
   record.wall_s = answer.wall_s;
   record.optimal = answer.outcome == PlanOutcome::optimal;
-  record.lower_bound_s = answer.lower_bound_s;
+  record.lower_bound_s = answer.lower_bound;
+  if (answer.objective == PlanObjective::device_hours) {
+    record.lower_bound_s /= static_cast<double>(planned.strategy.devices_spanned());
+  }
   record.candidates = answer.keys;
   record.opened = answer.opened;
   record.planner = "nest";

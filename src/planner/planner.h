@@ -42,7 +42,8 @@ struct ClosestPlan {
 struct PlanAnswer {
   PlanOutcome outcome = PlanOutcome::limit;
   std::vector<PlannedStrategy> plans;  // best first
-  double lower_bound_s = 0;            // of the first; device-seconds when device-hours are minimised
+  PlanObjective objective = PlanObjective::time;
+  double lower_bound = 0;  // of the first: seconds, or device-seconds when device-hours are minimised
   double keys = 0;
   std::int64_t opened = 0, leaves = 0, priced = 0;
   double wall_s = 0;

@@ -190,9 +190,7 @@ std::vector<std::int64_t> PlanSpace::pitches(const Key& key) const {
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
   const std::int64_t gaps = key.replicas / key.inner_replicas - 1;
-  std::erase_if(result, [&](std::int64_t pitch) {
-    return gaps * pitch + bare > devices_ || (same && pitch == bare);
-  });
+  std::erase_if(result, [&](std::int64_t pitch) { return gaps * pitch + bare > devices_ || (same && pitch == bare); });
   return result;
 }
 

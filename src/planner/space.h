@@ -52,7 +52,7 @@ class PlanSpace {
   std::int64_t most_stages(const Key& key) const;
   // Whether split and micro-batch can be combined at all.
   bool admits_pair(const Key& key) const;
-  bool admits_schedule(const Key& key) const;        // given stages and schedule
+  bool admits_schedule(const Key& key) const;                      // given stages and schedule
   std::vector<std::int64_t> replicas(const Key& key) const;        // given stages and schedule; descending
   std::vector<std::int64_t> inner_replicas(const Key& key) const;  // given replicas
   std::vector<std::int64_t> pitches(const Key& key) const;         // given inner replicas; those that fit

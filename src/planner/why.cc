@@ -17,7 +17,7 @@ struct Variation {
 search::Limit exactly(std::int64_t value) { return {value, value, {value}}; }
 
 void vary_degrees(const PlanLimits& limits, const Strategy& best, std::vector<Variation>& list) {
-  const auto fix = [&](const char* name, search::Limit PlanLimits::* field, std::int64_t value) {
+  const auto fix = [&](const char* name, search::Limit PlanLimits::*field, std::int64_t value) {
     if (value < 1 || !(limits.*field).admits(value)) return;
     Variation variation{fmt::format("{} {}", name, value), limits};
     variation.limits.*field = exactly(value);
@@ -89,7 +89,7 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
     if (why.answer.outcome == PlanOutcome::no_plan) {
       why.outcome = WhyOutcome::no_plan;
     } else if (why.answer.outcome == PlanOutcome::limit) {
-      why.excess = std::max(0.0, why.answer.lower_bound_s / best - 1);
+      why.excess = std::max(0.0, why.answer.lower_bound / best - 1);
       why.outcome = WhyOutcome::unknown;
     } else {
       why.excess = score_of(request, why.answer.plans.front()) / best - 1;

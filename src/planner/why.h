@@ -9,10 +9,10 @@
 namespace nest {
 
 enum class WhyOutcome : std::uint8_t {
-  slower,      // by `excess`
-  no_plan,     // nothing fits
-  unknown,     // not settled within the time limit: at least `excess`
-  not_worse,   // an equally good plan exists
+  slower,     // by `excess`
+  no_plan,    // nothing fits
+  unknown,    // not settled within the time limit: at least `excess`
+  not_worse,  // an equally good plan exists
 };
 
 struct WhyNot {

@@ -52,7 +52,7 @@ std::string tree_text(const Cluster& cluster, const std::vector<LevelSummary>& l
                                    level.rails || l == 0 ? "device" : levels[l - 1].name);
     if (level.oversubscription > 1) link += fmt::format(", {:.3g}:1 oversubscribed", level.oversubscription);
     table.add({indent + count + level.name, plural("device", level.devices_per_unit), link});
-    indent = l + 1 == levels.size() ? "└─ " : "   " + indent;
+    indent = l + 1 == levels.size() ? "└─ " : indent.insert(0, "   ");
   }
   const Precision precision = training_precision(cluster.device);
   table.add({fmt::format("{}{} x {}", indent, format_integer(cluster.devices), cluster.device.name),

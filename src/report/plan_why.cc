@@ -64,17 +64,20 @@ std::string placement_text(const Plan& plan, const Cluster& cluster) {
   line("pipeline", s.pp, pipeline);
   line("data", s.dp, data);
   const std::int64_t idle = cluster.devices - s.devices_used();
-  if (idle > 0) text += fmt::format("  {} of {} devices stay idle\n", format_integer(idle), format_integer(cluster.devices));
+  if (idle > 0)
+    text += fmt::format("  {} of {} devices stay idle\n", format_integer(idle), format_integer(cluster.devices));
   return text;
 }
 
 std::string certificate_text(const Plan& plan) {
   if (!plan.search) return {};
   const SearchRecord& search = *plan.search;
-  const std::string effort = fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
-                                         format_integer(search.opened), search.wall_s);
+  const std::string effort =
+      fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
+                  format_integer(search.opened), search.wall_s);
   if (search.optimal) {
-    return wrap_after("", fmt::format("Proven optimal within the search space: {}. Checked independently: ok.", effort));
+    return wrap_after("",
+                      fmt::format("Proven optimal within the search space: {}. Checked independently: ok.", effort));
   }
   return wrap_after("", fmt::format("Stopped early: {}. No plan is faster than {}. Checked independently: ok.", effort,
                                     format_duration(search.lower_bound_s)));

@@ -196,7 +196,8 @@ TEST(ShowDevice, StartsWithTheAnswer) {
 }
 
 TEST(ShowDevice, EveryPresetFits) {
-  for (const Json& device : json_of({"show", "devices"})["devices"]) {
+  const Json list = json_of({"show", "devices"});
+  for (const Json& device : list["devices"]) {
     const Result result = nest({"show", device["name"]});
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("TFLOP/s"));
@@ -220,7 +221,8 @@ TEST(ShowCluster, DrawsTheTree) {
 }
 
 TEST(ShowCluster, EveryPresetFits) {
-  for (const Json& cluster : json_of({"show", "clusters"})["clusters"]) {
+  const Json list = json_of({"show", "clusters"});
+  for (const Json& cluster : list["clusters"]) {
     const Result result = nest({"show", cluster["name"]});
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.err, IsEmpty());

@@ -78,7 +78,8 @@ TEST(Planner, MoreOfAnythingIsNeverWorse) {
 TEST(Planner, FewerChoicesAreNeverBetter) {
   const Job job = job_for("llama3-8b", "dgx-h100", 16, 64);
   const double best = best_s(plan(job));
-  for (const char* setting : {"tp=4", "pp=2", "zero=0", "recompute=full", "schedule=1f1b", "sp=0", "uniform=1", "mbs=1"}) {
+  for (const char* setting :
+       {"tp=4", "pp=2", "zero=0", "recompute=full", "schedule=1f1b", "sp=0", "uniform=1", "mbs=1"}) {
     PlanLimits limits;
     set_limit(limits, setting);
     const PlanAnswer answer = plan(job, limits);

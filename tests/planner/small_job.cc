@@ -118,8 +118,10 @@ SmallCase small_case(std::uint32_t seed) {
   std::mt19937 random(seed);
   SmallCase small;
   const bool mixture = random() % 4 == 0;
-  Architecture model = 
-      find_model_preset(mixture ? "mixtral-790m" : random() % 3 == 0 ? "bert-large" : "llama3-8b").value();
+  Architecture model = find_model_preset(mixture             ? "mixtral-790m"
+                                         : random() % 3 == 0 ? "bert-large"
+                                                             : "llama3-8b")
+                           .value();
   model.towers.front().blocks.resize(1 + random() % 3);
   Run run;
   run.global_batch = pick(random, {4, 6, 8, 12});
@@ -172,7 +174,8 @@ Exhaustive try_everything(const SmallCase& small) {
         for (int sp = 0; sp < 2; ++sp) {
           for (const std::int64_t etp : {std::int64_t{0}, std::int64_t{1}}) {
             if (!limits.tp.admits(tp) || !limits.cp.admits(cp) || (sp == 1 && tp == 1)) continue;
-            const bool experts = job.model.kinds.size() > 2 && job.model.architecture.name.find("ixtral") != std::string::npos;
+            const bool experts =
+                job.model.kinds.size() > 2 && job.model.architecture.name.find("ixtral") != std::string::npos;
             if ((etp == 1 && (tp == 1 || !experts)) || (ep > 1 && !experts)) continue;
             const Split split{tp, sp == 1, cp, ep, etp};
             for (const std::int64_t size : limits.micro_batch.only) {
