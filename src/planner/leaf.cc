@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "base/checked.h"
 #include "cost/constants.h"
 
 namespace nest {
