@@ -179,7 +179,7 @@ double BurstModel::launched(double seconds, double launch_us, double calls, cons
   return std::max(seconds + launch_us * kMicro, calls * c_[C::host_call_us] * kMicro);
 }
 
-double BurstModel::cool_gemm(const GemmShape& shape) const {
+double BurstModel::cool_gemm(const GemmCall& shape) const {
   const double units = static_cast<double>(std::max<std::int64_t>(device_.multiprocessors, 1));
   const double peak = device_.peak(shape.fp8 ? Precision::fp8 : Precision::bf16);
   const double rate = peak / units * c_[shape.fp8 ? C::gemm_fp8 : C::gemm];
@@ -225,7 +225,7 @@ double BurstModel::cool_attention(const AttentionCall& call) const {
   return (call.backward ? 2 : 1) * c_[C::gap_us] * kMicro + blocks * block_s + traffic_s(bytes);
 }
 
-double BurstModel::gemm(const GemmShape& shape, const Protocol& protocol) const {
+double BurstModel::gemm(const GemmCall& shape, const Protocol& protocol) const {
   const double cool = cool_gemm(shape);
   const double launch = c_[shape.groups > 1 ? C::launch_grouped_us : shape.fp8 ? C::launch_fp8_us : C::launch_gemm_us];
   return launched(cool * throttle(cool, 1, protocol), launch, 1.3, protocol);

@@ -119,7 +119,7 @@ enum class RowwiseOperator : std::uint8_t {
 std::optional<RowwiseOperator> rowwise_operator(std::string_view name);
 const char* to_string(RowwiseOperator op);
 
-struct GemmShape {
+struct GemmCall {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t groups = 1;  // experts, each of m rows
   bool fp8 = false;
@@ -156,7 +156,7 @@ class BurstModel {
   BurstModel(const Device& device, const BurstConstants& constants) : device_(device), c_(constants) {}
   explicit BurstModel(const Device& device) : BurstModel(device, burst_constants(device)) {}
 
-  double gemm(const GemmShape& shape, const Protocol& protocol) const;
+  double gemm(const GemmCall& shape, const Protocol& protocol) const;
   double rowwise(const RowwiseShape& shape, const Protocol& protocol) const;
   double attention(const AttentionCall& call, const Protocol& protocol) const;
   double block_forward(const BlockShape& block, const Protocol& protocol) const {
@@ -170,7 +170,7 @@ class BurstModel {
   double host_both(const BlockShape& block) const;
 
   // Device seconds on a cool device, without launch and power cap.
-  double cool_gemm(const GemmShape& shape) const;
+  double cool_gemm(const GemmCall& shape) const;
   double cool_rowwise(const RowwiseShape& shape) const;
   double cool_attention(const AttentionCall& call) const;
 

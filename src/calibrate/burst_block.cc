@@ -12,7 +12,7 @@ constexpr double kMicro = 1e-6;
 constexpr double kElementBytes = 2;
 constexpr double kAttentionShare = 0.5;
 
-std::vector<GemmShape> linears(const BlockShape& block) {
+std::vector<GemmCall> linears(const BlockShape& block) {
   const std::int64_t tokens = block.micro_batch * block.sequence;
   return {{.m = tokens, .n = (block.heads + 2 * block.kv_heads) * block.head_dim, .k = block.hidden},
           {.m = tokens, .n = block.hidden, .k = block.heads * block.head_dim},
@@ -32,7 +32,7 @@ AttentionCall attention_of(const BlockShape& block, bool backward) {
 }  // namespace
 
 std::vector<BurstModel::Kernel> BurstModel::forward_kernels(const BlockShape& block) const {
-  const std::vector<GemmShape> matmuls = linears(block);
+  const std::vector<GemmCall> matmuls = linears(block);
   const std::int64_t tokens = block.micro_batch * block.sequence;
   const auto matmul = [&](std::size_t i) { return Kernel{cool_gemm(matmuls[i]), 1}; };
   const auto row = [&](RowwiseOperator op, std::int64_t width) { return Kernel{cool_rowwise({op, tokens, width}), 0}; };
@@ -63,9 +63,9 @@ std::vector<BurstModel::Kernel> BurstModel::backward_kernels(const BlockShape& b
     const double bytes = passes * tokens * width * kElementBytes * c_[C::row_backward] / count;
     for (int i = 0; i < count; ++i) kernels.push_back({c_[C::gap_us] * kMicro + traffic_s(bytes), 0});
   };
-  const std::vector<GemmShape> matmuls = linears(block);
+  const std::vector<GemmCall> matmuls = linears(block);
   const auto linear_backward = [&](std::size_t i) {
-    const GemmShape& f = matmuls[i];
+    const GemmCall& f = matmuls[i];
     kernels.push_back({cool_gemm({.m = f.m, .n = f.k, .k = f.n}), 1});
     kernels.push_back({cool_gemm({.m = f.n, .n = f.k, .k = f.m}), 1});
     if (!block.gated) rows(1, static_cast<double>(f.n));  // gradient of the bias

@@ -40,7 +40,7 @@ Measurement row_of(MeasuredKind kind, double seconds, const Context& context, st
 
 void read_gemm(Reader& entry, MeasuredKind kind, const Context& context, Measurements& out) {
   const bool grouped = kind == MeasuredKind::gemm_grouped;
-  GemmShape shape;
+  GemmCall shape;
   shape.m = entry.integer(grouped ? "rows" : "m", kExtent);
   shape.n = entry.integer("n", kExtent);
   shape.k = entry.integer("k", kExtent);

@@ -90,7 +90,7 @@ TEST(Burst, AttentionCountsBlocksAndTail) {
 TEST(Burst, PowerCapActsOnLongRuns) {
   const Device device = round_device();
   const BurstModel model(device, round_constants());
-  const GemmShape shape{.m = 128 * 1000, .n = 256, .k = 23337};
+  const GemmCall shape{.m = 128 * 1000, .n = 256, .k = 23337};
   const double cool = model.cool_gemm(shape);
   EXPECT_NEAR(model.gemm(shape, {.queued = true, .repetitions = 60e-3 / cool}) / cool, 1.1, 1e-9);  // half of 20 %
   EXPECT_NEAR(model.gemm(shape, {.queued = true, .repetitions = 6 / cool}) / cool, 1.2, 1e-4);

@@ -1,0 +1,18 @@
+// Layer-profile instances: small ones that are accepted are solved too.
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "instance/planner.h"
+#include "instance/read.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const nest::ProfileInstance instance = nest::read_profile_instance(
+        nest::parse_json("fuzz.json", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 16U}));
+    if (instance.devices <= 4096) nest::plan_profile_instance(instance);
+  } catch (const nest::InputError&) {
+    // Refusing is the right answer to most of what comes here; anything else escapes and fails the run.
+  }
+  return 0;
+}
