@@ -224,12 +224,11 @@ void add_plan_options(CLI::App& app, PlanQuestion& question) {
 }  // namespace
 
 Command add_plan(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("plan", "Find the fastest plan that fits, and prove it");
+  CLI::App* app = program.add_subcommand("plan", "find the fastest plan that fits, and prove it");
   auto question = std::make_shared<PlanQuestion>();
   add_job_options(*app, question->job);
   add_plan_options(*app, *question);
   app->footer(
-      "Examples:\n"
       "  nest plan --model llama3-70b --cluster dgx-h100 --devices 64 \\\n"
       "      --global-batch 512 -o plan.json\n"
       "  nest plan --model mixtral-8x7b --devices 32 --set tp=1..8 --set zero=1 \\\n"

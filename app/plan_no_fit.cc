@@ -77,15 +77,18 @@ std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, con
     return to_text(json);
   }
   const auto total = static_cast<std::int64_t>(state);
-  std::string text = fmt::format("{} needs {} for weights, gradients and optimizer; {} x {} have {}.\n", loaded.title,
-                                 format_bytes(total), format_integer(job.cluster.devices), job.cluster.device.name,
-                                 format_bytes(room * job.cluster.devices));
+  std::string text = wrap_after("", fmt::format("{} needs {} for weights, gradients and optimizer; {} x {} have {}.",
+                                                loaded.title, format_bytes(total), format_integer(job.cluster.devices),
+                                                job.cluster.device.name, format_bytes(room * job.cluster.devices))) +
+                     "\n";
   if (closest) {
     const auto stage = static_cast<std::size_t>(closest->stage);
-    text += fmt::format("The closest plan ({}, recompute {}, ZeRO {}) lacks {} on stage {}:\n\n",
-                        strategy_text(closest->strategy), to_string(closest->evaluation.stages[stage].recompute),
-                        closest->evaluation.stages[stage].zero,
-                        format_bytes(std::max<std::int64_t>(0, closest->needed_bytes - room)), closest->stage);
+    text += wrap_after("", fmt::format(
+                               "The closest plan ({}, recompute {}, ZeRO {}) lacks {} on stage {}:",
+                               strategy_text(closest->strategy), to_string(closest->evaluation.stages[stage].recompute),
+                               closest->evaluation.stages[stage].zero,
+                               format_bytes(std::max<std::int64_t>(0, closest->needed_bytes - room)), closest->stage)) +
+            "\n\n";
     text += wrap_after("  ", parts(closest->evaluation.stages[stage].memory, closest->needed_bytes, room)) + "\n\n";
   }
   text += "What would make it fit:\n";
