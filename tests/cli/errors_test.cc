@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -29,7 +31,8 @@ std::string refusal(const std::vector<std::string>& arguments) { return refusal(
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text, const std::string& ending = ".json")
-      : path_((std::filesystem::path(::testing::TempDir()) / ("nest-cli-bad" + ending)).string()) {
+      : path_((std::filesystem::path(::testing::TempDir()) / ("nest-cli-bad-" + std::to_string(::getpid()) + ending))
+                  .string()) {
     std::ofstream(path_, std::ios::binary) << text;
   }
   TemporaryFile(const TemporaryFile&) = delete;
