@@ -52,7 +52,7 @@ struct Measurement {
   bool queued = false;  // the device never waited for the host
   double repetitions = 20;
 
-  GemmCall gemm;           // gemm, gemm_fp8, gemm_grouped
+  GemmCall gemm;            // gemm, gemm_fp8, gemm_grouped
   RowwiseShape rowwise;     // rowwise
   AttentionCall attention;  // attention_*, flash2_*
   BlockShape block;         // layer_*, host_*
