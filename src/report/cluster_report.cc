@@ -41,6 +41,13 @@ std::string plural(const std::string& name, std::int64_t count) {
   return fmt::format("{} {}{}", format_integer(count), leaf ? shown.substr(0, shown.size() - 1) : shown, ending);
 }
 
+// "128 devices", or "72-128 devices" where units differ.
+std::string devices_of(const LevelSummary& level) {
+  if (level.fewest_devices_per_unit == level.devices_per_unit) return plural("device", level.devices_per_unit);
+  return fmt::format("{}-{} devices", format_integer(level.fewest_devices_per_unit),
+                     format_integer(level.devices_per_unit));
+}
+
 // The levels as nested boxes, the whole cluster on top.
 std::string tree_text(const Cluster& cluster, const std::vector<LevelSummary>& levels, const Style& style) {
   Table table({{"", Align::left, true, Ink::accent}, {"", Align::left}, {"", Align::left, true}});
@@ -51,7 +58,7 @@ std::string tree_text(const Cluster& cluster, const std::vector<LevelSummary>& l
     std::string link = fmt::format("{} per {}", format_bandwidth(level.link_bytes_per_s),
                                    level.rails || l == 0 ? "device" : levels[l - 1].name);
     if (level.oversubscription > 1) link += fmt::format(", {:.3g}:1 oversubscribed", level.oversubscription);
-    table.add({indent + count + level.name, plural("device", level.devices_per_unit), link});
+    table.add({indent + count + level.name, devices_of(level), link});
     indent = l + 1 == levels.size() ? "└─ " : indent.insert(0, "   ");
   }
   const Precision precision = training_precision(cluster.device);
@@ -83,7 +90,10 @@ std::string cluster_shape(const Cluster& cluster) {
   std::string shape;
   for (const LevelSummary& level : summarise(cluster)) {
     if (level.units == 1) continue;
-    shape += shape.empty() ? fmt::format("{} of {}", plural(level.name, level.units), level.devices_per_unit)
+    const std::string fewest = level.fewest_devices_per_unit < level.devices_per_unit
+                                   ? format_integer(level.fewest_devices_per_unit) + "-"
+                                   : std::string();
+    shape += shape.empty() ? fmt::format("{} of {}{}", plural(level.name, level.units), fewest, level.devices_per_unit)
                            : ", " + plural(level.name, level.units);
   }
   return shape.empty() ? "one unit" : shape;
@@ -122,6 +132,7 @@ Json cluster_json(const Cluster& cluster) {
     levels.push_back({{"name", level.name},
                       {"units", level.units},
                       {"devices_per_unit", level.devices_per_unit},
+                      {"fewest_devices_per_unit", level.fewest_devices_per_unit},
                       {"link_bytes_per_s", json_number(level.link_bytes_per_s)},
                       {"alone_bytes_per_s", json_number(alone_bytes_per_s(cluster, l, level))},
                       {"device_bytes_per_s", json_number(level.device_bytes_per_s)},
