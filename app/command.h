@@ -16,10 +16,11 @@ struct Command;
 
 // What a running subcommand sees of the world.
 struct Session {
-  bool json = false;                  // --json: one object on standard output
-  Style style;                        // for standard output
-  std::string out;                    // the result; written to standard output when the subcommand returns
-  std::span<const Command> commands;  // all of them, for the completion scripts
+  bool json = false;                   // --json: one object on standard output
+  Style style;                         // for standard output
+  std::string out;                     // the result; written to standard output when the subcommand returns
+  std::span<const Command> commands;   // all of them, for the completion scripts
+  std::vector<std::string> arguments;  // the command line, the program's name first
 };
 
 struct Command {
@@ -37,6 +38,10 @@ std::span<const AddCommand> command_table();
 Command add_plan(CLI::App& program);
 Command add_show(CLI::App& program);
 Command add_eval(CLI::App& program);
+Command add_export(CLI::App& program);
+Command add_check(CLI::App& program);
+Command add_simulate(CLI::App& program);
+Command add_import(CLI::App& program);
 Command add_calibrate(CLI::App& program);
 Command add_completion(CLI::App& program);
 

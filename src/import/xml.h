@@ -1,0 +1,28 @@
+// XML as NCCL writes it: elements with attributes, nothing else. No text, entities, namespaces, processing instructions
+// or document types; comments are passed over. Strict: what NCCL's own reader would misread is refused with its line.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "doc/value.h"
+#include "import/line_reader.h"
+
+namespace nest {
+
+struct XmlElement {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> attributes;
+  std::vector<XmlElement> children;
+  TextLine line;  // where it begins
+
+  // Nothing where there is no such attribute.
+  const std::string* find(std::string_view attribute) const;
+};
+
+// The one outermost element. Throws InputError with the line.
+XmlElement parse_xml(const Source& source);
+
+}  // namespace nest

@@ -1,0 +1,46 @@
+// One importer: what it accepts must become a cluster file that the reader of clusters accepts too.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "base/error.h"
+#include "import/import_cluster.h"
+
+namespace nest::fuzz {
+
+inline void import_file(const std::uint8_t* data, std::size_t size, ImportFormat format) {
+  const Source source{"fuzz", std::string(reinterpret_cast<const char*>(data), size)};
+  ImportRequest request;
+  request.name = "fuzz";
+  request.device = find_device("h100");
+  request.device_yaml = "h100";
+  ImportedCluster imported;
+  try {
+    static_cast<void>(recognise_format(source));
+  } catch (const InputError&) {
+    // Not recognised; it is still read as what it is said to be.
+  }
+  try {
+    imported = import_cluster({source}, format, request);
+    for (const MissingFact& fact : imported.missing) {
+      if (fact.option == "--devices-per-node ") request.devices_per_node = 2;
+      const std::string start = "--bandwidth ";
+      if (!fact.option.starts_with(start)) continue;
+      request.bandwidth_bytes_per_s[fact.option.substr(start.size(), fact.option.size() - start.size() - 1)] = 50e9;
+    }
+    imported = import_cluster({source}, format, request);
+  } catch (const InputError&) {
+    return;  // the right answer to most of what comes here; anything else escapes and fails the run
+  }
+  try {
+    read_cluster(parse_yaml("fuzz.yaml", cluster_yaml(imported)), "fuzz");
+  } catch (const InputError& error) {
+    std::cerr << "imported, but not readable: " << error.what() << '\n' << cluster_yaml(imported);
+    std::abort();
+  }
+}
+
+}  // namespace nest::fuzz

@@ -1,0 +1,7 @@
+// NCCL's topology XML.
+#include "fuzz_import.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  nest::fuzz::import_file(data, size, nest::ImportFormat::nccl);
+  return 0;
+}

@@ -1,0 +1,7 @@
+// The matrix of nvidia-smi topo -m.
+#include "fuzz_import.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  nest::fuzz::import_file(data, size, nest::ImportFormat::nvidia_smi);
+  return 0;
+}

@@ -1,0 +1,7 @@
+// Slurm's topology.conf, and the host lists in it.
+#include "fuzz_import.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  nest::fuzz::import_file(data, size, nest::ImportFormat::slurm);
+  return 0;
+}
