@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "check_reproducer.h"
 #include "command.h"
 #include "help.h"
 #include "options.h"
@@ -151,6 +152,7 @@ int run_checked(Program& program, int argc, const char* const* argv) {
     write_stdout(program.app.help());
     return kExitOk;
   }
+  program.session.arguments.assign(argv, argv + argc);
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -181,6 +183,9 @@ int run_program(int argc, const char* const* argv) {
     write_stderr(fmt::format("nest: {}\n", error.what()));
     if (!error.excerpt().empty()) write_stderr(fmt::format("\n{}\n", error.excerpt()));
     return kExitInput;
+  } catch (const UnsoundPlan& bug) {
+    const std::string reproducer = write_reproducer(bug);
+    return report_bug((std::string(bug.what()) + reproducer).c_str());
   } catch (const std::bad_alloc&) {
     write_stderr("nest: not enough memory\n");
     return kExitInput;

@@ -7,10 +7,12 @@
 #include "base/units.h"
 #include "command.h"
 #include "cost/evaluate.h"
+#include "eval_from.h"
 #include "input.h"
 #include "job_options.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
+#include "plan_html.h"
 #include "report/plan_report.h"
 
 namespace nest {
@@ -27,7 +29,8 @@ constexpr const char* kExamples =
     "      --global-batch 128 --strategy tp=8,sp=1,pp=4,vpp=5,mbs=1\n"
     "  nest eval --model config.json --cluster my.yaml --stack fsdp2 \\\n"
     "      --strategy zero=3,mbs=2,recompute=full --tokens 1T --price 2.5\n"
-    "  nest eval plan.json --json";
+    "  nest eval plan.json --json\n"
+    "  nest eval --from train.sh --cluster my.yaml --define NNODES=16";
 
 struct EvalQuestion {
   std::string plan_file;
@@ -35,12 +38,12 @@ struct EvalQuestion {
   std::string strategy;
   std::string tokens;
   double price = 0;
+  std::string html;
 };
 
-PlanReport price_plan(const EvalQuestion& question) {
+PlanReport price_plan(const EvalQuestion& question, LoadedJob& loaded) {
   if (question.price < 0) throw InputError("--price: a price is not negative");
   PlanReport report;
-  LoadedJob loaded;
   std::vector<StagePlan> stages;
   if (!question.plan_file.empty()) {
     report.plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
@@ -76,7 +79,9 @@ Command add_eval(CLI::App& program) {
   CLI::App* app = program.add_subcommand("eval", kDescription);
   app->footer(kExamples);
   const auto question = std::make_shared<EvalQuestion>();
+  const auto from = std::make_shared<FromQuestion>();
   app->add_option("PLAN", question->plan_file, "a plan file, instead of all that follows")->group("Arguments");
+  add_from_options(*app, *from);
   app->option_defaults()->group("Strategy");
   app->add_option(
          "--strategy", question->strategy,
@@ -90,10 +95,21 @@ Command add_eval(CLI::App& program) {
       ->type_name("COUNT");
   app->add_option("--price", question->price, "price of one device-hour: adds the cost of --tokens")
       ->type_name("PRICE");
+  app->option_defaults()->group("Report");
+  app->add_option("--html", question->html, "write a report with drawings here: one file that needs nothing else")
+      ->type_name("FILE");
   return {app,
-          [question](Session& session) {
-            const PlanReport report = price_plan(*question);
+          [question, from, app](Session& session) {
+            if (!from->from.empty() && !question->html.empty()) {
+              throw InputError("--html: goes with a plan file or with --strategy, not with --from");
+            }
+            if (!from->from.empty()) return eval_from(complete(*from, question->job, *app), session);
+            LoadedJob loaded;
+            const PlanReport report = price_plan(*question, loaded);
+            if (!question->html.empty()) write_plan_page(question->html, report, loaded, session);
             session.out = session.json ? to_text(plan_json(report)) : plan_text(report, session.style);
+            if (!session.json && !question->html.empty())
+              session.out += fmt::format("\nReport in {}.\n", question->html);
             return report.evaluation.fits ? kExitOk : kExitNoPlan;
           },
           [] { return std::vector<std::string>(); }};

@@ -1,7 +1,8 @@
-// Standard output and standard error.
+// Standard output, standard error, and files that are written whole.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace nest {
@@ -17,5 +18,9 @@ void write_stdout(std::string_view text);
 
 // Best effort: there is nobody left to tell when this fails.
 void write_stderr(std::string_view text);
+
+// Replaces the file, or leaves it as it was: the text goes to a new file beside it that takes its name when complete.
+// Throws InputError when that fails; nothing is left behind then. What is no plain file (/dev/stdout) is written to.
+void write_file_atomically(const std::string& path, std::string_view text);
 
 }  // namespace nest

@@ -18,8 +18,10 @@
 #include "output.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
+#include "plan_html.h"
 #include "plan_instance.h"
 #include "plan_no_fit.h"
+#include "planner/judge.h"
 #include "planner/planner.h"
 #include "planner/why.h"
 #include "report/plan_report.h"
@@ -43,6 +45,7 @@ struct PlanQuestion {
   std::int64_t most_devices = 0;
   double time_limit_s = 0;  // 0: none
   std::string output;
+  std::string html;
   std::string tokens;
   double price = 0;
   bool no_why = false;
@@ -159,13 +162,23 @@ void show_progress(PlanRequest& request, const Session& session) {
   };
 }
 
+// A plan that the judge refuses is reported with everything that it was made for.
+PlanAnswer plan_or_explain(const PlanRequest& request, const LoadedJob& loaded) {
+  try {
+    return make_plan(request);
+  } catch (UnsoundPlan& bug) {
+    describe_job(loaded, bug.plan());
+    throw;
+  }
+}
+
 ExitCode plan_job(const PlanQuestion& question, Session& session) {
   const LoadedJob loaded = load_job(question.job);
   PriceCache prices;
   PlanRequest request = make_request(question, loaded.job, prices);
   show_progress(request, session);
   auto* const previous = std::signal(SIGINT, on_interrupt);
-  const PlanAnswer answer = make_plan(request);
+  const PlanAnswer answer = plan_or_explain(request, loaded);
   request.order.progress = nullptr;
   if (answer.plans.empty()) {
     const bool proven = answer.outcome == PlanOutcome::no_plan;
@@ -183,6 +196,7 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
     json["alternatives"].push_back(plan_to_json(to_plan(loaded.job, answer.plans[k], answer)));
   }
   if (!question.output.empty()) write_file(question.output, to_text(plan_to_json(report.plan)));
+  if (!question.html.empty()) write_plan_page(question.html, report, loaded, session, &answer, whys);
   if (session.json) {
     session.out = to_text(json);
     return kExitOk;
@@ -192,6 +206,7 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
   if (const std::string text = why_text(why_lines(whys), session.style); !text.empty()) session.out += text + "\n";
   session.out += certificate_text(report.plan) + "\n";
   if (!question.output.empty()) session.out += fmt::format("Written to {}.\n", question.output);
+  if (!question.html.empty()) session.out += fmt::format("Report in {}.\n", question.html);
   return kExitOk;
 }
 
@@ -214,6 +229,8 @@ void add_plan_options(CLI::App& app, PlanQuestion& question) {
   app.add_option("--instance", question.instance, "a layer-profile instance instead of model and cluster")
       ->type_name("FILE");
   app.add_option("-o,--output", question.output, "write the plan here (nest.plan/1)")->type_name("FILE");
+  app.add_option("--html", question.html, "write a report with drawings here: one file that needs nothing else")
+      ->type_name("FILE");
   app.add_flag("--no-why", question.no_why, "do not search for alternatives to compare with");
   app.add_option("--tokens", question.tokens, "tokens to train on, e.g. 15T: adds days and device-hours")
       ->type_name("COUNT");
@@ -236,6 +253,9 @@ Command add_plan(CLI::App& program) {
       "  nest plan --instance profile.json --json");
   return {app,
           [question, app](Session& session) {
+            if (!question->instance.empty() && !question->html.empty()) {
+              throw InputError("--html: an instance has no model and no cluster to draw; leave out one of them");
+            }
             if (!question->instance.empty()) return plan_instance(question->instance, question->output, session);
             if (app->count("--cluster") == 0 && app->count("--devices") == 0) question->job.devices = kUsualDevices;
             return plan_job(*question, session);

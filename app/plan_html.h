@@ -1,0 +1,19 @@
+// The page that --html writes (html/plan_page.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "job_options.h"
+#include "planner/why.h"
+#include "report/plan_report.h"
+
+namespace nest {
+
+// Complete, or not at all; throws InputError when it cannot be written. A plan that was not searched for has no
+// `answer`.
+void write_plan_page(const std::string& path, const PlanReport& report, const LoadedJob& loaded, const Session& session,
+                     const PlanAnswer* answer = nullptr, const std::vector<WhyNot>& whys = {});
+
+}  // namespace nest

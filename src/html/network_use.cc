@@ -1,0 +1,407 @@
+#include "html/network_use.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "cost/group_time.h"
+#include "cost/tables.h"
+#include "split/local_layer.h"
+
+namespace nest {
+namespace {
+
+constexpr std::int64_t kDevicesCounted = std::int64_t{1} << 17;  // positions repeat long before
+
+// What a layer's exchanges amount to, one micro-batch on one device.
+struct GroupBytes {
+  double tensor_ring = 0;  // from a member to the next one
+  double context_ring = 0;
+  double expert_ring = 0;
+  double expert_exchange = 0;  // to all others
+
+  void add(const GroupBytes& other, double times) {
+    tensor_ring += times * other.tensor_ring;
+    context_ring += times * other.context_ring;
+    expert_ring += times * other.expert_ring;
+    expert_exchange += times * other.expert_exchange;
+  }
+};
+
+struct LayerExchanges {
+  GroupBytes tensor, context, expert;  // by what they are for; experts use tensor-parallel groups too
+  double tensor_s = 0, context_s = 0, expert_s = 0;
+  std::int64_t top_k = 1;
+
+  void add(const LayerExchanges& other, double times) {
+    tensor.add(other.tensor, times);
+    context.add(other.context, times);
+    expert.add(other.expert, times);
+    tensor_s += times * other.tensor_s;
+    context_s += times * other.context_s;
+    expert_s += times * other.expert_s;
+    top_k = std::max(top_k, other.top_k);
+  }
+};
+
+double ring_bytes(const LayerCollective& exchange) {
+  const auto n = static_cast<double>(exchange.ranks);
+  switch (exchange.kind) {
+    case CollectiveKind::all_reduce: return 2 * exchange.bytes * (n - 1) / n;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter: return exchange.bytes * (n - 1) / n;
+    case CollectiveKind::ring_exchange: return exchange.bytes * (n - 1);
+    case CollectiveKind::all_to_all: return 0;
+  }
+  return 0;
+}
+
+bool of_experts(const LayerCollective& exchange, const LocalOperator& op) {
+  return exchange.group == Group::expert || op.kind == OperatorKind::dispatch || op.kind == OperatorKind::combine ||
+         op.kind == OperatorKind::grouped_matmul;
+}
+
+// How often an exchange of the forward pass happens: again where it is recomputed.
+double repeats(const Job& job, const LayerCollective& exchange, const LocalOperator& op, Recompute recompute) {
+  if (exchange.phase == Phase::backward || recompute == Recompute::none) return 1;
+  if (recompute == Recompute::full) return 2;
+  if (job.stack.selective == SelectiveKind::every_second_matmul) return exchange.group == Group::tensor ? 1.5 : 1;
+  return job.stack.selective == SelectiveKind::modules && of_experts(exchange, op) && op.recomputed ? 2 : 1;
+}
+
+LayerExchanges layer_exchanges(const Job& job, const Strategy& strategy, const StageGroups& groups, const Layer& layer,
+                               Recompute recompute) {
+  const RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
+  const LocalLayer local =
+      localise(layer, shape, strategy.split, timed_implementation(job), {job.stack.selective_modules, false});
+  LayerExchanges sum;
+  sum.top_k = std::max<std::int64_t>(1, layer.top_k);
+  for (const LayerCollective& exchange : local.collectives) {
+    if (exchange.ranks < 2) continue;
+    const LocalOperator& op = local.operators[static_cast<std::size_t>(exchange.operator_index)];
+    const bool experts = of_experts(exchange, op);
+    const bool context = exchange.group == Group::context;
+    const double times = repeats(job, exchange, op, recompute);
+    GroupBytes& bytes = context ? sum.context : experts ? sum.expert : sum.tensor;
+    double& ring = exchange.group == Group::tensor ? bytes.tensor_ring
+                   : context                       ? bytes.context_ring
+                                                   : bytes.expert_ring;
+    ring += times * ring_bytes(exchange);
+    if (exchange.kind == CollectiveKind::all_to_all) bytes.expert_exchange += times * exchange.bytes;
+    (context ? sum.context_s : experts ? sum.expert_s : sum.tensor_s) += times * groups.seconds(exchange, layer.top_k);
+  }
+  return sum;
+}
+
+// Bytes and seconds of a stage's gradients and sharded weights.
+struct SyncTraffic {
+  double shard_step = 0, shard_micro = 0, between = 0;  // times the parameters: bytes
+  double step_s = 0, micro_s = 0, per_step_s = 0;
+  double dense = 0, expert = 0;  // parameters
+  ShardLines lines;
+};
+
+class Counter {
+ public:
+  Counter(const Job& job, const Strategy& strategy, const Evaluation& evaluation)
+      : job_(job),
+        strategy_(strategy),
+        stages_(evaluation.stages),
+        prediction_(evaluation.prediction),
+        table_(price_table(job, strategy.split, strategy.micro_batch)),
+        m_(static_cast<double>(micro_batches(strategy, job.run.global_batch))),
+        replicas_(
+            std::clamp<std::int64_t>(kDevicesCounted / (strategy.pp * strategy.devices_per_stage()), 1, strategy.dp)),
+        replica_weight_(static_cast<double>(strategy.dp) / static_cast<double>(replicas_)) {
+    pace_ = static_cast<std::size_t>(
+        std::max_element(stages_.begin(), stages_.end(),
+                         [](const StagePlan& a, const StagePlan& b) { return a.time.total < b.time.total; }) -
+        stages_.begin());
+  }
+
+  NetworkUse run() {
+    NetworkUse use;
+    use.links = link_kinds(job_.cluster, strategy_);
+    count_layers(use);
+    count_messages(use);
+    count_sync(use);
+    return use;
+  }
+
+ private:
+  std::int64_t a() const { return strategy_.devices_per_stage(); }
+
+  Traffic start(TrafficKind kind, std::int64_t ranks, double waited_s) const {
+    Traffic traffic;
+    traffic.kind = kind;
+    traffic.ranks = ranks;
+    traffic.waited_s = waited_s;
+    return traffic;
+  }
+
+  void finish(NetworkUse& use, Traffic traffic, const LinkLoad& load) const {
+    if (!load.any()) return;
+    traffic.reach = load.reach();
+    traffic.link_bytes = load.bytes();
+    use.traffic.push_back(std::move(traffic));
+  }
+
+  // Groups of one stage: `count` members `stride` apart, from every offset that `starts` lists.
+  template <class Visit>
+  void visit_groups(std::size_t stage, const std::vector<std::int64_t>& starts,
+                    const std::vector<std::int64_t>& offsets, const Visit& visit) const {
+    std::vector<std::int64_t> members(offsets.size());
+    for (std::int64_t r = 0; r < replicas_; ++r) {
+      const std::int64_t first = device_of(strategy_, r, static_cast<std::int64_t>(stage), 0);
+      for (const std::int64_t start : starts) {
+        std::transform(offsets.begin(), offsets.end(), members.begin(),
+                       [&](std::int64_t offset) { return first + start + offset; });
+        visit(members);
+      }
+    }
+  }
+
+  // Offsets count0 × stride0, then count1 × stride1, in rising order.
+  static std::vector<std::int64_t> lattice(Stride outer, Stride inner) {
+    std::vector<std::int64_t> offsets;
+    for (std::int64_t i = 0; i < outer.count; ++i) {
+      for (std::int64_t k = 0; k < inner.count; ++k) offsets.push_back(i * outer.stride + k * inner.stride);
+    }
+    return offsets;
+  }
+
+  void load_groups(LinkLoad& load, std::size_t stage, const GroupBytes& bytes, std::int64_t top_k) const {
+    const Split& split = strategy_.split;
+    const Stride tensor{1, split.tp}, context{split.tp, split.cp}, expert{split.tp * split.cp, split.ep}, none{0, 1};
+    LinkLoad one(job_.cluster);
+    if (bytes.tensor_ring > 0) {
+      visit_groups(stage, lattice(expert, context), lattice(none, tensor),
+                   [&](const auto& members) { one.ring(members, bytes.tensor_ring); });
+    }
+    if (bytes.context_ring > 0) {
+      visit_groups(stage, lattice(expert, tensor), lattice(none, context),
+                   [&](const auto& members) { one.ring(members, bytes.context_ring); });
+    }
+    if (bytes.expert_ring > 0 || bytes.expert_exchange > 0) {
+      const bool folded = split.expert_tp() < split.tp;  // experts are spread over the tensor-parallel ranks too
+      visit_groups(stage, folded ? lattice(none, context) : lattice(context, tensor),
+                   folded ? lattice(expert, tensor) : lattice(none, expert), [&](const auto& members) {
+                     one.ring(members, bytes.expert_ring);
+                     one.exchange(members, bytes.expert_exchange, top_k);
+                   });
+    }
+    load.add(one, m_ * replica_weight_);
+  }
+
+  double sent(const GroupBytes& bytes) const {
+    const auto ranks = static_cast<double>(strategy_.split.expert_ranks());
+    return m_ *
+           (bytes.tensor_ring + bytes.context_ring + bytes.expert_ring + bytes.expert_exchange * (ranks - 1) / ranks);
+  }
+
+  void count_layers(NetworkUse& use) {
+    const Split& split = strategy_.split;
+    if (a() == 1) return;
+    const StageGroups groups(job_.cluster, split);
+    const auto& parts = prediction_.breakdown_s;
+    Traffic tensor = start(TrafficKind::tensor, split.tp, parts.tp);
+    Traffic context = start(TrafficKind::context, split.cp, parts.cp);
+    Traffic expert = start(TrafficKind::expert, split.expert_ranks(), parts.ep);
+    LinkLoad tensor_load(job_.cluster), context_load(job_.cluster), expert_load(job_.cluster);
+    std::map<std::pair<int, Recompute>, LayerExchanges> known;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      LayerExchanges sum;
+      for (int i = stages_[s].first; i <= stages_[s].last; ++i) {
+        const int kind = job_.fused_model.layers[static_cast<std::size_t>(i)];
+        const Layer& layer = job_.fused_model.kinds[static_cast<std::size_t>(kind)];
+        const Recompute recompute = layer.kind == LayerKind::block ? stages_[s].recompute : Recompute::none;
+        auto found = known.find({kind, recompute});
+        if (found == known.end()) {
+          found = known.emplace(std::pair(kind, recompute), layer_exchanges(job_, strategy_, groups, layer, recompute))
+                      .first;
+        }
+        sum.add(found->second, 1);
+      }
+      load_groups(tensor_load, s, sum.tensor, sum.top_k);
+      load_groups(context_load, s, sum.context, sum.top_k);
+      load_groups(expert_load, s, sum.expert, sum.top_k);
+      if (s != pace_) continue;
+      tensor.sent_bytes = sent(sum.tensor);
+      context.sent_bytes = sent(sum.context);
+      expert.sent_bytes = sent(sum.expert);
+      tensor.exchange_s = m_ * sum.tensor_s;
+      context.exchange_s = m_ * sum.context_s;
+      expert.exchange_s = m_ * sum.expert_s;
+    }
+    finish(use, tensor, tensor_load);
+    finish(use, context, context_load);
+    finish(use, expert, expert_load);
+  }
+
+  // From stage `from` to `to` and back, `bytes` each way.
+  void load_messages(LinkLoad& load, std::int64_t from, std::int64_t to, double bytes) const {
+    LinkLoad one(job_.cluster);
+    for (std::int64_t r = 0; r < replicas_; ++r) {
+      for (std::int64_t q = 0; q < a(); ++q) {
+        const std::int64_t here = device_of(strategy_, r, from, q), there = device_of(strategy_, r, to, q);
+        one.send(here, there, bytes);
+        one.send(there, here, bytes);
+      }
+    }
+    load.add(one, replica_weight_);
+  }
+
+  void count_messages(NetworkUse& use) const {
+    if (strategy_.pp < 2) return;
+    const auto chunks = static_cast<double>(strategy_.virtual_stages);
+    Traffic traffic = start(TrafficKind::pipeline, strategy_.pp, prediction_.breakdown_s.p2p);
+    LinkLoad load(job_.cluster);
+    const auto pace = static_cast<std::int64_t>(pace_);
+    const auto count = [&](std::int64_t from, std::int64_t to, double times, double bytes) {
+      load_messages(load, from, to, m_ * times * bytes);
+      if (from != pace && to != pace) return;
+      traffic.sent_bytes += m_ * times * bytes;
+      traffic.exchange_s += m_ * times * message_line(job_.cluster, strategy_, from, to).at(bytes);
+    };
+    for (std::int64_t s = 0; s + 1 < strategy_.pp; ++s) {
+      count(s, s + 1, chunks, table_.cut_bytes[static_cast<std::size_t>(stages_[static_cast<std::size_t>(s)].last)]);
+    }
+    if (chunks > 1) count(strategy_.pp - 1, 0, chunks - 1, table_.wrap_bytes);
+    finish(use, traffic, load);
+  }
+
+  SyncTraffic sync_of(const StagePlan& stage) const {
+    SyncTraffic sync;
+    const SyncRule rule = sync_rule(job_);
+    sync.lines = sync_lines(job_, strategy_, table_, stage.zero, stage.zero == 0 ? 0 : stage.zero_degree);
+    const StageSums sums = sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
+    sync.dense = sums.dense_parameters;
+    sync.expert = sums.expert_parameters;
+    const double g = rule.gradient_bytes, w = rule.weight_bytes;
+    const ShardLines& lines = sync.lines;
+    const double scatter_s = lines.dense_shard.at(g * sync.dense) + lines.expert_shard.at(g * sync.expert);
+    double gather_s = lines.dense_shard.at(w * sync.dense) + lines.expert_shard.at(w * sync.expert);
+    if (rule.per_tensor && stage.zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
+    const double scatters =
+        stage.zero == 0 || (stage.zero == 1 && (rule.all_reduce_zero1 || rule.hides_backward_only)) ? 2 : 1;
+    if (stage.zero < 2) sync.shard_step = scatters * g, sync.step_s = scatters * scatter_s;
+    if (stage.zero == 1 || stage.zero == 2) sync.shard_step += w, sync.step_s += gather_s;
+    if (stage.zero == 2) sync.shard_micro = g, sync.micro_s = scatter_s;
+    if (stage.zero == 3) sync.shard_micro = g + 2 * w, sync.micro_s = scatter_s + 2 * gather_s;
+    sync.between = 2 * g;
+    sync.step_s += 2 * (lines.dense_replicate.at(g * sync.dense) + lines.expert_replicate.at(g * sync.expert));
+    const StageCost cost = stage_cost(job_, strategy_, sums, lines, stage.zero, stage.recompute);
+    sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s;
+    return sync;
+  }
+
+  // Replicas of the same parameters, one group for every offset: rings inside each `degree` of them, and across.
+  void load_replicas(LinkLoad& load, std::size_t stage, const std::vector<std::int64_t>& starts,
+                     const std::vector<std::int64_t>& offsets, std::int64_t degree, double shard_bytes,
+                     double between_bytes) const {
+    const auto each = static_cast<std::int64_t>(offsets.size()) * strategy_.dp;
+    const std::int64_t sampled =
+        std::clamp<std::int64_t>(kDevicesCounted / (each * strategy_.pp), 1, static_cast<std::int64_t>(starts.size()));
+    LinkLoad one(job_.cluster);
+    for (std::int64_t k = 0; k < sampled; ++k) {
+      std::vector<std::int64_t> all;
+      for (std::int64_t r = 0; r < strategy_.dp; ++r) {
+        const std::int64_t first = device_of(strategy_, r, static_cast<std::int64_t>(stage), 0);
+        for (const std::int64_t offset : offsets) all.push_back(first + starts[static_cast<std::size_t>(k)] + offset);
+      }
+      const auto size = static_cast<std::size_t>(degree), groups = all.size() / size;
+      const double share = static_cast<double>(size - 1) / static_cast<double>(size);
+      const double across = static_cast<double>(groups - 1) / static_cast<double>(groups) / static_cast<double>(size);
+      for (std::size_t i = 0; size > 1 && i < groups; ++i) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i * size);
+        one.ring({begin, begin + static_cast<std::ptrdiff_t>(size)}, shard_bytes * share);
+      }
+      for (std::size_t i = 0; groups > 1 && i < size; ++i) {
+        std::vector<std::int64_t> members;
+        for (std::size_t j = i; j < all.size(); j += size) members.push_back(all[j]);
+        one.ring(members, between_bytes * across);
+      }
+    }
+    load.add(one, static_cast<double>(starts.size()) / static_cast<double>(sampled));
+  }
+
+  void load_sync(LinkLoad& load, std::size_t stage, const SyncTraffic& sync, double shard, double between) const {
+    const Split& split = strategy_.split;
+    const Stride tensor{1, split.tp}, context{split.tp, split.cp}, expert{split.tp * split.cp, split.ep}, none{0, 1};
+    load_replicas(load, stage, lattice(none, tensor), lattice(expert, context), sync.lines.dense_degree,
+                  shard * sync.dense, between * sync.dense);
+    if (sync.expert > 0) {
+      load_replicas(load, stage, lattice(expert, tensor), lattice(none, context), sync.lines.expert_degree,
+                    shard * sync.expert, between * sync.expert);
+    }
+  }
+
+  double sent(const SyncTraffic& sync, double shard, double between) const {
+    const auto one = [&](double parameters, std::int64_t degree, std::int64_t replicas) {
+      const auto n = static_cast<double>(degree), groups = static_cast<double>(replicas) / n;
+      return parameters * (shard * (n - 1) / n + between / n * (groups - 1) / groups);
+    };
+    return one(sync.dense, sync.lines.dense_degree, dense_replicas(strategy_)) +
+           one(sync.expert, sync.lines.expert_degree, expert_replicas(strategy_));
+  }
+
+  void count_sync(NetworkUse& use) const {
+    if (dense_replicas(strategy_) < 2) return;
+    const auto& parts = prediction_.breakdown_s;
+    Traffic weights = start(TrafficKind::weights, 1, parts.zero);
+    Traffic gradients = start(TrafficKind::gradients, dense_replicas(strategy_), parts.grad_sync);
+    LinkLoad weight_load(job_.cluster), gradient_load(job_.cluster);
+    double latest_s = -1;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const SyncTraffic sync = sync_of(stages_[s]);
+      load_sync(gradient_load, s, sync, sync.shard_step, sync.between);
+      if (sync.shard_micro > 0) load_sync(weight_load, s, sync, m_ * sync.shard_micro, 0);
+      if (s == pace_) {
+        weights.ranks = sync.lines.dense_degree;
+        weights.sent_bytes = sent(sync, m_ * sync.shard_micro, 0);
+        weights.exchange_s = m_ * sync.micro_s;
+      }
+      if (sync.per_step_s <= latest_s) continue;
+      latest_s = sync.per_step_s;
+      gradients.sent_bytes = sent(sync, sync.shard_step, sync.between);
+      gradients.exchange_s = sync.step_s;
+    }
+    finish(use, weights, weight_load);
+    finish(use, gradients, gradient_load);
+  }
+
+  const Job& job_;
+  const Strategy& strategy_;
+  const std::vector<StagePlan>& stages_;
+  const Prediction& prediction_;
+  PriceTable table_;
+  double m_;
+  std::int64_t replicas_;  // looked at
+  double replica_weight_;  // the others count as these
+  std::size_t pace_ = 0;   // the slowest stage
+};
+
+}  // namespace
+
+double NetworkUse::busy_s(std::size_t link, const Traffic& t) const {
+  const double capacity = links[link].links * links[link].bytes_per_s;
+  return capacity > 0 ? t.link_bytes[link] / capacity : 0;
+}
+
+NetworkUse network_use(const Job& job, const Strategy& strategy, const Evaluation& evaluation) {
+  return Counter(job, strategy, evaluation).run();
+}
+
+const char* to_string(TrafficKind kind) {
+  switch (kind) {
+    case TrafficKind::tensor: return "tensor parallel";
+    case TrafficKind::context: return "context parallel";
+    case TrafficKind::expert: return "expert parallel";
+    case TrafficKind::pipeline: return "stage to stage";
+    case TrafficKind::weights: return "sharded weights";
+    case TrafficKind::gradients: return "gradient sync";
+  }
+  return "?";
+}
+
+}  // namespace nest

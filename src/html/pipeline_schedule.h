@@ -1,0 +1,54 @@
+// When every stage runs which micro-batch: the schedule that a framework executes, played through with the stages'
+// times.
+//
+// Stage s computes a micro-batch forward in f_s and backward in b_s seconds, a chunk of an interleaved stage in f_s/v
+// and b_s/v. It works through a fixed order and starts each cell when its own previous cell and the cell it waits for
+// have ended: forward waits for the stage before (the first stage of a later chunk for the last stage of the chunk
+// before), backward for the stage behind; messages are part of the cells. The orders:
+//   1F1B         min(p-1-s, m) forwards, then forward and backward in turn, then the remaining backwards
+//   interleaved  the same with min(2(p-1-s) + (v-1)p, mv) chunks, micro-batches in rounds of p through all chunks
+//   GPipe        all forwards, then all backwards
+//
+// Of many micro-batches the middle ones repeat: beyond a few rounds they are left out, and counted at the pace of the
+// slowest stage.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace nest {
+
+struct PassTimes {  // seconds, one micro-batch on one stage
+  double forward_s = 0;
+  double backward_s = 0;
+};
+
+struct ScheduleCell {
+  double begin_s = 0;
+  double end_s = 0;
+  std::int64_t micro_batch = 0;
+  std::int64_t chunk = 0;
+  bool backward = false;
+};
+
+struct PipelineSchedule {
+  std::vector<std::vector<ScheduleCell>> stages;  // of the micro-batches played, in order of time
+  std::int64_t micro_batches = 0;
+  std::int64_t played = 0;  // of them
+  double played_s = 0;      // until the last cell ends
+  double skipped_s = 0;     // what the others take
+  double warm_up_s = 0;     // until the first stage has its first gradient
+  double drain_s = 0;       // from the first stage's last forward to the end
+
+  double total_s() const { return played_s + skipped_s; }
+};
+
+// How one micro-batch's time on a stage divides: messages half and half, gathered weights a third forward.
+PassTimes pass_times(const StagePlan& stage);
+
+PipelineSchedule play_schedule(Schedule schedule, std::int64_t virtual_stages, const std::vector<PassTimes>& stages,
+                               std::int64_t micro_batches);
+
+}  // namespace nest
