@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/units.h"
+#include "check/levels.h"
 
 namespace nest {
 namespace {
@@ -20,8 +21,9 @@ bool differs(double claimed, double expected) {
 
 class Judge {
  public:
-  Judge(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state)
-      : plan_(plan), s_(plan.strategy), model_(model), cluster_(cluster), state_(state) {}
+  Judge(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state,
+        const ListedDevices& listed)
+      : plan_(plan), s_(plan.strategy), model_(model), cluster_(cluster), state_(state), listed_(listed) {}
 
   std::vector<Violation> run() {
     check_layers();
@@ -38,6 +40,12 @@ class Judge {
     std::stable_sort(violations_.begin(), violations_.end(),
                      [](const auto& a, const auto& b) { return a.code < b.code; });
     return std::move(violations_);
+  }
+
+  std::vector<double> floors() const {
+    std::vector<double> bytes;
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) bytes.push_back(memory_floor(s));
+    return bytes;
   }
 
  private:
@@ -154,6 +162,28 @@ class Judge {
       report(ViolationCode::device_count,
              fmt::format("the last rank sits on device {} of {}", s_.devices_spanned() - 1, cluster_.devices));
     }
+    check_listed();
+  }
+
+  void check_listed() {
+    const std::size_t stages = std::min(listed_.size(), plan_.stages.size());
+    for (std::size_t s = 0; s < stages; ++s) {
+      const auto& devices = listed_[s];
+      if (devices.empty()) continue;
+      const auto ranks = static_cast<std::size_t>(s_.devices_per_stage());
+      if (devices.size() != ranks) {
+        report(ViolationCode::device_list,
+               fmt::format("stage {} lists {} devices for {} ranks", s, devices.size(), ranks));
+        continue;
+      }
+      for (std::size_t q = 0; q < ranks; ++q) {
+        const std::int64_t place = device_of(s_, 0, static_cast<std::int64_t>(s), static_cast<std::int64_t>(q));
+        if (devices[q] == place) continue;
+        report(ViolationCode::device_list,
+               fmt::format("stage {} lists device {} for rank {}, whose place is device {}", s, devices[q], q, place));
+        break;  // once per stage
+      }
+    }
   }
 
   void check_batch() {
@@ -248,6 +278,7 @@ class Judge {
       report(ViolationCode::time_law, fmt::format("stages give {} s, {} s are claimed", law, p.iteration_s));
     }
     check_peak();
+    check_level_times();
     const double samples = static_cast<double>(plan_.run.global_batch) / p.iteration_s;
     const double tokens = samples * static_cast<double>(plan_.run.sequence) / static_cast<double>(s_.devices_used());
     if (p.samples_per_s > 0 && differs(p.samples_per_s, samples)) {
@@ -278,19 +309,61 @@ class Judge {
     }
   }
 
+  // A stage waits at least for one message from each neighbour, at the speed of the level between them; where tensor
+  // ranks may send a share each, for that share. Interleaved schedules may hide any part of it.
+  void check_level_times() {
+    if (s_.pp < 2 || s_.virtual_stages > 1 || (cluster_.levels.empty() && !cluster_.torus)) return;
+    const RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
+    const std::vector<double> bytes = cut_bytes(model_, shape, s_.split);
+    const std::vector<BoundaryCrossing> boundaries = levels_crossed(s_, cluster_).boundaries;
+    std::vector<double> least(plan_.stages.size(), 0);
+    for (const BoundaryCrossing& boundary : boundaries) {
+      const auto from = static_cast<std::size_t>(boundary.from);
+      const double sent =
+          bytes[static_cast<std::size_t>(plan_.stages[from].last)] / static_cast<double>(s_.split.sp ? 1 : s_.split.tp);
+      const double seconds = least_message_s(cluster_, boundary.crossing.most, sent);
+      least[from] += seconds;
+      least[from + 1] += seconds;
+    }
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const StageTime& time = plan_.stages[s].time;
+      if (time.total <= 0 || time.p2p >= least[s] * (1 - kTolerance)) continue;
+      const std::size_t boundary = s + 1 < plan_.stages.size() ? s : s - 1;
+      report(ViolationCode::time_level,
+             fmt::format("stage {}: {} of messages are claimed; over {} they take at least {}", s,
+                         format_duration(time.p2p), crossing_name(cluster_, boundaries[boundary].crossing),
+                         format_duration(least[s])));
+    }
+  }
+
   const Plan& plan_;
   const Strategy& s_;
   const Model& model_;
   const Cluster& cluster_;
   const StateFloor& state_;
+  const ListedDevices& listed_;
   std::vector<Violation> violations_;
 };
 
 }  // namespace
 
-std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster,
-                                  const StateFloor& state) {
-  return Judge(plan, model, cluster, state).run();
+StateFloor state_floor(const Run& run) {
+  StateFloor state;
+  if (run.optimizer == "sgd") state.optimizer /= 2;
+  return state;
+}
+
+std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state,
+                                  const ListedDevices& listed) {
+  return Judge(plan, model, cluster, state, listed).run();
+}
+
+std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster) {
+  return check_plan(plan, model, cluster, state_floor(plan.run));
+}
+
+std::vector<double> memory_floors(const Plan& plan, const Model& model, const StateFloor& state) {
+  return Judge(plan, model, {}, state, {}).floors();
 }
 
 const char* to_string(ViolationCode code) {
@@ -307,6 +380,7 @@ const char* to_string(ViolationCode code) {
     case ViolationCode::split_sequence: return "split_sequence";
     case ViolationCode::device_count: return "device_count";
     case ViolationCode::device_twice: return "device_twice";
+    case ViolationCode::device_list: return "device_list";
     case ViolationCode::replica_groups: return "replica_groups";
     case ViolationCode::batch_idle: return "batch_idle";
     case ViolationCode::zero_degree: return "zero_degree";
@@ -315,6 +389,7 @@ const char* to_string(ViolationCode code) {
     case ViolationCode::time_sum: return "time_sum";
     case ViolationCode::time_law: return "time_law";
     case ViolationCode::time_peak: return "time_peak";
+    case ViolationCode::time_level: return "time_level";
     case ViolationCode::throughput: return "throughput";
   }
   return "?";

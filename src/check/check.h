@@ -7,7 +7,8 @@
 // buffers, which is the cost model's business.
 //
 // Time is judged by consistency: parts must sum to the claimed total, the total must follow from the stages by the
-// pipeline's law, and no plan may be faster than the device's peak allows.
+// pipeline's law, no plan may be faster than the device's peak allows, and no message faster than the level of the
+// network that it crosses (levels.h).
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ enum class ViolationCode : std::uint8_t {
   split_sequence,  // cp and sp divide the sequence
   device_count,    // all ranks fit on the cluster
   device_twice,    // no device holds two ranks
+  device_list,     // the devices listed for a stage are those of its ranks
   replica_groups,  // dp_inner divides dp
   batch_idle,      // no replica without work
   zero_degree,     // sharding degree divides its group
@@ -41,6 +43,7 @@ enum class ViolationCode : std::uint8_t {
   time_sum,        // claimed breakdown sums to the claimed total
   time_law,        // the total follows from the stages
   time_peak,       // not faster than peak arithmetic
+  time_level,      // messages between stages not faster than the level they cross
   throughput,      // samples/s and tokens/s follow from the total
 };
 
@@ -56,10 +59,22 @@ struct StateFloor {
   double optimizer = 8;
 };
 
+// The least for this run: momentum alone takes half of Adam's state.
+StateFloor state_floor(const Run& run);
+
+// Devices that a file lists for the stages of replica 0, in rank order; empty where it lists none.
+using ListedDevices = std::vector<std::vector<std::int64_t>>;
+
 // All violations, in the order of the codes; empty for a sound plan. Claims (time, memory, prediction) that a
 // hand-written plan leaves at 0 are not judged.
-std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster,
-                                  const StateFloor& state = {});
+std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state,
+                                  const ListedDevices& listed = {});
+std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster);
+
+// The floor of every stage's memory, bytes on one device. The plan's shape must be sound.
+std::vector<double> memory_floors(const Plan& plan, const Model& model, const StateFloor& state);
+
+inline constexpr int kViolationCodes = 23;
 
 const char* to_string(ViolationCode code);
 

@@ -1,16 +1,33 @@
-// The independent judge's opinion of a plan, in words.
+// The independent judge (check/check.h) over every answer of the search.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "cluster/cluster.h"
-#include "model/graph.h"
+#include "base/error.h"
+#include "check/check.h"
+#include "cost/job.h"
 #include "plan/plan.h"
 
 namespace nest {
 
-// One line per violation; empty for a sound plan.
-std::vector<std::string> judge_plan(const Plan& plan, const Model& model, const Cluster& cluster);
+// A plan of the search that the judge does not accept: a bug, with the plan to show for it.
+class UnsoundPlan : public InternalError {
+ public:
+  UnsoundPlan(Plan plan, std::vector<Violation> violations);
+
+  Plan& plan() { return plan_; }
+  const Plan& plan() const { return plan_; }
+  const std::vector<Violation>& violations() const { return violations_; }
+
+ private:
+  Plan plan_;
+  std::vector<Violation> violations_;
+};
+
+// What the job's software keeps per parameter at least.
+StateFloor state_floor(const Job& job);
+
+// Throws UnsoundPlan.
+void require_sound(const Plan& plan, const Job& job);
 
 }  // namespace nest

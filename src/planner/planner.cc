@@ -74,10 +74,7 @@ PlanAnswer make_plan(const PlanRequest& request) {
                                             : PlanOutcome::optimal;
   for (const RankedPlan& plan : findings.plans) {
     answer.plans.push_back(reprice(space, plan));
-    const auto violations =
-        judge_plan(to_plan(*request.job, answer.plans.back(), answer), request.job->model, request.job->cluster);
-    NEST_CHECK(violations.empty(), "plans that the search returns pass the independent judge: " +
-                                       (violations.empty() ? std::string() : violations.front()));
+    require_sound(to_plan(*request.job, answer.plans.back(), answer), *request.job);
   }
   return answer;
 }

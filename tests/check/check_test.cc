@@ -181,6 +181,21 @@ TEST(Check, DeviceTwice) {
             Codes{ViolationCode::device_twice});
 }
 
+TEST(Check, DeviceList) {
+  const auto listed = [](const ListedDevices& devices) {
+    Codes found;
+    for (const Violation& violation : check_plan(sound_plan(), tiny_model(), small_cluster(), {}, devices)) {
+      found.push_back(violation.code);
+    }
+    return found;
+  };
+  EXPECT_EQ(listed({{0, 1}, {4, 5}}), Codes{});  // d_in = 2: stage 1 begins after both replicas of stage 0
+  EXPECT_EQ(listed({{}, {}}), Codes{});          // none listed
+  EXPECT_EQ(listed({{0, 1}, {2, 3}}), Codes{ViolationCode::device_list});
+  EXPECT_EQ(listed({{1, 0}, {5, 4}}), (Codes{ViolationCode::device_list, ViolationCode::device_list}));
+  EXPECT_EQ(listed({{0}, {4, 5}}), Codes{ViolationCode::device_list});
+}
+
 TEST(Check, ReplicaGroups) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.dp_inner = 3; }), Codes{ViolationCode::replica_groups});
 }
@@ -229,6 +244,23 @@ TEST(Check, TimePeak) {
   EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{});
   cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 470016 / 2.4375 * 0.999;
   EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{ViolationCode::time_peak});
+}
+
+TEST(Check, TimeLevel) {
+  // Nodes of 4: device q of stage 0 sits on q, its counterpart on q + 4, in the other node. A cut sends 16 tokens x 8 x
+  // 2 bytes = 256, each of 2 tensor ranks its half: 5 us + 128 bytes / 1 MB/s = 133 us, for each of the two stages.
+  Cluster cluster = small_cluster();
+  cluster.levels = {{"node", 4, {}, 100e6, 1e-6, 1, 1, false, false}, {"rack", 4, {}, 1e6, 5e-6, 1, 1, false, false}};
+  Plan plan = sound_plan();
+  plan.stages[0].time.p2p = plan.stages[1].time.p2p = 133e-6;
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{});
+  plan.stages[1].time.p2p = 132e-6;
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{ViolationCode::time_level});
+  // Ports of their own replace the links below; inside one node the level is 0.
+  cluster.levels[1].rails = true;
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{ViolationCode::time_level});
+  cluster.levels[0].group = 8;
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{});
 }
 
 TEST(Check, Throughput) {

@@ -1,0 +1,214 @@
+#include "check/levels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+namespace nest {
+namespace {
+
+// Distances between devices, by arithmetic on what the cluster's file says.
+class Distances {
+ public:
+  explicit Distances(const Cluster& cluster) : cluster_(cluster) {
+    // First devices of the units of level l, where switches differ; else the size of a unit.
+    std::vector<std::int64_t> starts;
+    std::int64_t size = 1;
+    bool even = true;
+    for (const Level& level : cluster.levels) {
+      even = even && level.counts.empty();
+      size *= level.group;
+      Units units{size, {}};
+      if (!even) {
+        std::size_t child = 0;
+        const auto children = starts.empty() ? static_cast<std::size_t>(cluster.devices) : starts.size();
+        for (std::size_t unit = 0; child < children; ++unit) {
+          units.starts.push_back(starts.empty() ? static_cast<std::int64_t>(child) : starts[child]);
+          const bool listed = unit < level.counts.size();
+          child += static_cast<std::size_t>(listed ? level.counts[unit] : level.group);
+        }
+        starts = units.starts;
+      } else {
+        starts.clear();
+        for (std::int64_t first = 0; first < cluster.devices; first += size) starts.push_back(first);
+      }
+      units_.push_back(std::move(units));
+    }
+  }
+
+  std::int64_t between(std::int64_t a, std::int64_t b) const {
+    if (cluster_.torus) return hops(a, b);
+    std::size_t level = 0;
+    while (level + 1 < units_.size() && unit_of(level, a) != unit_of(level, b)) ++level;
+    return static_cast<std::int64_t>(level);
+  }
+
+ private:
+  struct Units {
+    std::int64_t size;
+    std::vector<std::int64_t> starts;
+  };
+
+  std::int64_t unit_of(std::size_t level, std::int64_t device) const {
+    const Units& units = units_[level];
+    if (units.starts.empty()) return device / units.size;
+    return std::upper_bound(units.starts.begin(), units.starts.end(), device) - units.starts.begin();
+  }
+
+  std::int64_t hops(std::int64_t a, std::int64_t b) const {
+    const Torus& torus = *cluster_.torus;
+    std::int64_t total = 0;
+    for (std::size_t k = 0; k < torus.dims.size(); ++k) {
+      const std::int64_t ahead = std::abs(a % torus.dims[k] - b % torus.dims[k]);
+      total += torus.wrap[k] ? std::min(ahead, torus.dims[k] - ahead) : ahead;
+      a /= torus.dims[k];
+      b /= torus.dims[k];
+    }
+    return total;
+  }
+
+  const Cluster& cluster_;
+  std::vector<Units> units_;
+};
+
+class Range {
+ public:
+  void take(std::int64_t value) {
+    range_.least = seen_ ? std::min(range_.least, value) : value;
+    range_.most = seen_ ? std::max(range_.most, value) : value;
+    seen_ = true;
+  }
+  const Crossing& get() const { return range_; }
+
+ private:
+  Crossing range_;
+  bool seen_ = false;
+};
+
+class Survey {
+ public:
+  Survey(const Strategy& strategy, const Cluster& cluster) : s_(strategy), cluster_(cluster), distances_(cluster) {}
+
+  LevelsCrossed run() const {
+    LevelsCrossed crossed;
+    for (std::int64_t stage = 0; stage + 1 < s_.pp; ++stage) crossed.boundaries.push_back(boundary(stage, stage + 1));
+    if (s_.virtual_stages > 1 && s_.pp > 1) crossed.boundaries.push_back(boundary(s_.pp - 1, 0));
+    const Split& split = s_.split;
+    // Ranks inside a stage: tensor innermost, then context, then expert.
+    add(crossed, "tensor", split.tp, [&](std::int64_t rank, std::int64_t other) { return rank + other * split.tp; });
+    add(crossed, "context", split.cp, [&](std::int64_t rank, std::int64_t other) {
+      return other % split.tp + split.tp * rank + other / split.tp * split.tp * split.cp;
+    });
+    if (split.expert_ranks() > split.ep) {
+      add(crossed, "expert", split.expert_ranks(), [&](std::int64_t rank, std::int64_t other) {
+        return rank % split.tp + split.tp * other + rank / split.tp * split.tp * split.cp;
+      });
+    } else {
+      add(crossed, "expert", split.ep,
+          [&](std::int64_t rank, std::int64_t other) { return other + split.tp * split.cp * rank; });
+    }
+    if (const GroupCrossing data = data_group(); data.size > 1) crossed.groups.push_back(data);
+    return crossed;
+  }
+
+ private:
+  BoundaryCrossing boundary(std::int64_t from, std::int64_t to) const {
+    Range range;
+    for (std::int64_t replica = 0; replica < s_.dp; ++replica) {
+      for (std::int64_t rank = 0; rank < s_.devices_per_stage(); ++rank) {
+        range.take(distances_.between(device_of(s_, replica, from, rank), device_of(s_, replica, to, rank)));
+      }
+    }
+    return {from, to, range.get()};
+  }
+
+  // The way through a group in rank order, or from its first to its last member.
+  void take_group(const std::vector<std::int64_t>& devices, Range& range) const {
+    if (!cluster_.torus) {
+      range.take(distances_.between(devices.front(), devices.back()));
+      return;
+    }
+    for (std::size_t i = 0; i + 1 < devices.size(); ++i) range.take(distances_.between(devices[i], devices[i + 1]));
+  }
+
+  // inner(rank, other): rank inside the stage of member `rank` of group number `other`.
+  void add(LevelsCrossed& crossed, const char* name, std::int64_t size,
+           const std::function<std::int64_t(std::int64_t, std::int64_t)>& inner) const {
+    if (size < 2) return;
+    Range range;
+    for (std::int64_t replica = 0; replica < s_.dp; ++replica) {
+      for (std::int64_t stage = 0; stage < s_.pp; ++stage) {
+        for (std::int64_t other = 0; other < s_.devices_per_stage() / size; ++other) {
+          std::vector<std::int64_t> devices;
+          for (std::int64_t rank = 0; rank < size; ++rank) {
+            devices.push_back(device_of(s_, replica, stage, inner(rank, other)));
+          }
+          std::sort(devices.begin(), devices.end());
+          take_group(devices, range);
+        }
+      }
+    }
+    crossed.groups.push_back({name, size, range.get()});
+  }
+
+  // Ranks that hold the same dense weights: all replicas, context and expert ranks of one tensor rank.
+  GroupCrossing data_group() const {
+    const std::int64_t inside = s_.split.cp * s_.split.ep;
+    Range range;
+    for (std::int64_t stage = 0; stage < s_.pp; ++stage) {
+      for (std::int64_t tensor = 0; tensor < s_.split.tp; ++tensor) {
+        std::vector<std::int64_t> devices;
+        for (std::int64_t replica = 0; replica < s_.dp; ++replica) {
+          for (std::int64_t rank = 0; rank < inside; ++rank) {
+            devices.push_back(device_of(s_, replica, stage, tensor + s_.split.tp * rank));
+          }
+        }
+        std::sort(devices.begin(), devices.end());
+        if (devices.size() > 1) take_group(devices, range);
+      }
+    }
+    return {"data", s_.dp * inside, range.get()};
+  }
+
+  const Strategy& s_;
+  const Cluster& cluster_;
+  Distances distances_;
+};
+
+}  // namespace
+
+LevelsCrossed levels_crossed(const Strategy& strategy, const Cluster& cluster) {
+  return Survey(strategy, cluster).run();
+}
+
+std::string crossing_name(const Cluster& cluster, const Crossing& crossing) {
+  const auto name = [&](std::int64_t value) {
+    return cluster.torus ? std::to_string(value) : cluster.levels[static_cast<std::size_t>(value)].name;
+  };
+  const std::string range = crossing.least == crossing.most
+                                ? name(crossing.most)
+                                : fmt::format("{} … {}", name(crossing.least), name(crossing.most));
+  if (!cluster.torus) return range;
+  return range + (crossing.most == 1 ? " hop" : " hops");
+}
+
+double least_message_s(const Cluster& cluster, std::int64_t crossing, double bytes) {
+  if (cluster.torus) {
+    return static_cast<double>(crossing) * cluster.torus->latency_s + bytes / cluster.torus->link_bytes_per_s;
+  }
+  const auto top = static_cast<std::size_t>(crossing);
+  std::size_t first = 0;  // a port of the device's own replaces the links below it
+  for (std::size_t l = 0; l <= top; ++l) {
+    if (cluster.levels[l].rails) first = l;
+  }
+  double slowest = 0;
+  for (std::size_t l = first; l <= top; ++l) {
+    const Level& level = cluster.levels[l];
+    slowest = std::max(slowest, bytes * level.oversubscription / (level.bandwidth_bytes_per_s * level.efficiency));
+  }
+  return cluster.levels[top].latency_s + slowest;
+}
+
+}  // namespace nest
