@@ -108,25 +108,11 @@ class Opener {
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
-  // Weights and optimizer state (in Megatron's accounting gradients too) at their most sharded, spread evenly.
   bool hopeless(const Key& key, const PairPrices& prices) const {
-    const Job& job = space_.job();
-    const StateBytes bytes = state_bytes(job);
-    const auto& zero = space_.limits().zero;
     Key whole = key;
     whole.inner_replicas = key.replicas;
     whole.pitch = 0;
-    const Strategy strategy = space_.strategy(whole);
-    const ZeroDegrees degrees = zero_degrees(strategy, 0);
-    const double all = prices.dense_parameters() + prices.expert_parameters();
-    const double shard = prices.dense_parameters() / static_cast<double>(degrees.dense) +
-                         prices.expert_parameters() / static_cast<double>(degrees.expert);
-    double least = bytes.weight * (zero[3] ? shard : all);
-    least += bytes.optimizer * (zero[1] || zero[2] || zero[3] ? shard : all);
-    if (job.stack.memory == MemoryModel::megatron) least += bytes.gradient * (zero[2] || zero[3] ? shard : all);
-    least *= 0.99 / static_cast<double>(key.stages);
-    return least + static_cast<double>(context_bytes(job, strategy)) >
-           static_cast<double>(job.cluster.device.memory_bytes);
+    return !solver_.memory_floor().admits(space_.strategy(whole), prices);
   }
 
   void open_pair(const Node& node) {
