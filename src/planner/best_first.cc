@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "cost/constants.h"
-#include "search/workers.h"
+#include "planner/workers.h"
 
 namespace nest {
 namespace {
@@ -16,13 +16,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kRound = 16;  // nodes opened with one cutoff
 constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
 
-enum class NodeKind : std::uint8_t { pair, stages, family, key };
+enum class NodeKind : std::uint8_t { pair, stages, chain, family, key };
 
 struct Node {
   double low = 0;
   Key key;
   NodeKind kind = NodeKind::pair;
   std::size_t tries = 0;
+  std::int64_t most = 0;  // replicas of a chain
 };
 
 struct Later {
@@ -78,6 +79,7 @@ class Opener {
     switch (node.kind) {
       case NodeKind::pair: open_pair(node); break;
       case NodeKind::stages: open_stages(node); break;
+      case NodeKind::chain: open_chain(node); break;
       case NodeKind::family: open_family(node); break;
       case NodeKind::key: open_key(node); break;
     }
@@ -108,11 +110,16 @@ class Opener {
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
-  bool hopeless(const Key& key, const PairPrices& prices) const {
-    Key whole = key;
-    whole.inner_replicas = key.replicas;
-    whole.pitch = 0;
-    return !solver_.memory_floor().admits(space_.strategy(whole), prices);
+  // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
+  // the whole batch, whose device-seconds are those of its layers at least.
+  double chain_low(Key key, const PairPrices& prices, std::int64_t most) const {
+    if (objective_ == PlanObjective::device_hours) {
+      key.replicas = 1;
+      const auto all = static_cast<double>(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
+      return all * prices.slowest_s(key.stages) * (1 - 1e-12);
+    }
+    key.replicas = most;
+    return family_low(key, prices);
   }
 
   void open_pair(const Node& node) {
@@ -122,32 +129,55 @@ class Opener {
     for (child.key.stages = 1; child.key.stages <= space_.most_stages(node.key); ++child.key.stages) {
       if (!space_.limits().pp.admits(child.key.stages)) continue;
       child.low = kInfinity;
-      for_families(child.key, [&](const Key& key) { child.low = std::min(child.low, family_low(key, *prices)); });
+      for_chains(child.key, [&](const Key& key, std::int64_t most) {
+        child.low = std::min(child.low, chain_low(key, *prices, most));
+      });
       if (child.low < kInfinity) push(child);
     }
   }
 
   template <class Visit>
-  void for_families(Key key, const Visit& visit) const {
+  void for_chains(Key key, const Visit& visit) const {
     for (key.schedule = 0; key.schedule < static_cast<int>(space_.schedules().size()); ++key.schedule) {
       if (!space_.admits_schedule(key)) continue;
-      for (const std::int64_t replicas : space_.replicas(key)) {
-        key.replicas = replicas;
-        visit(key);
-      }
-      key.replicas = 0;
+      if (const auto first = space_.plateau(key, space_.most_replicas(key))) visit(key, first->high);
     }
   }
 
   void open_stages(const Node& node) {
     const auto prices = pair(node.key);
     Node child = node;
-    child.kind = NodeKind::family;
-    for_families(node.key, [&](const Key& key) {
+    child.kind = NodeKind::chain;
+    for_chains(node.key, [&](const Key& key, std::int64_t most) {
       child.key = key;
-      child.low = std::max(node.low, family_low(key, *prices));
-      if (child.low <= cutoff_ && !hopeless(key, *prices)) push(child);
+      child.most = most;
+      child.low = std::max(node.low, chain_low(key, *prices, most));
+      push(child);
     });
+  }
+
+  // Families with the fewest micro-batches, and the rest of the chain. Those that come later have more in flight and
+  // shard less: when memory does not admit the first, it admits none.
+  void open_chain(const Node& node) {
+    const auto prices = pair(node.key);
+    const auto plateau = space_.plateau(node.key, node.most);
+    if (!plateau) return;
+    Node child = node;
+    child.kind = NodeKind::family;
+    child.key.replicas = child.key.inner_replicas = plateau->high;
+    if (!solver_.memory_floor().admits(space_.strategy(child.key), *prices)) return;
+    child.key.inner_replicas = 0;
+    for (const std::int64_t replicas : space_.replicas(node.key, *plateau)) {
+      child.key.replicas = replicas;
+      child.low = std::max(node.low, family_low(child.key, *prices));
+      push(child);
+    }
+    if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
+      Node rest = node;
+      rest.most = next->high;
+      rest.low = std::max(node.low, chain_low(node.key, *prices, rest.most));
+      push(rest);
+    }
   }
 
   void open_family(const Node& node) {
@@ -213,7 +243,7 @@ std::shared_ptr<const PairPrices> PriceCache::get(const Job& job, const Split& s
 SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOrder& order) {
   const auto start = std::chrono::steady_clock::now();
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  search::Workers workers(order.threads > 0 ? order.threads : cores);
+  Workers workers(order.threads > 0 ? order.threads : cores);
   std::vector<std::unique_ptr<Opener>> openers;
   openers.reserve(static_cast<std::size_t>(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {

@@ -217,23 +217,28 @@ double LeafSolver::cap(double sum_s, double limit_s) const {
 
 // Admissible positions of every cut when no stage exceeds the cap.
 bool LeafSolver::windows(double cap_s) {
-  const std::int64_t n = space_->layers(), p = strategy_.pp, least = strategy_.virtual_stages;
+  const std::int64_t n = space_->layers(), p = strategy_.pp, v = strategy_.virtual_stages;
   const std::vector<double>& prefix = pair_->prefix(p > 1);
   const double slack = prefix.back() * kEqual;
   low_.assign(at(p + 1), n);
   high_.assign(at(p + 1), 0);
+  std::int64_t before = 0, after = 0;  // fewest layers of the stages there
+  for (std::int64_t s = 1; s < p; ++s) after += space_->fewest_layers(s, p, v);
   for (std::int64_t s = 0; s < p; ++s) {
     const double room = cap_s - hop_low_s_[at(s)];
     if (room < 0) return false;
     const auto reach = std::upper_bound(prefix.begin(), prefix.end(), prefix[at(high_[at(s)])] + room + slack);
-    high_[at(s + 1)] = std::min<std::int64_t>(reach - prefix.begin() - 1, n - least * (p - s - 1));
-    if (high_[at(s + 1)] < least * (s + 1)) return false;
+    high_[at(s + 1)] = std::min<std::int64_t>(reach - prefix.begin() - 1, n - after);
+    before += space_->fewest_layers(s, p, v);
+    if (high_[at(s + 1)] < before) return false;
+    if (s + 1 < p) after -= space_->fewest_layers(s + 1, p, v);
   }
   if (high_[at(p)] < n) return false;
   for (std::int64_t s = p - 1; s >= 0; --s) {
     const double room = cap_s - hop_low_s_[at(s)];
     const auto reach = std::lower_bound(prefix.begin(), prefix.end(), prefix[at(low_[at(s + 1)])] - room - slack);
-    low_[at(s)] = std::max<std::int64_t>(reach - prefix.begin(), least * s);
+    before -= space_->fewest_layers(s, p, v);
+    low_[at(s)] = std::max<std::int64_t>(reach - prefix.begin(), before);
     if (low_[at(s)] > high_[at(s)]) return false;
   }
   return true;
@@ -252,11 +257,13 @@ std::optional<LeafSolver::Found> LeafSolver::pass(double cap_s, double theta_s, 
   for (std::int64_t s = 0; s < p; ++s) {
     bool any = false;
     const double ends = p > 1 && (s == 0 || s + 1 == p) ? wrap_s_ : 0;
+    const std::int64_t fewest = space_->fewest_layers(s, p, strategy_.virtual_stages);
     for (std::int64_t i = low_[at(s)]; i <= high_[at(s)]; ++i) {
       const double before = cells_[at(s) * width + at(i)].sum_s;
       if (before == kInfinity) continue;
       const double arrive = ends + (s > 0 ? hop_s_[at(s - 1)][at(i)] : 0);
-      for (std::int64_t j = std::max(i + strategy_.virtual_stages, low_[at(s + 1)]); j <= high_[at(s + 1)]; ++j) {
+      for (std::int64_t j = std::max(i + fewest, low_[at(s + 1)]); j <= high_[at(s + 1)]; ++j) {
+        if (j < n && !space_->may_cut(j, strategy_.virtual_stages)) continue;
         const double layers = prefix[at(j)] - prefix[at(i)];
         if (layers > cap_s + slack) break;
         const double base = layers + arrive + (s + 1 < p ? hop_s_[at(s)][at(j)] : 0);

@@ -35,8 +35,10 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
 // stages do.
 bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const {
   const ZeroDegrees degrees = zero_degrees(strategy, 0);
+  Strategy single = strategy;  // has the fewest communicators
+  single.dp = single.dp_inner = 1;
   const double room =
-      static_cast<double>(job_->cluster.device.memory_bytes) - static_cast<double>(context_bytes(*job_, strategy));
+      static_cast<double>(job_->cluster.device.memory_bytes) - static_cast<double>(context_bytes(*job_, single));
   const auto n = static_cast<std::int64_t>(job_->model.layers.size());
   const std::int64_t m = micro_batches(strategy, job_->run.global_batch);
   std::int64_t reached = 0;
