@@ -95,6 +95,18 @@ std::int64_t hosts_of(const Cluster& cluster, const GroupLayout& layout) {
   return ceil_div(layout.members, std::max<std::int64_t>(1, layout.inside[1]));
 }
 
+// Devices of the smallest level-l unit; the last one may be cut short.
+std::int64_t smallest_unit(const Fabric& fabric, std::size_t l) {
+  if (l == 0) return 1;
+  if (l >= fabric.levels) return fabric.devices;
+  std::int64_t smallest = fabric.devices;
+  for (const UnitRun& run : fabric.runs[l]) {
+    const std::int64_t last = run.first_device + (run.units - 1) * run.size;
+    smallest = std::min({smallest, run.size, fabric.devices - last});
+  }
+  return smallest;
+}
+
 LevelSummary summarise_level(const Cluster& cluster, std::size_t l) {
   const Fabric& fabric = cluster.fabric;
   const Level& level = cluster.levels[l];
@@ -102,6 +114,7 @@ LevelSummary summarise_level(const Cluster& cluster, std::size_t l) {
   summary.name = level.name;
   summary.units = l + 1 == fabric.levels ? 1 : fabric.unit_of(l + 1, fabric.devices - 1) + 1;
   summary.devices_per_unit = fabric.unit[l + 1];
+  summary.fewest_devices_per_unit = smallest_unit(fabric, l + 1);
   summary.link_bytes_per_s = fabric.capacity[l];
   const double sharing = fabric.lanes(l)
                              ? (l == fabric.rail_level ? 1.0
@@ -120,7 +133,7 @@ std::vector<LevelSummary> summarise_torus(const Cluster& cluster) {
   std::vector<LevelSummary> summaries;
   const double links = static_cast<double>(2 * torus.dims.size());
   summaries.push_back(
-      {"neighbour", torus.devices(), 1, torus.link_bytes_per_s, torus.link_bytes_per_s, torus.latency_s, 1, false});
+      {"neighbour", torus.devices(), 1, torus.link_bytes_per_s, torus.link_bytes_per_s, torus.latency_s, 1, false, 1});
   std::int64_t hops = 0;
   std::int64_t span = 1;
   for (std::size_t k = 0; k < torus.dims.size(); ++k) {
@@ -130,7 +143,7 @@ std::vector<LevelSummary> summarise_torus(const Cluster& cluster) {
     const double used = 2 * static_cast<double>(k + 1);
     summaries.push_back({fmt::format("{}-D box", k + 1), torus.devices() / span, span, torus.link_bytes_per_s,
                          std::min(used, links) * torus.link_bytes_per_s, static_cast<double>(hops) * torus.latency_s, 1,
-                         false});
+                         false, span});
   }
   return summaries;
 }
@@ -152,6 +165,7 @@ Cluster resized(const Cluster& cluster, std::int64_t devices) {
   }
   result.devices = devices;
   result.node_names.clear();
+  if (!result.levels.empty()) result.node_level = std::min(result.node_level, result.levels.size() - 1);
   return result;
 }
 

@@ -17,7 +17,8 @@
 //     links: [{between: [gpu0, leaf0], bandwidth: 50GB/s, latency: 1us}, …]
 //
 // Keys of a level: name, group | counts, bandwidth, latency, oversubscription, efficiency, rails, rail_switches.
-// `counts: [4, 4, 3]` gives the children of each switch where they differ.
+// `counts: [4, 4, 3]` gives the children of each switch where they differ: such clusters are uneven, and have the size
+// that they have (no `devices`).
 // Further keys: description, source, aliases, node_names, algorithms, message_overhead, resize (below).
 #pragma once
 
@@ -53,8 +54,10 @@ struct Cluster {
   std::int64_t devices = 0;
   std::vector<Level> levels;  // empty for a torus
   std::optional<Torus> torus;
-  Fabric fabric;                          // of the levels
-  std::vector<std::string> node_names;    // of the units that the first level forms; may be empty
+  Fabric fabric;  // of the levels
+  // Index of the level whose units are nodes (hosts): the one called "node", else the first.
+  std::size_t node_level = 0;
+  std::vector<std::string> node_names;    // of those units, in order; may be empty
   std::vector<std::string> device_names;  // in index order, for clusters given as a graph; else empty
   AlgorithmSet algorithms = AlgorithmSet::all();
   std::vector<MeasuredCollective> measured;
@@ -95,6 +98,7 @@ struct LevelSummary {
   double oversubscription = 1;  // what the level below can bring per device over what this level carries; 1 for the two
                                 // innermost levels unless given
   bool rails = false;
+  std::int64_t fewest_devices_per_unit = 0;  // in the smallest one; less than devices_per_unit on uneven clusters
 };
 
 // For a torus: one entry per distance class (neighbours, half way round each dimension, the whole torus).

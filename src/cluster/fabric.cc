@@ -30,6 +30,22 @@ void place_irregular_units(const std::vector<Level>& levels, Fabric& fabric) {
   }
 }
 
+void find_runs(Fabric& fabric) {
+  for (std::size_t l = 1; l < fabric.levels; ++l) {
+    auto& runs = fabric.runs[l];
+    const auto& starts = fabric.starts[l];
+    if (starts.empty()) runs.push_back({0, fabric.unit[l], ceil_div(fabric.devices, fabric.unit[l])});
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const std::int64_t size = (i + 1 < starts.size() ? starts[i + 1] : fabric.devices) - starts[i];
+      if (!runs.empty() && runs.back().size == size) {
+        ++runs.back().units;
+      } else {
+        runs.push_back({starts[i], size, 1});
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t Fabric::unit_of(std::size_t level, std::int64_t device) const {
@@ -38,6 +54,15 @@ std::int64_t Fabric::unit_of(std::size_t level, std::int64_t device) const {
   if (regular) return device / unit[level];
   const auto& first = starts[level];
   return std::upper_bound(first.begin(), first.end(), device) - first.begin() - 1;
+}
+
+UnitSpan Fabric::unit_at(std::size_t level, std::int64_t device) const {
+  const auto& all = runs[level];
+  const auto after = std::upper_bound(all.begin(), all.end(), device,
+                                      [](std::int64_t at, const UnitRun& run) { return at < run.first_device; });
+  const UnitRun& run = *std::prev(after);
+  const std::int64_t begin = device - (device - run.first_device) % run.size;
+  return {begin, begin + run.size};
 }
 
 std::size_t Fabric::level_between(std::int64_t a, std::int64_t b) const {
@@ -65,6 +90,7 @@ Fabric make_fabric(const std::vector<Level>& levels, std::int64_t devices) {
   }
   fabric.unit[levels.size()] = devices;
   if (!fabric.regular) place_irregular_units(levels, fabric);
+  find_runs(fabric);
   return fabric;
 }
 

@@ -38,6 +38,19 @@ struct Level {
   bool rail_switches = false;        // with rails: one switch per device position
 };
 
+// Neighbouring units of one size.
+struct UnitRun {
+  std::int64_t first_device = 0;
+  std::int64_t size = 1;
+  std::int64_t units = 1;
+};
+
+// The devices begin … end−1 of one unit.
+struct UnitSpan {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 struct Fabric {
   std::size_t levels = 0;
   std::int64_t devices = 0;
@@ -48,6 +61,8 @@ struct Fabric {
   bool rail_switches = false;
   double message_overhead_s = 0;                             // of every message beside its latency; 0 unless calibrated
   std::array<std::vector<std::int64_t>, kMaxLevels> starts;  // first device of every level-l unit, where irregular
+  // The same for l >= 1 and every fabric, as runs; the last unit may reach beyond the last device.
+  std::array<std::vector<UnitRun>, kMaxLevels> runs;
 
   bool regular = true;  // no `starts` anywhere
 
@@ -55,6 +70,8 @@ struct Fabric {
   // Whether the uplinks of level l are per lane (device position) and not per unit.
   bool lanes(std::size_t level) const { return level == rail_level || (rail_switches && level == rail_level + 1); }
   std::int64_t unit_of(std::size_t level, std::int64_t device) const;
+  // The level-l unit, 1 <= l < levels, that holds a device.
+  UnitSpan unit_at(std::size_t level, std::int64_t device) const;
   // Level of the closest common switch of two different devices, not counting climbs forced by rail switches.
   std::size_t level_between(std::int64_t a, std::int64_t b) const;
 };

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "cluster/lattice_layout.h"
 
 namespace nest {
 namespace {
@@ -20,20 +21,24 @@ std::int64_t product_of_counts(const std::vector<Stride>& axes) {
 // Sorted by stride, without axes of one, and with axes joined where one continues the other.
 std::vector<Stride> normalised(const std::vector<Stride>& axes) {
   std::vector<Stride> sorted;
+  sorted.reserve(axes.size());
   for (const Stride& axis : axes) {
     NEST_CHECK(axis.stride > 0 && axis.count > 0, "strides and counts of a group are positive");
     if (axis.count > 1) sorted.push_back(axis);
   }
+  if (sorted.size() < 2) return sorted;
   std::sort(sorted.begin(), sorted.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
-  std::vector<Stride> joined;
-  for (const Stride& axis : sorted) {
-    if (!joined.empty() && axis.stride == joined.back().stride * joined.back().count) {
-      joined.back().count *= axis.count;
+  std::size_t joined = 0;
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    Stride& last = sorted[joined];
+    if (sorted[i].stride == last.stride * last.count) {
+      last.count *= sorted[i].count;
     } else {
-      joined.push_back(axis);
+      sorted[++joined] = sorted[i];
     }
   }
-  return joined;
+  sorted.resize(joined + 1);
+  return sorted;
 }
 
 std::int64_t reach(const std::vector<Stride>& axes) {
@@ -247,7 +252,9 @@ std::int64_t GroupSpec::groups() const { return product_of_counts(siblings); }
 GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec) {
   const std::vector<Stride> members = normalised(spec.members);
   const std::vector<Stride> siblings = normalised(spec.siblings);
-  std::vector<Stride> all = members;
+  std::vector<Stride> all;
+  all.reserve(members.size() + siblings.size());
+  all.insert(all.end(), members.begin(), members.end());
   all.insert(all.end(), siblings.begin(), siblings.end());
   std::sort(all.begin(), all.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
   NEST_CHECK(spec.first >= 0 && spec.first + reach(all) < fabric.devices, "a group lies outside its cluster");
@@ -263,6 +270,7 @@ GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec) {
     if (contiguous) return ContiguousGroups(fabric, spec.first, size, groups).layout();
   }
   if (checked_product({size, groups}) <= kCountedDevices) {
+    if (nested(all) && all.size() <= kLatticeAxes) return lattice_layout(fabric, spec.first, members, siblings);
     const auto listed = list_groups(spec);
     return count_layout(fabric, listed);
   }

@@ -17,8 +17,9 @@
 // all L up to `top`, the highest level that the group crosses.
 //
 // Exact, in O(axes · levels), when the axes divide the units evenly ("aligned"), and for contiguous groups laid end to
-// end at any offset, in time independent of the cluster's size. Other shapes, and irregular clusters, are counted
-// device by device up to kCountedDevices devices; beyond that the layout is an upper bound: no group is fuller, and no
+// end at any offset, in time independent of the cluster's size. Other nested axes, and units of different sizes, are
+// exact too, by arithmetic on the borders of units (lattice_layout.h); what is not even nested is counted device by
+// device. Both up to kCountedDevices devices; beyond that the layout is an upper bound: no group is fuller, and no
 // uplink more shared.
 #pragma once
 

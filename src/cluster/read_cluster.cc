@@ -281,10 +281,14 @@ Cluster read_cluster(const Document& document, std::string_view name) {
     cluster.fabric = make_fabric(cluster.levels, cluster.devices);
     cluster.fabric.message_overhead_s = overhead_s;
   }
+  for (std::size_t l = 0; l < cluster.levels.size(); ++l) {
+    if (cluster.levels[l].name == "node") cluster.node_level = l;
+  }
   if (const auto names = root.maybe_texts("node_names", static_cast<std::size_t>(kMaxDevices))) {
     cluster.node_names = *names;
-    const std::int64_t nodes =
-        cluster.torus || cluster.fabric.levels < 2 ? 1 : cluster.fabric.unit_of(1, cluster.devices - 1) + 1;
+    const std::int64_t nodes = cluster.torus || cluster.node_level + 1 >= cluster.fabric.levels
+                                   ? 1
+                                   : cluster.fabric.unit_of(cluster.node_level + 1, cluster.devices - 1) + 1;
     if (static_cast<std::int64_t>(names->size()) != nodes) {
       root.fail("node_names", fmt::format("{} names for {} nodes", names->size(), nodes));
     }

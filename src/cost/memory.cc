@@ -207,6 +207,10 @@ StateBytes state_bytes(const Job& job) {
 StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch)
     : job_(&job), kinds_(std::make_shared<const MemoryKinds>(job, split, micro_batch)) {}
 
+double StageMemoryModel::kept_bytes(int layer, Recompute recompute) const {
+  return kinds_->of_layer(layer).price.kept_bytes[static_cast<std::size_t>(recompute)];
+}
+
 MemoryEstimate stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage,
                             std::int64_t stage_index) {
   return StageMemoryModel(job, strategy.split, strategy.micro_batch).estimate(strategy, stage, stage_index);

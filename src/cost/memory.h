@@ -39,6 +39,9 @@ class StageMemoryModel {
  public:
   StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch);
 
+  // Kept by one layer of the model per micro-batch in flight.
+  double kept_bytes(int layer, Recompute recompute) const;
+
   // The strategy has this split and micro-batch size.
   MemoryEstimate estimate(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
 

@@ -44,8 +44,9 @@ double exposed_s(double traffic_s, double hide_s, double fraction) {
 PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch) {
   PriceTable table;
   const int kinds = static_cast<int>(job.model.kinds.size());
+  const PricingContext context(job, split);
   for (int kind = 0; kind < kinds; ++kind) {
-    table.kinds.push_back(price_layer(job, kind, split, micro_batch));
+    table.kinds.push_back(time_layer(job, kind, split, micro_batch, context));
     table.tensors.push_back(count_weights(job.model.kinds[static_cast<std::size_t>(kind)]));
   }
   const RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};

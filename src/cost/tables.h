@@ -32,7 +32,7 @@ namespace nest {
 
 // Prices for one split and micro-batch.
 struct PriceTable {
-  std::vector<LayerPrice> kinds;      // by index into Model::kinds
+  std::vector<LayerPrice> kinds;      // by index into Model::kinds; as time_layer() fills them in
   std::vector<std::int64_t> tensors;  // weights of each kind: calls of stacks that gather tensor by tensor
   std::vector<double> cut_bytes;      // by position: what one device sends when the chain is cut after that layer
   double wrap_bytes = 0;              // the same from the last stage to the first, for interleaved schedules

@@ -70,7 +70,7 @@ class Incumbents {
 class Opener {
  public:
   Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective)
-      : space_(space), prices_(prices), objective_(objective), solver_(space) {}
+      : space_(space), prices_(prices), objective_(objective), rule_(sync_rule(space.job())), solver_(space) {}
 
   Opened open(const Node& node, double cutoff) {
     out_ = {};
@@ -107,6 +107,22 @@ class Opener {
     const auto v = static_cast<double>(space_.schedule(key).chunks);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1);
     const double time = m * slowest + std::max(0.0, total - slowest) / v + constants::kStep_s;
+    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+  }
+
+  // The same with the gradients' way through the network, wherever its devices are.
+  double traffic_low(const Key& key, const PairPrices& prices) const {
+    Key anywhere = key;
+    anywhere.inner_replicas = key.replicas;
+    anywhere.pitch = 0;
+    const Strategy strategy = space_.strategy(anywhere);
+    const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node);
+    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy);
+    const auto m = static_cast<double>(space_.micro_batch_count(key));
+    const auto v = static_cast<double>(strategy.virtual_stages), p = static_cast<double>(strategy.pp);
+    const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
+    const double time = std::max(m * slowest + std::max(0.0, total - slowest) / v + traffic.seconds(p / v),
+                                 m * even + (total - even) / v + traffic.seconds(m - 1 / v + p / v));
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
@@ -170,6 +186,8 @@ class Opener {
     for (const std::int64_t replicas : space_.replicas(node.key, *plateau)) {
       child.key.replicas = replicas;
       child.low = std::max(node.low, family_low(child.key, *prices));
+      if (child.low > cutoff_) continue;
+      child.low = std::max(child.low, traffic_low(child.key, *prices));
       push(child);
     }
     if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
@@ -217,6 +235,7 @@ class Opener {
   const PlanSpace& space_;
   PriceCache& prices_;
   PlanObjective objective_;
+  SyncRule rule_;
   LeafSolver solver_;
   double cutoff_ = kInfinity;
   Opened out_;

@@ -48,87 +48,65 @@ std::int64_t LeafSolver::degree_of(const PlanSpace& space, const Strategy& strat
   return option.group == 0 ? 0 : space.node_degree(strategy).value_or(0);
 }
 
-void LeafSolver::start(const Key& key, const PairPrices& pair) {
-  const Job& job = space_->job();
+// What the network charges, and the bounds that follow from it.
+void LeafSolver::look_at(const Key& key, const PairPrices& pair) {
   pair_ = &pair;
   strategy_ = space_->strategy(key);
   m_ = static_cast<double>(space_->micro_batch_count(key));
   v_ = static_cast<double>(strategy_.virtual_stages);
+  sync_ = &placements_.sync(key, pair.table());
+  messages_ = &placements_.messages(key);
+  share_ = exposed_share(space_->job(), strategy_);
+  const std::int64_t p = strategy_.pp;
+  hop_low_s_.assign(at(p), 0);
+  sum_low_s_ = pair.total_s(p > 1);
+  wrap_s_ = p > 1 ? share_ * (v_ - 1) * messages_->wrap.at(pair.table().wrap_bytes) : 0;
+  for (std::int64_t s = 0; s + 1 < p; ++s) {
+    const double least = share_ * v_ * messages_->hops[at(s)].at(pair.least_cut_bytes());
+    hop_low_s_[at(s)] += least;
+    hop_low_s_[at(s + 1)] += least;
+    sum_low_s_ += 2 * least;
+  }
+  hop_low_s_[0] += wrap_s_;
+  hop_low_s_[at(p - 1)] += p > 1 ? wrap_s_ : 0;
+  sum_low_s_ += 2 * wrap_s_;
+
+  const auto stages = static_cast<double>(p);
+  const double slowest = pair.slowest_s(p) + *std::min_element(hop_low_s_.begin(), hop_low_s_.end());
+  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_);
+  once_low_s_ = traffic.seconds(stages / v_);
+  low_s_ = std::max(value(std::max(slowest, sum_low_s_ / stages), sum_low_s_) + once_low_s_,
+                    value(sum_low_s_ / stages, sum_low_s_) + traffic.seconds(m_ - 1 / v_ + stages / v_)) *
+           (1 - kEqual);
+}
+
+// What the passes read.
+void LeafSolver::start(const Key& key) {
+  const Job& job = space_->job();
+  const std::int64_t p = strategy_.pp, n = space_->layers();
   ++epoch_;
   pool_.clear();
   intervals_.resize(static_cast<std::size_t>(space_->intervals()));
-  sync_ = placements_.sync(key, pair.table());
   room_bytes_ =
       static_cast<double>(job.cluster.device.memory_bytes) - static_cast<double>(context_bytes(job, strategy_));
-  const std::int64_t p = strategy_.pp, n = space_->layers();
   constexpr std::size_t kMostIntervals = 60'000;
   if (known_intervals_ > kMostIntervals) {
     known_fits_.clear();
     known_intervals_ = 0;
   }
-  fits_ = &known_fits_[{key.split, key.micro_batch, p, key.replicas, sync_.degrees[1]}];
+  fits_ = &known_fits_[{key.split, key.micro_batch, p, key.replicas, sync_->degrees[1]}];
   flight_.clear();
   for (std::int64_t s = 0; s < p; ++s) {
     flight_.push_back(in_flight(strategy_.schedule, p, strategy_.virtual_stages, s, space_->micro_batch_count(key)));
   }
-  const double share = exposed_share(job, strategy_);
-  hop_s_.assign(at(p - 1), {});
-  hop_low_s_.assign(at(p), 0);
-  sum_low_s_ = pair.total_s(p > 1);
-  wrap_s_ = 0;
-  const Messages& messages = placements_.messages(key);
-  if (p > 1) wrap_s_ = share * (v_ - 1) * messages.wrap.at(pair.table().wrap_bytes);
+  hop_s_.resize(at(p - 1));
   for (std::int64_t s = 0; s + 1 < p; ++s) {
-    const CostLine& line = messages.hops[at(s)];
     std::vector<double>& hops = hop_s_[at(s)];
     hops.assign(at(n + 1), 0);
-    for (std::int64_t i = 1; i < n; ++i) hops[at(i)] = share * v_ * line.at(pair.table().cut_bytes[at(i - 1)]);
-    const double least = share * v_ * line.at(pair.least_cut_bytes());
-    hop_low_s_[at(s)] += least;
-    hop_low_s_[at(s + 1)] += least;
-    sum_low_s_ += 2 * least;
-  }
-  if (p > 1) {
-    hop_low_s_[0] += wrap_s_;
-    hop_low_s_[at(p - 1)] += wrap_s_;
-    sum_low_s_ += 2 * wrap_s_;
-  }
-}
-
-// A lower bound on (weight * sum of dt_s + sum of y_s) / p, dt_s what sharding adds to a micro-batch of stage s, over
-// all cuts and options. Exposed traffic is at least traffic - hide and at least a fraction of the traffic, both linear
-// in the parameters and in the time to hide behind, so stages can be added up whatever option each of them takes: with
-// rates that no option undercuts, they cost rate * parameters - hide. Latencies, buckets and the optimizer are left
-// out.
-double LeafSolver::traffic_low_s(double weight) const {
-  const auto& zero = space_->limits().zero;
-  const double twice = rule_.all_reduce_zero1 || rule_.hides_backward_only ? 2 : 1;
-  double hidden[2] = {kInfinity, kInfinity}, least[2] = {kInfinity, kInfinity};  // per dense and expert parameter
-  for (int group = 0; group < (sync_.has_inner ? 2 : 1); ++group) {
-    for (int z = group; z < 4; ++z) {
-      if (!zero[static_cast<std::size_t>(z)]) continue;
-      const ShardLines& lines = sync_.lines[group][z == 3 ? 1 : 0];
-      const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
-      const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
-      for (int kind = 0; kind < 2; ++kind) {
-        const double scatter = rule_.gradient_bytes * shard[kind], gather = rule_.weight_bytes * shard[kind];
-        const double between = 2 * rule_.gradient_bytes * replicate[kind];
-        const double each = z == 2 ? scatter : z == 3 ? scatter + 2 * gather : 0;
-        const double once = z == 0   ? 2 * scatter + between
-                            : z == 1 ? twice * scatter + between + gather
-                            : z == 2 ? between + gather
-                                     : between;
-        hidden[kind] = std::min(hidden[kind], weight * rule_.micro_exposed * each + once);
-        least[kind] = std::min(least[kind], weight * rule_.micro_exposed * each + rule_.step_exposed * once);
-      }
+    for (std::int64_t i = 1; i < n; ++i) {
+      hops[at(i)] = share_ * v_ * messages_->hops[at(s)].at(pair_->table().cut_bytes[at(i - 1)]);
     }
   }
-  const double dense = pair_->dense_parameters(), expert = pair_->expert_parameters();
-  const auto total = [&](const double* rates) { return rates[0] * dense + (expert > 0 ? rates[1] * expert : 0); };
-  const auto p = static_cast<double>(strategy_.pp);
-  const double hide = rule_.step_hide * (v_ > 1 ? p : 1) * pair_->hide_s();
-  if (hidden[0] == kInfinity) return constants::kStep_s;
-  return constants::kStep_s + std::max({0.0, total(least), total(hidden) - hide}) / p * (1 - kEqual);
 }
 
 LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end) {
@@ -147,9 +125,9 @@ LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end)
     const StageOption option = StageOption::from_code(code);
     if (!limits.recompute[static_cast<std::size_t>(option.recompute)]) continue;
     if (!limits.zero[static_cast<std::size_t>(option.zero)]) continue;
-    if (option.group == 1 && (option.zero == 0 || !sync_.has_inner)) continue;
+    if (option.group == 1 && (option.zero == 0 || !sync_->has_inner)) continue;
     const auto recompute = static_cast<Recompute>(option.recompute);
-    const StageCost cost = stage_cost(job, rule_, strategy_, sums, sync_.lines[option.group][option.zero == 3 ? 1 : 0],
+    const StageCost cost = stage_cost(job, rule_, strategy_, sums, sync_->lines[option.group][option.zero == 3 ? 1 : 0],
                                       option.zero, recompute);
     pool_.push_back({sums.recompute_s[static_cast<std::size_t>(option.recompute)] + cost.micro_exposed_s,
                      cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s, code,
@@ -166,14 +144,14 @@ LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end)
 
 bool LeafSolver::fits_exactly(const Option& option, std::int64_t begin, std::int64_t end, std::int64_t stage) const {
   const StageOption choice = StageOption::from_code(option.code);
-  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : sync_.degrees[choice.group]);
+  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : sync_->degrees[choice.group]);
   const double least = floor_.bytes(*pair_, begin, end, choice.zero, degrees, choice.recompute, flight_[at(stage)]);
   if (least > room_bytes_) return false;
   StagePlan plan;
   plan.first = static_cast<int>(begin);
   plan.last = static_cast<int>(end - 1);
   plan.zero = choice.zero;
-  plan.zero_degree = sync_.degrees[choice.group];
+  plan.zero_degree = sync_->degrees[choice.group];
   plan.recompute = static_cast<Recompute>(choice.recompute);
   return pair_->memory().estimate(strategy_, plan, stage).needed <= space_->job().cluster.device.memory_bytes;
 }
@@ -334,15 +312,10 @@ std::optional<LeafPlan> LeafSolver::search(double limit_s) {
 }
 
 std::optional<LeafPlan> LeafSolver::solve(const Key& key, const PairPrices& pair, double limit_s) {
-  start(key, pair);
-  const auto p = static_cast<double>(strategy_.pp);
-  const double slowest = pair.slowest_s(strategy_.pp) + *std::min_element(hop_low_s_.begin(), hop_low_s_.end());
-  once_low_s_ = traffic_low_s(p / v_);
-  low_s_ = std::max(value(std::max(slowest, sum_low_s_ / p), sum_low_s_) + once_low_s_,
-                    value(sum_low_s_ / p, sum_low_s_) + traffic_low_s(m_ - 1 / v_ + p / v_)) *
-           (1 - kEqual);
-  only_ = -1;
+  look_at(key, pair);
   if (low_s_ > limit_s * (1 + kEqual)) return std::nullopt;
+  start(key);
+  only_ = -1;
   if (!space_->limits().uniform) return search(limit_s);
   std::optional<LeafPlan> best;
   for (int code = 0; code < StageOption::kCodes; ++code) {

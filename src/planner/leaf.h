@@ -27,6 +27,7 @@
 #include "planner/pair_prices.h"
 #include "planner/placement.h"
 #include "planner/space.h"
+#include "planner/traffic_floor.h"
 
 namespace nest {
 
@@ -83,11 +84,11 @@ class LeafSolver {
     double slowest_s, sum_s, per_step_s;
   };
 
-  void start(const Key& key, const PairPrices& pair);
+  void look_at(const Key& key, const PairPrices& pair);
+  void start(const Key& key);
   Interval& interval(std::int64_t begin, std::int64_t end);
   bool fits(const Option& option, std::int64_t begin, std::int64_t end, std::int64_t stage);
   bool fits_exactly(const Option& option, std::int64_t begin, std::int64_t end, std::int64_t stage) const;
-  double traffic_low_s(double weight) const;
   double value(double slowest_s, double sum_s) const;
   double cap(double sum_s, double limit_s) const;
   bool windows(double cap_s);
@@ -101,7 +102,9 @@ class LeafSolver {
   double m_ = 1, v_ = 1;
   int only_ = -1;  // uniform plans: the one option looked at
   PlacementPrices placements_;
-  SyncPrices sync_;
+  const SyncPrices* sync_ = nullptr;
+  const Messages* messages_ = nullptr;
+  double share_ = 1;  // of messages that is exposed
   MemoryFloor floor_;
   double room_bytes_ = 0;                                                              // without context
   using IntervalFits = std::unordered_map<int, std::array<Fit, StageOption::kCodes>>;  // by interval and option

@@ -25,12 +25,13 @@ void add_sums(StageSums& sums, const StageSums& other, double sign) {
 }  // namespace
 
 PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_batch)
-    : table_(price_table(job, split, micro_batch)),
-      memory_(job, split, micro_batch),
+    : job_(&job),
+      split_(split),
+      micro_batch_(micro_batch),
+      table_(price_table(job, split, micro_batch)),
       prefix_one_{0.0},
       prefix_many_{0.0} {
   std::map<int, Run> longest;
-  for (std::vector<double>& kept : kept_) kept.push_back(0);
   std::int64_t length = 0;
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const int kind = job.model.layers[i];
@@ -42,7 +43,6 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
     length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
     Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
     run.length = std::max(run.length, length);
-    for (std::size_t mode = 0; mode < 3; ++mode) kept_[mode].push_back(kept_[mode].back() + price.kept_bytes[mode]);
     if (job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) hide_s_ += one;
     dense_ += static_cast<double>(price.dense_parameters);
     expert_ += static_cast<double>(price.expert_parameters);
@@ -61,6 +61,21 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
   if (table_.cut_bytes.size() > 1) {
     least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end() - 1);
   }
+}
+
+PairPrices::Kept::Kept(const PairPrices& pair) : model(*pair.job_, pair.split_, pair.micro_batch_) {
+  const auto layers = static_cast<int>(pair.job_->model.layers.size());
+  for (std::size_t mode = 0; mode < 3; ++mode) {
+    prefix[mode].push_back(0);
+    for (int i = 0; i < layers; ++i) {
+      prefix[mode].push_back(prefix[mode].back() + model.kept_bytes(i, static_cast<Recompute>(mode)));
+    }
+  }
+}
+
+const PairPrices::Kept& PairPrices::kept() const {
+  std::call_once(looked_, [this] { kept_ = std::make_unique<const Kept>(*this); });
+  return *kept_;
 }
 
 StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many) const {

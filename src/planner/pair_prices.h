@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "cost/memory.h"
@@ -16,7 +18,8 @@ class PairPrices {
   PairPrices(const Job& job, const Split& split, std::int64_t micro_batch);
 
   const PriceTable& table() const { return table_; }
-  const StageMemoryModel& memory() const { return memory_; }
+  // Looked at when first asked for: most pairs are too slow for their memory to matter. Thread-safe.
+  const StageMemoryModel& memory() const { return kept().model; }
   // Time of layers [0, i) on one stage of many (or of one).
   const std::vector<double>& prefix(bool many) const { return many ? prefix_many_ : prefix_one_; }
   double total_s(bool many) const { return prefix(many).back(); }
@@ -25,7 +28,9 @@ class PairPrices {
   // No stage structure with so many stages has a smaller tau: the largest layer, the longest run, the mean.
   double slowest_s(std::int64_t stages) const;
   // Kept per micro-batch by layers [0, i).
-  const std::vector<double>& kept_bytes(int recompute) const { return kept_[static_cast<std::size_t>(recompute)]; }
+  const std::vector<double>& kept_bytes(int recompute) const {
+    return kept().prefix[static_cast<std::size_t>(recompute)];
+  }
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks
   // Of all layers, and of [begin, end) with a table that embedding and head share counted twice.
@@ -45,12 +50,22 @@ class PairPrices {
     double one_s, many_s;  // per layer
     std::int64_t length;
   };
+  struct Kept {
+    explicit Kept(const PairPrices& pair);
+    StageMemoryModel model;
+    std::array<std::vector<double>, 3> prefix;
+  };
+  const Kept& kept() const;
+
+  const Job* job_;
+  Split split_;
+  std::int64_t micro_batch_;
   PriceTable table_;
-  StageMemoryModel memory_;
+  mutable std::once_flag looked_;
+  mutable std::unique_ptr<const Kept> kept_;
   std::vector<double> prefix_one_, prefix_many_;
   std::vector<StageSums> sums_;  // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0;
-  std::array<std::vector<double>, 3> kept_;
   std::vector<Run> runs_;
   double least_cut_bytes_ = 0;
   double dense_ = 0, expert_ = 0, hide_s_ = 0;
