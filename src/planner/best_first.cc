@@ -13,7 +13,7 @@ namespace nest {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t kRound = 16;  // nodes opened with one cutoff
+constexpr std::size_t kRound = 64;  // nodes opened with one cutoff
 constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
 
 enum class NodeKind : std::uint8_t { pair, stages, chain, family, key };
@@ -110,13 +110,10 @@ class Opener {
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
-  // The same with the gradients' way through the network, wherever its devices are.
-  double traffic_low(const Key& key, const PairPrices& prices) const {
-    Key anywhere = key;
-    anywhere.inner_replicas = key.replicas;
-    anywhere.pitch = 0;
-    const Strategy strategy = space_.strategy(anywhere);
-    const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node);
+  // The same with the gradients' way through the network.
+  double traffic_low(const Key& key, const PairPrices& prices, Placed placed) const {
+    const Strategy strategy = space_.strategy(key);
+    const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
     const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy);
     const auto m = static_cast<double>(space_.micro_batch_count(key));
     const auto v = static_cast<double>(strategy.virtual_stages), p = static_cast<double>(strategy.pp);
@@ -187,7 +184,9 @@ class Opener {
       child.key.replicas = replicas;
       child.low = std::max(node.low, family_low(child.key, *prices));
       if (child.low > cutoff_) continue;
-      child.low = std::max(child.low, traffic_low(child.key, *prices));
+      Key anywhere = child.key;
+      anywhere.inner_replicas = replicas;
+      child.low = std::max(child.low, traffic_low(anywhere, *prices, Placed::anywhere));
       push(child);
     }
     if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
@@ -206,8 +205,10 @@ class Opener {
       child.key.inner_replicas = inner;
       for (const std::int64_t pitch : space_.pitches(child.key)) {
         child.key.pitch = pitch;
+        child.low = std::max(node.low, traffic_low(child.key, *prices, Placed::as_given));
+        if (child.low > cutoff_) continue;
         const double time = solver_.message_bound_s(child.key, *prices);
-        child.low = std::max(node.low, score(time, space_.strategy(child.key).devices_spanned()));
+        child.low = std::max(child.low, score(time, space_.strategy(child.key).devices_spanned()));
         push(child);
       }
     }

@@ -13,11 +13,15 @@ MemoryFloor::MemoryFloor(const Job& job, const PlanLimits& limits)
   for (int zero = 0; zero < 4; ++zero) {
     if (limits.zero[static_cast<std::size_t>(zero)]) most_zero_ = zero;
   }
-  std::copy(limits.recompute.begin(), limits.recompute.end(), recompute_);
 }
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
                           const ZeroDegrees& degrees, int recompute, double in_flight) const {
+  return bytes(pair, begin, end, zero, degrees, pair.kept_bytes(recompute), in_flight);
+}
+
+double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
+                          const ZeroDegrees& degrees, const std::vector<double>& kept, double in_flight) const {
   const double dense = pair.dense_parameters(begin, end), expert = pair.expert_parameters(begin, end);
   const double whole = dense + expert;
   const double shard = dense / static_cast<double>(degrees.dense) + expert / static_cast<double>(degrees.expert);
@@ -26,7 +30,6 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
   if (gradients_) state += state_.gradient * (zero >= 2 ? shard : whole);
   // The memory model may count a shared table a little differently.
   if (pair.table().tied_parameters > 0) state *= 0.9;
-  const std::vector<double>& kept = pair.kept_bytes(recompute);
   const double flight = std::max(0.0, in_flight - (gradients_ ? 0 : 1));
   return (state + flight * (kept[static_cast<std::size_t>(end)] - kept[static_cast<std::size_t>(begin)])) * margin_;
 }
@@ -45,10 +48,7 @@ bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const
   for (std::int64_t s = 0; s < strategy.pp && reached < n; ++s) {
     const double flight = in_flight(strategy.schedule, strategy.pp, strategy.virtual_stages, s, m);
     const auto fits = [&](std::int64_t end) {
-      for (int mode = 0; mode < 3; ++mode) {
-        if (recompute_[mode] && bytes(pair, reached, end, most_zero_, degrees, mode, flight) <= room) return true;
-      }
-      return false;
+      return bytes(pair, reached, end, most_zero_, degrees, pair.least_kept_bytes(), flight) <= room;
     };
     std::int64_t low = reached, high = n + 1;  // [reached, low) fits, [reached, high) does not
     while (high - low > 1) {

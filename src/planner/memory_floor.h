@@ -23,12 +23,14 @@ class MemoryFloor {
   bool admits(const Strategy& strategy, const PairPrices& pair) const;
 
  private:
+  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero, const ZeroDegrees& degrees,
+               const std::vector<double>& kept, double in_flight) const;
+
   const Job* job_;
   StateBytes state_;
   bool gradients_;     // are counted
   double margin_;      // factor
   int most_zero_ = 0;  // that the limits admit
-  bool recompute_[3];
 };
 
 }  // namespace nest

@@ -31,6 +31,7 @@ class PairPrices {
   const std::vector<double>& kept_bytes(int recompute) const {
     return kept().prefix[static_cast<std::size_t>(recompute)];
   }
+  const std::vector<double>& least_kept_bytes() const { return kept().least; }  // whatever is recomputed
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks
   // Of all layers, and of [begin, end) with a table that embedding and head share counted twice.
@@ -54,6 +55,7 @@ class PairPrices {
     explicit Kept(const PairPrices& pair);
     StageMemoryModel model;
     std::array<std::vector<double>, 3> prefix;
+    std::vector<double> least;
   };
   const Kept& kept() const;
 

@@ -57,33 +57,43 @@ double TrafficFloor::seconds(double weight) const {
 
 namespace {
 
-// Seconds per byte of a group of n members with their tp - 1 neighbours' groups beside them.
-double crossing_slope(const Fabric& fabric, std::int64_t n, std::int64_t tp) {
+// Most devices of one stage in any `unit` neighbouring devices.
+std::int64_t of_one_stage(const Strategy& strategy, std::int64_t unit) {
+  const std::int64_t block = strategy.dp_inner * strategy.devices_per_stage(), pitch = strategy.effective_pitch();
+  return unit / pitch * block + std::min(unit % pitch, block);
+}
+
+// Seconds per byte of a group of n members.
+double crossing_slope(const Fabric& fabric, const Strategy& strategy, std::int64_t n, Placed placed) {
+  const std::int64_t tp = strategy.split.tp;
   double slope = 0;
   for (std::size_t l = 1; l < fabric.levels; ++l) {
     const std::int64_t unit = fabric.unit[l];
-    const std::int64_t most = ceil_div(unit, tp);  // members in one unit
-    if (n <= most) break;
+    const std::int64_t near = placed == Placed::as_given ? of_one_stage(strategy, unit) : unit;
+    const std::int64_t most = ceil_div(near, tp);  // members in one unit
+    if (n <= most) continue;
     const bool together = fabric.regular && unit % tp == 0;
-    const std::int64_t beside = tp > unit ? 1 : together ? tp : ceil_div(tp, 2);
+    std::int64_t groups = tp > unit ? 1 : together ? tp : ceil_div(tp, 2);
+    const bool tight = strategy.pitch == 0 && strategy.devices_spanned() >= unit;
+    if (placed == Placed::as_given && fabric.regular && tight) groups = std::max(groups, ceil_div(unit, most));
     double capacity = fabric.capacity[l];
     if (fabric.has_rails() && l >= fabric.rail_level && fabric.lanes(l)) {
       capacity *= static_cast<double>(fabric.unit[fabric.rail_level]);
     }
     const double leaving = 1 - static_cast<double>(most) / static_cast<double>(n);
-    slope = std::max(slope, static_cast<double>(beside) * leaving / capacity);
+    slope = std::max(slope, static_cast<double>(groups) * leaving / capacity);
   }
   return slope;
 }
 
 }  // namespace
 
-SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node) {
+SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed) {
   SyncPrices sync;
   sync.has_inner = shards_in_node;
   if (cluster.torus || !cluster.measured.empty()) return sync;
-  const double dense = crossing_slope(cluster.fabric, dense_replicas(strategy), strategy.split.tp);
-  const double expert = crossing_slope(cluster.fabric, expert_replicas(strategy), strategy.split.tp);
+  const double dense = crossing_slope(cluster.fabric, strategy, dense_replicas(strategy), placed);
+  const double expert = crossing_slope(cluster.fabric, strategy, expert_replicas(strategy), placed);
   for (int whole = 0; whole < 2; ++whole) {
     sync.lines[0][whole].dense_shard.s_per_byte = dense;
     sync.lines[0][whole].expert_shard.s_per_byte = expert;

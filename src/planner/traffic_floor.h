@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "cost/tables.h"
 #include "planner/limits.h"
@@ -34,11 +35,17 @@ class TrafficFloor {
   std::size_t options_ = 0;
 };
 
-// Prices that no placement of a strategy undercuts, for trees. A unit whose uplink has capacity C and in which at most
-// k of a group's n members sit sends at least (1 - k/n) of the bytes of every group there, and the groups of the tp
-// neighbours sit together: slope >= tp (1 - k/n) / C, with k <= U / tp. On rails the ports of all devices of a node
-// share that. Sharding inside a node moves the same bytes between nodes in its second step. Nothing is known of tori
-// and of clusters with measured collectives.
-SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node);
+// Prices that no exchange between the replicas of a strategy undercuts, on trees; 0 where nothing is known (tori,
+// clusters with measured collectives). A unit of U devices, in which at most k of a group's n members sit, sends at
+// least (1 - k/n) of the bytes of every group there over its uplink of capacity C:
+//     slope >= groups (1 - k/n) / C
+// The groups of tp neighbours sit together; where the first unit is full of ranks, its groups are U / k at least. On
+// rails the ports of all devices of a node share this. Sharding inside a node moves the same bytes between nodes in its
+// second step.
+enum class Placed : std::uint8_t {
+  anywhere,  // any inner replicas and pitch
+  as_given,  // those of the strategy
+};
+SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed);
 
 }  // namespace nest

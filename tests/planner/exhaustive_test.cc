@@ -50,7 +50,8 @@ void count_stages(const PlannedStrategy& best, const Job& job, Counts& seen) {
   seen["recomputation"] += any([](const StagePlan& s) { return s.recompute != Recompute::none; });
   seen["ZeRO 2"] += all > 1 && any([](const StagePlan& s) { return s.zero == 2; });
   seen["ZeRO 3"] += all > 1 && any([](const StagePlan& s) { return s.zero == 3; });
-  seen["sharding in a node"] += any([](const StagePlan& s) { return s.zero > 0 && s.zero_degree > 1; });
+  seen["sharding in a node"] +=
+      any([&](const StagePlan& s) { return s.zero > 0 && s.zero_degree > 1 && s.zero_degree < all; });
   seen["different stages"] += any([&](const StagePlan& s) {
     const StagePlan& first = stages.front();
     return s.recompute != first.recompute || s.zero != first.zero || s.zero_degree != first.zero_degree;

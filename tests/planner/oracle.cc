@@ -97,7 +97,7 @@ class Looker {
   void price_messages() {
     hop_s_.clear();
     std::vector<StagePlan> stages(static_cast<std::size_t>(strategy_.pp));
-    for (std::int64_t i = 0; i < n_; ++i) {
+    for (std::int64_t i = 0; i + 1 < n_; ++i) {
       for (StagePlan& stage : stages) stage.last = static_cast<int>(i);
       const std::vector<double> seconds = message_seconds(job_, strategy_, *table_, stages);
       hop_s_.insert(hop_s_.end(), seconds.begin(), seconds.end());
