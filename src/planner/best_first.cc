@@ -23,7 +23,7 @@ struct Node {
   Key key;
   NodeKind kind = NodeKind::pair;
   std::size_t tries = 0;
-  std::int64_t most = 0;  // replicas of a chain
+  std::int64_t most = 0;  // replicas of a chain, or of the plateau that a family is of
 };
 
 struct Later {
@@ -175,20 +175,12 @@ class Opener {
     const auto prices = pair(node.key);
     const auto plateau = space_.plateau(node.key, node.most);
     if (!plateau) return;
+    Key largest = node.key;
+    largest.replicas = largest.inner_replicas = plateau->high;
+    if (!solver_.memory_floor().admits(space_.strategy(largest), *prices)) return;
     Node child = node;
-    child.kind = NodeKind::family;
-    child.key.replicas = child.key.inner_replicas = plateau->high;
-    if (!solver_.memory_floor().admits(space_.strategy(child.key), *prices)) return;
-    child.key.inner_replicas = 0;
-    for (const std::int64_t replicas : space_.replicas(node.key, *plateau)) {
-      child.key.replicas = replicas;
-      child.low = std::max(node.low, family_low(child.key, *prices));
-      if (child.low > cutoff_) continue;
-      Key anywhere = child.key;
-      anywhere.inner_replicas = replicas;
-      child.low = std::max(child.low, traffic_low(anywhere, *prices, Placed::anywhere));
-      push(child);
-    }
+    child.most = plateau->high;
+    push_family(child, *prices, plateau->low);
     if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
       Node rest = node;
       rest.most = next->high;
@@ -197,8 +189,25 @@ class Opener {
     }
   }
 
+  // The first admitted family of a plateau with at least so many replicas. Families of a plateau have equally many
+  // micro-batches, and the more replicas the more members exchange gradients: the bound of the first holds for those
+  // after it, which are looked at when it is opened.
+  void push_family(Node child, const PairPrices& prices, std::int64_t fewest) {
+    const auto replicas = space_.next_replicas(child.key, {fewest, child.most});
+    if (!replicas) return;
+    child.kind = NodeKind::family;
+    child.key.replicas = *replicas;
+    child.low = std::max(child.low, family_low(child.key, prices));
+    if (child.low > cutoff_) return;
+    Key anywhere = child.key;
+    anywhere.inner_replicas = *replicas;
+    child.low = std::max(child.low, traffic_low(anywhere, prices, Placed::anywhere));
+    push(child);
+  }
+
   void open_family(const Node& node) {
     const auto prices = pair(node.key);
+    push_family(node, *prices, node.key.replicas + 1);
     Node child = node;
     child.kind = NodeKind::key;
     for (const std::int64_t inner : space_.inner_replicas(node.key)) {

@@ -35,7 +35,7 @@ struct PlanLimits {
   bool uniform = false;            // all stages treat recomputation and sharding alike
   bool whole_blocks_only = false;  // dp_inner is 1 or dp: the rank orders that frameworks know
   bool replicas_together = false;  // dp_inner = dp: Megatron's default rank order
-  bool uneven_batch = false;       // the batch need not be a multiple of micro-batch x data-parallel ranks
+  bool uneven_batch = true;        // the batch need not be a multiple of micro-batch x data-parallel ranks
   bool any_rounds = false;         // interleaved schedules whose micro-batches are no multiple of the stages
 };
 

@@ -45,6 +45,7 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
     Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
     run.length = std::max(run.length, length);
     if (job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) hide_s_ += one;
+    all_have_parameters_ = all_have_parameters_ && price.dense_parameters > 0;
     dense_ += static_cast<double>(price.dense_parameters);
     expert_ += static_cast<double>(price.expert_parameters);
   }

@@ -34,6 +34,7 @@ class PairPrices {
   const std::vector<double>& least_kept_bytes() const { return kept().least; }  // whatever is recomputed
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks
+  bool every_layer_has_parameters() const { return all_have_parameters_; }
   // Of all layers, and of [begin, end) with a table that embedding and head share counted twice.
   double dense_parameters() const { return dense_; }
   double expert_parameters() const { return expert_; }
@@ -71,6 +72,7 @@ class PairPrices {
   std::vector<Run> runs_;
   double least_cut_bytes_ = 0;
   double dense_ = 0, expert_ = 0, hide_s_ = 0;
+  bool all_have_parameters_ = true;
 };
 
 }  // namespace nest

@@ -124,7 +124,7 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
       if (space.schedules().empty() || !space.admits_schedule(key)) continue;
       const auto plateau = space.plateau(key, space.most_replicas(key));
       if (!plateau) continue;
-      key.replicas = space.replicas(key, *plateau).front();
+      key.replicas = *space.next_replicas(key, *plateau);
       const std::vector<std::int64_t> inner = space.inner_replicas(key);
       if (inner.empty()) continue;
       key.inner_replicas = inner.back();

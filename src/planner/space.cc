@@ -214,12 +214,11 @@ std::optional<Plateau> PlanSpace::plateau(const Key& key, std::int64_t most) con
   return std::nullopt;
 }
 
-std::vector<std::int64_t> PlanSpace::replicas(const Key& key, const Plateau& plateau) const {
-  std::vector<std::int64_t> result;
-  for (std::int64_t replicas = plateau.high; replicas >= plateau.low; --replicas) {
-    if (admits_replicas(key, replicas)) result.push_back(replicas);
+std::optional<std::int64_t> PlanSpace::next_replicas(const Key& key, const Plateau& plateau) const {
+  for (std::int64_t replicas = plateau.low; replicas <= plateau.high; ++replicas) {
+    if (admits_replicas(key, replicas)) return replicas;
   }
-  return result;
+  return std::nullopt;
 }
 
 std::vector<std::int64_t> PlanSpace::inner_replicas(const Key& key) const {
@@ -289,8 +288,9 @@ double PlanSpace::count_keys() const {
         sums.try_emplace({sequences_per_round(key), key.stages, most, schedule(key).chunks > 1 ? 1 : 0}, 0);
     if (!fresh) return place->second;
     for (auto next = plateau(key, most); next; next = plateau(key, next->low - 1)) {
-      for (const std::int64_t replicas : this->replicas(key, *next)) {
-        key.replicas = replicas;
+      for (auto replicas = next_replicas(key, *next); replicas;
+           replicas = next_replicas(key, {*replicas + 1, next->high})) {
+        key.replicas = *replicas;
         place->second += of_replicas();
       }
     }

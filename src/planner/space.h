@@ -73,8 +73,8 @@ class PlanSpace {
   // plateau.low - 1 gives the next.
   std::optional<Plateau> plateau(const Key& key, std::int64_t most) const;
   std::int64_t most_replicas(const Key& key) const;  // that devices, batch and limits admit, or more
-  std::vector<std::int64_t> replicas(const Key& key, const Plateau& plateau) const;  // admitted ones; descending
-  std::vector<std::int64_t> inner_replicas(const Key& key) const;                    // given replicas
+  std::optional<std::int64_t> next_replicas(const Key& key, const Plateau& plateau) const;  // the fewest admitted ones
+  std::vector<std::int64_t> inner_replicas(const Key& key) const;                           // given replicas
   std::vector<std::int64_t> pitches(const Key& key) const;  // given inner replicas; those that fit
 
   std::int64_t micro_batch_count(const Key& key) const;

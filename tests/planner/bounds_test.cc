@@ -40,7 +40,7 @@ std::optional<Key> random_key(std::mt19937& random, const PlanSpace& space) {
   const auto plateau = space.plateau(
       key, 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(space.most_replicas(key))));
   if (!plateau) return std::nullopt;
-  key.replicas = any_of(random, space.replicas(key, *plateau));
+  key.replicas = *space.next_replicas(key, *plateau);
   key.inner_replicas = any_of(random, space.inner_replicas(key));
   const auto pitches = space.pitches(key);
   if (pitches.empty()) return std::nullopt;
