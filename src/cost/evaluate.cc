@@ -45,6 +45,7 @@ class Evaluator {
         strategy_(strategy),
         stages_(stages),
         table_(price_table(job, strategy.split, strategy.micro_batch)),
+        rule_(sync_rule(job)),
         messages_s_(message_seconds(job, strategy, table_, stages)) {}
 
   Evaluation run() {
@@ -80,7 +81,7 @@ class Evaluator {
     const StagePlan& stage = stages_[s];
     const StageSums sums = sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
     PricedStage priced;
-    priced.once = stage_cost(job_, strategy_, sums, lines_for(stage), stage.zero, stage.recompute);
+    priced.once = stage_cost(job_, rule_, strategy_, sums, lines_for(stage), stage.zero, stage.recompute);
     StageTime& time = priced.time;
     time.forward = sums.forward_s;
     time.backward = sums.backward_s;
@@ -137,10 +138,11 @@ class Evaluator {
 
   void price_memory() {
     const std::int64_t room = job_.cluster.device.memory_bytes;
+    const StageMemoryModel model(job_, strategy_.split, strategy_.micro_batch);
     std::int64_t worst = 0;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       StagePlan& stage = result_.stages[s];
-      const MemoryEstimate memory = stage_memory(job_, strategy_, stage, static_cast<std::int64_t>(s));
+      const MemoryEstimate memory = model.estimate(strategy_, stage, static_cast<std::int64_t>(s));
       stage.memory = memory.parts;
       result_.memory.push_back(memory);
       result_.prediction.peak_memory_bytes = std::max(result_.prediction.peak_memory_bytes, memory.reserved);
@@ -168,6 +170,7 @@ class Evaluator {
   const Strategy& strategy_;
   const std::vector<StagePlan>& stages_;
   PriceTable table_;
+  SyncRule rule_;
   std::vector<double> messages_s_;
   std::vector<KnownLines> lines_;
   std::vector<PricedStage> priced_;

@@ -96,14 +96,6 @@ Replicas expert_group(const Strategy& strategy) {
   return group;
 }
 
-// A sharding group of the expert parameters that goes with one of `degree` for the dense ones: as many of its ranks as
-// there are, at most `degree`.
-std::int64_t expert_degree_for(const Replicas& group, std::int64_t degree) {
-  std::int64_t expert = std::min(degree, group.count());
-  while (expert > 1 && !divide(group.members, expert).even) --expert;
-  return expert;
-}
-
 void price_group(const Cluster& cluster, const Replicas& group, std::int64_t degree, CostLine& shard,
                  CostLine& replicate) {
   const Division division = divide(group.members, degree);
@@ -239,6 +231,16 @@ double StageGroups::seconds(const LayerCollective& exchange, std::int64_t top_k)
 std::int64_t dense_replicas(const Strategy& strategy) { return dense_group(strategy).count(); }
 std::int64_t expert_replicas(const Strategy& strategy) { return expert_group(strategy).count(); }
 
+ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree) {
+  const std::int64_t dense = strategy.dp * strategy.split.ep * strategy.split.cp;
+  const std::int64_t expert = strategy.dp * strategy.split.cp;
+  if (degree <= 0 || degree >= dense) return {dense, expert};
+  std::int64_t share = std::max<std::int64_t>(1, expert * degree / dense);
+  const std::vector<Stride> members = expert_group(strategy).members;
+  while (share > 1 && !divide(members, share).even) --share;
+  return {degree, share};
+}
+
 bool can_shard(const Strategy& strategy, std::int64_t degree) {
   return degree == 0 ||
          (degree > 0 && degree <= dense_replicas(strategy) && divide(dense_group(strategy).members, degree).even);
@@ -246,12 +248,11 @@ bool can_shard(const Strategy& strategy, std::int64_t degree) {
 
 ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
   ShardLines lines;
-  const Replicas dense = dense_group(strategy);
-  lines.dense_degree = degree == 0 ? dense.count() : degree;
-  price_group(cluster, dense, lines.dense_degree, lines.dense_shard, lines.dense_replicate);
-  const Replicas expert = expert_group(strategy);
-  lines.expert_degree = degree == 0 ? expert.count() : expert_degree_for(expert, degree);
-  price_group(cluster, expert, lines.expert_degree, lines.expert_shard, lines.expert_replicate);
+  const ZeroDegrees degrees = zero_degrees(strategy, degree);
+  lines.dense_degree = degrees.dense;
+  lines.expert_degree = degrees.expert;
+  price_group(cluster, dense_group(strategy), lines.dense_degree, lines.dense_shard, lines.dense_replicate);
+  price_group(cluster, expert_group(strategy), lines.expert_degree, lines.expert_shard, lines.expert_replicate);
   return lines;
 }
 

@@ -65,6 +65,14 @@ struct ShardLines {
 std::int64_t dense_replicas(const Strategy& strategy);
 std::int64_t expert_replicas(const Strategy& strategy);
 
+// Over how many ranks ZeRO divides dense and expert state. Degree 0: over all replicas. A smaller one makes as many
+// groups of the experts' replicas as of the dense ones (rounded up to what divides their ranks evenly).
+struct ZeroDegrees {
+  std::int64_t dense = 1;
+  std::int64_t expert = 1;
+};
+ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree);
+
 // Degree 0: all replicas. A smaller degree takes the innermost ranks; it must divide (can_shard).
 bool can_shard(const Strategy& strategy, std::int64_t degree);
 ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::int64_t degree);

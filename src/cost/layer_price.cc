@@ -62,16 +62,17 @@ double rotated_share(const Architecture& architecture) {
 
 class LayerPricer {
  public:
-  LayerPricer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch)
+  LayerPricer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch,
+              const PricingContext& context)
       : job_(job),
         layer_(layer),
         split_(split),
         micro_batch_(micro_batch),
         sequence_(layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence),
-        rates_(sustained_rates(job.cluster.device, job.precision, job.stack)),
-        groups_(job.cluster, split),
+        rates_(context.rates),
+        groups_(context.groups),
         local_(localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
-                        timed_implementation(job), {job.stack.selective_modules, false})) {}
+                        context.implementation, context.policy)) {}
 
   void run(LayerPrice& price) {
     for (std::size_t i = 0; i < local_.operators.size(); ++i) price_operator(i);
@@ -79,6 +80,8 @@ class LayerPricer {
     finish_context();
     compose(price);
     price.flops = local_.flops_forward() + local_.flops_backward();
+    price.dense_parameters = local_.dense_parameters;
+    price.expert_parameters = local_.expert_parameters;
     price.measured = price.measured || measured_;
   }
 
@@ -314,8 +317,8 @@ class LayerPricer {
   Split split_;
   std::int64_t micro_batch_;
   std::int64_t sequence_;
-  DeviceRates rates_;
-  StageGroups groups_;
+  const DeviceRates& rates_;
+  const StageGroups& groups_;
   LocalLayer local_;
   LayerTimes times_;
   Passes context_;     // of the ring exchange, before it hides
@@ -350,12 +353,26 @@ void override_layer(const Job& job, const Layer& layer, const Split& split, std:
 
 }  // namespace
 
-LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
+PricingContext::PricingContext(const Job& job, const Split& split)
+    : rates(sustained_rates(job.cluster.device, job.precision, job.stack)),
+      groups(job.cluster, split),
+      implementation(timed_implementation(job)),
+      policy{.modules = job.stack.selective_modules, .count_saved = false} {}
+
+LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                      const PricingContext& context) {
   LayerPrice price;
-  price_layer_memory(job, layer, split, micro_batch, price);
   const Layer& fused = fused_layer(job, layer);
-  LayerPricer(job, fused, split, micro_batch).run(price);
+  LayerPricer(job, fused, split, micro_batch, context).run(price);
   override_layer(job, fused, split, micro_batch, price);
+  return price;
+}
+
+LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
+  LayerPrice price = time_layer(job, layer, split, micro_batch, PricingContext(job, split));
+  const double measured_bytes = price.kept_bytes[0];
+  price_layer_memory(job, layer, split, micro_batch, price);
+  if (measured_bytes > 0) price.kept_bytes[0] = measured_bytes;
   return price;
 }
 

@@ -5,7 +5,10 @@
 #include <array>
 #include <cstdint>
 
+#include "cost/group_time.h"
 #include "cost/job.h"
+#include "cost/rates.h"
+#include "split/local_layer.h"
 #include "split/split.h"
 
 namespace nest {
@@ -31,6 +34,20 @@ struct LayerPrice {
   std::int64_t expert_parameters = 0;
   bool measured = false;  // at least one number comes from a profile
 };
+
+// What all layers of one split share.
+struct PricingContext {
+  PricingContext(const Job& job, const Split& split);
+
+  DeviceRates rates;
+  StageGroups groups;
+  Implementation implementation;
+  RecomputePolicy policy;
+};
+
+// The price without what only memory needs: seconds, FLOPs and parameters.
+LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                      const PricingContext& context);
 
 // `layer` is an index into Model::kinds. The split must be legal. tp ranks are neighbours, then cp, then ep, as in
 // plan/plan.h.

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
-#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "cost/memory_kinds.h"
 #include "cost/memory_parts.h"
 
 namespace nest {
@@ -19,132 +18,73 @@ constexpr double kDeepSpeedContextBytes = 7.9e9;        // all that nvidia-smi s
 constexpr StateBytes kInternEvoState = {2, 8, 20};
 constexpr double kInternEvoShardedGradient = 6;
 
-struct Priced {
-  LayerView view;
-  LayerPrice price;
+// Sums over the layers of a stage; maxima are in its facts.
+struct StageTotals {
+  double dense = 0;
+  double expert = 0;
+  double kept = 0;
+  double parameters() const { return dense + expert; }
 };
 
-// The layers of a stage (or, to bound any stage, of the whole model), each kind priced once.
-class StageLayers {
- public:
-  StageLayers(const Job& job, const Strategy& strategy) : job_(job), strategy_(strategy) {}
-
-  void add(int kind) {
-    auto found = priced_.find(kind);
-    if (found == priced_.end()) {
-      Priced priced{view_layer(job_, kind, strategy_.split, strategy_.micro_batch), {}};
-      price_layer_memory(job_, kind, strategy_.split, strategy_.micro_batch, priced.price);
-      found = priced_.emplace(kind, std::move(priced)).first;
+StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage) {
+  StageTotals totals;
+  std::vector<bool> held(kinds.tied_weights(), false);
+  for (int i = stage.first; i <= stage.last; ++i) {
+    const KindMemory& kind = kinds.of_layer(i);
+    std::int64_t shared = 0;  // with an earlier layer of the stage
+    for (const KindMemory::Tied& tied : kind.tied) {
+      if (held[tied.weight]) shared += tied.elements;
+      held[tied.weight] = true;
     }
-    const Priced& priced = found->second;
-    order_.push_back(&priced);
-    dense_ += static_cast<double>(priced.price.dense_parameters - shared_with_others(priced.view));
-    expert_ += static_cast<double>(priced.price.expert_parameters);
+    totals.dense += static_cast<double>(kind.price.dense_parameters - shared);
+    totals.expert += static_cast<double>(kind.price.expert_parameters);
+    totals.kept += kind.price.kept_bytes[static_cast<std::size_t>(stage.recompute)];
   }
-
-  double dense() const { return dense_; }
-  double expert() const { return expert_; }
-  double parameters() const { return dense_ + expert_; }
-  const std::vector<const Priced*>& layers() const { return order_; }
-
-  StageFacts facts(Recompute mode, int zero, std::int64_t degree) const;
-  double kept(Recompute mode) const {
-    double sum = 0;
-    for (const Priced* layer : order_) sum += layer->price.kept_bytes[static_cast<std::size_t>(mode)];
-    return sum;
-  }
-  double working(Recompute mode, double gather_share, bool head) const {
-    double largest = 0;
-    for (const Priced* layer : order_) {
-      if (layer->view.head() != head) continue;
-      largest = std::max(largest, layer->price.working_bytes[static_cast<std::size_t>(mode)] +
-                                      gather_share * layer->price.gather_bytes);
-    }
-    return largest;
-  }
-
- private:
-  // Elements of tied weights that an earlier layer of the stage already holds.
-  std::int64_t shared_with_others(const LayerView& view) {
-    std::int64_t shared = 0;
-    for (const LocalOperator& op : view.local.operators) {
-      for (const Weight& weight : op.source->weights) {
-        if (weight.tied_to.empty() || tied_.insert(weight.tied_to).second) continue;
-        shared += op.kind == OperatorKind::embedding ? op.parameters : op.n * op.k;
-      }
-    }
-    return shared;
-  }
-
-  const Job& job_;
-  const Strategy& strategy_;
-  std::map<int, Priced> priced_;
-  std::vector<const Priced*> order_;
-  std::set<std::string> tied_;
-  double dense_ = 0;
-  double expert_ = 0;
-};
-
-// Transformer Engine keeps one weight-gradient buffer per distinct shape of its linears; the router is none of them.
-double weight_buffers(const std::vector<const Priced*>& layers, double element_bytes) {
-  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
-  for (const Priced* layer : layers) {
-    if (!layer->view.block()) continue;
-    for (const LocalOperator& op : layer->view.local.operators) {
-      const bool linear =
-          op.kind == OperatorKind::grouped_matmul || (op.kind == OperatorKind::matmul && op.module != Module::moe);
-      if (linear) shapes.emplace(op.n, op.k);
-    }
-  }
-  double elements = 0;
-  for (const auto& [rows, columns] : shapes) elements += static_cast<double>(rows) * static_cast<double>(columns);
-  return elements * element_bytes;
+  return totals;
 }
 
-double rotary_table(const Job& job, const LayerView& view) {
-  if (job.model.architecture.position != PositionKind::rotary) return 0;
-  for (const Operator& op : view.layer->operators) {
-    if (op.kind == OperatorKind::attention) return 4.0 * static_cast<double>(job.run.sequence * op.attention.qk_dim);
+double largest_working(const MemoryKinds& kinds, const StagePlan& stage, double gather_share, bool head) {
+  double largest = 0;
+  for (int i = stage.first; i <= stage.last; ++i) {
+    const KindMemory& kind = kinds.of_layer(i);
+    if (kind.head != head) continue;
+    largest = std::max(largest, kind.price.working_bytes[static_cast<std::size_t>(stage.recompute)] +
+                                    gather_share * kind.price.gather_bytes);
   }
-  return 0;
+  return largest;
 }
 
-StageFacts StageLayers::facts(Recompute mode, int zero, std::int64_t degree) const {
+StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds& kinds, const StagePlan& stage) {
   StageFacts facts;
-  facts.job = &job_;
-  facts.strategy = &strategy_;
-  facts.zero = zero;
-  facts.degrees = zero_degrees(strategy_, degree);
-  facts.input_only = mode == Recompute::full;
+  facts.job = &job;
+  facts.strategy = &strategy;
+  facts.zero = stage.zero;
+  facts.degrees = zero_degrees(strategy, stage.zero_degree);
+  facts.input_only = stage.recompute == Recompute::full;
+  facts.logits = kinds.logits();
   double feed_forward = 0;
-  for (const Priced* layer : order_) {
-    const LayerView& view = layer->view;
-    facts.element_bytes = view.element_bytes;
-    facts.stream_bytes = std::max(facts.stream_bytes, view.stream_bytes);
-    facts.whole_bytes = std::max(facts.whole_bytes, view.whole_bytes);
-    facts.largest_kept = std::max(facts.largest_kept, layer->price.kept_bytes[static_cast<std::size_t>(mode)]);
-    facts.largest_block = std::max(facts.largest_block, layer->price.largest_block_bytes);
-    facts.head_parameters = std::max(facts.head_parameters, view.head_weight());
-    facts.rotary_bytes = std::max(facts.rotary_bytes, rotary_table(job_, view));
-    facts.blocks += view.block() ? 1 : 0;
-    facts.experts |= view.first_grouped() != nullptr;
-    feed_forward = std::max(feed_forward, view.feed_forward_parameters());
-    if (view.layer->kind == LayerKind::embedding) {
-      facts.embedding_parameters =
-          std::max(facts.embedding_parameters, static_cast<double>(view.local.operators.front().parameters));
-    }
-    if (view.layer->memory >= 0) {
-      const double tokens =
-          static_cast<double>(strategy_.micro_batch) / static_cast<double>(strategy_.split.cp) *
-          static_cast<double>(job_.run.encoder_sequence > 0 ? job_.run.encoder_sequence : job_.run.sequence);
-      facts.encoder_bytes = view.stream_bytes / view.tokens * tokens;
-    }
+  const KindMemory* before = nullptr;
+  for (int i = stage.first; i <= stage.last; ++i) {
+    const KindMemory& kind = kinds.of_layer(i);
+    facts.blocks += kind.block ? 1 : 0;
+    if (&kind == before) continue;  // a maximum gains nothing from the same again
+    before = &kind;
+    facts.element_bytes = kind.element_bytes;
+    facts.stream_bytes = std::max(facts.stream_bytes, kind.stream_bytes);
+    facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
+    facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[static_cast<std::size_t>(stage.recompute)]);
+    facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
+    facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
+    facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
+    facts.rotary_bytes = std::max(facts.rotary_bytes, kind.rotary_bytes);
+    facts.encoder_bytes = std::max(facts.encoder_bytes, kind.encoder_bytes);
+    facts.experts |= kind.experts;
+    feed_forward = std::max(feed_forward, kind.feed_forward_parameters);
   }
   facts.freed_parameters = feed_forward + facts.embedding_parameters;
-  if (job_.stack.weight_gradient_buffers) facts.weight_buffers = weight_buffers(order_, facts.element_bytes);
-  const int head = job_.model.layers.back();
-  const LayerView last = view_layer(job_, head, strategy_.split, strategy_.micro_batch);
-  facts.logits = last.tokens * last.logit_columns();
+  if (job.stack.weight_gradient_buffers) {
+    facts.weight_buffers = kinds.weight_buffers(stage.first, stage.last, facts.element_bytes);
+  }
   return facts;
 }
 
@@ -264,29 +204,33 @@ StateBytes state_bytes(const Job& job) {
   return bytes;
 }
 
-ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree) {
-  const Split& split = strategy.split;
-  const std::int64_t dense = strategy.dp * split.ep * split.cp;
-  const std::int64_t expert = strategy.dp * split.cp;
-  if (degree <= 0 || degree >= dense) return {dense, expert};
-  return {degree, std::max<std::int64_t>(1, expert * degree / dense)};
+StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch)
+    : job_(&job), kinds_(std::make_shared<const MemoryKinds>(job, split, micro_batch)) {}
+
+double StageMemoryModel::kept_bytes(int layer, Recompute recompute) const {
+  return kinds_->of_layer(layer).price.kept_bytes[static_cast<std::size_t>(recompute)];
 }
 
 MemoryEstimate stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage,
                             std::int64_t stage_index) {
-  StageLayers layers(job, strategy);
-  for (int i = stage.first; i <= stage.last; ++i) layers.add(job.model.layers[static_cast<std::size_t>(i)]);
-  const StageFacts facts = layers.facts(stage.recompute, stage.zero, stage.zero_degree);
+  return StageMemoryModel(job, strategy.split, strategy.micro_batch).estimate(strategy, stage, stage_index);
+}
+
+MemoryEstimate StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
+                                          std::int64_t stage_index) const {
+  const Job& job = *job_;
+  const StageTotals totals = add_up(*kinds_, stage);
+  const StageFacts facts = facts_of(job, strategy, *kinds_, stage);
   const Account account = account_of(facts);
-  const State state = state_of(job, stage.zero, facts.degrees, layers.dense(), layers.expert());
+  const State state = state_of(job, stage.zero, facts.degrees, totals.dense, totals.expert);
 
   StageQuantities q;
-  q.parameters = layers.parameters();
-  q.kept = layers.kept(stage.recompute);
+  q.parameters = totals.parameters();
+  q.kept = totals.kept;
   q.flight = in_flight(strategy.schedule, strategy.pp, strategy.virtual_stages, stage_index,
                        micro_batches(strategy, job.run.global_batch));
-  q.block_working = layers.working(stage.recompute, account.gather_share, false);
-  q.head_working = layers.working(stage.recompute, account.gather_share, true);
+  q.block_working = largest_working(*kinds_, stage, account.gather_share, false);
+  q.head_working = largest_working(*kinds_, stage, account.gather_share, true);
 
   Peak peak;
   double backward = 0;
@@ -338,50 +282,6 @@ std::int64_t context_bytes(const Job& job, const Strategy& strategy) {
     communicators += ranks > 1;
   communicators += split.expert_ranks() > 1 && groups.expert > 1;
   return rounded(kContextBytes + communicators * kCommunicatorBytes);
-}
-
-std::vector<MemoryRule> memory_rules(const Job& job, const Strategy& strategy, int zero, std::int64_t zero_degree) {
-  StageLayers all(job, strategy);
-  std::set<int> kinds(job.model.layers.begin(), job.model.layers.end());
-  for (const int kind : kinds) all.add(kind);
-  StageFacts facts = all.facts(Recompute::none, zero, zero_degree);
-  facts.freed_parameters = 0;
-  facts.blocks = static_cast<double>(job.model.architecture.layers());
-  const Account account = account_of(facts);
-
-  double gather = 0;  // which the caller does not add
-  if (zero < 3) {
-    for (const Priced* layer : all.layers())
-      gather = std::max(gather, account.gather_share * layer->price.gather_bytes);
-  }
-  std::vector<MemoryRule> rules;
-  for (const Moment& moment : account.moments) {
-    MemoryRule rule;
-    rule.scale = account.spare.scale;
-    rule.parameter_bytes = moment.parameter_bytes + account.parameter_bytes;
-    rule.flight_bytes = moment.activations ? account.flight_bytes : 0;
-    rule.kept_factor = moment.activations ? moment.kept_offset : 0;
-    rule.working_factor = moment.working == Working::none ? 0 : 1;
-    const double fixed = account.buffer_bytes + moment.fixed_bytes + gather;
-    rule.fixed_bytes = rule.scale * fixed + account.spare.constant_bytes;
-    rule.activations = moment.activations;
-
-    MemoryRule block = rule;
-    block.fixed_bytes += account.spare.block_factor * facts.largest_block;
-    rules.push_back(block);
-    if (account.spare.kept_factor > 0) {
-      rules.push_back(rule);
-      rules.back().kept_factor += account.spare.kept_factor;
-    }
-    if (account.spare.dynamic_factor > 0) {
-      const double factor = account.spare.dynamic_factor;
-      rules.push_back(rule);
-      rules.back().kept_factor += factor;
-      rules.back().working_factor *= 1 + factor;
-      rules.back().fixed_bytes += factor * fixed;
-    }
-  }
-  return rules;
 }
 
 }  // namespace nest

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cost/group_time.h"
 #include "cost/job.h"
 #include "plan/plan.h"
 
@@ -29,6 +31,25 @@ struct MemoryEstimate {
 double in_flight(Schedule schedule, std::int64_t stages, std::int64_t virtual_stages, std::int64_t stage,
                  std::int64_t micro_batches);
 
+class MemoryKinds;  // cost/memory_kinds.h
+
+// The stages of one split and micro-batch size: kinds of layers are looked at once, so that searches may ask for many.
+// Thread-safe. The job must outlive it.
+class StageMemoryModel {
+ public:
+  StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch);
+
+  // Kept by one layer of the model per micro-batch in flight.
+  double kept_bytes(int layer, Recompute recompute) const;
+
+  // The strategy has this split and micro-batch size.
+  MemoryEstimate estimate(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
+
+ private:
+  const Job* job_;
+  std::shared_ptr<const MemoryKinds> kinds_;
+};
+
 // The stage's layers are first … last; an interleaved stage is judged by how many layers of each kind it holds, so any
 // interval with these counts will do.
 MemoryEstimate stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index);
@@ -44,32 +65,5 @@ struct StateBytes {
   double optimizer = 12;
 };
 StateBytes state_bytes(const Job& job);
-
-// Over how many ranks ZeRO divides dense and expert state. The group of dense parameters has dp*ep*cp ranks, that of
-// experts dp*cp*tp/etp; a smaller degree (0: all of it) shrinks both in proportion.
-struct ZeroDegrees {
-  std::int64_t dense = 1;
-  std::int64_t expert = 1;
-};
-ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree);
-
-// For searches: with n parameters on the device before ZeRO, K = sum of kept_bytes, W = max of working_bytes (plus,
-// under ZeRO 3, max of gather_bytes) over the stage's layers, and f micro-batches in flight, what must fit before
-// margin and context is at most the largest over all rules of
-//     scale * (state + parameter_bytes * n + f * flight_bytes + (activations ? f : 0) * K + kept_factor * K
-//              + working_factor * W) + fixed_bytes
-// Every term grows with the interval of layers and with f. It is the exact value of stage_memory except for buffers
-// that exist once per distinct weight shape or once per kind of layer, which are counted as if the stage held every
-// kind of layer of the model, and for the order of maxima under FSDP, where W adds two of them.
-struct MemoryRule {
-  double scale = 1;
-  double parameter_bytes = 0;
-  double flight_bytes = 0;
-  double kept_factor = 0;
-  double working_factor = 1;
-  double fixed_bytes = 0;
-  bool activations = true;
-};
-std::vector<MemoryRule> memory_rules(const Job& job, const Strategy& strategy, int zero, std::int64_t zero_degree);
 
 }  // namespace nest

@@ -172,7 +172,10 @@ void fill_kept(const LayerView& view, LayerPrice& price) {
 }
 
 void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price) {
-  const LayerView view = view_layer(job, layer, split, micro_batch);
+  price_viewed_memory(job, view_layer(job, layer, split, micro_batch), price);
+}
+
+void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& price) {
   price.dense_parameters = view.local.dense_parameters;
   price.expert_parameters = view.local.expert_parameters;
   fill_kept(view, price);

@@ -102,6 +102,9 @@ struct Account {
   Spare spare;
 };
 
+// price_layer_memory of a layer that was looked at already.
+void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& price);
+
 void price_megatron(const LayerView& view, const Job& job, LayerPrice& price);
 void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price);
 void price_plain(const LayerView& view, const Job& job, LayerPrice& price);

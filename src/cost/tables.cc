@@ -44,8 +44,9 @@ double exposed_s(double traffic_s, double hide_s, double fraction) {
 PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch) {
   PriceTable table;
   const int kinds = static_cast<int>(job.model.kinds.size());
+  const PricingContext context(job, split);
   for (int kind = 0; kind < kinds; ++kind) {
-    table.kinds.push_back(price_layer(job, kind, split, micro_batch));
+    table.kinds.push_back(time_layer(job, kind, split, micro_batch, context));
     table.tensors.push_back(count_weights(job.model.kinds[static_cast<std::size_t>(kind)]));
   }
   const RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
@@ -66,6 +67,8 @@ SyncRule sync_rule(const Job& job) {
   rule.gradient_bytes = stack.gradient_traffic_bytes;
   rule.weight_bytes = stack.weight_traffic_bytes;
   rule.all_reduce_zero1 = stack.all_reduce_zero1;
+  rule.update_bytes = job.optimizer == Optimizer::adam ? kAdamBytes : kSgdBytes;
+  rule.memory_bytes_per_s = sustained_rates(job.cluster.device, job.precision, job.stack).memory_bytes_per_s;
   if (stack.data_overlap == DataOverlap::none) return rule;
   rule.step_hide = kSyncHide;
   rule.step_exposed = kSyncExposed;
@@ -90,7 +93,11 @@ double parameters_per_call(const Job& job, const PriceTable& table, int zero, st
 
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero,
                       std::int64_t degree) {
-  ShardLines lines = shard_lines(job.cluster, strategy, degree);
+  return fold_calls(job, table, zero, shard_lines(job.cluster, strategy, degree));
+}
+
+ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const ShardLines& bare) {
+  ShardLines lines = bare;
   const SyncRule rule = sync_rule(job);
   // Mean bytes of the calls: a scatter and two gathers, or one.
   const double gathers = zero == 3 ? 2 : 1;
@@ -131,9 +138,8 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
   return sums;
 }
 
-StageCost stage_cost(const Job& job, const Strategy& strategy, const StageSums& sums, const ShardLines& lines, int zero,
-                     Recompute recompute) {
-  const SyncRule rule = sync_rule(job);
+StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
+                     const ShardLines& lines, int zero, Recompute recompute) {
   const double dense = sums.dense_parameters, expert = sums.expert_parameters;
   const auto scattered = [&](double p, double e) {
     return lines.dense_shard.at(rule.gradient_bytes * p) + lines.expert_shard.at(rule.gradient_bytes * e);
@@ -174,9 +180,7 @@ StageCost stage_cost(const Job& job, const Strategy& strategy, const StageSums& 
     if (!sharded) return dense + expert;
     return dense / static_cast<double>(lines.dense_degree) + expert / static_cast<double>(lines.expert_degree);
   };
-  const double memory = sustained_rates(job.cluster.device, job.precision, job.stack).memory_bytes_per_s;
-  const double update_bytes = job.optimizer == Optimizer::adam ? kAdamBytes : kSgdBytes;
-  cost.optimizer_s = (update_bytes * shared(zero >= 1) + kNormBytes * shared(zero == 3)) / memory;
+  cost.optimizer_s = (rule.update_bytes * shared(zero >= 1) + kNormBytes * shared(zero == 3)) / rule.memory_bytes_per_s;
 
   if (sums.deferred_s > 0) {
     const std::int64_t m = micro_batches(strategy, job.run.global_batch);

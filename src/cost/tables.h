@@ -32,7 +32,7 @@ namespace nest {
 
 // Prices for one split and micro-batch.
 struct PriceTable {
-  std::vector<LayerPrice> kinds;      // by index into Model::kinds
+  std::vector<LayerPrice> kinds;      // by index into Model::kinds; as time_layer() fills them in
   std::vector<std::int64_t> tensors;  // weights of each kind: calls of stacks that gather tensor by tensor
   std::vector<double> cut_bytes;      // by position: what one device sends when the chain is cut after that layer
   double wrap_bytes = 0;              // the same from the last stage to the first, for interleaved schedules
@@ -52,12 +52,16 @@ struct SyncRule {
   bool hides_backward_only = false;  // step_hide counts backward alone, and gathers hide behind nothing
   bool all_reduce_zero1 = false;
   bool per_tensor = false;
+  // The optimizer's pass over its state.
+  double update_bytes = 0;  // read and written per parameter
+  double memory_bytes_per_s = 1;
 };
 SyncRule sync_rule(const Job& job);
 
 // shard_lines with the latency of all calls but the first folded into the slope. `parameters_per_call` is the size of a
 // bucket or, where weights are sharded layer by layer, of a block.
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero, std::int64_t degree);
+ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const ShardLines& lines);
 double parameters_per_call(const Job& job, const PriceTable& table, int zero, std::int64_t replicas);
 
 // Sums over the layers of one stage.
@@ -81,8 +85,9 @@ struct StageCost {
   double optimizer_s = 0;
   double deferred_s = 0;  // what of the head's weight gradients does not fit into the drain
 };
-StageCost stage_cost(const Job& job, const Strategy& strategy, const StageSums& sums, const ShardLines& lines, int zero,
-                     Recompute recompute);
+// `rule` is sync_rule(job).
+StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
+                     const ShardLines& lines, int zero, Recompute recompute);
 
 // Per boundary after stage s, what each of the two stages waits per micro-batch (all chunks, what is exposed of it);
 // the wrap-around last.

@@ -7,22 +7,23 @@
 #include <tuple>
 
 #include "cost/constants.h"
-#include "search/workers.h"
+#include "planner/workers.h"
 
 namespace nest {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t kRound = 16;  // nodes opened with one cutoff
+constexpr std::size_t kRound = 64;  // nodes opened with one cutoff
 constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
 
-enum class NodeKind : std::uint8_t { pair, stages, family, key };
+enum class NodeKind : std::uint8_t { pair, stages, chain, family, key };
 
 struct Node {
   double low = 0;
   Key key;
   NodeKind kind = NodeKind::pair;
   std::size_t tries = 0;
+  std::int64_t most = 0;  // replicas of a chain, or of the plateau that a family is of
 };
 
 struct Later {
@@ -69,7 +70,7 @@ class Incumbents {
 class Opener {
  public:
   Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective)
-      : space_(space), prices_(prices), objective_(objective), solver_(space) {}
+      : space_(space), prices_(prices), objective_(objective), rule_(sync_rule(space.job())), solver_(space) {}
 
   Opened open(const Node& node, double cutoff) {
     out_ = {};
@@ -78,6 +79,7 @@ class Opener {
     switch (node.kind) {
       case NodeKind::pair: open_pair(node); break;
       case NodeKind::stages: open_stages(node); break;
+      case NodeKind::chain: open_chain(node); break;
       case NodeKind::family: open_family(node); break;
       case NodeKind::key: open_key(node); break;
     }
@@ -108,25 +110,29 @@ class Opener {
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
-  // Weights and optimizer state (in Megatron's accounting gradients too) at their most sharded, spread evenly.
-  bool hopeless(const Key& key, const PairPrices& prices) const {
-    const Job& job = space_.job();
-    const StateBytes bytes = state_bytes(job);
-    const auto& zero = space_.limits().zero;
-    Key whole = key;
-    whole.inner_replicas = key.replicas;
-    whole.pitch = 0;
-    const Strategy strategy = space_.strategy(whole);
-    const ZeroDegrees degrees = zero_degrees(strategy, 0);
-    const double all = prices.dense_parameters() + prices.expert_parameters();
-    const double shard = prices.dense_parameters() / static_cast<double>(degrees.dense) +
-                         prices.expert_parameters() / static_cast<double>(degrees.expert);
-    double least = bytes.weight * (zero[3] ? shard : all);
-    least += bytes.optimizer * (zero[1] || zero[2] || zero[3] ? shard : all);
-    if (job.stack.memory == MemoryModel::megatron) least += bytes.gradient * (zero[2] || zero[3] ? shard : all);
-    least *= 0.99 / static_cast<double>(key.stages);
-    return least + static_cast<double>(context_bytes(job, strategy)) >
-           static_cast<double>(job.cluster.device.memory_bytes);
+  // The same with the gradients' way through the network.
+  double traffic_low(const Key& key, const PairPrices& prices, Placed placed) const {
+    const Strategy strategy = space_.strategy(key);
+    const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
+    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy);
+    const auto m = static_cast<double>(space_.micro_batch_count(key));
+    const auto v = static_cast<double>(strategy.virtual_stages), p = static_cast<double>(strategy.pp);
+    const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
+    const double time = std::max(m * slowest + std::max(0.0, total - slowest) / v + traffic.seconds(p / v),
+                                 m * even + (total - even) / v + traffic.seconds(m - 1 / v + p / v));
+    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+  }
+
+  // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
+  // the whole batch, whose device-seconds are those of its layers at least.
+  double chain_low(Key key, const PairPrices& prices, std::int64_t most) const {
+    if (objective_ == PlanObjective::device_hours) {
+      key.replicas = 1;
+      const auto all = static_cast<double>(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
+      return all * prices.slowest_s(key.stages) * (1 - 1e-12);
+    }
+    key.replicas = most;
+    return family_low(key, prices);
   }
 
   void open_pair(const Node& node) {
@@ -136,44 +142,82 @@ class Opener {
     for (child.key.stages = 1; child.key.stages <= space_.most_stages(node.key); ++child.key.stages) {
       if (!space_.limits().pp.admits(child.key.stages)) continue;
       child.low = kInfinity;
-      for_families(child.key, [&](const Key& key) { child.low = std::min(child.low, family_low(key, *prices)); });
+      for_chains(child.key, [&](const Key& key, std::int64_t most) {
+        child.low = std::min(child.low, chain_low(key, *prices, most));
+      });
       if (child.low < kInfinity) push(child);
     }
   }
 
   template <class Visit>
-  void for_families(Key key, const Visit& visit) const {
+  void for_chains(Key key, const Visit& visit) const {
     for (key.schedule = 0; key.schedule < static_cast<int>(space_.schedules().size()); ++key.schedule) {
       if (!space_.admits_schedule(key)) continue;
-      for (const std::int64_t replicas : space_.replicas(key)) {
-        key.replicas = replicas;
-        visit(key);
-      }
-      key.replicas = 0;
+      if (const auto first = space_.plateau(key, space_.most_replicas(key))) visit(key, first->high);
     }
   }
 
   void open_stages(const Node& node) {
     const auto prices = pair(node.key);
     Node child = node;
-    child.kind = NodeKind::family;
-    for_families(node.key, [&](const Key& key) {
+    child.kind = NodeKind::chain;
+    for_chains(node.key, [&](const Key& key, std::int64_t most) {
       child.key = key;
-      child.low = std::max(node.low, family_low(key, *prices));
-      if (child.low <= cutoff_ && !hopeless(key, *prices)) push(child);
+      child.most = most;
+      child.low = std::max(node.low, chain_low(key, *prices, most));
+      push(child);
     });
+  }
+
+  // Families with the fewest micro-batches, and the rest of the chain. Those that come later have more in flight and
+  // shard less: when memory does not admit the first, it admits none.
+  void open_chain(const Node& node) {
+    const auto prices = pair(node.key);
+    const auto plateau = space_.plateau(node.key, node.most);
+    if (!plateau) return;
+    Key largest = node.key;
+    largest.replicas = largest.inner_replicas = plateau->high;
+    if (!solver_.memory_floor().admits(space_.strategy(largest), *prices)) return;
+    Node child = node;
+    child.most = plateau->high;
+    push_family(child, *prices, plateau->low);
+    if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
+      Node rest = node;
+      rest.most = next->high;
+      rest.low = std::max(node.low, chain_low(node.key, *prices, rest.most));
+      push(rest);
+    }
+  }
+
+  // The first admitted family of a plateau with at least so many replicas. Families of a plateau have equally many
+  // micro-batches, and the more replicas the more members exchange gradients: the bound of the first holds for those
+  // after it, which are looked at when it is opened.
+  void push_family(Node child, const PairPrices& prices, std::int64_t fewest) {
+    const auto replicas = space_.next_replicas(child.key, {fewest, child.most});
+    if (!replicas) return;
+    child.kind = NodeKind::family;
+    child.key.replicas = *replicas;
+    child.low = std::max(child.low, family_low(child.key, prices));
+    if (child.low > cutoff_) return;
+    Key anywhere = child.key;
+    anywhere.inner_replicas = *replicas;
+    child.low = std::max(child.low, traffic_low(anywhere, prices, Placed::anywhere));
+    push(child);
   }
 
   void open_family(const Node& node) {
     const auto prices = pair(node.key);
+    push_family(node, *prices, node.key.replicas + 1);
     Node child = node;
     child.kind = NodeKind::key;
     for (const std::int64_t inner : space_.inner_replicas(node.key)) {
       child.key.inner_replicas = inner;
       for (const std::int64_t pitch : space_.pitches(child.key)) {
         child.key.pitch = pitch;
+        child.low = std::max(node.low, traffic_low(child.key, *prices, Placed::as_given));
+        if (child.low > cutoff_) continue;
         const double time = solver_.message_bound_s(child.key, *prices);
-        child.low = std::max(node.low, score(time, space_.strategy(child.key).devices_spanned()));
+        child.low = std::max(child.low, score(time, space_.strategy(child.key).devices_spanned()));
         push(child);
       }
     }
@@ -201,6 +245,7 @@ class Opener {
   const PlanSpace& space_;
   PriceCache& prices_;
   PlanObjective objective_;
+  SyncRule rule_;
   LeafSolver solver_;
   double cutoff_ = kInfinity;
   Opened out_;
@@ -227,7 +272,7 @@ std::shared_ptr<const PairPrices> PriceCache::get(const Job& job, const Split& s
 SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOrder& order) {
   const auto start = std::chrono::steady_clock::now();
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  search::Workers workers(order.threads > 0 ? order.threads : cores);
+  Workers workers(order.threads > 0 ? order.threads : cores);
   std::vector<std::unique_ptr<Opener>> openers;
   openers.reserve(static_cast<std::size_t>(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {

@@ -2,7 +2,8 @@
 //
 //   pair    a split and micro-batch size            bound: all work spread evenly over all devices
 //   stages  ... and a number of stages              bound: the most replicas, the slowest stage of any cut
-//   family  ... and schedule and replicas           bound: the same with these micro-batches and chunks
+//   chain   ... and schedule, and at most so many replicas: bound: the same with these micro-batches and chunks
+//   family  ... and replicas                        bound: the same
 //   key     ... and inner replicas and pitch        bound: with the messages of this placement; then the exact plan
 // A node's bound holds for every plan below it and its children cover it, so when the best bound left exceeds the best
 // plan found, that plan is optimal. Leaves are solved under a limit a little above their bound first, where few cuts

@@ -24,42 +24,6 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
-PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_batch)
-    : table_(price_table(job, split, micro_batch)), prefix_one_{0.0}, prefix_many_{0.0} {
-  std::map<int, Run> longest;
-  for (std::vector<double>& kept : kept_) kept.push_back(0);
-  std::int64_t length = 0;
-  for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
-    const int kind = job.model.layers[i];
-    const LayerPrice& price = table_.kinds[static_cast<std::size_t>(kind)];
-    const double one = price.forward_s + price.backward_s;
-    const double many = one - (job.stack.defer_head_gradient ? price.deferrable_s : 0);
-    prefix_one_.push_back(prefix_one_.back() + one);
-    prefix_many_.push_back(prefix_many_.back() + many);
-    length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
-    Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
-    run.length = std::max(run.length, length);
-    for (std::size_t mode = 0; mode < 3; ++mode) kept_[mode].push_back(kept_[mode].back() + price.kept_bytes[mode]);
-    if (job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) hide_s_ += one;
-    dense_ += static_cast<double>(price.dense_parameters);
-    expert_ += static_cast<double>(price.expert_parameters);
-  }
-  for (const auto& [kind, run] : longest) runs_.push_back(run);
-  dense_ = std::max(0.0, dense_ - static_cast<double>(table_.tied_parameters));
-  if (table_.cut_bytes.size() > 1) {
-    least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end() - 1);
-  }
-}
-
-double PairPrices::slowest_s(std::int64_t stages) const {
-  double slowest = total_s(stages > 1) / static_cast<double>(stages);
-  for (const Run& run : runs_) {
-    const std::int64_t share = ceil_div(run.length, stages);  // of one stage at least
-    slowest = std::max(slowest, static_cast<double>(share) * (stages > 1 ? run.many_s : run.one_s));
-  }
-  return slowest;
-}
-
 double LeafSolver::message_bound_s(const Key& key, const PairPrices& pair) {
   const Strategy strategy = space_->strategy(key);
   const auto m = static_cast<double>(space_->micro_batch_count(key));
@@ -84,110 +48,90 @@ std::int64_t LeafSolver::degree_of(const PlanSpace& space, const Strategy& strat
   return option.group == 0 ? 0 : space.node_degree(strategy).value_or(0);
 }
 
-void LeafSolver::start(const Key& key, const PairPrices& pair) {
-  const Job& job = space_->job();
+// What the network charges, and the bounds that follow from it.
+void LeafSolver::look_at(const Key& key, const PairPrices& pair) {
   pair_ = &pair;
   strategy_ = space_->strategy(key);
   m_ = static_cast<double>(space_->micro_batch_count(key));
   v_ = static_cast<double>(strategy_.virtual_stages);
-  ++epoch_;
-  pool_.clear();
-  intervals_.resize(static_cast<std::size_t>(space_->intervals()));
-  sync_ = placements_.sync(key, pair.table());
-  state_ = state_bytes(job);
-  context_bytes_ = static_cast<double>(context_bytes(job, strategy_));
-  room_bytes_ = static_cast<double>(job.cluster.device.memory_bytes);
-  const std::int64_t p = strategy_.pp, n = space_->layers();
-  constexpr std::size_t kMostContexts = 20'000;
-  if (known_fits_.size() > kMostContexts) known_fits_.clear();
-  fits_ = &known_fits_[{key.split, key.micro_batch, p, key.replicas, sync_.degrees[1]}];
-  flight_.clear();
-  for (std::int64_t s = 0; s < p; ++s) {
-    flight_.push_back(in_flight(strategy_.schedule, p, strategy_.virtual_stages, s, space_->micro_batch_count(key)));
-  }
-  const double share = exposed_share(job, strategy_);
-  hop_s_.assign(at(p - 1), {});
+  sync_ = &placements_.sync(key, pair.table());
+  messages_ = &placements_.messages(key);
+  share_ = exposed_share(space_->job(), strategy_);
+  const std::int64_t p = strategy_.pp;
   hop_low_s_.assign(at(p), 0);
   sum_low_s_ = pair.total_s(p > 1);
-  wrap_s_ = 0;
-  const Messages& messages = placements_.messages(key);
-  if (p > 1) wrap_s_ = share * (v_ - 1) * messages.wrap.at(pair.table().wrap_bytes);
+  wrap_s_ = p > 1 ? share_ * (v_ - 1) * messages_->wrap.at(pair.table().wrap_bytes) : 0;
   for (std::int64_t s = 0; s + 1 < p; ++s) {
-    const CostLine& line = messages.hops[at(s)];
-    std::vector<double>& hops = hop_s_[at(s)];
-    hops.assign(at(n + 1), 0);
-    for (std::int64_t i = 1; i < n; ++i) hops[at(i)] = share * v_ * line.at(pair.table().cut_bytes[at(i - 1)]);
-    const double least = share * v_ * line.at(pair.least_cut_bytes());
+    const double least = share_ * v_ * messages_->hops[at(s)].at(pair.least_cut_bytes());
     hop_low_s_[at(s)] += least;
     hop_low_s_[at(s + 1)] += least;
     sum_low_s_ += 2 * least;
   }
-  if (p > 1) {
-    hop_low_s_[0] += wrap_s_;
-    hop_low_s_[at(p - 1)] += wrap_s_;
-    sum_low_s_ += 2 * wrap_s_;
-  }
+  hop_low_s_[0] += wrap_s_;
+  hop_low_s_[at(p - 1)] += p > 1 ? wrap_s_ : 0;
+  sum_low_s_ += 2 * wrap_s_;
+
+  const auto stages = static_cast<double>(p);
+  const double slowest = pair.slowest_s(p) + *std::min_element(hop_low_s_.begin(), hop_low_s_.end());
+  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_);
+  once_low_s_ = traffic.seconds(stages / v_);
+  low_s_ = std::max(value(std::max(slowest, sum_low_s_ / stages), sum_low_s_) + once_low_s_,
+                    value(sum_low_s_ / stages, sum_low_s_) + traffic.seconds(m_ - 1 / v_ + stages / v_)) *
+           (1 - kEqual);
 }
 
-// A lower bound on (weight * sum of dt_s + sum of y_s) / p, dt_s what sharding adds to a micro-batch of stage s, over
-// all cuts and options. Exposed traffic is at least traffic - hide and at least a fraction of the traffic, both linear
-// in the parameters and in the time to hide behind, so stages can be added up whatever option each of them takes: with
-// rates that no option undercuts, they cost rate * parameters - hide. Latencies, buckets and the optimizer are left
-// out.
-double LeafSolver::traffic_low_s(double weight) const {
+// What the passes read.
+void LeafSolver::start(const Key& key) {
   const Job& job = space_->job();
-  const SyncRule rule = sync_rule(job);
-  const auto& zero = space_->limits().zero;
-  const double twice = rule.all_reduce_zero1 || rule.hides_backward_only ? 2 : 1;
-  double hidden[2] = {kInfinity, kInfinity}, least[2] = {kInfinity, kInfinity};  // per dense and expert parameter
-  for (int group = 0; group < (sync_.has_inner ? 2 : 1); ++group) {
-    for (int z = group; z < 4; ++z) {
-      if (!zero[static_cast<std::size_t>(z)]) continue;
-      const ShardLines& lines = sync_.lines[group][z == 3 ? 1 : 0];
-      const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
-      const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
-      for (int kind = 0; kind < 2; ++kind) {
-        const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
-        const double between = 2 * rule.gradient_bytes * replicate[kind];
-        const double each = z == 2 ? scatter : z == 3 ? scatter + 2 * gather : 0;
-        const double once = z == 0   ? 2 * scatter + between
-                            : z == 1 ? twice * scatter + between + gather
-                            : z == 2 ? between + gather
-                                     : between;
-        hidden[kind] = std::min(hidden[kind], weight * rule.micro_exposed * each + once);
-        least[kind] = std::min(least[kind], weight * rule.micro_exposed * each + rule.step_exposed * once);
-      }
+  const std::int64_t p = strategy_.pp, n = space_->layers();
+  ++epoch_;
+  pool_.clear();
+  intervals_.resize(static_cast<std::size_t>(space_->intervals()));
+  room_bytes_ =
+      static_cast<double>(job.cluster.device.memory_bytes) - static_cast<double>(context_bytes(job, strategy_));
+  constexpr std::size_t kMostIntervals = 60'000;
+  if (known_intervals_ > kMostIntervals) {
+    known_fits_.clear();
+    known_intervals_ = 0;
+  }
+  fits_ = &known_fits_[{key.split, key.micro_batch, p, key.replicas, sync_->degrees[1]}];
+  flight_.clear();
+  for (std::int64_t s = 0; s < p; ++s) {
+    flight_.push_back(in_flight(strategy_.schedule, p, strategy_.virtual_stages, s, space_->micro_batch_count(key)));
+  }
+  hop_s_.resize(at(p - 1));
+  for (std::int64_t s = 0; s + 1 < p; ++s) {
+    std::vector<double>& hops = hop_s_[at(s)];
+    hops.assign(at(n + 1), 0);
+    for (std::int64_t i = 1; i < n; ++i) {
+      hops[at(i)] = share_ * v_ * messages_->hops[at(s)].at(pair_->table().cut_bytes[at(i - 1)]);
     }
   }
-  const double dense = pair_->dense_parameters(), expert = pair_->expert_parameters();
-  const auto total = [&](const double* rates) { return rates[0] * dense + (expert > 0 ? rates[1] * expert : 0); };
-  const auto p = static_cast<double>(strategy_.pp);
-  const double hide = rule.step_hide * (v_ > 1 ? p : 1) * pair_->hide_s();
-  if (hidden[0] == kInfinity) return constants::kStep_s;
-  return constants::kStep_s + std::max({0.0, total(least), total(hidden) - hide}) / p * (1 - kEqual);
 }
 
 LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end) {
-  Interval& interval = intervals_[static_cast<std::size_t>(space_->interval(begin, end))];
+  const int id = space_->interval(begin, end);
+  Interval& interval = intervals_[static_cast<std::size_t>(id)];
   if (interval.epoch == epoch_) return interval;
   const Job& job = space_->job();
   const PlanLimits& limits = space_->limits();
-  const StageSums sums =
-      sum_stage(job, pair_->table(), static_cast<int>(begin), static_cast<int>(end - 1), strategy_.pp);
+  const StageSums sums = pair_->sums(begin, end, strategy_.pp > 1);
+  const auto [place, fresh] = fits_->try_emplace(id);
+  if (fresh) ++known_intervals_;
+  std::array<Fit, StageOption::kCodes>& fits = place->second;
   interval.epoch = epoch_;
   interval.begin = static_cast<std::uint32_t>(pool_.size());
-  interval.dense = sums.dense_parameters;
-  interval.expert = sums.expert_parameters;
   for (int code = 0; code < StageOption::kCodes; ++code) {
     const StageOption option = StageOption::from_code(code);
     if (!limits.recompute[static_cast<std::size_t>(option.recompute)]) continue;
     if (!limits.zero[static_cast<std::size_t>(option.zero)]) continue;
-    if (option.group == 1 && (option.zero == 0 || !sync_.has_inner)) continue;
+    if (option.group == 1 && (option.zero == 0 || !sync_->has_inner)) continue;
     const auto recompute = static_cast<Recompute>(option.recompute);
-    const StageCost cost =
-        stage_cost(job, strategy_, sums, sync_.lines[option.group][option.zero == 3 ? 1 : 0], option.zero, recompute);
+    const StageCost cost = stage_cost(job, rule_, strategy_, sums, sync_->lines[option.group][option.zero == 3 ? 1 : 0],
+                                      option.zero, recompute);
     pool_.push_back({sums.recompute_s[static_cast<std::size_t>(option.recompute)] + cost.micro_exposed_s,
-                     cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s, code});
+                     cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s, code,
+                     &fits[static_cast<std::size_t>(code)]});
   }
   interval.count = static_cast<std::uint32_t>(pool_.size()) - interval.begin;
   std::sort(pool_.begin() + interval.begin, pool_.end(), [](const Option& a, const Option& b) {
@@ -198,51 +142,30 @@ LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end)
   return interval;
 }
 
-// What is needed at least: weights, optimizer state, and all activations but those of one micro-batch; in Megatron's
-// accounting gradients and the last micro-batch as well.
-double LeafSolver::least_bytes(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
-                               std::int64_t stage) const {
-  const SoftwareStack& stack = space_->job().stack;
-  const bool all = stack.memory == MemoryModel::megatron;
+bool LeafSolver::fits_exactly(const Option& option, std::int64_t begin, std::int64_t end, std::int64_t stage) const {
   const StageOption choice = StageOption::from_code(option.code);
-  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : sync_.degrees[choice.group]);
-  const double whole = interval.dense + interval.expert;
-  const double shard =
-      interval.dense / static_cast<double>(degrees.dense) + interval.expert / static_cast<double>(degrees.expert);
-  double bytes = state_.weight * (choice.zero >= 3 ? shard : whole);
-  bytes += state_.optimizer * (choice.zero >= 1 ? shard : whole);
-  if (all) bytes += state_.gradient * (choice.zero >= 2 ? shard : whole);
-  // The memory model may count a shared table a little differently.
-  if (pair_->table().tied_parameters > 0) bytes *= 0.9;
-  const std::vector<double>& prefix = pair_->kept_bytes(choice.recompute);
-  bytes += std::max(0.0, flight_[at(stage)] - (all ? 0 : 1)) * (prefix[at(end)] - prefix[at(begin)]);
-  return bytes * (1 + stack.memory_margin) * (1 - 1e-9) + context_bytes_;
-}
-
-bool LeafSolver::fits_exactly(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
-                              std::int64_t stage) const {
-  if (least_bytes(option, interval, begin, end, stage) > room_bytes_) return false;
-  const StageOption choice = StageOption::from_code(option.code);
+  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : sync_->degrees[choice.group]);
+  const double least = floor_.bytes(*pair_, begin, end, choice.zero, degrees, choice.recompute, flight_[at(stage)]);
+  if (least > room_bytes_) return false;
   StagePlan plan;
   plan.first = static_cast<int>(begin);
   plan.last = static_cast<int>(end - 1);
   plan.zero = choice.zero;
-  plan.zero_degree = sync_.degrees[choice.group];
+  plan.zero_degree = sync_->degrees[choice.group];
   plan.recompute = static_cast<Recompute>(choice.recompute);
-  return stage_memory(space_->job(), strategy_, plan, stage).needed <= space_->job().cluster.device.memory_bytes;
+  return pair_->memory().estimate(strategy_, plan, stage).needed <= space_->job().cluster.device.memory_bytes;
 }
 
 // For the same layers, memory does not fall as more micro-batches are in flight, and they do not grow from stage to
 // stage: the stages where an option fits are all those from some stage on, found by bisection.
-bool LeafSolver::fits(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
-                      std::int64_t stage) {
-  Fit& known = (*fits_)[space_->interval(begin, end) * StageOption::kCodes + option.code];
+bool LeafSolver::fits(const Option& option, std::int64_t begin, std::int64_t end, std::int64_t stage) {
+  Fit& known = *option.fit;
   const double wanted = flight_[at(stage)];
   const auto settled = [&](std::int64_t s) {
     return flight_[at(s)] <= known.most || flight_[at(s)] >= known.least_not;
   };
   const auto look = [&](std::int64_t s) {
-    if (fits_exactly(option, interval, begin, end, s)) {
+    if (fits_exactly(option, begin, end, s)) {
       known.most = std::max(known.most, flight_[at(s)]);
     } else {
       known.least_not = std::min(known.least_not, flight_[at(s)]);
@@ -272,23 +195,28 @@ double LeafSolver::cap(double sum_s, double limit_s) const {
 
 // Admissible positions of every cut when no stage exceeds the cap.
 bool LeafSolver::windows(double cap_s) {
-  const std::int64_t n = space_->layers(), p = strategy_.pp, least = strategy_.virtual_stages;
+  const std::int64_t n = space_->layers(), p = strategy_.pp, v = strategy_.virtual_stages;
   const std::vector<double>& prefix = pair_->prefix(p > 1);
   const double slack = prefix.back() * kEqual;
   low_.assign(at(p + 1), n);
   high_.assign(at(p + 1), 0);
+  std::int64_t before = 0, after = 0;  // fewest layers of the stages there
+  for (std::int64_t s = 1; s < p; ++s) after += space_->fewest_layers(s, p, v);
   for (std::int64_t s = 0; s < p; ++s) {
     const double room = cap_s - hop_low_s_[at(s)];
     if (room < 0) return false;
     const auto reach = std::upper_bound(prefix.begin(), prefix.end(), prefix[at(high_[at(s)])] + room + slack);
-    high_[at(s + 1)] = std::min<std::int64_t>(reach - prefix.begin() - 1, n - least * (p - s - 1));
-    if (high_[at(s + 1)] < least * (s + 1)) return false;
+    high_[at(s + 1)] = std::min<std::int64_t>(reach - prefix.begin() - 1, n - after);
+    before += space_->fewest_layers(s, p, v);
+    if (high_[at(s + 1)] < before) return false;
+    if (s + 1 < p) after -= space_->fewest_layers(s + 1, p, v);
   }
   if (high_[at(p)] < n) return false;
   for (std::int64_t s = p - 1; s >= 0; --s) {
     const double room = cap_s - hop_low_s_[at(s)];
     const auto reach = std::lower_bound(prefix.begin(), prefix.end(), prefix[at(low_[at(s + 1)])] - room - slack);
-    low_[at(s)] = std::max<std::int64_t>(reach - prefix.begin(), least * s);
+    before -= space_->fewest_layers(s, p, v);
+    low_[at(s)] = std::max<std::int64_t>(reach - prefix.begin(), before);
     if (low_[at(s)] > high_[at(s)]) return false;
   }
   return true;
@@ -307,11 +235,13 @@ std::optional<LeafSolver::Found> LeafSolver::pass(double cap_s, double theta_s, 
   for (std::int64_t s = 0; s < p; ++s) {
     bool any = false;
     const double ends = p > 1 && (s == 0 || s + 1 == p) ? wrap_s_ : 0;
+    const std::int64_t fewest = space_->fewest_layers(s, p, strategy_.virtual_stages);
     for (std::int64_t i = low_[at(s)]; i <= high_[at(s)]; ++i) {
       const double before = cells_[at(s) * width + at(i)].sum_s;
       if (before == kInfinity) continue;
       const double arrive = ends + (s > 0 ? hop_s_[at(s - 1)][at(i)] : 0);
-      for (std::int64_t j = std::max(i + strategy_.virtual_stages, low_[at(s + 1)]); j <= high_[at(s + 1)]; ++j) {
+      for (std::int64_t j = std::max(i + fewest, low_[at(s + 1)]); j <= high_[at(s + 1)]; ++j) {
+        if (j < n && !space_->may_cut(j, strategy_.virtual_stages)) continue;
         const double layers = prefix[at(j)] - prefix[at(i)];
         if (layers > cap_s + slack) break;
         const double base = layers + arrive + (s + 1 < p ? hop_s_[at(s)][at(j)] : 0);
@@ -323,7 +253,7 @@ std::optional<LeafSolver::Found> LeafSolver::pass(double cap_s, double theta_s, 
           if (time > cap_s + slack) break;
           if (option.per_step_s >= theta_s || (only_ >= 0 && option.code != only_)) continue;
           if (before + time >= cells_[at(s + 1) * width + at(j)].sum_s) break;
-          if (!fits(option, here, i, j, s)) continue;
+          if (!fits(option, i, j, s)) continue;
           cells_[at(s + 1) * width + at(j)] = {before + time, static_cast<std::int32_t>(i),
                                                static_cast<std::int32_t>(k)};
           any = true;
@@ -382,15 +312,10 @@ std::optional<LeafPlan> LeafSolver::search(double limit_s) {
 }
 
 std::optional<LeafPlan> LeafSolver::solve(const Key& key, const PairPrices& pair, double limit_s) {
-  start(key, pair);
-  const auto p = static_cast<double>(strategy_.pp);
-  const double slowest = pair.slowest_s(strategy_.pp) + *std::min_element(hop_low_s_.begin(), hop_low_s_.end());
-  once_low_s_ = traffic_low_s(p / v_);
-  low_s_ = std::max(value(std::max(slowest, sum_low_s_ / p), sum_low_s_) + once_low_s_,
-                    value(sum_low_s_ / p, sum_low_s_) + traffic_low_s(m_ - 1 / v_ + p / v_)) *
-           (1 - kEqual);
-  only_ = -1;
+  look_at(key, pair);
   if (low_s_ > limit_s * (1 + kEqual)) return std::nullopt;
+  start(key);
+  only_ = -1;
   if (!space_->limits().uniform) return search(limit_s);
   std::optional<LeafPlan> best;
   for (int code = 0; code < StageOption::kCodes; ++code) {

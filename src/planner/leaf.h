@@ -23,41 +23,13 @@
 #include "cost/group_time.h"
 #include "cost/memory.h"
 #include "cost/tables.h"
+#include "planner/memory_floor.h"
+#include "planner/pair_prices.h"
 #include "planner/placement.h"
 #include "planner/space.h"
+#include "planner/traffic_floor.h"
 
 namespace nest {
-
-// Prices of one split and micro-batch size, and what follows from them for any cut.
-class PairPrices {
- public:
-  PairPrices(const Job& job, const Split& split, std::int64_t micro_batch);
-
-  const PriceTable& table() const { return table_; }
-  // Time of layers [0, i) on one stage of many (or of one).
-  const std::vector<double>& prefix(bool many) const { return many ? prefix_many_ : prefix_one_; }
-  double total_s(bool many) const { return prefix(many).back(); }
-  // No stage structure with so many stages has a smaller tau: the largest layer, the longest run, the mean.
-  double slowest_s(std::int64_t stages) const;
-  // Kept per micro-batch by layers [0, i).
-  const std::vector<double>& kept_bytes(int recompute) const { return kept_[static_cast<std::size_t>(recompute)]; }
-  double least_cut_bytes() const { return least_cut_bytes_; }
-  double hide_s() const { return hide_s_; }  // of all blocks
-  double dense_parameters() const { return dense_; }
-  double expert_parameters() const { return expert_; }
-
- private:
-  struct Run {
-    double one_s, many_s;  // per layer
-    std::int64_t length;
-  };
-  PriceTable table_;
-  std::vector<double> prefix_one_, prefix_many_;
-  std::array<std::vector<double>, 3> kept_;
-  std::vector<Run> runs_;
-  double least_cut_bytes_ = 0;
-  double dense_ = 0, expert_ = 0, hide_s_ = 0;
-};
 
 struct LeafPlan {
   double time_s = 0;
@@ -68,13 +40,16 @@ struct LeafPlan {
 // Working memory of one thread.
 class LeafSolver {
  public:
-  explicit LeafSolver(const PlanSpace& space) : space_(&space), placements_(space) {}
+  explicit LeafSolver(const PlanSpace& space)
+      : space_(&space), rule_(sync_rule(space.job())), placements_(space), floor_(space.job(), space.limits()) {}
 
   // A bound on T of every plan of a key by its messages: no cuts, no options.
   double message_bound_s(const Key& key, const PairPrices& pair);
 
   // The optimum if it is <= limit.
   std::optional<LeafPlan> solve(const Key& key, const PairPrices& pair, double limit_s);
+
+  const MemoryFloor& memory_floor() const { return floor_; }
 
   // A bound on T of every plan of the key that was solved last.
   double low_s() const { return low_s_; }
@@ -85,13 +60,14 @@ class LeafSolver {
   std::int64_t passes() const { return passes_; }
 
  private:
-  struct Option {
-    double time_s, per_step_s;  // time: in excess of layers and messages
-    int code;
-  };
   // Micro-batches in flight that are known to fit and not to fit; memory does not fall as they grow.
   struct Fit {
     double most = -1, least_not = 1e300;
+  };
+  struct Option {
+    double time_s, per_step_s;  // time: in excess of layers and messages
+    int code;
+    Fit* fit;
   };
   // All that the memory of given layers and options depends on besides what is in flight: split, micro-batch, stages,
   // replicas, sharding degree inside a node.
@@ -99,7 +75,6 @@ class LeafSolver {
   struct Interval {
     std::uint64_t epoch = 0;
     std::uint32_t begin = 0, count = 0;
-    double dense = 0, expert = 0;
   };
   struct Cell {
     double sum_s;
@@ -109,14 +84,11 @@ class LeafSolver {
     double slowest_s, sum_s, per_step_s;
   };
 
-  void start(const Key& key, const PairPrices& pair);
+  void look_at(const Key& key, const PairPrices& pair);
+  void start(const Key& key);
   Interval& interval(std::int64_t begin, std::int64_t end);
-  bool fits(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end, std::int64_t stage);
-  bool fits_exactly(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
-                    std::int64_t stage) const;
-  double least_bytes(const Option& option, const Interval& interval, std::int64_t begin, std::int64_t end,
-                     std::int64_t stage) const;
-  double traffic_low_s(double weight) const;
+  bool fits(const Option& option, std::int64_t begin, std::int64_t end, std::int64_t stage);
+  bool fits_exactly(const Option& option, std::int64_t begin, std::int64_t end, std::int64_t stage) const;
   double value(double slowest_s, double sum_s) const;
   double cap(double sum_s, double limit_s) const;
   bool windows(double cap_s);
@@ -124,19 +96,24 @@ class LeafSolver {
   std::optional<LeafPlan> search(double limit_s);
 
   const PlanSpace* space_;
+  SyncRule rule_;
   const PairPrices* pair_ = nullptr;
   Strategy strategy_;
   double m_ = 1, v_ = 1;
   int only_ = -1;  // uniform plans: the one option looked at
   PlacementPrices placements_;
-  SyncPrices sync_;
-  StateBytes state_;
-  double context_bytes_ = 0, room_bytes_ = 0;
-  std::map<MemoryContext, std::unordered_map<int, Fit>> known_fits_;
-  std::unordered_map<int, Fit>* fits_ = nullptr;  // by interval and option
-  std::vector<double> flight_;                    // per stage
-  std::vector<std::vector<double>> hop_s_;        // [boundary s][position]
-  std::vector<double> hop_low_s_;                 // per stage, at the fewest bytes
+  const SyncPrices* sync_ = nullptr;
+  const Messages* messages_ = nullptr;
+  double share_ = 1;  // of messages that is exposed
+  MemoryFloor floor_;
+  double room_bytes_ = 0;                                                              // without context
+  using IntervalFits = std::unordered_map<int, std::array<Fit, StageOption::kCodes>>;  // by interval and option
+  std::map<MemoryContext, IntervalFits> known_fits_;
+  IntervalFits* fits_ = nullptr;
+  std::size_t known_intervals_ = 0;
+  std::vector<double> flight_;              // per stage
+  std::vector<std::vector<double>> hop_s_;  // [boundary s][position]
+  std::vector<double> hop_low_s_;           // per stage, at the fewest bytes
   double wrap_s_ = 0, sum_low_s_ = 0, low_s_ = 0;
   double once_low_s_ = 0;  // of Y and of what sharding adds to S / v
   std::uint64_t epoch_ = 0;

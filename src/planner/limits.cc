@@ -31,8 +31,8 @@ std::int64_t parse_degree(const Setting& setting, std::string_view text) {
   return value;
 }
 
-search::Limit parse_limit(const Setting& setting) {
-  search::Limit limit;
+Limit parse_limit(const Setting& setting) {
+  Limit limit;
   if (const auto dots = setting.value.find(".."); dots != std::string_view::npos) {
     const std::string_view low = setting.value.substr(0, dots), high = setting.value.substr(dots + 2);
     if (!low.empty()) limit.low = parse_degree(setting, low);
@@ -67,7 +67,7 @@ bool parse_switch(const Setting& setting) {
 
 struct NamedLimit {
   const char* name;
-  search::Limit PlanLimits::*field;
+  Limit PlanLimits::*field;
 };
 constexpr NamedLimit kDegrees[] = {{"tp", &PlanLimits::tp},
                                    {"cp", &PlanLimits::cp},

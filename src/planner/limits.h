@@ -1,17 +1,30 @@
 // Which plans a search may consider: what a person or a framework admits of every dimension.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
-
-#include "search/problem.h"
+#include <vector>
 
 namespace nest {
 
+// Values of one dimension: those in [low, high] and, if `only` is not empty, among those listed.
+struct Limit {
+  std::int64_t low = 1;
+  std::int64_t high = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> only;
+
+  bool admits(std::int64_t value) const {
+    if (value < low || value > high) return false;
+    return only.empty() || std::find(only.begin(), only.end(), value) != only.end();
+  }
+};
+
 struct PlanLimits {
-  search::Limit tp, cp, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
+  Limit tp, cp, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
   std::array<bool, 2> sp{true, true};               // without, with
   std::array<bool, 3> recompute{true, true, true};  // none, selective, full
   std::array<bool, 4> zero{true, true, true, true};
@@ -22,7 +35,7 @@ struct PlanLimits {
   bool uniform = false;            // all stages treat recomputation and sharding alike
   bool whole_blocks_only = false;  // dp_inner is 1 or dp: the rank orders that frameworks know
   bool replicas_together = false;  // dp_inner = dp: Megatron's default rank order
-  bool uneven_batch = false;       // the batch need not be a multiple of micro-batch x data-parallel ranks
+  bool uneven_batch = true;        // the batch need not be a multiple of micro-batch x data-parallel ranks
   bool any_rounds = false;         // interleaved schedules whose micro-batches are no multiple of the stages
 };
 

@@ -35,8 +35,9 @@ const SyncPrices& PlacementPrices::sync(const Key& key, const PriceTable& table)
   sync.has_inner = inner.has_value();
   sync.degrees[1] = inner.value_or(0);
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
+    const ShardLines lines = shard_lines(space_->job().cluster, strategy, sync.degrees[group]);
     for (int whole = 0; whole < 2; ++whole) {
-      sync.lines[group][whole] = sync_lines(space_->job(), strategy, table, whole == 1 ? 3 : 1, sync.degrees[group]);
+      sync.lines[group][whole] = fold_calls(space_->job(), table, whole == 1 ? 3 : 1, lines);
     }
   }
   return sync;

@@ -119,9 +119,9 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
       if (!space.limits().pp.admits(key.stages)) continue;
       key.schedule = 0;
       if (space.schedules().empty() || !space.admits_schedule(key)) continue;
-      const std::vector<std::int64_t> replicas = space.replicas(key);
-      if (replicas.empty()) continue;
-      key.replicas = replicas.front();
+      const auto plateau = space.plateau(key, space.most_replicas(key));
+      if (!plateau) continue;
+      key.replicas = *space.next_replicas(key, *plateau);
       const std::vector<std::int64_t> inner = space.inner_replicas(key);
       if (inner.empty()) continue;
       key.inner_replicas = inner.back();

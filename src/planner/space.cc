@@ -14,17 +14,24 @@ namespace {
 constexpr std::int64_t kMostTensor = 64, kMostContext = 64, kMostMicroBatch = 64;
 constexpr std::array<std::int64_t, 8> kChunks = {2, 3, 4, 5, 6, 8, 10, 12};
 
-// Blocks of one kind in one run, with anything else before and after.
-bool interior_is_one_run(const Model& model) {
-  int kind = -1;
-  bool ended = false;
-  for (const int layer : model.layers) {
-    const bool block = model.kinds[static_cast<std::size_t>(layer)].kind == LayerKind::block;
-    if (block && (ended || (kind >= 0 && layer != kind))) return false;
-    if (block) kind = layer;
-    if (!block && kind >= 0) ended = true;
+Weave find_weave(const std::vector<int>& layers) {
+  constexpr std::size_t kLongestMotif = 8;
+  const std::size_t n = layers.size();
+  Weave best;
+  std::int64_t covered = 0;
+  for (std::size_t motif = 1; motif <= std::min(kLongestMotif, n / 2); ++motif) {
+    for (std::size_t head = 0; head + 2 * motif <= n; ++head) {
+      std::size_t end = head + motif;
+      while (end < n && layers[end] == layers[end - motif]) ++end;
+      const std::size_t repeats = (end - head) / motif;
+      const auto covers = static_cast<std::int64_t>(repeats * motif);
+      if (repeats < 2 || covers <= covered) continue;
+      covered = covers;
+      best = {static_cast<std::int64_t>(head), static_cast<std::int64_t>(motif), static_cast<std::int64_t>(repeats),
+              static_cast<std::int64_t>(n - head) - covers};
+    }
   }
-  return kind >= 0;
+  return best;
 }
 
 std::vector<std::int64_t> divisors(std::int64_t value) {
@@ -42,6 +49,7 @@ std::vector<std::int64_t> divisors(std::int64_t value) {
 
 PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices)
     : job_(&job), limits_(limits), devices_(devices) {
+  weave_ = find_weave(job.model.layers);
   list_splits();
   list_schedules();
   index_intervals();
@@ -53,6 +61,12 @@ PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devi
   } else {
     for (std::int64_t size = 1; size <= std::min(kMostMicroBatch, job.run.global_batch); size *= 2) {
       if (limits.micro_batch.admits(size)) micro_batches_.push_back(size);
+    }
+  }
+  for (const Split& split : splits_) {
+    for (const std::int64_t size : micro_batches_) {
+      const std::int64_t round = size * split.ep;
+      if (job.run.global_batch % round == 0) divisors_.try_emplace(round, divisors(job.run.global_batch / round));
     }
   }
   if (limits.pitch && !job.cluster.torus) {
@@ -92,7 +106,7 @@ void PlanSpace::list_splits() {
 void PlanSpace::list_schedules() {
   if (limits_.one_f_one_b && limits_.vpp.admits(1)) schedules_.push_back({Schedule::one_f_one_b, 1});
   if (limits_.gpipe && limits_.vpp.admits(1)) schedules_.push_back({Schedule::gpipe, 1});
-  if (!limits_.interleaved || !interior_is_one_run(job_->model)) return;
+  if (!limits_.interleaved || weave_.repeats == 0) return;
   for (const std::int64_t chunks : kChunks) {
     if (limits_.vpp.admits(chunks)) schedules_.push_back({Schedule::interleaved, chunks});
   }
@@ -145,28 +159,66 @@ bool PlanSpace::admits_pair(const Key& key) const {
 
 bool PlanSpace::admits_schedule(const Key& key) const {
   const std::int64_t chunks = schedule(key).chunks;
-  return chunks == 1 || (key.stages > 1 && key.stages * chunks <= layers());
+  if (chunks == 1) return true;
+  return key.stages > 1 && key.stages * chunks - 2 <= weave_.repeats;
 }
 
-std::vector<std::int64_t> PlanSpace::replicas(const Key& key) const {
-  const Split& split = splits_[static_cast<std::size_t>(key.split)];
-  const std::int64_t size = micro_batches_[static_cast<std::size_t>(key.micro_batch)] * split.ep;
-  const std::int64_t batch = job_->run.global_batch;
-  const std::int64_t most = std::min({batch / size, devices_ / (key.stages * stage_devices(key)), limits_.dp.high});
-  std::vector<std::int64_t> result;
-  const auto consider = [&](std::int64_t replicas) {
-    if (replicas > most || !limits_.dp.admits(replicas)) return;
-    const std::int64_t m = ceil_div(batch, size * replicas);
-    if (schedule(key).chunks > 1 && !limits_.any_rounds && m % key.stages != 0) return;
-    result.push_back(replicas);
-  };
-  if (limits_.uneven_batch) {
-    for (std::int64_t replicas = 1; replicas <= most; ++replicas) consider(replicas);
-  } else {
-    for (const std::int64_t replicas : divisors(batch / size)) consider(replicas);
+bool PlanSpace::may_cut(std::int64_t position, std::int64_t chunks) const {
+  if (chunks == 1) return true;
+  const std::int64_t inside = position - weave_.head;
+  return inside >= 0 && inside <= weave_.motif * weave_.repeats && inside % weave_.motif == 0;
+}
+
+std::int64_t PlanSpace::fewest_layers(std::int64_t stage, std::int64_t stages, std::int64_t chunks) const {
+  if (chunks == 1) return 1;
+  if (stage == 0) return weave_.head + (chunks - 1) * weave_.motif;
+  if (stage + 1 == stages) return weave_.tail + (chunks - 1) * weave_.motif;
+  return chunks * weave_.motif;
+}
+
+std::int64_t PlanSpace::sequences_per_round(const Key& key) const {
+  return micro_batches_[static_cast<std::size_t>(key.micro_batch)] * splits_[static_cast<std::size_t>(key.split)].ep;
+}
+
+std::int64_t PlanSpace::most_replicas(const Key& key) const {
+  return std::min({job_->run.global_batch / sequences_per_round(key), devices_ / (key.stages * stage_devices(key)),
+                   limits_.dp.high});
+}
+
+bool PlanSpace::admits_replicas(const Key& key, std::int64_t replicas) const {
+  if (!limits_.dp.admits(replicas)) return false;
+  const std::int64_t round = sequences_per_round(key) * replicas, batch = job_->run.global_batch;
+  if (!limits_.uneven_batch && batch % round != 0) return false;
+  return schedule(key).chunks == 1 || limits_.any_rounds || ceil_div(batch, round) % key.stages == 0;
+}
+
+std::optional<Plateau> PlanSpace::plateau(const Key& key, std::int64_t most) const {
+  const std::int64_t size = sequences_per_round(key), batch = job_->run.global_batch;
+  if (!limits_.uneven_batch) {
+    const std::vector<std::int64_t>& all = divisors_.at(size);
+    for (auto next = std::upper_bound(all.begin(), all.end(), most); next != all.begin();) {
+      --next;
+      if (admits_replicas(key, *next)) return Plateau{*next, *next};
+    }
+    return std::nullopt;
   }
-  std::reverse(result.begin(), result.end());
-  return result;
+  while (most >= std::max<std::int64_t>(1, limits_.dp.low)) {
+    const std::int64_t rounds = ceil_div(batch, size * most);
+    const Plateau plateau{ceil_div(batch, size * rounds), most};  // the fewest replicas that need no more rounds
+    for (std::int64_t replicas = plateau.high; replicas >= plateau.low; --replicas) {
+      if (admits_replicas(key, replicas)) return plateau;
+      if (limits_.dp.admits(replicas)) break;  // it is the rounds that are not admitted
+    }
+    most = plateau.low - 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> PlanSpace::next_replicas(const Key& key, const Plateau& plateau) const {
+  for (std::int64_t replicas = plateau.low; replicas <= plateau.high; ++replicas) {
+    if (admits_replicas(key, replicas)) return replicas;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::int64_t> PlanSpace::inner_replicas(const Key& key) const {
@@ -219,22 +271,38 @@ std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) con
 }
 
 double PlanSpace::count_keys() const {
-  std::map<std::int64_t, double> inner_counts;
+  // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, whether
+  // chunks interleave) the sum over the admitted ones.
+  std::map<std::int64_t, double> inner;
+  std::map<std::array<std::int64_t, 4>, double> sums;
   double keys = 0;
   Key key;
+  const auto of_replicas = [&] {
+    const auto [place, fresh] = inner.try_emplace(key.replicas, 0);
+    if (fresh) place->second = static_cast<double>(inner_replicas(key).size());
+    return place->second;
+  };
+  const auto of_schedule = [&] {
+    const std::int64_t most = most_replicas(key);
+    const auto [place, fresh] =
+        sums.try_emplace({sequences_per_round(key), key.stages, most, schedule(key).chunks > 1 ? 1 : 0}, 0);
+    if (!fresh) return place->second;
+    for (auto next = plateau(key, most); next; next = plateau(key, next->low - 1)) {
+      for (auto replicas = next_replicas(key, *next); replicas;
+           replicas = next_replicas(key, {*replicas + 1, next->high})) {
+        key.replicas = *replicas;
+        place->second += of_replicas();
+      }
+    }
+    return place->second;
+  };
   for (key.split = 0; key.split < static_cast<int>(splits_.size()); ++key.split) {
     for (key.micro_batch = 0; key.micro_batch < static_cast<int>(micro_batches_.size()); ++key.micro_batch) {
       if (!admits_pair(key)) continue;
       for (key.stages = 1; key.stages <= most_stages(key); ++key.stages) {
         if (!limits_.pp.admits(key.stages)) continue;
         for (key.schedule = 0; key.schedule < static_cast<int>(schedules_.size()); ++key.schedule) {
-          if (!admits_schedule(key)) continue;
-          for (const std::int64_t replicas : this->replicas(key)) {
-            const auto [place, fresh] = inner_counts.try_emplace(replicas, 0);
-            key.replicas = replicas;
-            if (fresh) place->second = static_cast<double>(inner_replicas(key).size());
-            keys += place->second;
-          }
+          if (admits_schedule(key)) keys += of_schedule();
         }
       }
     }

@@ -14,10 +14,10 @@ struct Variation {
   PlanLimits limits;
 };
 
-search::Limit exactly(std::int64_t value) { return {value, value, {value}}; }
+Limit exactly(std::int64_t value) { return {value, value, {value}}; }
 
 void vary_degrees(const PlanLimits& limits, const Strategy& best, std::vector<Variation>& list) {
-  const auto fix = [&](const char* name, search::Limit PlanLimits::*field, std::int64_t value) {
+  const auto fix = [&](const char* name, Limit PlanLimits::*field, std::int64_t value) {
     if (value < 1 || !(limits.*field).admits(value)) return;
     Variation variation{fmt::format("{} {}", name, value), limits};
     variation.limits.*field = exactly(value);

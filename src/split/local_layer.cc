@@ -27,6 +27,7 @@ class Localiser {
   }
 
   LocalLayer run(const RecomputePolicy& policy) {
+    local_.operators.reserve(layer_.operators.size());
     for (const Operator& op : layer_.operators) {
       visit(op);
       local_.operators.push_back(localise_operator(op));
@@ -35,7 +36,7 @@ class Localiser {
       (local.expert_weights ? local_.expert_parameters : local_.dense_parameters) += local.parameters;
     }
     if (policy.every_second_matmul) mark_every_second_matmul();
-    collect_saved(policy);
+    if (policy.count_saved) collect_saved(policy);
     if (layer_.output >= 0) local_.output_bytes = bytes(layer_.output);
     return std::move(local_);
   }

@@ -67,6 +67,7 @@ struct RecomputePolicy {
   // torchtitan's per-operator policy instead of modules: keep the layer's input, the attention output and the output of
   // every second matmul.
   bool every_second_matmul = false;
+  bool count_saved = true;  // false: what is kept for backward is of no interest, and left empty
 
   bool covers(Module module) const;
 };

@@ -37,9 +37,10 @@ std::optional<Key> random_key(std::mt19937& random, const PlanSpace& space) {
                        random() % static_cast<std::uint64_t>(std::min<std::int64_t>(16, space.most_stages(key))));
   key.schedule = static_cast<int>(random() % space.schedules().size());
   if (!space.admits_schedule(key)) return std::nullopt;
-  const auto replicas = space.replicas(key);
-  if (replicas.empty()) return std::nullopt;
-  key.replicas = any_of(random, replicas);
+  const auto plateau = space.plateau(
+      key, 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(space.most_replicas(key))));
+  if (!plateau) return std::nullopt;
+  key.replicas = *space.next_replicas(key, *plateau);
   key.inner_replicas = any_of(random, space.inner_replicas(key));
   const auto pitches = space.pitches(key);
   if (pitches.empty()) return std::nullopt;

@@ -1,6 +1,6 @@
-#include "search/workers.h"
+#include "planner/workers.h"
 
-namespace nest::search {
+namespace nest {
 
 Workers::Workers(int threads) {
   for (int worker = 1; worker < threads; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
@@ -69,4 +69,4 @@ void Workers::run(std::size_t items, const std::function<void(std::size_t, int)>
   if (failure_) std::rethrow_exception(failure_);
 }
 
-}  // namespace nest::search
+}  // namespace nest

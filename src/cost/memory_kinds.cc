@@ -1,0 +1,94 @@
+#include "cost/memory_kinds.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace nest {
+namespace {
+
+double rotary_table(const Job& job, const Layer& layer) {
+  if (job.model.architecture.position != PositionKind::rotary) return 0;
+  for (const Operator& op : layer.operators) {
+    if (op.kind == OperatorKind::attention) return 4.0 * static_cast<double>(job.run.sequence * op.attention.qk_dim);
+  }
+  return 0;
+}
+
+// The encoder's output, where a layer reads it beside the stream.
+double encoder_output(const Job& job, const LayerView& view, std::int64_t micro_batch) {
+  if (view.layer->memory < 0) return 0;
+  const std::int64_t sequence = job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence;
+  const double tokens =
+      static_cast<double>(micro_batch) / static_cast<double>(view.split.cp) * static_cast<double>(sequence);
+  return view.stream_bytes / view.tokens * tokens;
+}
+
+// Transformer Engine keeps one weight-gradient buffer per distinct shape of its linears; the router is none of them.
+bool has_weight_buffer(const LocalOperator& op) {
+  return op.kind == OperatorKind::grouped_matmul || (op.kind == OperatorKind::matmul && op.module != Module::moe);
+}
+
+KindMemory look_at(const Job& job, const LayerView& view, std::int64_t micro_batch) {
+  KindMemory kind;
+  kind.block = view.block();
+  kind.head = view.head();
+  kind.experts = view.first_grouped() != nullptr;
+  kind.element_bytes = view.element_bytes;
+  kind.stream_bytes = view.stream_bytes;
+  kind.whole_bytes = view.whole_bytes;
+  kind.head_parameters = view.head_weight();
+  kind.feed_forward_parameters = view.feed_forward_parameters();
+  if (view.layer->kind == LayerKind::embedding) {
+    kind.embedding_parameters = static_cast<double>(view.local.operators.front().parameters);
+  }
+  kind.rotary_bytes = rotary_table(job, *view.layer);
+  kind.encoder_bytes = encoder_output(job, view, micro_batch);
+  return kind;
+}
+
+}  // namespace
+
+MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_batch) : job_(&job) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> shapes;
+  std::map<std::string, std::size_t> tied;
+  for (std::size_t i = 0; i < job.model.kinds.size(); ++i) {
+    const LayerView view = view_layer(job, static_cast<int>(i), split, micro_batch);
+    KindMemory kind = look_at(job, view, micro_batch);
+    price_viewed_memory(job, view, kind.price);
+    for (const LocalOperator& op : view.local.operators) {
+      if (kind.block && has_weight_buffer(op)) {
+        const auto [place, fresh] = shapes.try_emplace({op.n, op.k}, shapes.size());
+        if (fresh) shape_elements_.push_back(static_cast<double>(op.n) * static_cast<double>(op.k));
+        kind.shapes.push_back(place->second);
+      }
+      for (const Weight& weight : op.source->weights) {
+        if (weight.tied_to.empty()) continue;
+        const std::size_t number = tied.try_emplace(weight.tied_to, tied.size()).first->second;
+        kind.tied.push_back({number, op.kind == OperatorKind::embedding ? op.parameters : op.n * op.k});
+      }
+    }
+    if (static_cast<int>(i) == job.model.layers.back()) logits_ = view.tokens * view.logit_columns();
+    kinds_.push_back(std::move(kind));
+  }
+  tied_weights_ = tied.size();
+}
+
+double MemoryKinds::weight_buffers(int first, int last, double element_bytes) const {
+  std::vector<bool> counted(shape_elements_.size(), false);
+  double elements = 0;
+  const KindMemory* before = nullptr;
+  for (int i = first; i <= last; ++i) {
+    const KindMemory* kind = &of_layer(i);
+    if (kind == before) continue;
+    before = kind;
+    for (const std::size_t shape : kind->shapes) {
+      if (counted[shape]) continue;
+      counted[shape] = true;
+      elements += shape_elements_[shape];
+    }
+  }
+  return elements * element_bytes;
+}
+
+}  // namespace nest

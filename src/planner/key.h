@@ -1,0 +1,35 @@
+// A key: everything of a plan but where the layers are cut and what each stage does about memory.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace nest {
+
+// Totally ordered; plans that take equally long are ranked by this order.
+struct Key {
+  int split = 0;        // index into PlanSpace::splits
+  int micro_batch = 0;  // index into PlanSpace::micro_batches
+  std::int64_t stages = 0;
+  int schedule = 0;  // index into PlanSpace::schedules
+  std::int64_t replicas = 0;
+  std::int64_t inner_replicas = 0;
+  std::int64_t pitch = 0;  // devices; stages * inner_replicas * a when there is one pipeline only
+
+  auto operator<=>(const Key&) const = default;
+};
+
+// One choice per stage, packed; the smaller code is preferred at equal cost (less recomputation, then lower ZeRO
+// stage).
+struct StageOption {
+  int recompute = 0;  // 0 none, 1 selective, 2 full
+  int zero = 0;       // 0 … 3
+  int group = 0;      // 0: sharded over all replicas, 1: inside a node
+
+  static constexpr int kCodes = 24;
+  int code() const { return (recompute * 4 + zero) * 2 + group; }
+  static StageOption from_code(int code) { return {code / 8, code / 2 % 4, code % 2}; }
+  bool operator==(const StageOption&) const = default;
+};
+
+}  // namespace nest

@@ -1,0 +1,78 @@
+// Layer prices of one split and micro-batch size, as sums from which any interval of layers is priced.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cost/memory.h"
+#include "cost/tables.h"
+
+namespace nest {
+
+// Prices of one split and micro-batch size, and what follows from them for any cut.
+class PairPrices {
+ public:
+  PairPrices(const Job& job, const Split& split, std::int64_t micro_batch);
+
+  const PriceTable& table() const { return table_; }
+  // Looked at when first asked for: most pairs are too slow for their memory to matter. Thread-safe.
+  const StageMemoryModel& memory() const { return kept().model; }
+  // Time of layers [0, i) on one stage of many (or of one).
+  const std::vector<double>& prefix(bool many) const { return many ? prefix_many_ : prefix_one_; }
+  double total_s(bool many) const { return prefix(many).back(); }
+  // sum_stage() of layers [begin, end), as a difference of sums.
+  StageSums sums(std::int64_t begin, std::int64_t end, bool many) const;
+  // No stage structure with so many stages has a smaller tau: the largest layer, the longest run, the mean.
+  double slowest_s(std::int64_t stages) const;
+  // Kept per micro-batch by layers [0, i).
+  const std::vector<double>& kept_bytes(int recompute) const {
+    return kept().prefix[static_cast<std::size_t>(recompute)];
+  }
+  const std::vector<double>& least_kept_bytes() const { return kept().least; }  // whatever is recomputed
+  double least_cut_bytes() const { return least_cut_bytes_; }
+  double hide_s() const { return hide_s_; }  // of all blocks
+  bool every_layer_has_parameters() const { return all_have_parameters_; }
+  // Of all layers, and of [begin, end) with a table that embedding and head share counted twice.
+  double dense_parameters() const { return dense_; }
+  double expert_parameters() const { return expert_; }
+  double dense_parameters(std::int64_t begin, std::int64_t end) const {
+    return sums_[static_cast<std::size_t>(end)].dense_parameters -
+           sums_[static_cast<std::size_t>(begin)].dense_parameters;
+  }
+  double expert_parameters(std::int64_t begin, std::int64_t end) const {
+    return sums_[static_cast<std::size_t>(end)].expert_parameters -
+           sums_[static_cast<std::size_t>(begin)].expert_parameters;
+  }
+
+ private:
+  struct Run {
+    double one_s, many_s;  // per layer
+    std::int64_t length;
+  };
+  struct Kept {
+    explicit Kept(const PairPrices& pair);
+    StageMemoryModel model;
+    std::array<std::vector<double>, 3> prefix;
+    std::vector<double> least;
+  };
+  const Kept& kept() const;
+
+  const Job* job_;
+  Split split_;
+  std::int64_t micro_batch_;
+  PriceTable table_;
+  mutable std::once_flag looked_;
+  mutable std::unique_ptr<const Kept> kept_;
+  std::vector<double> prefix_one_, prefix_many_;
+  std::vector<StageSums> sums_;  // of layers [0, i), as stages of many
+  std::int64_t last_embedding_ = -1, first_head_ = 0;
+  std::vector<Run> runs_;
+  double least_cut_bytes_ = 0;
+  double dense_ = 0, expert_ = 0, hide_s_ = 0;
+  bool all_have_parameters_ = true;
+};
+
+}  // namespace nest

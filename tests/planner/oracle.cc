@@ -1,0 +1,231 @@
+#include "oracle.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "cost/constants.h"
+#include "cost/memory.h"
+#include "cost/tables.h"
+
+namespace nest::test {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Choice {
+  double time_s = 0, once_s = 0;  // t without messages, y
+  int recompute = 0, zero = 0;
+  std::int64_t degree = 0;
+};
+
+class Looker {
+ public:
+  Looker(const Job& job, const PlanLimits& limits, Dominated dominated)
+      : job_(job),
+        limits_(limits),
+        dominated_(dominated),
+        n_(static_cast<std::int64_t>(job.model.layers.size())),
+        pattern_(chain_pattern(job.model.layers)),
+        rule_(sync_rule(job)) {}
+
+  void look(const Strategy& strategy) {
+    enter(strategy);
+    best_.time_s = kInfinity;
+    best_.strategy = strategy;
+    const auto p = static_cast<std::size_t>(strategy.pp);
+    stages_.assign(p, {});
+    // Uniform plans: one option for all stages, after the other.
+    const std::size_t rounds = limits_.uniform ? options_.size() : 1;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      only_ = limits_.uniform ? static_cast<int>(round) : -1;
+      choices_.assign(p * static_cast<std::size_t>((n_ + 1) * (n_ + 1)), {});
+      priced_.assign(choices_.size(), false);
+      next_stage(0, 0, 0, 0, 0);
+    }
+    if (best_.time_s < kInfinity) answer_.keys.push_back(best_);
+  }
+
+  OracleAnswer take() { return std::move(answer_); }
+
+ private:
+  std::size_t cell(std::int64_t stage, std::int64_t begin, std::int64_t end) const {
+    return static_cast<std::size_t>((stage * (n_ + 1) + begin) * (n_ + 1) + end);
+  }
+
+  void enter(const Strategy& strategy) {
+    const bool first = table_ == nullptr;
+    Strategy bare = strategy;
+    bare.dp_inner = 1;
+    bare.pitch = 0;
+    if (first || !(strategy.split == strategy_.split) || strategy.micro_batch != strategy_.micro_batch) {
+      table_ = std::make_unique<PriceTable>(price_table(job_, strategy.split, strategy.micro_batch));
+      memory_ = std::make_unique<StageMemoryModel>(job_, strategy.split, strategy.micro_batch);
+      lines_known_.clear();
+    }
+    if (first || !(bare == bare_)) fits_.clear();
+    if (first || strategy.pp != strategy_.pp || !(strategy.split == strategy_.split)) lines_known_.clear();
+    bare_ = bare;
+    strategy_ = strategy;
+    options_.clear();
+    lines_.clear();
+    const std::vector<std::int64_t> degrees = sharding_degrees(job_, limits_, strategy);
+    for (int recompute = 0; recompute < 3; ++recompute) {
+      for (int zero = 0; zero < 4; ++zero) {
+        for (const std::int64_t degree : degrees) {
+          if (!limits_.recompute[static_cast<std::size_t>(recompute)]) continue;
+          if (!limits_.zero[static_cast<std::size_t>(zero)] || (zero == 0 && degree != 0)) continue;
+          options_.push_back({0, 0, recompute, zero, degree});
+          lines_.push_back(lines_for(zero, degree));
+        }
+      }
+    }
+    price_messages();
+  }
+
+  // Groups of ranks do not depend on micro-batch and schedule.
+  ShardLines lines_for(int zero, std::int64_t degree) {
+    const std::array<std::int64_t, 4> name{strategy_.dp, strategy_.dp_inner, strategy_.pitch, degree};
+    const auto [place, fresh] = lines_known_.try_emplace(name);
+    if (fresh) place->second = shard_lines(job_.cluster, strategy_, degree);
+    return fold_calls(job_, *table_, zero, place->second);
+  }
+
+  // hop_s_[i * p + s]: the message after stage s when it ends with layer i; the wrap-around last.
+  void price_messages() {
+    hop_s_.clear();
+    std::vector<StagePlan> stages(static_cast<std::size_t>(strategy_.pp));
+    for (std::int64_t i = 0; i + 1 < n_; ++i) {
+      for (StagePlan& stage : stages) stage.last = static_cast<int>(i);
+      const std::vector<double> seconds = message_seconds(job_, strategy_, *table_, stages);
+      hop_s_.insert(hop_s_.end(), seconds.begin(), seconds.end());
+    }
+  }
+
+  double messages_s(std::int64_t stage, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t p = strategy_.pp;
+    if (p == 1) return 0;
+    const auto hop = [&](std::int64_t after, std::int64_t layer) {
+      return hop_s_[static_cast<std::size_t>(layer * p + after)];
+    };
+    double seconds = 0;
+    if (stage > 0) seconds += hop(stage - 1, begin - 1);
+    if (stage + 1 < p) seconds += hop(stage, end - 1);
+    if (stage == 0 || stage + 1 == p) seconds += hop(p - 1, 0);
+    return seconds;
+  }
+
+  bool fits(const Choice& choice, std::int64_t stage, std::int64_t begin, std::int64_t end) {
+    const std::array<std::int64_t, 6> name{stage, begin, end, choice.recompute, choice.zero, choice.degree};
+    const auto [place, fresh] = fits_.try_emplace(name, false);
+    if (fresh) {
+      StagePlan plan = stage_plan(choice, begin, end);
+      place->second = memory_->estimate(strategy_, plan, stage).needed <= job_.cluster.device.memory_bytes;
+    }
+    return place->second;
+  }
+
+  static StagePlan stage_plan(const Choice& choice, std::int64_t begin, std::int64_t end) {
+    StagePlan plan;
+    plan.first = static_cast<int>(begin);
+    plan.last = static_cast<int>(end - 1);
+    plan.zero = choice.zero;
+    plan.zero_degree = choice.degree;
+    plan.recompute = static_cast<Recompute>(choice.recompute);
+    return plan;
+  }
+
+  // Options of a stage that fit and, unless all are wanted, of which no other is as good in both times.
+  const std::vector<Choice>& choices(std::int64_t stage, std::int64_t begin, std::int64_t end) {
+    const std::size_t at = cell(stage, begin, end);
+    std::vector<Choice>& list = choices_[at];
+    if (priced_[at]) return list;
+    priced_[at] = true;
+    const StageSums sums =
+        sum_stage(job_, *table_, static_cast<int>(begin), static_cast<int>(end - 1), strategy_.pp);
+    std::vector<Choice> all;
+    for (std::size_t k = 0; k < options_.size(); ++k) {
+      if (only_ >= 0 && static_cast<int>(k) != only_) continue;
+      Choice choice = options_[k];
+      const auto recompute = static_cast<Recompute>(choice.recompute);
+      const StageCost cost = stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, recompute);
+      choice.time_s = sums.forward_s + sums.backward_s +
+                      sums.recompute_s[static_cast<std::size_t>(choice.recompute)] + cost.micro_exposed_s;
+      choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s;
+      all.push_back(choice);
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Choice& a, const Choice& b) {
+      return a.time_s != b.time_s ? a.time_s < b.time_s : a.once_s < b.once_s;
+    });
+    double least_once_s = kInfinity;
+    for (const Choice& choice : all) {
+      if (dominated_ == Dominated::skipped && choice.once_s >= least_once_s) continue;
+      if (!fits(choice, stage, begin, end)) continue;
+      least_once_s = std::min(least_once_s, choice.once_s);
+      list.push_back(choice);
+    }
+    return list;
+  }
+
+  void next_stage(std::int64_t stage, std::int64_t begin, double slowest_s, double sum_s, double once_s) {
+    const bool last = stage + 1 == strategy_.pp;
+    for (std::int64_t end = last ? n_ : begin + 1; end <= n_; ++end) {
+      if (!last && end == n_) break;
+      if (!may_be_stage(pattern_, strategy_, stage, begin, end)) continue;
+      const double wait_s = messages_s(stage, begin, end);
+      for (const Choice& choice : choices(stage, begin, end)) {
+        const double time_s = choice.time_s + wait_s;
+        const double slowest = std::max(slowest_s, time_s), once = std::max(once_s, choice.once_s);
+        stages_[static_cast<std::size_t>(stage)] = stage_plan(choice, begin, end);
+        if (last) {
+          finish(slowest, sum_s + time_s, once);
+        } else {
+          next_stage(stage + 1, end, slowest, sum_s + time_s, once);
+        }
+      }
+    }
+  }
+
+  void finish(double slowest_s, double sum_s, double once_s) {
+    ++answer_.plans;
+    const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
+    const auto v = static_cast<double>(strategy_.virtual_stages);
+    const double time_s = m * slowest_s + (sum_s - slowest_s) / v + once_s;
+    if (time_s >= best_.time_s) return;
+    best_.time_s = time_s;
+    best_.stages = stages_;
+  }
+
+  const Job& job_;
+  const PlanLimits& limits_;
+  Dominated dominated_;
+  std::int64_t n_;
+  ChainPattern pattern_;
+  SyncRule rule_;
+  Strategy strategy_, bare_;
+  std::unique_ptr<PriceTable> table_;
+  std::unique_ptr<StageMemoryModel> memory_;
+  std::vector<Choice> options_;    // without times
+  std::vector<ShardLines> lines_;  // of each option
+  std::map<std::array<std::int64_t, 4>, ShardLines> lines_known_;
+  std::map<std::array<std::int64_t, 6>, bool> fits_;  // of strategies that differ in their placement only
+  std::vector<double> hop_s_;
+  std::vector<std::vector<Choice>> choices_;
+  std::vector<bool> priced_;
+  int only_ = -1;
+  std::vector<StagePlan> stages_;
+  OracleBest best_;
+  OracleAnswer answer_;
+};
+
+}  // namespace
+
+OracleAnswer try_everything(const Job& job, const PlanLimits& limits, std::int64_t devices, Dominated dominated) {
+  Looker looker(job, limits, dominated);
+  for (const Strategy& strategy : all_strategies(job, limits, devices)) looker.look(strategy);
+  return looker.take();
+}
+
+}  // namespace nest::test

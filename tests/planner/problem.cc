@@ -1,0 +1,286 @@
+#include "problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cost/memory.h"
+#include "cost/profile.h"
+#include "cost/rates.h"
+#include "cost/tables.h"
+#include "model/config.h"
+#include "oracle.h"
+
+namespace nest::test {
+namespace {
+
+constexpr std::size_t kMostKeys = 250;
+
+std::int64_t parameters_of(const Layer& layer) {
+  std::int64_t sum = 0;
+  for (const Operator& op : layer.operators) {
+    for (const Weight& weight : op.weights) sum += elements(weight);
+  }
+  return sum;
+}
+
+std::vector<std::string> named_subset(Dice& dice, const std::vector<std::string>& words) {
+  std::vector<std::string> chosen;
+  for (const std::string& word : words) {
+    if (dice.one_in(2)) chosen.push_back(word);
+  }
+  if (chosen.empty()) chosen.push_back(dice.any(words));
+  return chosen;
+}
+
+std::string joined(const std::string& key, const std::vector<std::string>& words) {
+  std::string text = key + "=";
+  for (std::size_t k = 0; k < words.size(); ++k) text += (k > 0 ? "," : "") + words[k];
+  return text;
+}
+
+void apply_settings(Problem& problem) {
+  problem.limits = {};
+  if (problem.megatron) restrict_to_megatron(problem.limits);
+  for (const std::string& setting : problem.settings) set_limit(problem.limits, setting);
+}
+
+void choose_degrees(Dice& dice, Problem& problem) {
+  std::vector<std::string>& set = problem.settings;
+  const Leaning leaning = problem.leaning;
+  const bool deep = leaning == Leaning::interleaved || leaning == Leaning::motif;
+  set.push_back(dice.any({"mbs=1", "mbs=1", "mbs=1,2", "mbs=..2", "mbs=2", "mbs=1,3"}));
+  set.push_back(deep ? dice.any({"pp=2", "pp=2..3", "pp=..3"})
+                     : dice.any({"pp=..2", "pp=..3", "pp=..4", "pp=1", "pp=1,3", "pp=2..4"}));
+  if (dice.one_in(3)) set.push_back(dice.any({"tp=1,2", "tp=..2", "tp=2..", "tp=1", "tp=1,3"}));
+  if (leaning != Leaning::context && dice.one_in(2)) set.push_back("cp=1");
+  if (leaning == Leaning::context) set.push_back(dice.any({"cp=..4", "cp=..2", "cp=2.."}));
+  if (dice.one_in(4)) set.push_back(dice.any({"dp=1,2,4", "dp=2..", "dp=..4", "dp=1,3", "dp=1"}));
+  if (dice.one_in(5)) set.push_back(dice.any({"dp_inner=1", "dp_inner=..2", "dp_inner=2", "dp_inner=2.."}));
+  set.push_back(deep ? dice.any({"vpp=1..3", "vpp=1,2", "vpp=2..4"}) : dice.any({"vpp=1", "vpp=1,2", "vpp=..3"}));
+  const bool experts = std::any_of(problem.job.model.kinds.begin(), problem.job.model.kinds.end(),
+                                   [](const Layer& layer) { return layer.experts > 0; });
+  if (experts && dice.one_in(4)) set.push_back(dice.any({"ep=2..", "ep=..2", "ep=1"}));
+  if (experts && dice.one_in(6)) set.push_back("etp=1");
+  if (leaning == Leaning::pitch && dice.one_in(2)) set.push_back("tp=2");
+}
+
+void choose_options(Dice& dice, Problem& problem) {
+  std::vector<std::string>& set = problem.settings;
+  if (dice.one_in(2)) set.push_back(joined("recompute", named_subset(dice, {"none", "selective", "full"})));
+  if (dice.one_in(2)) set.push_back(joined("zero", named_subset(dice, {"0", "1", "2", "3"})));
+  if (dice.one_in(3)) set.push_back(dice.any({"sp=0", "sp=1"}));
+  if (dice.one_in(5)) set.push_back("uniform=1");
+  if (dice.one_in(6)) set.push_back("pitch=0");
+  if (dice.one_in(6)) set.push_back("shard_in_node=0");
+  if (problem.leaning == Leaning::uneven || dice.one_in(4)) set.push_back("uneven_batch=1");
+  if (dice.one_in(2)) set.push_back("any_rounds=1");
+  const bool deep = problem.leaning == Leaning::interleaved || problem.leaning == Leaning::motif;
+  if (dice.one_in(6)) set.push_back(dice.any({"schedule=1f1b", "schedule=1f1b,gpipe", "schedule=gpipe,interleaved"}));
+  if (deep && dice.one_in(3)) set.push_back("schedule=interleaved");
+  problem.megatron = dice.one_in(10);
+}
+
+// Problems stay small enough to try everything.
+void narrow(Dice& dice, Problem& problem) {
+  const std::vector<std::string> narrower = {"mbs=1",  "tp=1,2",  "cp=1",  "sp=1",       "pp=..2",  "pp=..3", "dp=..4",
+                                             "dp=1,2", "vpp=1,2", "ep=..2", "dp_inner=..2", "tp=..3", "mbs=1,2"};
+  for (int k = 0; k < 40; ++k) {
+    apply_settings(problem);
+    if (all_strategies(problem.job, problem.limits, problem.devices()).size() <= kMostKeys) return;
+    if (k < 6) {
+      problem.settings.push_back(dice.any(narrower));
+    } else {
+      problem.most_devices = std::max<std::int64_t>(1, problem.devices() * 3 / 4);
+    }
+  }
+}
+
+void measure_layers(Dice& dice, Problem& problem) {
+  MeasuredProfile profile;
+  Job& job = problem.job;
+  profile.name = "profile.json";
+  profile.device = job.cluster.device.name;
+  profile.stack = job.stack.name;
+  profile.precision = job.precision;
+  const bool memory = dice.one_in(3);
+  Split split;
+  std::int64_t size = 0;
+  for (const Strategy& strategy : all_strategies(job, problem.limits, problem.devices())) {
+    if (strategy.split == split && strategy.micro_batch == size) continue;
+    split = strategy.split;
+    size = strategy.micro_batch;
+    const PriceTable table = price_table(job, split, size);
+    std::map<std::pair<std::string, std::int64_t>, bool> known;
+    for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
+      const Layer& layer = job.model.kinds[kind];
+      const LayerPrice& price = table.kinds[kind];
+      MeasuredLayer measured;
+      measured.model = job.model.architecture.name;
+      measured.layer = layer.name;
+      measured.split = split;
+      measured.micro_batch = size;
+      measured.sequence = layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence;
+      measured.parameters = parameters_of(layer);
+      // Never faster than the device can be.
+      measured.forward_s = price.forward_s * dice.magnitude(1, 6);
+      measured.backward_s = price.backward_s * dice.magnitude(1, 6);
+      if (memory) measured.saved_bytes = std::round(price.kept_bytes[0] * dice.magnitude(0.5, 3));
+      const bool fresh = known.emplace(std::pair{layer.name, measured.sequence}, true).second;
+      if (fresh && !dice.one_in(5)) profile.layers.push_back(measured);
+    }
+  }
+  if (!profile.layers.empty()) attach_profile(job, std::move(profile));
+}
+
+void add_edges(Dice& dice, Problem& problem) {
+  const auto n = static_cast<std::uint64_t>(problem.job.model.layers.size());
+  for (std::uint64_t k = 0; k < 1 + dice.below(3); ++k) {
+    const std::uint64_t from = dice.below(n - 1), to = from + 1 + dice.below(n - 1 - from);
+    Edge edge;
+    edge.from = static_cast<int>(from);
+    edge.to = {static_cast<int>(to)};
+    edge.width = dice.any<std::int64_t>({64, 1000, 4096, 30000, 100000});
+    edge.element_bytes = dice.any({1, 2, 4});
+    problem.more_edges.push_back(edge);
+    problem.job.model.edges.push_back(edge);
+    problem.job.fused_model.edges.push_back(edge);
+  }
+}
+
+// As much as some plan needs, to the byte or nearly; much; or less than any.
+void choose_memory(Dice& dice, Problem& problem) {
+  Job& job = problem.job;
+  const std::vector<Strategy> strategies = all_strategies(job, problem.limits, problem.devices());
+  std::vector<std::int64_t> needs;
+  for (int k = 0; k < 8 && !strategies.empty(); ++k) {
+    const Strategy& strategy = dice.any(strategies);
+    const std::vector<StagePlan> stages = random_stages(dice, job, problem.limits, strategy);
+    const StageMemoryModel memory(job, strategy.split, strategy.micro_batch);
+    std::int64_t need = 0;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      need = std::max(need, memory.estimate(strategy, stages[s], static_cast<std::int64_t>(s)).needed);
+    }
+    if (need > 0) needs.push_back(need);
+  }
+  if (needs.empty()) return;
+  std::sort(needs.begin(), needs.end());
+  const std::int64_t low = needs[dice.below((needs.size() + 1) / 2)];
+  switch (dice.below(10)) {
+    case 0: job.cluster.device.memory_bytes = low - 1; break;
+    case 1: job.cluster.device.memory_bytes = needs.front() * 7 / 10; break;
+    case 2: job.cluster.device.memory_bytes = needs.back() * 2; break;
+    case 3:
+    case 4: job.cluster.device.memory_bytes = low * 11 / 10; break;
+    case 5: job.cluster.device.memory_bytes = needs.front(); break;
+    default: job.cluster.device.memory_bytes = low; break;
+  }
+}
+
+void choose_run(Dice& dice, Problem& problem, const Architecture& architecture, Cluster cluster) {
+  Run run;
+  run.global_batch = dice.any<std::int64_t>({4, 6, 8, 8, 12, 16, 24});
+  if (problem.leaning == Leaning::uneven) run.global_batch = dice.any<std::int64_t>({5, 7, 9, 11, 13, 15});
+  if (problem.leaning == Leaning::interleaved || problem.leaning == Leaning::motif) {
+    run.global_batch = dice.any<std::int64_t>({4, 6, 8, 12});
+  }
+  run.sequence = dice.any<std::int64_t>({512, 1024, 2048, 4096});
+  if (problem.leaning == Leaning::context) run.sequence = dice.any<std::int64_t>({16384, 32768, 65536});
+  if (architecture.towers.size() > 1 && dice.one_in(2)) {
+    run.encoder_sequence = dice.any<std::int64_t>({256, 1024, 3072, 8192});
+  }
+  const std::vector<SoftwareStack>& stacks = stack_presets();
+  const SoftwareStack& stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
+  run.stack = stack.name;
+  std::vector<ComputePrecision> precisions;
+  for (const auto precision : {ComputePrecision::bf16, ComputePrecision::bf16, ComputePrecision::bf16,
+                               ComputePrecision::fp16, ComputePrecision::fp8, ComputePrecision::fp32}) {
+    if (peak_flops_per_s(cluster.device, precision) > 0) precisions.push_back(precision);
+  }
+  const ComputePrecision precision = dice.any(precisions);
+  const Optimizer optimizer = dice.one_in(5) ? Optimizer::sgd : Optimizer::adam;
+  run.precision = to_string(precision);
+  run.optimizer = to_string(optimizer);
+  problem.job = make_job(architecture, run, stack, precision, optimizer, cluster);
+}
+
+}  // namespace
+
+double Dice::magnitude(double low, double high) { return low * std::exp(real(0, std::log(high / low))); }
+
+PlanRequest Problem::request() const {
+  PlanRequest request;
+  request.job = &job;
+  request.limits = limits;
+  request.most_devices = most_devices;
+  request.order.top = top;
+  request.order.objective = objective;
+  return request;
+}
+
+std::vector<StagePlan> random_stages(Dice& dice, const Job& job, const PlanLimits& limits, const Strategy& strategy) {
+  const ChainPattern pattern = chain_pattern(job.model.layers);
+  const auto n = static_cast<std::int64_t>(job.model.layers.size());
+  const std::vector<std::int64_t> degrees = sharding_degrees(job, limits, strategy);
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    std::vector<StagePlan> stages;
+    std::int64_t begin = 0;
+    for (std::int64_t s = 0; s < strategy.pp; ++s) {
+      const std::int64_t left = strategy.pp - s;
+      const auto room = static_cast<std::uint64_t>(std::max<std::int64_t>(1, (n - begin) * 2 / left - 1));
+      const std::int64_t end =
+          left == 1 ? n : std::min(n, begin + 1 + static_cast<std::int64_t>(dice.below(room)));
+      if (!may_be_stage(pattern, strategy, s, begin, end) || (left > 1 && end == n)) break;
+      StagePlan stage;
+      stage.first = static_cast<int>(begin);
+      stage.last = static_cast<int>(end - 1);
+      const auto pick = [&](const auto& admitted) {
+        std::vector<int> list;
+        for (std::size_t k = 0; k < admitted.size(); ++k) {
+          if (admitted[k]) list.push_back(static_cast<int>(k));
+        }
+        return dice.any(list);
+      };
+      stage.recompute = static_cast<Recompute>(pick(limits.recompute));
+      stage.zero = pick(limits.zero);
+      stage.zero_degree = stage.zero == 0 ? 0 : dice.any(degrees);
+      if (limits.uniform && s > 0) {
+        stage.recompute = stages.front().recompute;
+        stage.zero = stages.front().zero;
+        stage.zero_degree = stages.front().zero_degree;
+      }
+      stages.push_back(stage);
+      begin = end;
+    }
+    if (static_cast<std::int64_t>(stages.size()) == strategy.pp) return stages;
+  }
+  return {};
+}
+
+Problem random_problem(std::uint32_t seed) { return random_problem(seed, static_cast<Leaning>(seed % kLeanings)); }
+
+Problem random_problem(std::uint32_t seed, Leaning leaning) {
+  Dice dice(seed);
+  Problem problem;
+  problem.seed = seed;
+  problem.leaning = leaning;
+  problem.config = random_config(dice, leaning);
+  const Architecture architecture = read_config(parse_json("model.json", problem.config), "model");
+  Cluster cluster = random_cluster(dice, leaning);
+  choose_run(dice, problem, architecture, cluster);
+  if (cluster.devices > 2 && dice.one_in(6)) problem.most_devices = cluster.devices - 1;
+  choose_degrees(dice, problem);
+  choose_options(dice, problem);
+  narrow(dice, problem);
+  if (dice.one_in(12)) problem.limits.replicas_together = true;
+  if (dice.one_in(8) || (leaning == Leaning::crossing && dice.one_in(2))) add_edges(dice, problem);
+  if (leaning == Leaning::measured || dice.one_in(10)) measure_layers(dice, problem);
+  choose_memory(dice, problem);
+  problem.top = dice.any({1, 1, 1, 2, 3, 5, 20});
+  problem.objective = dice.one_in(3) ? PlanObjective::device_hours : PlanObjective::time;
+  return problem;
+}
+
+}  // namespace nest::test
