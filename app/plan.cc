@@ -97,8 +97,7 @@ PlanReport make_report(const PlanQuestion& question, const LoadedJob& loaded, co
 std::vector<WhyLine> why_lines(const std::vector<WhyNot>& whys) {
   std::vector<WhyLine> lines;
   for (const WhyNot& why : whys) {
-    WhyLine line{why.name, "", ""};
-    if (!why.answer.plans.empty()) line.detail = strategy_text(why.answer.plans.front().strategy);
+    WhyLine line{why.name, "", why.reason};
     switch (why.outcome) {
       case WhyOutcome::slower: line.verdict = fmt::format("+{:.1f} %", 100 * why.excess); break;
       case WhyOutcome::not_worse: line.verdict = "+0.0 %"; break;
@@ -106,12 +105,19 @@ std::vector<WhyLine> why_lines(const std::vector<WhyNot>& whys) {
       case WhyOutcome::unknown:
         if (why.excess < 5e-4) continue;  // nothing was learnt
         line.verdict = fmt::format("> +{:.1f} %", 100 * why.excess);
-        line.detail = "not searched to the end";
         break;
     }
     lines.push_back(std::move(line));
   }
   return lines;
+}
+
+// Plans that differ in nothing else may differ in where their replicas sit.
+std::string placement_note(const Strategy& strategy) {
+  std::string note;
+  if (strategy.dp > 1 && strategy.pp > 1) note += fmt::format(" dp_inner={}", strategy.dp_inner);
+  if (strategy.pitch > 0) note += fmt::format(" pitch={}", strategy.pitch);
+  return note;
 }
 
 std::string other_plans(const PlanAnswer& answer) {
@@ -121,7 +127,7 @@ std::string other_plans(const PlanAnswer& answer) {
     const PlannedStrategy& plan = answer.plans[k];
     const double time = plan.evaluation.prediction.iteration_s;
     text += fmt::format("  {:>3}  {:>10}  {:>+7.2f} %  {}\n", k + 1, format_duration(time), 100 * (time / best - 1),
-                        strategy_text(plan.strategy));
+                        strategy_text(plan.strategy) + placement_note(plan.strategy));
   }
   return text.empty() ? text : "Next best:\n" + text + "\n";
 }
@@ -134,6 +140,7 @@ Json why_json(const std::vector<WhyNot>& whys) {
                        : why.outcome == WhyOutcome::unknown ? "unknown"
                                                             : "slower";
     if (why.outcome != WhyOutcome::no_plan) entry["excess"] = why.excess;
+    if (!why.reason.empty()) entry["reason"] = why.reason;
     if (!why.answer.plans.empty()) {
       entry["strategy"] = strategy_text(why.answer.plans.front().strategy);
       entry["iteration_s"] = why.answer.plans.front().evaluation.prediction.iteration_s;
@@ -225,7 +232,7 @@ void add_plan_options(CLI::App& app, PlanQuestion& question) {
   add_integer(app, "--threads", question.threads, 1, 1024, "default: one per core");
   app.add_option("--time-limit", question.time_limit_s, "seconds after which the best plan so far is taken")
       ->check(CLI::PositiveNumber)
-      ->type_name("S");
+      ->type_name("SECONDS");
   app.add_option("--instance", question.instance, "a layer-profile instance instead of model and cluster")
       ->type_name("FILE");
   app.add_option("-o,--output", question.output, "write the plan here (nest.plan/1)")->type_name("FILE");
@@ -235,7 +242,8 @@ void add_plan_options(CLI::App& app, PlanQuestion& question) {
   app.add_option("--tokens", question.tokens, "tokens to train on, e.g. 15T: adds days and device-hours")
       ->type_name("COUNT");
   app.add_option("--price", question.price, "price of one device-hour: adds the cost of --tokens")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->type_name("AMOUNT");
 }
 
 }  // namespace

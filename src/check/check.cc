@@ -208,12 +208,24 @@ class Judge {
   }
 
   double in_flight(std::int64_t stage) const {
+    if (s_.pp == 1) return 1;
     const std::int64_t m = micro_batches(s_, plan_.run.global_batch);
     if (s_.schedule == Schedule::gpipe) return static_cast<double>(m);
     if (s_.virtual_stages == 1) return static_cast<double>(std::min(s_.pp - stage, m));
     const std::int64_t chunks =
         std::min(2 * (s_.pp - stage - 1) + (s_.virtual_stages - 1) * s_.pp + 1, m * s_.virtual_stages);
     return static_cast<double>(chunks) / static_cast<double>(s_.virtual_stages);
+  }
+
+  static std::int64_t held_already(const LocalLayer& local, std::set<std::string>& held) {
+    std::int64_t elements = 0;
+    for (const LocalOperator& op : local.operators) {
+      for (const Weight& weight : op.source->weights) {
+        if (weight.tied_to.empty() || held.insert(weight.tied_to).second) continue;
+        elements += op.kind == OperatorKind::embedding ? op.parameters : op.n * op.k;
+      }
+    }
+    return elements;
   }
 
   // Bytes that must be there at once, whatever the allocator does.
@@ -223,11 +235,15 @@ class Judge {
     double dense = 0;
     double expert = 0;
     double kept = 0;
+    std::set<std::string> tables;  // that several layers share
     for (int i = stage.first; i <= stage.last; ++i) {
       const LocalLayer local = localise(layer(static_cast<std::size_t>(i)), shape, s_.split, {});
-      dense += static_cast<double>(local.dense_parameters);
+      dense += static_cast<double>(local.dense_parameters - held_already(local, tables));
       expert += static_cast<double>(local.expert_parameters);
-      if (layer(static_cast<std::size_t>(i)).kind == LayerKind::block) kept += local.saved.of(stage.recompute);
+      // What stacks recompute selectively differs; the layer's input is kept by all of them.
+      if (state_.activations && layer(static_cast<std::size_t>(i)).kind == LayerKind::block) {
+        kept += stage.recompute == Recompute::none ? local.saved.none : local.saved.full;
+      }
     }
     const double degree = static_cast<double>(stage.zero_degree);
     const double share = degree / static_cast<double>(dense_group());
@@ -321,7 +337,9 @@ class Judge {
       const auto from = static_cast<std::size_t>(boundary.from);
       const double sent =
           bytes[static_cast<std::size_t>(plan_.stages[from].last)] / static_cast<double>(s_.split.sp ? 1 : s_.split.tp);
-      const double seconds = least_message_s(cluster_, boundary.crossing.most, sent);
+      // On a torus pairs of one boundary differ by single hops, which hardly matter; a tree's level does.
+      const std::int64_t way = cluster_.torus ? boundary.crossing.least : boundary.crossing.most;
+      const double seconds = least_message_s(cluster_, way, sent);
       least[from] += seconds;
       least[from + 1] += seconds;
     }

@@ -57,6 +57,7 @@ struct StateFloor {
   double weights = 2;
   double gradients = 2;
   double optimizer = 8;
+  bool activations = true;  // false: what layers keep was measured, and is not known here
 };
 
 // The least for this run: momentum alone takes half of Adam's state.

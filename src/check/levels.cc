@@ -187,9 +187,9 @@ std::string crossing_name(const Cluster& cluster, const Crossing& crossing) {
   const auto name = [&](std::int64_t value) {
     return cluster.torus ? std::to_string(value) : cluster.levels[static_cast<std::size_t>(value)].name;
   };
-  const std::string range = crossing.least == crossing.most
-                                ? name(crossing.most)
-                                : fmt::format("{} … {}", name(crossing.least), name(crossing.most));
+  std::string range = crossing.least == crossing.most
+                          ? name(crossing.most)
+                          : fmt::format("{} … {}", name(crossing.least), name(crossing.most));
   if (!cluster.torus) return range;
   return range + (crossing.most == 1 ? " hop" : " hops");
 }

@@ -326,12 +326,16 @@ class LayerPricer {
   bool measured_ = false;
 };
 
-void override_layer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch,
-                    LayerPrice& price) {
-  if (!job.profile) return;
-  const MeasuredLayer* found = job.profile->find_layer(
+const MeasuredLayer* measured_layer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch) {
+  if (!job.profile) return nullptr;
+  return job.profile->find_layer(
       job.model.architecture.name, layer.name, split, micro_batch,
       layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence);
+}
+
+void override_layer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch,
+                    LayerPrice& price) {
+  const MeasuredLayer* found = measured_layer(job, layer, split, micro_batch);
   if (!found) return;
   price.forward_s = found->forward_s;
   price.backward_s = found->backward_s;
@@ -342,7 +346,6 @@ void override_layer(const Job& job, const Layer& layer, const Split& split, std:
     price.recompute_s[2] = found->forward_s;
     price.recompute_s[1] = std::min(price.recompute_s[1], found->forward_s);
   }
-  if (found->saved_bytes) price.kept_bytes[0] = *found->saved_bytes;
   const double exposed_s = price.tp_s + price.cp_s + price.ep_s;
   const double whole_s = price.forward_s + price.backward_s;
   if (exposed_s > whole_s) {
@@ -352,6 +355,12 @@ void override_layer(const Job& job, const Layer& layer, const Split& split, std:
 }
 
 }  // namespace
+
+std::optional<double> measured_saved_bytes(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
+  if (!job.profile) return std::nullopt;
+  const MeasuredLayer* found = measured_layer(job, fused_layer(job, layer), split, micro_batch);
+  return found == nullptr ? std::nullopt : found->saved_bytes;
+}
 
 PricingContext::PricingContext(const Job& job, const Split& split)
     : rates(sustained_rates(job.cluster.device, job.precision, job.stack)),
@@ -370,9 +379,8 @@ LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_
 
 LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
   LayerPrice price = time_layer(job, layer, split, micro_batch, PricingContext(job, split));
-  const double measured_bytes = price.kept_bytes[0];
   price_layer_memory(job, layer, split, micro_batch, price);
-  if (measured_bytes > 0) price.kept_bytes[0] = measured_bytes;
+  if (const auto measured = measured_saved_bytes(job, layer, split, micro_batch)) price.kept_bytes[0] = *measured;
   return price;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "cost/group_time.h"
 #include "cost/job.h"
@@ -48,6 +49,9 @@ struct PricingContext {
 // The price without what only memory needs: seconds, FLOPs and parameters.
 LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
                       const PricingContext& context);
+
+// What a profile says that the layer keeps, where it says so.
+std::optional<double> measured_saved_bytes(const Job& job, int layer, const Split& split, std::int64_t micro_batch);
 
 // `layer` is an index into Model::kinds. The split must be legal. tp ranks are neighbours, then cp, then ep, as in
 // plan/plan.h.

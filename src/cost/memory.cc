@@ -59,7 +59,7 @@ StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds&
   facts.job = &job;
   facts.strategy = &strategy;
   facts.zero = stage.zero;
-  facts.degrees = zero_degrees(strategy, stage.zero_degree);
+  facts.degrees = zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree);
   facts.input_only = stage.recompute == Recompute::full;
   facts.logits = kinds.logits();
   double feed_forward = 0;
@@ -206,6 +206,8 @@ StateBytes state_bytes(const Job& job) {
 
 StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch)
     : job_(&job), kinds_(std::make_shared<const MemoryKinds>(job, split, micro_batch)) {}
+
+double StageMemoryModel::shared_parameters() const { return kinds_->shared_parameters(); }
 
 double StageMemoryModel::kept_bytes(int layer, Recompute recompute) const {
   return kinds_->of_layer(layer).price.kept_bytes[static_cast<std::size_t>(recompute)];

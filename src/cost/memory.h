@@ -39,6 +39,9 @@ class StageMemoryModel {
  public:
   StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch);
 
+  // What the layers of the model count of tables that an earlier layer holds already.
+  double shared_parameters() const;
+
   // Kept by one layer of the model per micro-batch in flight.
   double kept_bytes(int layer, Recompute recompute) const;
 

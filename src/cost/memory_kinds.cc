@@ -56,6 +56,9 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
     const LayerView view = view_layer(job, static_cast<int>(i), split, micro_batch);
     KindMemory kind = look_at(job, view, micro_batch);
     price_viewed_memory(job, view, kind.price);
+    if (const auto measured = measured_saved_bytes(job, static_cast<int>(i), split, micro_batch)) {
+      kind.price.kept_bytes[0] = *measured;
+    }
     for (const LocalOperator& op : view.local.operators) {
       if (kind.block && has_weight_buffer(op)) {
         const auto [place, fresh] = shapes.try_emplace({op.n, op.k}, shapes.size());
@@ -72,6 +75,13 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
     kinds_.push_back(std::move(kind));
   }
   tied_weights_ = tied.size();
+  std::vector<bool> held(tied_weights_, false);
+  for (const int layer : job.model.layers) {
+    for (const KindMemory::Tied& weight : kinds_[static_cast<std::size_t>(layer)].tied) {
+      if (held[weight.weight]) shared_ += static_cast<double>(weight.elements);
+      held[weight.weight] = true;
+    }
+  }
 }
 
 double MemoryKinds::weight_buffers(int first, int last, double element_bytes) const {

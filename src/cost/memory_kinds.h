@@ -42,6 +42,7 @@ class MemoryKinds {
   }
   // One buffer per distinct shape of the linears of layers first … last.
   double weight_buffers(int first, int last, double element_bytes) const;
+  double shared_parameters() const { return shared_; }  // elements of tied weights that an earlier layer holds
   std::size_t tied_weights() const { return tied_weights_; }
   double logits() const { return logits_; }  // of one micro-batch
 
@@ -51,6 +52,7 @@ class MemoryKinds {
   std::vector<double> shape_elements_;
   std::size_t tied_weights_ = 0;
   double logits_ = 0;
+  double shared_ = 0;
 };
 
 }  // namespace nest

@@ -111,10 +111,13 @@ class Opener {
   }
 
   // The same with the gradients' way through the network.
-  double traffic_low(const Key& key, const PairPrices& prices, Placed placed) const {
+  // `most`: replicas up to which it must hold, with equally many micro-batches.
+  double traffic_low(const Key& key, const PairPrices& prices, Placed placed, std::int64_t most) const {
     const Strategy strategy = space_.strategy(key);
+    Strategy largest = strategy;
+    largest.dp = largest.dp_inner = most;
     const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
-    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy);
+    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, zero_degrees(largest, 0));
     const auto m = static_cast<double>(space_.micro_batch_count(key));
     const auto v = static_cast<double>(strategy.virtual_stages), p = static_cast<double>(strategy.pp);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
@@ -190,8 +193,8 @@ class Opener {
   }
 
   // The first admitted family of a plateau with at least so many replicas. Families of a plateau have equally many
-  // micro-batches, and the more replicas the more members exchange gradients: the bound of the first holds for those
-  // after it, which are looked at when it is opened.
+  // micro-batches, and the more replicas the more members exchange gradients: with the optimizer's state divided over
+  // the most of them, the bound of the first holds for those after it, which are looked at when it is opened.
   void push_family(Node child, const PairPrices& prices, std::int64_t fewest) {
     const auto replicas = space_.next_replicas(child.key, {fewest, child.most});
     if (!replicas) return;
@@ -201,7 +204,7 @@ class Opener {
     if (child.low > cutoff_) return;
     Key anywhere = child.key;
     anywhere.inner_replicas = *replicas;
-    child.low = std::max(child.low, traffic_low(anywhere, prices, Placed::anywhere));
+    child.low = std::max(child.low, traffic_low(anywhere, prices, Placed::anywhere, child.most));
     push(child);
   }
 
@@ -214,7 +217,7 @@ class Opener {
       child.key.inner_replicas = inner;
       for (const std::int64_t pitch : space_.pitches(child.key)) {
         child.key.pitch = pitch;
-        child.low = std::max(node.low, traffic_low(child.key, *prices, Placed::as_given));
+        child.low = std::max(node.low, traffic_low(child.key, *prices, Placed::as_given, child.key.replicas));
         if (child.low > cutoff_) continue;
         const double time = solver_.message_bound_s(child.key, *prices);
         child.low = std::max(child.low, score(time, space_.strategy(child.key).devices_spanned()));

@@ -73,7 +73,7 @@ void LeafSolver::look_at(const Key& key, const PairPrices& pair) {
 
   const auto stages = static_cast<double>(p);
   const double slowest = pair.slowest_s(p) + *std::min_element(hop_low_s_.begin(), hop_low_s_.end());
-  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_);
+  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, zero_degrees(strategy_, 0));
   once_low_s_ = traffic.seconds(stages / v_);
   low_s_ = std::max(value(std::max(slowest, sum_low_s_ / stages), sum_low_s_) + once_low_s_,
                     value(sum_low_s_ / stages, sum_low_s_) + traffic.seconds(m_ - 1 / v_ + stages / v_)) *
@@ -286,14 +286,17 @@ std::optional<LeafPlan> LeafSolver::search(double limit_s) {
   double theta = kInfinity;
   const double slowest_low = pair_->slowest_s(strategy_.pp) * (1 - kEqual);
   while (theta > constants::kStep_s) {
-    double value_low = kInfinity;
+    double value_low = kInfinity, its_per_step = kInfinity;
     double highest = cap(sum_low_s_, best.time_s - once_low_s_);
     while (highest >= slowest_low) {
       LeafPlan plan;
       const std::optional<Found> found = pass(highest, theta, plan);
       if (!found) break;
       const double own = value(found->slowest_s, found->sum_s);
-      value_low = std::min(value_low, own);
+      if (own < value_low) {
+        value_low = own;
+        its_per_step = found->per_step_s;
+      }
       if (own + found->per_step_s < best.time_s) {
         best = plan;
         best.time_s = own + found->per_step_s;
@@ -303,9 +306,8 @@ std::optional<LeafPlan> LeafSolver::search(double limit_s) {
                           cap(found->sum_s, best.time_s - constants::kStep_s)});
     }
     if (value_low == kInfinity) break;
-    const double next = (best.time_s - value_low) * (1 - kEqual);
-    if (next >= theta) break;
-    theta = next;
+    // The second is the larger one in exact arithmetic; a difference of times that are nearly equal may round above it.
+    theta = std::min(best.time_s - value_low, its_per_step);
   }
   if (!any) return std::nullopt;
   return best;

@@ -22,14 +22,13 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
                           const ZeroDegrees& degrees, const std::vector<double>& kept, double in_flight) const {
-  const double dense = pair.dense_parameters(begin, end), expert = pair.expert_parameters(begin, end);
+  const double expert = pair.expert_parameters(begin, end);
+  const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
   const double whole = dense + expert;
   const double shard = dense / static_cast<double>(degrees.dense) + expert / static_cast<double>(degrees.expert);
   double state = state_.weight * (zero >= 3 ? shard : whole);
   state += state_.optimizer * (zero >= 1 ? shard : whole);
   if (gradients_) state += state_.gradient * (zero >= 2 ? shard : whole);
-  // The memory model may count a shared table a little differently.
-  if (pair.table().tied_parameters > 0) state *= 0.9;
   const double flight = std::max(0.0, in_flight - (gradients_ ? 0 : 1));
   return (state + flight * (kept[static_cast<std::size_t>(end)] - kept[static_cast<std::size_t>(begin)])) * margin_;
 }
@@ -55,8 +54,7 @@ bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const
       const std::int64_t middle = low + (high - low) / 2;
       (fits(middle) ? low : high) = middle;
     }
-    if (low == reached) return false;
-    reached = low;
+    reached = low;  // a stage that can hold nothing from here on may still hold earlier layers, of shorter stages
   }
   return reached >= n;
 }

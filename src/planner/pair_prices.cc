@@ -60,8 +60,8 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
     if (kind == LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
   }
   dense_ = std::max(0.0, dense_ - static_cast<double>(table_.tied_parameters));
-  if (table_.cut_bytes.size() > 1) {
-    least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end() - 1);
+  if (!table_.cut_bytes.empty()) {
+    least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
   }
 }
 

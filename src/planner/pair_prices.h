@@ -32,10 +32,11 @@ class PairPrices {
     return kept().prefix[static_cast<std::size_t>(recompute)];
   }
   const std::vector<double>& least_kept_bytes() const { return kept().least; }  // whatever is recomputed
+  double shared_parameters() const { return memory().shared_parameters(); }
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks
   bool every_layer_has_parameters() const { return all_have_parameters_; }
-  // Of all layers, and of [begin, end) with a table that embedding and head share counted twice.
+  // Of all layers, and of [begin, end) with tables that several layers share counted by each of them.
   double dense_parameters() const { return dense_; }
   double expert_parameters() const { return expert_; }
   double dense_parameters(std::int64_t begin, std::int64_t end) const {

@@ -115,6 +115,8 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   for (key.split = 0; key.split < static_cast<int>(space.splits().size()); ++key.split) {
     key.micro_batch = 0;  // the smallest
     if (space.micro_batches().empty() || !space.admits_pair(key)) continue;
+    const StageMemoryModel memory(job, space.splits()[static_cast<std::size_t>(key.split)],
+                                  space.micro_batches().front());
     for (key.stages = 1; key.stages <= space.most_stages(key); ++key.stages) {
       if (!space.limits().pp.admits(key.stages)) continue;
       key.schedule = 0;
@@ -133,7 +135,7 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
       // The first stages hold most in flight, the last one the head.
       for (const std::int64_t s : {std::int64_t{0}, std::int64_t{1}, key.stages - 1}) {
         if (s >= key.stages) continue;
-        const std::int64_t here = stage_memory(job, strategy, stages[static_cast<std::size_t>(s)], s).needed;
+        const std::int64_t here = memory.estimate(strategy, stages[static_cast<std::size_t>(s)], s).needed;
         if (here > needed) worst = s;
         needed = std::max(needed, here);
         if (best && needed >= best->needed_bytes) break;

@@ -9,7 +9,7 @@
 namespace nest {
 
 TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const PairPrices& pair,
-                           const SyncPrices& sync, const Strategy& strategy)
+                           const SyncPrices& sync, const Strategy& strategy, const ZeroDegrees& most)
     : rule_(&rule),
       dense_(pair.dense_parameters()),
       expert_(pair.expert_parameters()),
@@ -36,7 +36,9 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
       for (std::size_t kind = 0; kind < 2; ++kind) {
         const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
         const double between = 2 * rule.gradient_bytes * replicate[kind];
-        const auto degree = static_cast<double>(kind == 0 ? lines.dense_degree : lines.expert_degree);
+        const std::int64_t inside = kind == 0 ? lines.dense_degree : lines.expert_degree;
+        const std::int64_t whole = kind == 0 ? most.dense : most.expert;
+        const auto degree = static_cast<double>(group == 0 ? whole : inside);
         rate.optimizer[kind] =
             (rule.update_bytes / (zero >= 1 ? degree : 1) + constants::kNormBytes / (zero == 3 ? degree : 1)) /
             rule.memory_bytes_per_s;
@@ -85,6 +87,7 @@ std::int64_t of_one_stage(const Strategy& strategy, std::int64_t unit) {
 CostLine crossing(const Fabric& fabric, const Strategy& strategy, std::int64_t n, std::int64_t spread, Placed placed) {
   const std::int64_t tp = strategy.split.tp;
   CostLine step{n > 1 ? fabric.latency_s[0] : 0, 0};
+  bool crosses = false;
   for (std::size_t l = 1; l < fabric.levels; ++l) {
     const std::int64_t unit = fabric.unit[l];
     const std::int64_t near = placed == Placed::as_given ? of_one_stage(strategy, unit) : unit;
@@ -102,7 +105,8 @@ CostLine crossing(const Fabric& fabric, const Strategy& strategy, std::int64_t n
     }
     const double leaving = 1 - static_cast<double>(most) / static_cast<double>(n);
     step.s_per_byte = std::max(step.s_per_byte, groups * leaving / capacity);
-    step.latency_s = fabric.latency_s[l];
+    if (!crosses) step.latency_s = fabric.latency_s[l];
+    crosses = true;
   }
   return step;
 }
@@ -112,6 +116,10 @@ CostLine crossing(const Fabric& fabric, const Strategy& strategy, std::int64_t n
 SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed) {
   SyncPrices sync;
   sync.has_inner = shards_in_node;
+  for (ShardLines& lines : sync.lines[1]) {
+    lines.dense_degree = dense_replicas(strategy);
+    lines.expert_degree = expert_replicas(strategy);
+  }
   if (cluster.torus || !cluster.measured.empty()) return sync;
   const Fabric& fabric = cluster.fabric;
   const std::int64_t dense_count = dense_replicas(strategy), expert_count = expert_replicas(strategy);

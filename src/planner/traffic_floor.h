@@ -19,8 +19,9 @@ namespace nest {
 // its part of the state. Latencies of the experts' groups are left out.
 class TrafficFloor {
  public:
+  // `most`: degrees over which the state of all replicas is divided at most; those of `sync` where it is exact.
   TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const PairPrices& pair, const SyncPrices& sync,
-               const Strategy& strategy);
+               const Strategy& strategy, const ZeroDegrees& most);
 
   double seconds(double weight) const;
 
@@ -44,7 +45,7 @@ class TrafficFloor {
 // clusters with measured collectives). A unit of U devices, in which at most k of a group's n members sit, sends at
 // least (1 - k/n) of the bytes of every group there over its uplink of capacity C:
 //     slope >= groups (1 - k/n) / C
-// A ring takes n - 1 steps, each of the latency of the highest level that its members must cross (0 where other
+// A ring takes n - 1 steps, each of the latency of the first level that its members must cross at least (0 where other
 // algorithms are allowed). The groups of tp neighbours sit together; where the first unit is full of ranks, its groups
 // are U / k at least. On rails the ports of all devices of a node share this. Sharding inside a node moves the same
 // bytes between nodes in its second step.

@@ -18,8 +18,9 @@ enum class WhyOutcome : std::uint8_t {
 struct WhyNot {
   std::string name;  // "tensor 4", "no sequence parallelism", …
   WhyOutcome outcome = WhyOutcome::unknown;
-  double excess = 0;  // of the objective, relative
-  PlanAnswer answer;  // with the best such plan, where there is one
+  double excess = 0;   // of the objective, relative
+  PlanAnswer answer;   // with the best such plan, where there is one
+  std::string reason;  // what else changes with it and where the time goes, or what does not fit
 };
 
 // `seconds` is the limit of each of the searches.

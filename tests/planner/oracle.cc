@@ -143,16 +143,15 @@ class Looker {
     std::vector<Choice>& list = choices_[at];
     if (priced_[at]) return list;
     priced_[at] = true;
-    const StageSums sums =
-        sum_stage(job_, *table_, static_cast<int>(begin), static_cast<int>(end - 1), strategy_.pp);
+    const StageSums sums = sum_stage(job_, *table_, static_cast<int>(begin), static_cast<int>(end - 1), strategy_.pp);
     std::vector<Choice> all;
     for (std::size_t k = 0; k < options_.size(); ++k) {
       if (only_ >= 0 && static_cast<int>(k) != only_) continue;
       Choice choice = options_[k];
       const auto recompute = static_cast<Recompute>(choice.recompute);
       const StageCost cost = stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, recompute);
-      choice.time_s = sums.forward_s + sums.backward_s +
-                      sums.recompute_s[static_cast<std::size_t>(choice.recompute)] + cost.micro_exposed_s;
+      choice.time_s = sums.forward_s + sums.backward_s + sums.recompute_s[static_cast<std::size_t>(choice.recompute)] +
+                      cost.micro_exposed_s;
       choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s;
       all.push_back(choice);
     }

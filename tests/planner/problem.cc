@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <set>
 
 #include "cost/memory.h"
 #include "cost/profile.h"
@@ -16,7 +16,7 @@
 namespace nest::test {
 namespace {
 
-constexpr std::size_t kMostKeys = 250;
+constexpr std::size_t kMostKeys = 500, kMostKeysOfLongChains = 40;
 
 std::int64_t parameters_of(const Layer& layer) {
   std::int64_t sum = 0;
@@ -51,9 +51,9 @@ void choose_degrees(Dice& dice, Problem& problem) {
   std::vector<std::string>& set = problem.settings;
   const Leaning leaning = problem.leaning;
   const bool deep = leaning == Leaning::interleaved || leaning == Leaning::motif;
-  set.push_back(dice.any({"mbs=1", "mbs=1", "mbs=1,2", "mbs=..2", "mbs=2", "mbs=1,3"}));
-  set.push_back(deep ? dice.any({"pp=2", "pp=2..3", "pp=..3"})
-                     : dice.any({"pp=..2", "pp=..3", "pp=..4", "pp=1", "pp=1,3", "pp=2..4"}));
+  set.push_back(dice.any({"mbs=1", "mbs=1", "mbs=1,2", "mbs=..2", "mbs=2", "mbs=1,3", "mbs=..4"}));
+  set.push_back(deep ? dice.any({"pp=2", "pp=2..3", "pp=..3", "pp=2..4"})
+                     : dice.any({"pp=..2", "pp=..3", "pp=..4", "pp=1", "pp=1,3", "pp=2..4", "pp=..6", "pp=3.."}));
   if (dice.one_in(3)) set.push_back(dice.any({"tp=1,2", "tp=..2", "tp=2..", "tp=1", "tp=1,3"}));
   if (leaning != Leaning::context && dice.one_in(2)) set.push_back("cp=1");
   if (leaning == Leaning::context) set.push_back(dice.any({"cp=..4", "cp=..2", "cp=2.."}));
@@ -65,18 +65,25 @@ void choose_degrees(Dice& dice, Problem& problem) {
   if (experts && dice.one_in(4)) set.push_back(dice.any({"ep=2..", "ep=..2", "ep=1"}));
   if (experts && dice.one_in(6)) set.push_back("etp=1");
   if (leaning == Leaning::pitch && dice.one_in(2)) set.push_back("tp=2");
+  if (leaning == Leaning::node_shards) {
+    for (const char* setting : {dice.any({"tp=1", "tp=..2"}), dice.any({"pp=1", "pp=..2"}), "cp=1", "dp=2.."}) {
+      set.emplace_back(setting);
+    }
+  }
 }
 
 void choose_options(Dice& dice, Problem& problem) {
   std::vector<std::string>& set = problem.settings;
   if (dice.one_in(2)) set.push_back(joined("recompute", named_subset(dice, {"none", "selective", "full"})));
   if (dice.one_in(2)) set.push_back(joined("zero", named_subset(dice, {"0", "1", "2", "3"})));
+  if (problem.leaning == Leaning::node_shards) set.push_back(dice.any({"zero=1,2,3", "zero=2,3", "zero=2", "zero=3"}));
   if (dice.one_in(3)) set.push_back(dice.any({"sp=0", "sp=1"}));
   if (dice.one_in(5)) set.push_back("uniform=1");
   if (dice.one_in(6)) set.push_back("pitch=0");
-  if (dice.one_in(6)) set.push_back("shard_in_node=0");
-  if (problem.leaning == Leaning::uneven || dice.one_in(4)) set.push_back("uneven_batch=1");
-  if (dice.one_in(2)) set.push_back("any_rounds=1");
+  if (problem.leaning != Leaning::node_shards && dice.one_in(6)) set.push_back("shard_in_node=0");
+  const bool uneven = problem.leaning == Leaning::uneven || dice.one_in(4);
+  set.emplace_back(uneven ? "uneven_batch=1" : "uneven_batch=0");
+  set.emplace_back(dice.one_in(2) ? "any_rounds=1" : "any_rounds=0");
   const bool deep = problem.leaning == Leaning::interleaved || problem.leaning == Leaning::motif;
   if (dice.one_in(6)) set.push_back(dice.any({"schedule=1f1b", "schedule=1f1b,gpipe", "schedule=gpipe,interleaved"}));
   if (deep && dice.one_in(3)) set.push_back("schedule=interleaved");
@@ -85,54 +92,36 @@ void choose_options(Dice& dice, Problem& problem) {
 
 // Problems stay small enough to try everything.
 void narrow(Dice& dice, Problem& problem) {
-  const std::vector<std::string> narrower = {"mbs=1",  "tp=1,2",  "cp=1",  "sp=1",       "pp=..2",  "pp=..3", "dp=..4",
-                                             "dp=1,2", "vpp=1,2", "ep=..2", "dp_inner=..2", "tp=..3", "mbs=1,2"};
+  const std::vector<std::string> narrower = {"mbs=1",        "tp=1,2", "cp=1",   "sp=1",    "pp=..2",
+                                             "pp=..3",       "dp=..4", "dp=1,2", "vpp=1,2", "ep=..2",
+                                             "dp_inner=..2", "tp=..3", "mbs=1,2"};
+  const bool long_chain = problem.leaning == Leaning::long_chain;
+  if (long_chain) problem.settings.push_back(dice.any({"pp=2..4", "pp=3", "pp=4", "pp=2..3"}));
   for (int k = 0; k < 40; ++k) {
     apply_settings(problem);
-    if (all_strategies(problem.job, problem.limits, problem.devices()).size() <= kMostKeys) return;
-    if (k < 6) {
-      problem.settings.push_back(dice.any(narrower));
+    const std::size_t keys = all_strategies(problem.job, problem.limits, problem.devices()).size();
+    if (keys <= (long_chain ? kMostKeysOfLongChains : kMostKeys)) return;
+    if (k < (long_chain ? 12 : 6)) {
+      const std::string& next = dice.any(narrower);
+      if (!long_chain || next.substr(0, 2) != "pp") problem.settings.push_back(next);
     } else {
       problem.most_devices = std::max<std::int64_t>(1, problem.devices() * 3 / 4);
     }
   }
 }
 
+// Never faster than the device can be.
 void measure_layers(Dice& dice, Problem& problem) {
-  MeasuredProfile profile;
-  Job& job = problem.job;
-  profile.name = "profile.json";
-  profile.device = job.cluster.device.name;
-  profile.stack = job.stack.name;
-  profile.precision = job.precision;
+  MeasuredProfile profile = own_profile(problem.job, problem.limits, problem.devices());
   const bool memory = dice.one_in(3);
-  Split split;
-  std::int64_t size = 0;
-  for (const Strategy& strategy : all_strategies(job, problem.limits, problem.devices())) {
-    if (strategy.split == split && strategy.micro_batch == size) continue;
-    split = strategy.split;
-    size = strategy.micro_batch;
-    const PriceTable table = price_table(job, split, size);
-    std::map<std::pair<std::string, std::int64_t>, bool> known;
-    for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
-      const Layer& layer = job.model.kinds[kind];
-      const LayerPrice& price = table.kinds[kind];
-      MeasuredLayer measured;
-      measured.model = job.model.architecture.name;
-      measured.layer = layer.name;
-      measured.split = split;
-      measured.micro_batch = size;
-      measured.sequence = layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence;
-      measured.parameters = parameters_of(layer);
-      // Never faster than the device can be.
-      measured.forward_s = price.forward_s * dice.magnitude(1, 6);
-      measured.backward_s = price.backward_s * dice.magnitude(1, 6);
-      if (memory) measured.saved_bytes = std::round(price.kept_bytes[0] * dice.magnitude(0.5, 3));
-      const bool fresh = known.emplace(std::pair{layer.name, measured.sequence}, true).second;
-      if (fresh && !dice.one_in(5)) profile.layers.push_back(measured);
-    }
+  std::erase_if(profile.layers, [&](const MeasuredLayer&) { return dice.one_in(5); });
+  for (MeasuredLayer& layer : profile.layers) {
+    layer.forward_s *= dice.magnitude(1, 6);
+    layer.backward_s *= dice.magnitude(1, 6);
+    if (memory) layer.saved_bytes = std::round(*layer.saved_bytes * dice.magnitude(0.5, 3));
+    if (!memory) layer.saved_bytes.reset();
   }
-  if (!profile.layers.empty()) attach_profile(job, std::move(profile));
+  if (!profile.layers.empty()) attach_profile(problem.job, std::move(profile));
 }
 
 void add_edges(Dice& dice, Problem& problem) {
@@ -167,7 +156,9 @@ void choose_memory(Dice& dice, Problem& problem) {
   }
   if (needs.empty()) return;
   std::sort(needs.begin(), needs.end());
-  const std::int64_t low = needs[dice.below((needs.size() + 1) / 2)];
+  // Shards of a node need more than shards of all.
+  const bool upper = problem.leaning == Leaning::node_shards;
+  const std::int64_t low = needs[(upper ? needs.size() / 2 : 0) + dice.below((needs.size() + 1) / 2)];
   switch (dice.below(10)) {
     case 0: job.cluster.device.memory_bytes = low - 1; break;
     case 1: job.cluster.device.memory_bytes = needs.front() * 7 / 10; break;
@@ -220,6 +211,38 @@ PlanRequest Problem::request() const {
   return request;
 }
 
+MeasuredProfile own_profile(const Job& job, const PlanLimits& limits, std::int64_t devices) {
+  MeasuredProfile profile;
+  profile.name = "profile.json";
+  profile.device = job.cluster.device.name;
+  profile.stack = job.stack.name;
+  profile.precision = job.precision;
+  Split split;
+  std::int64_t size = 0;
+  for (const Strategy& strategy : all_strategies(job, limits, devices)) {
+    if (strategy.split == split && strategy.micro_batch == size) continue;
+    split = strategy.split;
+    size = strategy.micro_batch;
+    const PriceTable table = price_table(job, split, size);
+    std::set<std::pair<std::string, std::int64_t>> known;
+    for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
+      const Layer& layer = job.model.kinds[kind];
+      MeasuredLayer measured;
+      measured.model = job.model.architecture.name;
+      measured.layer = layer.name;
+      measured.split = split;
+      measured.micro_batch = size;
+      measured.sequence = layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence;
+      measured.parameters = parameters_of(layer);
+      measured.forward_s = table.kinds[kind].forward_s;
+      measured.backward_s = table.kinds[kind].backward_s;
+      measured.saved_bytes = table.kinds[kind].kept_bytes[0];
+      if (known.emplace(layer.name, measured.sequence).second) profile.layers.push_back(measured);
+    }
+  }
+  return profile;
+}
+
 std::vector<StagePlan> random_stages(Dice& dice, const Job& job, const PlanLimits& limits, const Strategy& strategy) {
   const ChainPattern pattern = chain_pattern(job.model.layers);
   const auto n = static_cast<std::int64_t>(job.model.layers.size());
@@ -230,8 +253,7 @@ std::vector<StagePlan> random_stages(Dice& dice, const Job& job, const PlanLimit
     for (std::int64_t s = 0; s < strategy.pp; ++s) {
       const std::int64_t left = strategy.pp - s;
       const auto room = static_cast<std::uint64_t>(std::max<std::int64_t>(1, (n - begin) * 2 / left - 1));
-      const std::int64_t end =
-          left == 1 ? n : std::min(n, begin + 1 + static_cast<std::int64_t>(dice.below(room)));
+      const std::int64_t end = left == 1 ? n : std::min(n, begin + 1 + static_cast<std::int64_t>(dice.below(room)));
       if (!may_be_stage(pattern, strategy, s, begin, end) || (left > 1 && end == n)) break;
       StagePlan stage;
       stage.first = static_cast<int>(begin);

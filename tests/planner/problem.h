@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost/job.h"
+#include "cost/profile.h"
 #include "planner/planner.h"
 
 namespace nest::test {
@@ -19,9 +20,7 @@ class Dice {
 
   std::uint64_t below(std::uint64_t count) { return random_() % count; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
-  double real(double low, double high) {
-    return low + (high - low) * static_cast<double>(random_() >> 11) * 0x1p-53;
-  }
+  double real(double low, double high) { return low + (high - low) * static_cast<double>(random_() >> 11) * 0x1p-53; }
   double magnitude(double low, double high);  // uniform in the logarithm
   template <class T>
   T any(std::initializer_list<T> values) {
@@ -50,8 +49,9 @@ enum class Leaning : std::uint8_t {
   measured,     // random cost tables through a profile
   uneven,       // a batch that nothing divides
   irregular,    // tori, levels of uneven counts
+  long_chain,   // many layers of a few kinds, few keys
 };
-inline constexpr std::uint32_t kLeanings = 12;
+inline constexpr std::uint32_t kLeanings = 13;
 
 struct Problem {
   std::uint32_t seed = 0;
@@ -77,6 +77,8 @@ Problem random_problem(std::uint32_t seed, Leaning leaning);
 // Parts of it.
 std::string random_config(Dice& dice, Leaning leaning);
 Cluster random_cluster(Dice& dice, Leaning leaning);
+// Every layer of every split and micro-batch that the limits admit, measured at its own price.
+MeasuredProfile own_profile(const Job& job, const PlanLimits& limits, std::int64_t devices);
 // A plan of the strategy: cuts and options at random. Empty when the strategy admits no cuts.
 std::vector<StagePlan> random_stages(Dice& dice, const Job& job, const PlanLimits& limits, const Strategy& strategy);
 

@@ -96,8 +96,8 @@ std::string command_line(const Problem& problem, const std::filesystem::path& fo
   const auto file = [&](const char* name) { return (folder / name).string(); };
   std::string text = fmt::format(
       "nest plan --model {} --cluster {} --global-batch {} --seq {} --stack {} --precision {} --optimizer {} --top {}",
-      file("model.json"), file("cluster.yaml"), run.global_batch, run.sequence, run.stack, run.precision,
-      run.optimizer, problem.top);
+      file("model.json"), file("cluster.yaml"), run.global_batch, run.sequence, run.stack, run.precision, run.optimizer,
+      problem.top);
   if (run.encoder_sequence > 0) text += fmt::format(" --encoder-seq {}", run.encoder_sequence);
   if (problem.job.profile) text += " --profile " + file("profile.json");
   if (problem.most_devices > 0) text += fmt::format(" --max-devices {}", problem.most_devices);
@@ -133,7 +133,8 @@ std::string problem_text(const Problem& problem) {
 }
 
 std::string strategy_line(const Strategy& strategy, const std::vector<StagePlan>& stages) {
-  std::string text = fmt::format("{} dp_inner={} pitch={}:", strategy_text(strategy), strategy.dp_inner, strategy.pitch);
+  std::string text =
+      fmt::format("{} dp_inner={} pitch={}:", strategy_text(strategy), strategy.dp_inner, strategy.pitch);
   for (const StagePlan& stage : stages) {
     text += fmt::format(" [{}-{} {} zero {}/{}]", stage.first, stage.last, to_string(stage.recompute), stage.zero,
                         stage.zero_degree);

@@ -1,4 +1,4 @@
-// Clusters of up to sixteen devices.
+// Clusters of up to two dozen devices.
 #include <algorithm>
 
 #include "problem.h"
@@ -6,7 +6,7 @@
 namespace nest::test {
 namespace {
 
-constexpr std::int64_t kMostDevices = 16;
+constexpr std::int64_t kMostDevices = 24;
 
 void add_level(Dice& dice, Cluster& cluster, std::int64_t group, double bandwidth) {
   constexpr const char* kNames[] = {"node", "rack", "pod", "site"};
@@ -31,7 +31,8 @@ void set_levels(Dice& dice, Cluster& cluster, Leaning leaning) {
   std::int64_t devices = node;
   const std::uint64_t outer = slow ? 1 + dice.below(2) : dice.below(4);
   for (std::uint64_t l = 0; l < outer; ++l) {
-    const std::int64_t group = slow && l == 0 ? dice.any<std::int64_t>({2, 3, 4}) : dice.any<std::int64_t>({1, 2, 2, 3, 4});
+    const std::int64_t group =
+        slow && l == 0 ? dice.any<std::int64_t>({2, 3, 4}) : dice.any<std::int64_t>({1, 2, 2, 3, 4});
     if (devices * group > kMostDevices) break;
     bandwidth = slow ? dice.magnitude(0.3e9, 10e9) : std::min(bandwidth, dice.magnitude(1e9, 200e9));
     add_level(dice, cluster, group, bandwidth);
@@ -61,7 +62,8 @@ void set_uneven_levels(Dice& dice, Cluster& cluster) {
 }
 
 void set_torus(Dice& dice, Cluster& cluster) {
-  const std::vector<std::vector<std::int64_t>> shapes = {{4}, {2, 2}, {3, 2}, {2, 2, 2}, {4, 2}, {3, 3}, {4, 3}, {4, 4}};
+  const std::vector<std::vector<std::int64_t>> shapes = {{4},    {2, 2}, {3, 2}, {2, 2, 2},
+                                                         {4, 2}, {3, 3}, {4, 3}, {4, 4}};
   Torus torus;
   torus.dims = dice.any(shapes);
   torus.wrap.assign(torus.dims.size(), dice.one_in(2));
@@ -76,7 +78,8 @@ void set_torus(Dice& dice, Cluster& cluster) {
 Cluster random_cluster(Dice& dice, Leaning leaning) {
   Cluster cluster;
   cluster.name = "cluster";
-  cluster.device = find_device(dice.any({"h100", "h100", "a100-40", "a100-80", "b200", "mi300x", "v100", "tpuv4"})).value();
+  cluster.device =
+      find_device(dice.any({"h100", "h100", "a100-40", "a100-80", "b200", "mi300x", "v100", "tpuv4"})).value();
   if (leaning == Leaning::irregular || dice.one_in(12)) {
     if (dice.one_in(2)) {
       set_torus(dice, cluster);

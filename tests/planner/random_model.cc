@@ -15,7 +15,7 @@ struct Sizes {
 
 Sizes random_sizes(Dice& dice, Leaning leaning) {
   Sizes sizes{};
-  sizes.layers = dice.any<std::int64_t>({1, 2, 2, 3, 3, 4, 5});
+  sizes.layers = dice.any<std::int64_t>({1, 2, 3, 3, 4, 5, 6, 7});
   sizes.head_dim = dice.any<std::int64_t>({64, 128, 128, 256});
   sizes.heads = dice.any<std::int64_t>({6, 8, 12, 16, 24, 32});
   sizes.kv_heads = dice.one_in(2) ? sizes.heads : sizes.heads / 2;
@@ -24,8 +24,9 @@ Sizes random_sizes(Dice& dice, Leaning leaning) {
     sizes.kv_heads = sizes.heads = dice.any<std::int64_t>({1, 2, 3, 5});
     sizes.head_dim = dice.any<std::int64_t>({128, 256});
   }
-  if (leaning == Leaning::interleaved) sizes.layers = dice.any<std::int64_t>({4, 5, 6, 7, 8});
-  if (leaning == Leaning::motif) sizes.layers = dice.any<std::int64_t>({6, 7, 8, 9, 10});
+  if (leaning == Leaning::interleaved) sizes.layers = dice.any<std::int64_t>({4, 5, 6, 7, 8, 10});
+  if (leaning == Leaning::motif) sizes.layers = dice.any<std::int64_t>({6, 7, 8, 9, 10, 12});
+  if (leaning == Leaning::long_chain) sizes.layers = dice.any<std::int64_t>({11, 13, 14, 16, 18});
   sizes.width = 64 * dice.any<std::int64_t>({12, 24, 30, 48, 96, 128, 200});
   sizes.vocabulary = dice.any<std::int64_t>({1000, 8192, 32000, 50257, 128256});
   if (leaning == Leaning::interleaved || leaning == Leaning::motif) {
@@ -115,8 +116,8 @@ Json encoder_decoder(Dice& dice, const Sizes& sizes) {
           {"d_model", sizes.hidden()},
           {"d_kv", sizes.head_dim},
           {"d_ff", sizes.width},
-          {"num_layers", dice.any<std::int64_t>({1, 2, 2, 3})},
-          {"num_decoder_layers", dice.any<std::int64_t>({1, 2, 3})},
+          {"num_layers", dice.any<std::int64_t>({1, 2, 2, 3, 4})},
+          {"num_decoder_layers", dice.any<std::int64_t>({1, 2, 3, 4})},
           {"num_heads", sizes.heads},
           {"n_positions", 131072},
           {"vocab_size", sizes.vocabulary},
@@ -131,9 +132,9 @@ Json shared_table(Dice& dice, const Sizes& sizes) {
     return config;
   }
   if (dice.one_in(2)) {
-    return {{"model_type", "gpt2"},       {"n_embd", sizes.hidden()},        {"n_layer", sizes.layers},
-            {"n_head", sizes.heads},      {"n_positions", 32768},            {"vocab_size", sizes.vocabulary},
-            {"resid_pdrop", 0.1},         {"attn_pdrop", 0.1},               {"n_inner", sizes.width}};
+    return {{"model_type", "gpt2"},  {"n_embd", sizes.hidden()}, {"n_layer", sizes.layers},
+            {"n_head", sizes.heads}, {"n_positions", 32768},     {"vocab_size", sizes.vocabulary},
+            {"resid_pdrop", 0.1},    {"attn_pdrop", 0.1},        {"n_inner", sizes.width}};
   }
   Json config = decoder(dice.one_in(2) ? "gemma" : "starcoder2", sizes);
   if (std::string(config["model_type"]) == "starcoder2") config.erase("head_dim");
@@ -160,6 +161,8 @@ std::string random_config(Dice& dice, Leaning leaning) {
     case Leaning::experts: return mixture(dice, sizes, false).dump(1);
     case Leaning::motif: return (dice.one_in(3) ? mixture(dice, sizes, true) : sliding(dice, sizes, true)).dump(1);
     case Leaning::crossing: return encoder_decoder(dice, sizes).dump(1);
+    case Leaning::long_chain:
+      return (dice.one_in(2) ? mixture(dice, sizes, false) : sliding(dice, sizes, false)).dump(1);
     case Leaning::tied: return shared_table(dice, sizes).dump(1);
     case Leaning::plain:
     case Leaning::context:

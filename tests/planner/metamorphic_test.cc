@@ -1,0 +1,427 @@
+// What must not change, or only in one direction, when a problem is changed in a known way.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "cost/constants.h"
+#include "cost/profile.h"
+#include "model/presets.h"
+#include "problem.h"
+#include "problem_text.h"
+
+namespace nest {
+namespace {
+
+using test::Dice;
+using test::Problem;
+
+constexpr double kSame = 1e-12, kNotWorse = 1e-9;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::uint32_t scaled(std::uint32_t count) {
+  const char* scale = std::getenv("NEST_TEST_SCALE");
+  return static_cast<std::uint32_t>(std::max(6.0, count * (scale ? std::atof(scale) : 1.0)));
+}
+
+Problem preset_problem(const char* model, const char* cluster, std::int64_t devices, std::int64_t batch) {
+  Problem problem;
+  Run run;
+  run.global_batch = batch;
+  run.sequence = 2048;
+  problem.job = make_job(find_model_preset(model).value(), run, find_stack("megatron-core").value(),
+                         ComputePrecision::bf16, Optimizer::adam, find_cluster(cluster, devices).value());
+  return problem;
+}
+
+const std::vector<Problem>& presets() {
+  static const std::vector<Problem> kProblems = {
+      preset_problem("llama3-8b", "dgx-h100", 16, 64), preset_problem("mixtral-8x7b", "dgx-h100", 16, 32),
+      preset_problem("t5-11b", "dgx-a100", 16, 32), preset_problem("gemma2-9b", "tpuv4-torus", 16, 32)};
+  return kProblems;
+}
+
+// A search in which something fits.
+struct Subject {
+  Problem problem;
+  PlanAnswer answer;
+};
+
+double score_of(const Problem& problem, const PlannedStrategy& plan) {
+  const double time = plan.evaluation.prediction.iteration_s;
+  if (problem.objective == PlanObjective::time) return time;
+  return time * static_cast<double>(plan.strategy.devices_spanned());
+}
+
+double best_score(const Problem& problem, const PlanAnswer& answer) {
+  return answer.plans.empty() ? kInfinity : score_of(problem, answer.plans.front());
+}
+
+PlanAnswer solve(const Problem& problem) { return make_plan(problem.request()); }
+
+void for_subjects(std::uint32_t first_seed, std::uint32_t count, const std::function<void(const Subject&)>& visit) {
+  int visited = 0;
+  const auto look = [&](const Problem& problem) {
+    SCOPED_TRACE(problem.seed > 0 ? test::problem_text(problem) : problem.job.model.architecture.name);
+    try {
+      Subject subject{problem, solve(problem)};
+      if (subject.answer.plans.empty()) return;
+      ++visited;
+      visit(subject);
+    } catch (const InputError&) {
+      return;  // the limits admit nothing
+    }
+  };
+  for (std::uint32_t seed = first_seed; seed < first_seed + scaled(count); ++seed) {
+    look(test::random_problem(seed));
+    if (testing::Test::HasFailure()) return;
+  }
+  for (const Problem& problem : presets()) look(problem);
+  EXPECT_GT(visited, static_cast<int>(scaled(count)) / 2);
+}
+
+void expect_same_plan(const PlannedStrategy& a, const PlannedStrategy& b) {
+  EXPECT_EQ(a.strategy, b.strategy);
+  EXPECT_NEAR(a.evaluation.prediction.iteration_s / b.evaluation.prediction.iteration_s, 1, kSame);
+  EXPECT_EQ(test::strategy_line(a.strategy, a.evaluation.stages), test::strategy_line(b.strategy, b.evaluation.stages));
+}
+
+void expect_same_plans(const PlanAnswer& a, const PlanAnswer& b) {
+  EXPECT_EQ(a.outcome, b.outcome);
+  ASSERT_EQ(a.plans.size(), b.plans.size());
+  for (std::size_t k = 0; k < a.plans.size(); ++k) expect_same_plan(a.plans[k], b.plans[k]);
+}
+
+void expect_not_worse(const Subject& subject, const Problem& changed, const std::string& what) {
+  const double before = best_score(subject.problem, subject.answer);
+  EXPECT_LE(best_score(changed, solve(changed)), before * (1 + kNotWorse))
+      << what << "\n before: "
+      << test::strategy_line(subject.answer.plans[0].strategy, subject.answer.plans[0].evaluation.stages);
+}
+
+TEST(Metamorphic, NamesDoNotMatter) {
+  for_subjects(100'001, 120, [](const Subject& subject) {
+    Problem renamed = subject.problem;
+    Job& job = renamed.job;
+    std::shared_ptr<MeasuredProfile> profile;
+    if (job.profile) profile = std::make_shared<MeasuredProfile>(*job.profile);
+    for (Model* model : {&job.model, &job.fused_model}) {
+      model->architecture.name = "another";
+      for (Layer& layer : model->kinds) layer.name = "a " + layer.name;
+    }
+    for (std::size_t k = 0; profile && k < profile->layers.size(); ++k) {
+      profile->layers[k].model = "another";
+      profile->layers[k].layer = "a " + profile->layers[k].layer;
+    }
+    job.profile = profile;
+    job.cluster.name = "elsewhere";
+    expect_same_plans(solve(renamed), subject.answer);
+  });
+}
+
+TEST(Metamorphic, NumbersOfKindsDoNotMatter) {
+  for_subjects(101'001, 120, [](const Subject& subject) {
+    Problem numbered = subject.problem;
+    Job& job = numbered.job;
+    Dice dice(numbered.seed + 7);
+    std::vector<int> place(job.model.kinds.size());  // new number of every kind
+    std::iota(place.begin(), place.end(), 0);
+    for (std::size_t k = place.size(); k > 1; --k) std::swap(place[k - 1], place[dice.below(k)]);
+    ASSERT_EQ(job.model.kinds.size(), job.fused_model.kinds.size());
+    for (Model* model : {&job.model, &job.fused_model}) {
+      const std::vector<Layer> kinds = model->kinds;
+      for (std::size_t k = 0; k < kinds.size(); ++k) model->kinds[static_cast<std::size_t>(place[k])] = kinds[k];
+      for (int& kind : model->layers) kind = place[static_cast<std::size_t>(kind)];
+    }
+    expect_same_plans(solve(numbered), subject.answer);
+  });
+}
+
+TEST(Metamorphic, OrderOfListedValuesDoesNotMatter) {
+  for_subjects(102'001, 80, [](const Subject& subject) {
+    Problem listed = subject.problem;
+    for (Limit PlanLimits::*field : {&PlanLimits::tp, &PlanLimits::cp, &PlanLimits::pp, &PlanLimits::dp,
+                                     &PlanLimits::dp_inner, &PlanLimits::vpp, &PlanLimits::micro_batch}) {
+      std::reverse((listed.limits.*field).only.begin(), (listed.limits.*field).only.end());
+    }
+    expect_same_plans(solve(listed), subject.answer);
+  });
+}
+
+// Everything k times slower. What a step costs beside its work (kStep_s) is a constant, so it is subtracted; layers are
+// measured, because some of their host constants are constants too, and so are gradients of the head that wait and
+// selective recomputation, which are left out.
+TEST(Metamorphic, TimesScale) {
+  int compared = 0;
+  for (std::uint32_t seed = 103'001; seed < 103'001 + scaled(150); ++seed) {
+    Problem problem = test::random_problem(seed);
+    SCOPED_TRACE(test::problem_text(problem));
+    Job& job = problem.job;
+    problem.objective = PlanObjective::time;
+    job.stack.defer_head_gradient = false;
+    problem.limits.recompute = {true, false, true};
+    const double factor = 4;
+    try {
+      MeasuredProfile profile = test::own_profile(job, problem.limits, problem.devices());
+      for (MeasuredLayer& layer : profile.layers) layer.saved_bytes.reset();
+      job.profile = std::make_shared<MeasuredProfile>(profile);
+      const PlanAnswer fast = solve(problem);
+      for (MeasuredLayer& layer : profile.layers) {
+        layer.forward_s *= factor;
+        layer.backward_s *= factor;
+      }
+      job.profile = std::make_shared<MeasuredProfile>(profile);
+      Cluster& cluster = job.cluster;
+      for (double& peak : cluster.device.peak_flops_per_s) peak /= factor;
+      cluster.device.memory_bytes_per_s /= factor;
+      for (Level& level : cluster.levels) {
+        level.bandwidth_bytes_per_s /= factor;
+        level.latency_s *= factor;
+      }
+      if (cluster.torus) {
+        cluster.torus->link_bytes_per_s /= factor;
+        cluster.torus->latency_s *= factor;
+      } else {
+        const double overhead = cluster.fabric.message_overhead_s;
+        cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+        cluster.fabric.message_overhead_s = overhead * factor;
+      }
+      const PlanAnswer slow = solve(problem);
+      ASSERT_EQ(fast.plans.size(), slow.plans.size());
+      for (std::size_t k = 0; k < fast.plans.size(); ++k) {
+        const double before = fast.plans[k].evaluation.prediction.iteration_s - constants::kStep_s;
+        const double after = slow.plans[k].evaluation.prediction.iteration_s - constants::kStep_s;
+        ASSERT_NEAR(after / before, factor, factor * kNotWorse);
+        ++compared;
+      }
+    } catch (const InputError&) {
+      continue;
+    }
+  }
+  EXPECT_GT(compared, static_cast<int>(scaled(150)) / 2);
+}
+
+TEST(Metamorphic, MemoryThatNobodyNeedsDoesNotMatter) {
+  for_subjects(104'001, 120, [](const Subject& subject) {
+    Problem more = subject.problem;
+    more.job.cluster.device.memory_bytes = more.job.cluster.device.memory_bytes * 5 / 4;
+    expect_not_worse(subject, more, "a quarter more memory");
+    // Exactly what the best plan needs is enough for it.
+    Problem just = subject.problem;
+    just.top = 1;
+    std::int64_t needed = 0;
+    for (const MemoryEstimate& memory : subject.answer.plans.front().evaluation.memory) {
+      needed = std::max(needed, memory.needed);
+    }
+    just.job.cluster.device.memory_bytes = needed;
+    expect_same_plan(solve(just).plans.front(), subject.answer.plans.front());
+    // Beyond what any plan needs, memory changes nothing.
+    Problem much = subject.problem;
+    much.job.cluster.device.memory_bytes = std::int64_t{1} << 50;
+    const PlanAnswer plenty = solve(much);
+    much.job.cluster.device.memory_bytes *= 2;
+    expect_same_plans(solve(much), plenty);
+  });
+}
+
+// Prices of a split are those of the worst of its groups on the whole cluster. Groups that do not divide the units
+// would lie differently in the larger one, so all sizes are powers of two here.
+TEST(Metamorphic, AnUnusedNodeDoesNotMatter) {
+  const auto power_of_two = [](std::int64_t value) { return (value & (value - 1)) == 0; };
+  int compared = 0;
+  for_subjects(105'001, 300, [&](const Subject& subject) {
+    Problem larger = subject.problem;
+    Cluster& cluster = larger.job.cluster;
+    if (cluster.torus || !cluster.fabric.regular || cluster.levels.size() < 2) return;
+    const Split& split = subject.answer.plans.front().strategy.split;
+    for (const std::int64_t size : {split.tp, split.cp, split.ep}) {
+      if (!power_of_two(size)) return;
+    }
+    for (const Level& level : cluster.levels) {
+      if (!power_of_two(level.group)) return;
+    }
+    ++compared;
+    std::int64_t full = 1;
+    for (const Level& level : cluster.levels) full *= level.group;
+    if (full != cluster.devices) return;
+    larger.most_devices = larger.devices();
+    cluster.devices += cluster.devices / cluster.levels.back().group;
+    ++cluster.levels.back().group;
+    const double overhead = cluster.fabric.message_overhead_s;
+    cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+    cluster.fabric.message_overhead_s = overhead;
+    expect_not_worse(subject, larger, "one more unit of the outermost level");
+  });
+  EXPECT_GT(compared, static_cast<int>(scaled(300)) / 12);
+}
+
+// A plan is not slower on a faster network, and so the best is not. Collectives are priced as lines of the algorithm
+// that is best for one large exchange; a faster network may make that another one, with a longer latency, so that many
+// small exchanges become a little slower.
+TEST(Metamorphic, AFasterNetworkIsNotWorse) {
+  constexpr double kOtherAlgorithm = 0.01;
+  for_subjects(106'001, 120, [](const Subject& subject) {
+    Problem faster = subject.problem;
+    Cluster& cluster = faster.job.cluster;
+    const PlannedStrategy& best = subject.answer.plans.front();
+    std::vector<StagePlan> stages = best.evaluation.stages;
+    const auto compare = [&](const std::string& what) {
+      PlannedStrategy same = best;
+      same.evaluation = evaluate(faster.job, best.strategy, stages);
+      EXPECT_LE(score_of(faster, same), score_of(faster, best) * (1 + kOtherAlgorithm)) << what;
+      EXPECT_LE(best_score(faster, solve(faster)), score_of(faster, same) * (1 + kNotWorse)) << what;
+    };
+    if (cluster.torus) {
+      cluster.torus->link_bytes_per_s *= 2;
+      compare("links of twice the bandwidth");
+      cluster.torus->latency_s /= 2;
+      compare("and half the latency");
+      return;
+    }
+    for (std::size_t l = 0; l < cluster.levels.size(); ++l) {
+      const Level level = cluster.levels[l];
+      const double overhead = cluster.fabric.message_overhead_s;
+      const auto rebuild = [&] {
+        cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+        cluster.fabric.message_overhead_s = overhead;
+      };
+      cluster.levels[l].bandwidth_bytes_per_s *= 2;
+      rebuild();
+      compare(fmt::format("level {}: twice the bandwidth", l));
+      cluster.levels[l] = level;
+      cluster.levels[l].latency_s = std::max(l > 0 ? cluster.levels[l - 1].latency_s : 0, level.latency_s / 2);
+      rebuild();
+      compare(fmt::format("level {}: half the latency", l));
+      cluster.levels[l] = level;
+    }
+  });
+}
+
+TEST(Metamorphic, WiderLimitsAreNotWorse) {
+  for_subjects(107'001, 100, [](const Subject& subject) {
+    const auto widened = [&](const char* what, const auto& widen) {
+      Problem wider = subject.problem;
+      wider.top = 1;
+      widen(wider.limits);
+      expect_not_worse(subject, wider, what);
+    };
+    const std::pair<const char*, Limit PlanLimits::*> degrees[] = {
+        {"tp", &PlanLimits::tp},   {"cp", &PlanLimits::cp},  {"ep", &PlanLimits::ep},
+        {"pp", &PlanLimits::pp},   {"dp", &PlanLimits::dp},  {"dp_inner", &PlanLimits::dp_inner},
+        {"vpp", &PlanLimits::vpp}, {"etp", &PlanLimits::etp}};
+    for (const auto& [name, field] : degrees) widened(name, [f = field](PlanLimits& limits) { limits.*f = {}; });
+    widened("micro-batch", [](PlanLimits& limits) {
+      if (limits.micro_batch.only.empty()) {
+        limits.micro_batch = {};
+        return;
+      }
+      limits.micro_batch.only.push_back(4);
+      limits.micro_batch.high = std::max<std::int64_t>(4, limits.micro_batch.high);
+    });
+    widened("sp", [](PlanLimits& limits) { limits.sp = {true, true}; });
+    widened("recompute", [](PlanLimits& limits) { limits.recompute = {true, true, true}; });
+    widened("zero", [](PlanLimits& limits) { limits.zero = {true, true, true, true}; });
+    const std::pair<const char*, bool PlanLimits::*> on[] = {{"1f1b", &PlanLimits::one_f_one_b},
+                                                             {"interleaved", &PlanLimits::interleaved},
+                                                             {"gpipe", &PlanLimits::gpipe},
+                                                             {"pitch", &PlanLimits::pitch},
+                                                             {"shard in node", &PlanLimits::shard_in_node},
+                                                             {"uneven batch", &PlanLimits::uneven_batch},
+                                                             {"any rounds", &PlanLimits::any_rounds}};
+    for (const auto& [name, flag] : on) widened(name, [f = flag](PlanLimits& limits) { limits.*f = true; });
+    for (bool PlanLimits::*flag :
+         {&PlanLimits::uniform, &PlanLimits::whole_blocks_only, &PlanLimits::replicas_together}) {
+      widened("restriction", [&](PlanLimits& limits) { limits.*flag = false; });
+    }
+    Problem devices = subject.problem;
+    devices.most_devices = 0;
+    expect_not_worse(subject, devices, "all devices");
+  });
+}
+
+TEST(Metamorphic, ShorterListsAreTheBeginningOfLongerOnes) {
+  for_subjects(108'001, 100, [](const Subject& subject) {
+    Problem longer = subject.problem;
+    longer.top = subject.problem.top + 7;
+    const PlanAnswer more = solve(longer);
+    ASSERT_GE(more.plans.size(), subject.answer.plans.size());
+    for (std::size_t k = 0; k < subject.answer.plans.size(); ++k) {
+      expect_same_plan(more.plans[k], subject.answer.plans[k]);
+    }
+    for (std::size_t k = 1; k < more.plans.size(); ++k) {
+      EXPECT_LE(score_of(longer, more.plans[k - 1]), score_of(longer, more.plans[k]) * (1 + kSame));
+      EXPECT_FALSE(more.plans[k - 1].strategy == more.plans[k].strategy);
+    }
+  });
+}
+
+TEST(Metamorphic, ThreadsDoNotMatter) {
+  for_subjects(109'001, 80, [](const Subject& subject) {
+    for (const int threads : {2, 3}) {
+      PlanRequest request = subject.problem.request();
+      request.order.threads = threads;
+      const PlanAnswer answer = make_plan(request);
+      expect_same_plans(answer, subject.answer);
+      EXPECT_EQ(answer.opened, subject.answer.opened);
+      EXPECT_EQ(answer.leaves, subject.answer.leaves);
+      EXPECT_EQ(answer.priced, subject.answer.priced);
+      EXPECT_EQ(answer.keys, subject.answer.keys);
+      EXPECT_EQ(answer.lower_bound, subject.answer.lower_bound);
+    }
+  });
+}
+
+TEST(Metamorphic, AKnownScoreOnlySavesWork) {
+  for_subjects(110'001, 100, [](const Subject& subject) {
+    const double best = best_score(subject.problem, subject.answer);
+    PlanRequest request = subject.problem.request();
+    request.order.top = 1;
+    for (const double known : {subject.answer.lower_bound, best * (1 + 1e-6), best * 1.5}) {
+      request.order.known_score = known;
+      const PlanAnswer answer = make_plan(request);
+      ASSERT_EQ(answer.plans.size(), 1U) << known / best;
+      expect_same_plan(answer.plans.front(), subject.answer.plans.front());
+    }
+    request.order.known_score = best * (1 - 1e-6);
+    EXPECT_TRUE(make_plan(request).plans.empty());
+  });
+}
+
+TEST(Metamorphic, PricesMayBeKept) {
+  for_subjects(111'001, 60, [](const Subject& subject) {
+    PriceCache prices;
+    PlanRequest request = subject.problem.request();
+    request.prices = &prices;
+    expect_same_plans(make_plan(request), subject.answer);
+    expect_same_plans(make_plan(request), subject.answer);
+  });
+}
+
+TEST(Metamorphic, AnEarlyStopLeavesAValidBound) {
+  int stopped = 0;
+  for_subjects(112'001, 60, [&](const Subject& subject) {
+    const double best = best_score(subject.problem, subject.answer);
+    for (const double limit : {0.0, 1e-5, 1e-4, 1e-3}) {
+      PlanRequest request = subject.problem.request();
+      request.order.time_limit_s = limit;
+      const PlanAnswer answer = make_plan(request);
+      EXPECT_LE(answer.lower_bound, best * (1 + kSame));
+      if (answer.outcome == PlanOutcome::optimal) expect_same_plans(answer, subject.answer);
+      if (answer.outcome != PlanOutcome::limit) continue;
+      ++stopped;
+      for (const PlannedStrategy& plan : answer.plans) {
+        EXPECT_TRUE(plan.evaluation.fits);
+        EXPECT_GE(score_of(subject.problem, plan), best * (1 - kSame));
+      }
+    }
+  });
+  EXPECT_GT(stopped, 10);
+}
+
+}  // namespace
+}  // namespace nest
