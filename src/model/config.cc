@@ -33,6 +33,7 @@ constexpr std::array kFamilies = std::to_array<Family>({
     {"gpt_neox", families::read_gpt_neox},
     {"gpt_oss", families::read_gpt_oss},
     {"llama", families::read_llama},
+    {"megatron", families::read_megatron},
     {"mistral", families::read_mistral},
     {"mixtral", families::read_mixtral},
     {"nemotron", families::read_nemotron},

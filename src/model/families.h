@@ -158,4 +158,6 @@ Architecture read_bert(Config& config);
 Architecture read_roberta(Config& config);
 Architecture read_t5(Config& config);
 
+Architecture read_megatron(Config& config);
+
 }  // namespace nest::families

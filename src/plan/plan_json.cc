@@ -276,7 +276,8 @@ Plan read_plan(const Document& document) {
   if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
   if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));
   if (auto search = root.maybe_object("search")) plan.search = read_search(std::move(*search));
-  root.raw("evaluation");  // written beside a plan for readers; not part of it
+  // Written beside a plan for readers; not part of it.
+  for (const char* beside : {"evaluation", "why_not", "alternatives"}) root.raw(beside);
   root.refuse_unknown_keys();
   return plan;
 }

@@ -1,0 +1,333 @@
+#include "eval_from.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cost/evaluate.h"
+#include "exporter/changes.h"
+#include "input.h"
+#include "launch/setup.h"
+#include "model/config.h"
+#include "options.h"
+#include "report/why_not_mine.h"
+
+namespace nest {
+namespace {
+
+constexpr double kWorthASecondOption = 1.5;  // a pair is recommended when it gains so much more than the best single
+
+Framework framework_of(LaunchedBy launched) {
+  switch (launched) {
+    case LaunchedBy::megatron: return Framework::megatron;
+    case LaunchedBy::deepspeed: return Framework::deepspeed;
+    case LaunchedBy::torchtitan: return Framework::torchtitan;
+  }
+  return Framework::megatron;
+}
+
+ShellVariables variables_of(const std::vector<std::string>& defines) {
+  ShellVariables variables;
+  for (const std::string& define : defines) {
+    const std::size_t equals = define.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError(fmt::format("--define: `{}` is no NAME=value", clip(define, 40)));
+    }
+    variables[define.substr(0, equals)] = {ShellWord{define.substr(equals + 1), {}, 0}};
+  }
+  return variables;
+}
+
+// A file where there is one of that name; else the text itself.
+bool is_file(const std::string& from) {
+  constexpr std::size_t kLongestPath = 1024;
+  return from == "-" ||
+         (from.size() < kLongestPath && from.find('\n') == std::string::npos && path_exists(from) && !is_folder(from));
+}
+
+LaunchSetup read_setup(const FromQuestion& question) {
+  const bool file = is_file(question.from);
+  const std::string source = file ? source_name(question.from) : "--from";
+  // A single word is a path that is not there, not a command.
+  if (!file && question.from.find_first_of(" \n\t{") == std::string::npos) {
+    throw InputError(fmt::format("--from: {}: no such file, and no launch line", clip(question.from, 60)));
+  }
+  const std::filesystem::path folder =
+      file ? std::filesystem::path(question.from).parent_path() : std::filesystem::path();
+  const auto read_named = [&](const std::string& path) -> std::optional<std::string> {
+    const std::string beside = (folder / path).string();
+    if (!path_exists(beside) || is_folder(beside)) return std::nullopt;
+    return read_text(beside);
+  };
+  return read_launch(source, file ? read_text(question.from) : question.from, variables_of(question.defines),
+                     question.with, read_named);
+}
+
+std::int64_t world_of(const FromQuestion& question, const LaunchSetup& setup) {
+  if (setup.world && question.devices_given && *setup.world != question.job.devices) {
+    throw InputError(fmt::format("--devices: {} were asked for, and {} starts {} ranks", question.job.devices,
+                                 setup.source, *setup.world));
+  }
+  if (setup.world) return *setup.world;
+  if (question.devices_given) return question.job.devices;
+  throw InputError(
+      fmt::format("{}: how many ranks it starts cannot be read from it{}; give --devices{}", setup.source,
+                  setup.world_unknown.empty() ? "" : fmt::format(" ({} is not known)", setup.world_unknown),
+                  setup.world_unknown.starts_with('$') ? " or --define" : ""));
+}
+
+// What `LaunchSetup` leaves to its framework's defaults.
+std::int64_t batch_of(const FromQuestion& question, const LaunchSetup& setup, std::int64_t world) {
+  const std::int64_t pipeline = checked_product({setup.tp, setup.cp, setup.pp});
+  const std::int64_t data = std::max<std::int64_t>(1, world / pipeline);
+  const auto full = [&](std::int64_t steps) { return checked_product({setup.micro_batch.value_or(1), steps, data}); };
+  if (setup.global_batch) {
+    if (question.batch_given && question.job.global_batch != *setup.global_batch) {
+      throw InputError(fmt::format("--global-batch: {} was asked for, and {} says {}", question.job.global_batch,
+                                   setup.source, *setup.global_batch));
+    }
+    if (setup.micro_batch && setup.accumulation && full(*setup.accumulation) != *setup.global_batch) {
+      throw InputError(fmt::format("{}: a batch of {} is not micro-batch x accumulation x ranks = {} x {} x {}",
+                                   setup.source, *setup.global_batch, *setup.micro_batch, *setup.accumulation, data));
+    }
+    return *setup.global_batch;
+  }
+  if (question.batch_given) return question.job.global_batch;
+  if (setup.local_batch) return checked_product({*setup.local_batch, data});
+  if (!setup.micro_batch)
+    throw InputError(fmt::format("{}: neither the global nor the micro-batch size is given", setup.source));
+  return full(setup.accumulation.value_or(1));
+}
+
+struct FromJob {
+  LaunchSetup setup;
+  LoadedJob loaded;
+};
+
+FromJob load_from(const FromQuestion& question) {
+  FromJob from{read_setup(question), {}};
+  LaunchSetup& setup = from.setup;
+  JobQuestion job = question.job;
+  job.devices = world_of(question, setup);
+  job.global_batch = batch_of(question, setup, job.devices);
+  if (setup.sequence && question.sequence_given && question.job.sequence != *setup.sequence) {
+    throw InputError(
+        fmt::format("--seq: {} was asked for, and {} says {}", question.job.sequence, setup.source, *setup.sequence));
+  }
+  if (setup.sequence) job.sequence = *setup.sequence;
+  if (!question.precision_given) job.precision = setup.precision;
+  if (!question.optimizer_given) job.optimizer = setup.optimizer;
+  job.stack = setup.stack.name;
+  const bool from_text = !question.model_given && setup.model_name.empty();
+  if (!question.model_given && !setup.model_name.empty()) job.model = setup.model_name;
+  Architecture architecture;
+  Document config;
+  if (from_text) {
+    if (setup.model_config.is_null()) {
+      throw InputError(
+          fmt::format("{}: the sizes of the model are not in it; name the model with --model", setup.source));
+    }
+    if (!setup.model_config.contains("vocab_size")) {
+      throw InputError(
+          fmt::format("{}: --vocab-size is missing, and the tokenizer is not at hand; add it with --with "
+                      "'--vocab-size N', or name the model with --model",
+                      setup.source));
+    }
+    config = parse_json(setup.source, setup.model_config.dump(1));
+    architecture = read_config(config, "launch line");
+    if (!setup.sequence && !question.sequence_given) job.sequence = architecture.default_sequence;
+  }
+  from.loaded = load_job(job);
+  if (from_text) {
+    from.loaded.title = "The model of the launch line";
+    from.loaded.model_config = config;
+  } else {
+    architecture = from.loaded.job.model.architecture;
+  }
+  // Again with the stack as the line switches it.
+  const Job& loaded = from.loaded.job;
+  Job switched = make_job(architecture, loaded.run, setup.stack, loaded.precision, loaded.optimizer, loaded.cluster);
+  switched.profile = loaded.profile;
+  from.loaded.job = std::move(switched);
+  return from;
+}
+
+constexpr std::array<const char*, kTimeTerms> kTermNames = {
+    "compute",         "slowest stage",  "recomputation",   "pipeline bubble", "tensor parallel", "context parallel",
+    "expert parallel", "stage to stage", "sharded weights", "gradient sync",   "optimizer",       "other"};
+
+// What of a setup makes a term what it is.
+std::string about_term(TimeTerm term, const SetupVariant& mine, const Evaluation& evaluation, const Job& job) {
+  const Strategy& s = mine.strategy;
+  switch (term) {
+    case TimeTerm::compute: return fmt::format("micro-batches of {}", s.micro_batch);
+    case TimeTerm::imbalance: {
+      const auto slowest =
+          std::max_element(evaluation.stages.begin(), evaluation.stages.end(),
+                           [](const StagePlan& a, const StagePlan& b) { return a.time.total < b.time.total; });
+      double sum = 0;
+      for (const StagePlan& stage : evaluation.stages) sum += stage.time.total;
+      const double mean = sum / static_cast<double>(evaluation.stages.size());
+      return fmt::format("stage {} is {:.0f} % over the mean", slowest - evaluation.stages.begin(),
+                         100 * (slowest->time.total / mean - 1));
+    }
+    case TimeTerm::recompute: return fmt::format("recomputation {}", to_string(mine.stages.front().recompute));
+    case TimeTerm::bubble:
+      return fmt::format("{} micro-batches, {} stages{}", micro_batches(s, job.run.global_batch), s.pp,
+                         s.virtual_stages > 1 ? fmt::format(", {} chunks", s.virtual_stages) : ", 1 chunk");
+    case TimeTerm::tensor:
+      return fmt::format("tp={}{}{}", s.split.tp, s.split.sp ? "" : ", no sp",
+                         mine.stack.tensor_overlap ? "" : ", not overlapped");
+    case TimeTerm::context: return fmt::format("cp={}", s.split.cp);
+    case TimeTerm::expert:
+      return fmt::format("ep={}{}", s.split.expert_ranks(), mine.stack.expert_overlap ? "" : ", not overlapped");
+    case TimeTerm::messages: return mine.stack.pipeline_overlap ? "" : "not overlapped";
+    case TimeTerm::weights: return fmt::format("ZeRO {}", mine.stages.front().zero);
+    case TimeTerm::gradients: return mine.stack.data_overlap == DataOverlap::none ? "not overlapped" : "";
+    case TimeTerm::optimizer: return mine.stages.front().zero == 0 ? "not sharded" : "";
+    case TimeTerm::other: return mine.stack.defer_head_gradient && s.pp > 1 ? "the head's gradients wait" : "";
+  }
+  return {};
+}
+
+Plan plan_of(const LoadedJob& loaded, const Strategy& strategy, const Evaluation& evaluation) {
+  Plan plan;
+  plan.strategy = strategy;
+  plan.stages = evaluation.stages;
+  plan.prediction = evaluation.prediction;
+  describe_job(loaded, plan);
+  return plan;
+}
+
+void fill_memory(const Job& job, const Evaluation& evaluation, WhyNotMine& report) {
+  const auto fullest = std::max_element(evaluation.memory.begin(), evaluation.memory.end(),
+                                        [](const auto& a, const auto& b) { return a.needed < b.needed; });
+  report.fits = evaluation.fits;
+  report.misfit = evaluation.misfit;
+  report.fullest_stage = fullest - evaluation.memory.begin();
+  report.spare_bytes = job.cluster.device.memory_bytes - fullest->needed;
+}
+
+void fill_terms(const SetupVariant& mine, const Evaluation& evaluation, const NearestPlan& best,
+                const ChangeList& changes, const Job& job, WhyNotMine& report) {
+  const std::vector<double> yours = time_terms(mine.strategy, job.run.global_batch, evaluation);
+  const std::vector<double> theirs = time_terms(best.plan.strategy, job.run.global_batch, best.plan.evaluation);
+  for (std::size_t t = 0; t < kTimeTerms; ++t) {
+    const auto term = static_cast<TimeTerm>(t);
+    TermLine line{kTermNames[t], yours[t], theirs[t], about_term(term, mine, evaluation, job), "", 0};
+    for (const PricedChange& change : changes.single) {
+      const double gain = evaluation.prediction.iteration_s - change.evaluation.prediction.iteration_s;
+      if (change.term != term || gain <= line.gain_s) continue;
+      line.change = change.options;
+      line.gain_s = gain;
+    }
+    report.terms.push_back(std::move(line));
+  }
+  std::stable_sort(report.terms.begin(), report.terms.end(),
+                   [](const TermLine& a, const TermLine& b) { return a.yours_s - a.best_s > b.yours_s - b.best_s; });
+}
+
+void fill_changes(const Evaluation& evaluation, const ChangeList& changes, WhyNotMine& report) {
+  for (const PricedChange& change : changes.single) {
+    report.changes.push_back({change.options, change.evaluation.prediction.iteration_s});
+  }
+  const auto line = [](const PricedChange& change) {
+    return ChangeLine{change.options, change.evaluation.prediction.iteration_s};
+  };
+  const double now = evaluation.prediction.iteration_s;
+  const auto gain = [&](const PricedChange& change) { return now - change.evaluation.prediction.iteration_s; };
+  if (!evaluation.fits) {
+    if (!changes.single.empty()) {
+      report.recommended.push_back(line(changes.single.front()));
+    } else if (changes.pair) {
+      report.recommended.push_back(line(*changes.pair));
+    }
+    return;
+  }
+  const double single = changes.single.empty() ? 0 : std::max(0.0, gain(changes.single.front()));
+  const double pair = changes.pair ? gain(*changes.pair) : 0;
+  if (pair > kWorthASecondOption * single && pair > 1e-3 * now) {
+    report.recommended.push_back(line(*changes.pair));
+  } else if (single > 1e-3 * now) {
+    report.recommended.push_back(line(changes.single.front()));
+  }
+}
+
+}  // namespace
+
+void add_from_options(CLI::App& app, FromQuestion& from) {
+  app.option_defaults()->group("Your own launch line");
+  app.add_option(
+         "--from", from.from,
+         "a launch line, or a file with one: script, Megatron arguments or YAML, DeepSpeed JSON, torchtitan TOML; "
+         "priced, and compared with the best plan")
+      ->type_name("LINE|FILE");
+  app.add_option("--define", from.defines, "a variable that the line leaves open")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--with", from.with, "options added to those of the line")->type_name("OPTIONS");
+  add_integer(app, "--threads", from.threads, 1, 1024, "of the search for the best plan; default: one per core");
+  app.add_option("--time-limit", from.time_limit_s, "seconds of each search")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S");
+}
+
+FromQuestion complete(FromQuestion from, const JobQuestion& job, const CLI::App& app) {
+  for (const char* other : {"PLAN", "--strategy", "--stack"}) {
+    if (app.count(other) > 0) throw InputError(fmt::format("{}: contradicts --from, whose line says it", other));
+  }
+  from.job = job;
+  from.model_given = app.count("--model") > 0;
+  from.devices_given = app.count("--devices") > 0;
+  from.batch_given = app.count("--global-batch") > 0;
+  from.sequence_given = app.count("--seq") > 0;
+  from.precision_given = app.count("--precision") > 0;
+  from.optimizer_given = app.count("--optimizer") > 0;
+  return from;
+}
+
+ExitCode eval_from(const FromQuestion& question, Session& session) {
+  FromJob from = load_from(question);
+  const Job& job = from.loaded.job;
+  const Framework framework = framework_of(from.setup.framework);
+  const LaunchedPlan launched = lay_out(from.setup, job);
+  const SetupVariant mine{job.stack, launched.strategy, launched.stages};
+  const Evaluation evaluation = evaluate(job, mine.strategy, mine.stages);
+
+  SearchOrder order;
+  order.threads = static_cast<int>(question.threads);
+  if (question.time_limit_s > 0) order.time_limit_s = question.time_limit_s;
+  PriceCache prices;
+  const ChangeList changes = price_changes(framework, job, mine, order, &prices);
+  Job best_job = job;
+  best_job.stack = best_stack(framework, job.stack);
+  const std::optional<NearestPlan> best = nearest_plan(framework, best_job, order);
+
+  WhyNotMine report;
+  report.framework = to_string(framework);
+  report.title = from.loaded.title;
+  report.devices = fmt::format("{} x {} ({})", format_integer(mine.strategy.devices_used()), job.cluster.device.name,
+                               job.cluster.name);
+  report.yours = plan_of(from.loaded, mine.strategy, evaluation);
+  report.notes = from.setup.notes;
+  report.notes.insert(report.notes.end(), launched.notes.begin(), launched.notes.end());
+  fill_memory(job, evaluation, report);
+  if (best) {
+    report.has_best = true;
+    report.proven = best->proven;
+    report.best = plan_of(from.loaded, best->plan.strategy, best->plan.evaluation);
+    report.best.run.stack = best_job.stack.name;
+    fill_terms(mine, evaluation, *best, changes, job, report);
+  }
+  fill_changes(evaluation, changes, report);
+  session.out = session.json ? to_text(why_not_mine_json(report)) : why_not_mine_text(report, session.style);
+  return evaluation.fits ? kExitOk : kExitNoPlan;
+}
+
+}  // namespace nest

@@ -1,0 +1,334 @@
+#include "exporter/megatron.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cost/constants.h"
+#include "cost/group_time.h"
+#include "exporter/framework.h"
+#include "exporter/gpt.h"
+#include "exporter/pipeline_layout.h"
+
+namespace nest {
+namespace {
+
+class Arguments {
+ public:
+  void flag(const char* name) { options_.push_back({name, {}}); }
+  void flag_if(bool condition, const char* name) {
+    if (condition) flag(name);
+  }
+  void value(const char* name, std::int64_t number) { options_.push_back({name, {fmt::format("{}", number)}}); }
+  void value(const char* name, double number) { options_.push_back({name, {fmt::format("{}", number)}}); }
+  void value(const char* name, const std::string& word) { options_.push_back({name, {word}}); }
+  void values(const char* name, std::vector<std::string> words) { options_.push_back({name, std::move(words)}); }
+  std::vector<LaunchOption> take() { return std::move(options_); }
+
+ private:
+  std::vector<LaunchOption> options_;
+};
+
+void add_attention(Arguments& args, const GptModel& gpt) {
+  args.value("--num-attention-heads", gpt.heads);
+  if (gpt.latent) {
+    const LatentAttention& latent = *gpt.latent;
+    args.value("--kv-channels", latent.value_dim);
+    args.flag("--multi-latent-attention");
+    if (latent.query_rank > 0) args.value("--q-lora-rank", latent.query_rank);
+    args.value("--kv-lora-rank", latent.kv_rank);
+    args.value("--qk-head-dim", latent.nope_dim);
+    args.value("--qk-pos-emb-head-dim", latent.rope_dim);
+    args.value("--v-head-dim", latent.value_dim);
+    args.flag("--qk-layernorm");  // of the latents
+    return;
+  }
+  args.value("--kv-channels", gpt.head_dim);
+  if (gpt.kv_heads != gpt.heads) {
+    args.flag("--group-query-attention");
+    args.value("--num-query-groups", gpt.kv_heads);
+  }
+  args.flag_if(gpt.qk_norm, "--qk-layernorm");
+}
+
+void add_experts(Arguments& args, const GptModel& gpt) {
+  if (!gpt.experts) return;
+  const GptExperts& experts = *gpt.experts;
+  args.value("--num-experts", experts.experts);
+  args.value("--moe-router-topk", experts.top_k);
+  args.value("--moe-ffn-hidden-size", experts.width);
+  if (const std::string pattern = layer_frequency(experts.sparse); !pattern.empty()) {
+    args.value("--moe-layer-freq", pattern);
+  }
+  if (experts.shared_width > 0) args.value("--moe-shared-expert-intermediate-size", experts.shared_width);
+  args.flag("--moe-grouped-gemm");
+  args.value("--moe-token-dispatcher-type", std::string("alltoall"));
+}
+
+void add_model(Arguments& args, const Job& job, const GptModel& gpt) {
+  args.value("--num-layers", gpt.layers);
+  args.value("--hidden-size", gpt.hidden);
+  args.value("--ffn-hidden-size", gpt.width);
+  add_attention(args, gpt);
+  args.value("--seq-length", job.run.sequence);
+  args.value("--max-position-embeddings", std::max(gpt.positions, job.run.sequence));
+  switch (gpt.position) {
+    case PositionKind::rotary: args.value("--position-embedding-type", std::string("rope")); break;
+    case PositionKind::learned: args.value("--position-embedding-type", std::string("learned_absolute")); break;
+    default: args.value("--position-embedding-type", std::string("none")); break;
+  }
+  if (gpt.position == PositionKind::rotary && !gpt.latent && gpt.rotary_fraction < 1) {
+    args.value("--rotary-percent", gpt.rotary_fraction);
+  }
+  args.value("--normalization", std::string(gpt.rms_norm ? "RMSNorm" : "LayerNorm"));
+  args.flag_if(gpt.gated, "--swiglu");
+  args.flag_if(gpt.squared_relu, "--squared-relu");
+  args.flag_if(!gpt.linear_bias, "--disable-bias-linear");
+  args.flag_if(gpt.qkv_bias && !gpt.linear_bias, "--add-qkv-bias");
+  args.flag_if(!gpt.tied, "--untie-embeddings-and-output-weights");
+  args.value("--attention-dropout", job.stack.dropout ? gpt.attention_dropout : 0.0);
+  args.value("--hidden-dropout", job.stack.dropout ? gpt.dropout : 0.0);
+  add_experts(args, gpt);
+}
+
+void add_pipeline(Arguments& args, const ExportTask& task) {
+  const Strategy& s = task.strategy;
+  args.value("--pipeline-model-parallel-size", s.pp);
+  if (s.pp == 1) return;
+  if (!is_even_cut(task.job.model, task.stages, s.virtual_stages)) {
+    args.value("--pipeline-model-parallel-layout",
+               pipeline_layout(chunk_blocks(task.job.model, task.stages, s.virtual_stages)));
+  } else if (s.virtual_stages > 1) {
+    args.value("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
+  }
+  args.flag_if(s.virtual_stages > 1 && !task.job.stack.pipeline_overlap, "--no-overlap-p2p-communication");
+}
+
+void add_parallel(Arguments& args, const ExportTask& task) {
+  const Split& split = task.strategy.split;
+  const SoftwareStack& stack = task.job.stack;
+  args.value("--tensor-model-parallel-size", split.tp);
+  args.flag_if(split.sp, "--sequence-parallel");
+  args.flag_if(split.sp && stack.tensor_overlap, "--tp-comm-overlap");
+  add_pipeline(args, task);
+  args.value("--context-parallel-size", split.cp);
+  if (split.cp > 1) args.value("--cp-comm-type", std::string(stack.context_all_to_all ? "a2a" : "p2p"));
+  if (has_experts(task.job.model)) {
+    args.value("--expert-model-parallel-size", split.expert_ranks());
+    args.value("--expert-tensor-parallel-size", split.expert_tp());
+    args.flag_if(stack.shared_expert_overlap, "--moe-shared-expert-overlap");
+  }
+  args.flag_if(task.order == RankOrder::replicas_last, "--use-tp-pp-dp-mapping");
+}
+
+void add_sharding(Arguments& args, const ExportTask& task) {
+  const SoftwareStack& stack = task.job.stack;
+  const Sharding sharding = sharding_of(task.strategy, task.stages.front());
+  const bool overlaps = stack.data_overlap != DataOverlap::none && dense_replicas(task.strategy) > 1;
+  if (sharding.zero >= 2) {
+    args.flag("--use-megatron-fsdp");
+    args.value("--data-parallel-sharding-strategy",
+               std::string(sharding.zero == 2 ? "optim_grads" : "optim_grads_params"));
+    args.value("--ckpt-format", std::string("fsdp_dtensor"));
+  }
+  // Megatron-FSDP in its first version runs on the distributed optimizer.
+  args.flag_if(sharding.zero >= 1, "--use-distributed-optimizer");
+  const std::int64_t instances = sharding.zero > 0 ? dense_replicas(task.strategy) / sharding.degree : 1;
+  if (instances > 1) args.value("--num-distributed-optimizer-instances", instances);
+  args.flag_if(overlaps, "--overlap-grad-reduce");
+  args.flag_if(overlaps && sharding.zero >= 1, "--overlap-param-gather");
+  args.flag_if(stack.gradient_traffic_bytes < 4, "--grad-reduce-in-bf16");
+}
+
+void add_recomputation(Arguments& args, const ExportTask& task) {
+  const std::vector<StageBlocks> blocks = stage_blocks(task.job.model, task.stages);
+  Recompute mode = Recompute::none;
+  for (std::size_t s = 0; s < blocks.size(); ++s) {
+    if (blocks[s].blocks > 0) mode = task.stages[s].recompute;
+  }
+  if (mode == Recompute::none) return;
+  args.value("--recompute-granularity", std::string(mode == Recompute::full ? "full" : "selective"));
+  if (mode == Recompute::full) {
+    args.value("--recompute-method", std::string("uniform"));
+    args.value("--recompute-num-layers", std::int64_t{1});
+  } else {
+    args.values("--recompute-modules", recompute_modules(task.job.stack));
+  }
+}
+
+void add_precision(Arguments& args, const Job& job) {
+  switch (job.precision) {
+    case ComputePrecision::fp16: args.flag("--fp16"); break;
+    case ComputePrecision::fp32: break;
+    case ComputePrecision::bf16: args.flag("--bf16"); break;
+    case ComputePrecision::fp8:
+      args.flag("--bf16");
+      args.value("--fp8-format", std::string("hybrid"));
+      args.value("--fp8-recipe", std::string("tensorwise"));  // the only one that all recomputation modules allow
+      break;
+    case ComputePrecision::fp4:
+      args.flag("--bf16");
+      args.value("--fp4-format", std::string("e2m1"));
+      break;
+  }
+  args.value("--optimizer", std::string(to_string(job.optimizer)));
+}
+
+bool overlaps_experts(const ExportTask& task) {
+  return task.job.stack.expert_overlap && task.strategy.split.expert_ranks() > 1 &&
+         (task.strategy.pp == 1 || task.strategy.virtual_stages > 1) &&
+         std::none_of(task.stages.begin(), task.stages.end(),
+                      [](const StagePlan& stage) { return stage.recompute == Recompute::full; });
+}
+
+}  // namespace
+
+std::vector<std::string> recompute_modules(const SoftwareStack& stack) {
+  std::vector<std::string> names;
+  for (const Module module : stack.selective_modules) {
+    switch (module) {
+      case Module::core_attention: names.emplace_back("core_attn"); break;
+      case Module::norm: names.emplace_back("layernorm"); break;
+      case Module::feed_forward: names.emplace_back("mlp"); break;
+      case Module::moe: names.emplace_back("moe"); break;
+      case Module::moe_activation: names.emplace_back("moe_act"); break;
+      case Module::latent_up: names.emplace_back("mla_up_proj"); break;
+      case Module::shared_experts: names.emplace_back("shared_experts"); break;
+      default:
+        throw InputError(
+            fmt::format("megatron: stack {} recomputes activations alone, which no module of "
+                        "--recompute-modules does",
+                        stack.name));
+    }
+  }
+  return names;
+}
+
+std::string layer_frequency(const std::vector<bool>& sparse) {
+  if (std::all_of(sparse.begin(), sparse.end(), [](bool layer) { return layer; })) return {};
+  const std::size_t n = sparse.size();
+  for (std::size_t period = 2; period <= 8 && period < n; ++period) {
+    if (n % period != 0) continue;
+    bool repeats = true;
+    for (std::size_t i = period; i < n && repeats; ++i) repeats = sparse[i] == sparse[i - period];
+    if (!repeats) continue;
+    std::string body;
+    for (std::size_t i = 0; i < period; ++i) body += fmt::format("{}{}", i == 0 ? "" : ",", sparse[i] ? 1 : 0);
+    return fmt::format("([{}]*{})", body, n / period);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < n;) {
+    std::size_t end = i;
+    while (end < n && sparse[end] == sparse[i]) ++end;
+    text += fmt::format("{}[{}]*{}", text.empty() ? "" : "+", sparse[i] ? 1 : 0, end - i);
+    i = end;
+  }
+  return "(" + text + ")";
+}
+
+bool needs_one_connection(const Device& device) {
+  constexpr std::array kBeforeBlackwell = {"v100", "a100", "a800", "h100", "h200", "h800"};
+  const std::string name = to_lower(device.name);
+  return std::any_of(kBeforeBlackwell.begin(), kBeforeBlackwell.end(),
+                     [&](const char* known) { return name.starts_with(known); });
+}
+
+MegatronExport export_megatron(const ExportTask& task) {
+  MegatronExport exported;
+  Arguments args;
+  if (task.with_model) {
+    GptModel gpt;
+    const std::string& name = task.job.model.architecture.name;
+    if (const std::string reason = describe_gpt(task.job.model.architecture, gpt); !reason.empty()) {
+      throw InputError(
+          fmt::format("megatron: pretrain_gpt.py cannot build {}: {}; --no-model leaves its sizes out", name, reason));
+    }
+    add_model(args, task.job, gpt);
+    if (gpt.window > 0) {
+      exported.notes.push_back(
+          fmt::format("the sliding window of {} tokens is yours to set (--window-size)", gpt.window));
+    }
+  }
+  add_parallel(args, task);
+  add_sharding(args, task);
+  add_recomputation(args, task);
+  args.value("--micro-batch-size", task.strategy.micro_batch);
+  args.value("--global-batch-size", task.job.run.global_batch);
+  add_precision(args, task.job);
+  const bool expert_overlap = overlaps_experts(task);
+  args.flag_if(expert_overlap, "--overlap-moe-expert-parallel-comm");
+  if (task.job.stack.defer_head_gradient && task.strategy.pp > 1) {
+    args.flag("--defer-embedding-wgrad-compute");
+    args.value("--wgrad-deferral-limit", static_cast<std::int64_t>(constants::kDeferredMicroBatches));
+  }
+  if (task.with_model) {
+    if (has_experts(task.job.model)) {
+      exported.notes.emplace_back(
+          "the router's scores and losses are Megatron's defaults: they cost nothing, but set them");
+    }
+    args.value("--train-iters", std::int64_t{10});
+    args.value("--lr", std::string("1e-4"));
+    args.flag("--mock-data");
+    args.value("--tokenizer-type", std::string("NullTokenizer"));
+    args.value("--vocab-size", task.job.model.architecture.vocabulary);
+    exported.notes.emplace_back("data, tokenizer, learning rate and iterations are placeholders");
+  }
+  exported.options = args.take();
+  const Sharding sharding = sharding_of(task.strategy, task.stages.front());
+  const Split& split = task.strategy.split;
+  if (sharding.zero < 2 && !expert_overlap && (split.tp > 1 || split.cp > 1) &&
+      needs_one_connection(task.job.cluster.device)) {
+    exported.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  }
+  if (task.job.stack.cuda_graphs) {
+    exported.notes.push_back(
+        fmt::format("stack {} runs with CUDA graphs: switch them on yourself", task.job.stack.name));
+  }
+  return exported;
+}
+
+std::string arguments_text(const std::vector<LaunchOption>& options) {
+  std::string text;
+  for (const LaunchOption& option : options) {
+    text += option.name;
+    for (const std::string& value : option.values) text += " " + value;
+    text += '\n';
+  }
+  return text;
+}
+
+std::string shell_quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./:=,@%+").find(c) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string launch_script(const MegatronExport& exported, std::int64_t hosts, std::int64_t ranks_per_host,
+                          const std::string& visible_devices) {
+  std::string text =
+      "#!/bin/bash\n"
+      "# Run on every host, in the order that `nest export --to rankfile` gives, with NODE_RANK (0, 1, ...) and\n"
+      "# MASTER_ADDR (the first host) set.\n"
+      "set -eu\n";
+  for (const auto& [name, value] : exported.environment) text += fmt::format("export {}={}\n", name, value);
+  if (!visible_devices.empty()) text += fmt::format("export CUDA_VISIBLE_DEVICES={}\n", visible_devices);
+  text += fmt::format(
+      "torchrun --nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\" \\\n"
+      "    --master-addr \"$MASTER_ADDR\" --master-port 29500 pretrain_gpt.py",
+      hosts, ranks_per_host);
+  for (const LaunchOption& option : exported.options) {
+    text += " \\\n    " + option.name;
+    for (const std::string& value : option.values) text += " " + shell_quoted(value);
+  }
+  return text + "\n";
+}
+
+}  // namespace nest

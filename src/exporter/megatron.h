@@ -1,0 +1,58 @@
+// A plan as arguments of Megatron-LM's pretrain_gpt.py.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cost/job.h"
+#include "exporter/rank_map.h"
+#include "plan/plan.h"
+
+namespace nest {
+
+// What an exporter needs: a plan without obstacles, and the order in which its ranks are counted.
+struct ExportTask {
+  const Job& job;
+  const Strategy& strategy;
+  const std::vector<StagePlan>& stages;
+  RankOrder order = RankOrder::stages_last;
+  bool with_model = true;  // sizes of the model too; without, only what a plan decides
+};
+
+// One option with its values; none for a flag.
+struct LaunchOption {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+struct MegatronExport {
+  std::vector<LaunchOption> options;
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<std::string> notes;  // what no option says
+};
+
+// Throws InputError when pretrain_gpt.py has no such model.
+MegatronExport export_megatron(const ExportTask& task);
+
+// One option per line: values separated by blanks, nothing quoted.
+std::string arguments_text(const std::vector<LaunchOption>& options);
+
+// A bash script: environment, torchrun with static rendezvous, all options quoted where the shell needs it. NODE_RANK
+// and MASTER_ADDR come from whoever starts it on every host.
+std::string launch_script(const MegatronExport& exported, std::int64_t hosts, std::int64_t ranks_per_host,
+                          const std::string& visible_devices);
+
+std::string shell_quoted(const std::string& word);
+
+// Modules of Megatron's --recompute-modules that selective recomputation of this stack repeats; throws InputError for a
+// module it does not have.
+std::vector<std::string> recompute_modules(const SoftwareStack& stack);
+
+// moe_layer_freq for these layers: empty when all have experts, else "([0]*3+[1]*58)".
+std::string layer_frequency(const std::vector<bool>& sparse);
+
+// Whether this device still orders kernels by one hardware queue, which Megatron then insists on.
+bool needs_one_connection(const Device& device);
+
+}  // namespace nest

@@ -1,0 +1,213 @@
+#include "exporter/nemo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cost/group_time.h"
+#include "exporter/framework.h"
+#include "exporter/gpt.h"
+#include "exporter/pipeline_layout.h"
+
+namespace nest {
+namespace {
+
+// Keys differ between the two only in their beginnings.
+struct Prefixes {
+  std::string parallel, model, batch, sequence, ddp, order;
+};
+
+Prefixes prefixes_of(NemoForm form) {
+  if (form == NemoForm::bridge) return {"model.", "model.", "train.", "dataset.seq_length", "ddp.", "dist."};
+  return {"trainer.strategy.", "model.config.",         "data.",
+          "data.seq_length",   "trainer.strategy.ddp.", "trainer.strategy."};
+}
+
+class Overrides {
+ public:
+  Overrides(const ExportTask& task, NemoForm form, NemoExport& out)
+      : task_(task), form_(form), keys_(prefixes_of(form)), out_(out) {}
+
+  void run() {
+    if (task_.with_model) add_model();
+    add_parallel();
+    add_pipeline();
+    add_recomputation();
+    add_data_parallel();
+    add(keys_.batch + "micro_batch_size", task_.strategy.micro_batch);
+    add(keys_.batch + "global_batch_size", task_.job.run.global_batch);
+    add(keys_.sequence, task_.job.run.sequence);
+    form_ == NemoForm::bridge ? add_bridge() : add_nemo2();
+  }
+
+ private:
+  void add(const std::string& key, const std::string& value) { out_.overrides.emplace_back(key, value); }
+  void add(const std::string& key, std::int64_t value) { add(key, fmt::format("{}", value)); }
+  void add(const std::string& key, bool value) { add(key, std::string(value ? "true" : "false")); }
+  void text(const std::string& key, const std::string& value) { add(key, override_value(value)); }
+
+  void add_model() {
+    GptModel gpt;
+    const Architecture& architecture = task_.job.model.architecture;
+    if (const std::string reason = describe_gpt(architecture, gpt); !reason.empty()) {
+      throw InputError(
+          fmt::format("nemo: no GPT recipe builds {}: {}; --no-model leaves its sizes out", architecture.name, reason));
+    }
+    const std::string& m = keys_.model;
+    add(m + "num_layers", gpt.layers);
+    add(m + "hidden_size", gpt.hidden);
+    add(m + "ffn_hidden_size", gpt.width);
+    add(m + "num_attention_heads", gpt.heads);
+    add(m + "num_query_groups", gpt.kv_heads);
+    add(m + "kv_channels", gpt.latent ? gpt.latent->value_dim : gpt.head_dim);
+    add(m + "add_bias_linear", gpt.linear_bias);
+    add(m + "share_embeddings_and_output_weights", gpt.tied);
+    if (gpt.gated) {
+      add(m + "gated_linear_unit", true);
+      text(m + "activation_func", "silu");
+    }
+    if (gpt.experts) add_experts(*gpt.experts);
+    out_.notes.emplace_back("start from the recipe of this model: sizes are repeated here, its other settings are not");
+  }
+
+  void add_experts(const GptExperts& experts) {
+    const std::string& m = keys_.model;
+    add(m + "num_moe_experts", experts.experts);
+    add(m + "moe_router_topk", experts.top_k);
+    add(m + "moe_ffn_hidden_size", experts.width);
+    if (layer_frequency(experts.sparse).empty()) {
+      add(m + "moe_layer_freq", std::int64_t{1});
+    } else {
+      std::vector<int> layers;
+      for (const bool sparse : experts.sparse) layers.push_back(sparse ? 1 : 0);
+      add(m + "moe_layer_freq", fmt::format("[{}]", fmt::join(layers, ",")));
+    }
+    add(m + "moe_grouped_gemm", true);
+    text(m + "moe_token_dispatcher_type", "alltoall");
+  }
+
+  void add_parallel() {
+    const Split& split = task_.strategy.split;
+    const std::string& p = keys_.parallel;
+    add(p + "tensor_model_parallel_size", split.tp);
+    add(p + "pipeline_model_parallel_size", task_.strategy.pp);
+    add(p + "context_parallel_size", split.cp);
+    add(p + "sequence_parallel", split.sp);
+    if (has_experts(task_.job.model)) {
+      add(p + "expert_model_parallel_size", split.expert_ranks());
+      add(p + "expert_tensor_parallel_size", split.expert_tp());
+    }
+    if (split.cp > 1) text(keys_.model + "cp_comm_type", task_.job.stack.context_all_to_all ? "a2a" : "p2p");
+  }
+
+  void add_pipeline() {
+    const Strategy& s = task_.strategy;
+    const std::string& p = keys_.parallel;
+    if (s.virtual_stages > 1) {
+      add(p + "virtual_pipeline_model_parallel_size", s.virtual_stages);
+    } else {
+      add(p + "virtual_pipeline_model_parallel_size", std::string("null"));
+    }
+    // A recipe may own a layout, which then must be replaced or cleared.
+    const bool even = s.pp == 1 || is_even_cut(task_.job.model, task_.stages, s.virtual_stages);
+    text(p + "pipeline_model_parallel_layout",
+         even ? "null" : pipeline_layout(chunk_blocks(task_.job.model, task_.stages, s.virtual_stages)));
+  }
+
+  void add_recomputation() {
+    const std::vector<StageBlocks> blocks = stage_blocks(task_.job.model, task_.stages);
+    Recompute mode = Recompute::none;
+    for (std::size_t s = 0; s < blocks.size(); ++s) {
+      if (blocks[s].blocks > 0) mode = task_.stages[s].recompute;
+    }
+    const std::string& m = keys_.model;
+    switch (mode) {
+      case Recompute::none: add(m + "recompute_granularity", std::string("null")); break;
+      case Recompute::selective:
+        text(m + "recompute_granularity", "selective");
+        add(m + "recompute_modules", fmt::format("[{}]", fmt::join(recompute_modules(task_.job.stack), ",")));
+        break;
+      case Recompute::full:
+        text(m + "recompute_granularity", "full");
+        text(m + "recompute_method", "uniform");
+        add(m + "recompute_num_layers", std::int64_t{1});
+        break;
+    }
+  }
+
+  void add_data_parallel() {
+    const Sharding sharding = sharding_of(task_.strategy, task_.stages.front());
+    const SoftwareStack& stack = task_.job.stack;
+    const bool overlaps = stack.data_overlap != DataOverlap::none && dense_replicas(task_.strategy) > 1;
+    const std::string& d = keys_.ddp;
+    add(d + "use_distributed_optimizer", sharding.zero >= 1);
+    add(d + "overlap_grad_reduce", overlaps);
+    add(d + "overlap_param_gather", overlaps && sharding.zero >= 1);
+    add(d + "grad_reduce_in_fp32", stack.gradient_traffic_bytes >= 4);
+    if (sharding.zero >= 2) {
+      add(d + "use_megatron_fsdp", true);
+      text(d + "data_parallel_sharding_strategy", sharding.zero == 2 ? "optim_grads" : "optim_grads_params");
+    }
+    const std::int64_t instances = sharding.zero > 0 ? dense_replicas(task_.strategy) / sharding.degree : 1;
+    if (instances > 1) add(keys_.ddp + "num_distributed_optimizer_instances", instances);
+    add(keys_.order + "use_tp_pp_dp_mapping", task_.order == RankOrder::replicas_last);
+    if (sharding.zero < 2 && (task_.strategy.split.tp > 1 || task_.strategy.split.cp > 1) &&
+        needs_one_connection(task_.job.cluster.device)) {
+      out_.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+    }
+  }
+
+  void add_bridge() {
+    const SoftwareStack& stack = task_.job.stack;
+    add("comm_overlap.tp_comm_overlap", stack.tensor_overlap && task_.strategy.split.sp);
+    if (task_.strategy.virtual_stages > 1) add("comm_overlap.overlap_p2p_comm", stack.pipeline_overlap);
+    if (stack.expert_overlap && task_.strategy.split.expert_ranks() > 1) {
+      add("comm_overlap.overlap_moe_expert_parallel_comm", true);
+    }
+    switch (task_.job.precision) {
+      case ComputePrecision::bf16: text("mixed_precision", "bf16_mixed"); break;
+      case ComputePrecision::fp16: text("mixed_precision", "fp16_mixed"); break;
+      case ComputePrecision::fp8: text("mixed_precision", "bf16_with_fp8_current_scaling_mixed"); break;
+      case ComputePrecision::fp4: text("mixed_precision", "bf16_with_nvfp4_mixed"); break;
+      case ComputePrecision::fp32:
+        out_.notes.emplace_back("no mixed precision: leave `mixed_precision` as null");
+        break;
+    }
+  }
+
+  void add_nemo2() {
+    add("optim.config.use_distributed_optimizer", sharding_of(task_.strategy, task_.stages.front()).zero >= 1);
+    out_.notes.emplace_back("set trainer.num_nodes and trainer.devices to what you start");
+    out_.notes.emplace_back("precision and overlap of tensor parallelism are plugins and callbacks of the recipe");
+  }
+
+  const ExportTask& task_;
+  NemoForm form_;
+  Prefixes keys_;
+  NemoExport& out_;
+};
+
+}  // namespace
+
+NemoExport export_nemo(const ExportTask& task, NemoForm form) {
+  NemoExport exported;
+  Overrides(task, form, exported).run();
+  return exported;
+}
+
+std::string override_value(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_/-\\+.$%*@?|").find(c) != std::string_view::npos;
+  });
+  return plain ? text : "\"" + text + "\"";
+}
+
+std::string overrides_text(const NemoExport& exported) {
+  std::string text;
+  for (const auto& [key, value] : exported.overrides) text.append(key).append("=").append(value).append("\n");
+  return text;
+}
+
+}  // namespace nest

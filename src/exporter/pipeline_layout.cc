@@ -1,0 +1,37 @@
+#include "exporter/pipeline_layout.h"
+
+#include <fmt/format.h>
+
+namespace nest {
+namespace {
+
+std::string stage_text(const StageBlocks& stage) {
+  std::string text = stage.embedding ? "E" : "";
+  if (stage.blocks > 2) {
+    text += fmt::format("t*{}", stage.blocks);
+  } else {
+    text += std::string(static_cast<std::size_t>(stage.blocks), 't');
+  }
+  return text + (stage.head ? "L" : "");
+}
+
+}  // namespace
+
+std::string pipeline_layout(const std::vector<StageBlocks>& stages) {
+  constexpr std::size_t kWorthFolding = 3;
+  std::string text;
+  for (std::size_t i = 0; i < stages.size();) {
+    std::size_t end = i + 1;
+    while (end < stages.size() && stages[end] == stages[i]) ++end;
+    // The last stage has no bar after it, so it is never part of a fold; it holds the head and differs anyway.
+    if (end - i >= kWorthFolding && end < stages.size()) {
+      text += fmt::format("({}|)*{}", stage_text(stages[i]), end - i);
+    } else {
+      for (std::size_t k = i; k < end; ++k) text += stage_text(stages[k]) + (k + 1 < stages.size() ? "|" : "");
+    }
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace nest

@@ -1,0 +1,155 @@
+#include "exporter/rank_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace nest {
+namespace {
+
+std::int64_t dense_ranks(const Strategy& strategy) { return strategy.dp * strategy.split.ep; }
+
+std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
+  const auto after = std::upper_bound(hosts.begin(), hosts.end(), device,
+                                      [](std::int64_t at, const Host& host) { return at < host.first_device; });
+  return after - hosts.begin() - 1;
+}
+
+}  // namespace
+
+DenseRank dense_rank(const Strategy& strategy, RankOrder order, std::int64_t rank) {
+  const Split& split = strategy.split;
+  DenseRank place;
+  place.tp = rank % split.tp;
+  place.cp = rank / split.tp % split.cp;
+  const std::int64_t rest = rank / (split.tp * split.cp);
+  if (order == RankOrder::stages_last) {
+    place.dp = rest % dense_ranks(strategy);
+    place.pp = rest / dense_ranks(strategy);
+  } else {
+    place.pp = rest % strategy.pp;
+    place.dp = rest / strategy.pp;
+  }
+  return place;
+}
+
+ExpertRank expert_rank(const Strategy& strategy, RankOrder order, std::int64_t rank) {
+  const std::int64_t etp = strategy.split.expert_tp();
+  const std::int64_t ep = strategy.split.expert_ranks();
+  const std::int64_t edp = strategy.devices_used() / (etp * ep * strategy.pp);
+  ExpertRank place;
+  place.etp = rank % etp;
+  place.ep = rank / etp % ep;
+  const std::int64_t rest = rank / (etp * ep);
+  if (order == RankOrder::stages_last) {
+    place.edp = rest % edp;
+    place.pp = rest / edp;
+  } else {
+    place.pp = rest % strategy.pp;
+    place.edp = rest / strategy.pp;
+  }
+  return place;
+}
+
+std::int64_t device_of_rank(const Strategy& strategy, RankOrder order, std::int64_t rank) {
+  const Split& split = strategy.split;
+  const DenseRank place = dense_rank(strategy, order, rank);
+  const std::int64_t replica = place.dp / split.ep, expert = place.dp % split.ep;
+  return device_of(strategy, replica, place.pp, place.tp + split.tp * (place.cp + split.cp * expert));
+}
+
+bool can_put_replicas_last(const Strategy& strategy) {
+  return strategy.pp > 1 && strategy.split.cp == 1 && strategy.split.ep == 1;
+}
+
+bool keeps_expert_groups(const Strategy& strategy) { return strategy.split.cp == 1 || strategy.split.ep == 1; }
+
+const char* to_string(RankOrder order) { return order == RankOrder::stages_last ? "tp-cp-ep-dp-pp" : "tp-cp-ep-pp-dp"; }
+
+std::vector<Host> hosts_of(const Cluster& cluster, std::int64_t per_host) {
+  if (cluster.torus) {
+    throw InputError(fmt::format("cluster {}: a torus has no hosts; there is no host file for it", cluster.name));
+  }
+  std::vector<Host> hosts;
+  std::int64_t units = 0;
+  for (std::int64_t device = 0; device < cluster.devices; ++units) {
+    const bool single = cluster.fabric.levels < 2;
+    const std::int64_t end =
+        single ? cluster.devices : std::min(cluster.devices, cluster.fabric.unit_at(1, device).end);
+    const std::int64_t size = per_host > 0 ? per_host : end - device;
+    if ((end - device) % size != 0) {
+      throw InputError(fmt::format("--per-host: {} devices of one {} are not a multiple of {}", end - device,
+                                   cluster.levels.front().name, size));
+    }
+    for (; device < end; device += size) hosts.push_back({"", device, size});
+  }
+  const bool named = cluster.node_names.size() == hosts.size();
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    hosts[i].name = named ? cluster.node_names[i] : fmt::format("node{:04}", i);
+  }
+  return hosts;
+}
+
+bool HostOrder::natural_devices() const {
+  for (std::size_t i = 0; i < local_devices.size(); ++i) {
+    if (local_devices[i] != static_cast<std::int64_t>(i)) return false;
+  }
+  return true;
+}
+
+bool HostOrder::natural_hosts() const {
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (hosts[i] != static_cast<std::int64_t>(i)) return false;
+  }
+  return true;
+}
+
+std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strategy& strategy, RankOrder order) {
+  std::vector<PlacedRank> ranks;
+  ranks.reserve(static_cast<std::size_t>(strategy.devices_used()));
+  for (std::int64_t rank = 0; rank < strategy.devices_used(); ++rank) {
+    const std::int64_t device = device_of_rank(strategy, order, rank);
+    const std::int64_t host = host_of(hosts, device);
+    ranks.push_back({rank, host, device - hosts[static_cast<std::size_t>(host)].first_device});
+  }
+  return ranks;
+}
+
+std::optional<HostOrder> host_order(const std::vector<Host>& hosts, const Strategy& strategy, RankOrder order) {
+  const std::vector<PlacedRank> ranks = place_ranks(hosts, strategy, order);
+  HostOrder found;
+  for (const PlacedRank& rank : ranks) {
+    if (rank.host != ranks.front().host) break;
+    found.local_devices.push_back(rank.local_device);
+  }
+  const std::size_t block = found.local_devices.size();
+  found.ranks_per_host = static_cast<std::int64_t>(block);
+  if (ranks.size() % block != 0) return std::nullopt;
+  std::vector<bool> taken(hosts.size(), false);
+  for (std::size_t begin = 0; begin < ranks.size(); begin += block) {
+    const auto host = static_cast<std::size_t>(ranks[begin].host);
+    if (taken[host]) return std::nullopt;
+    taken[host] = true;
+    found.hosts.push_back(ranks[begin].host);
+    for (std::size_t j = 0; j < block; ++j) {
+      const PlacedRank& rank = ranks[begin + j];
+      if (rank.host != ranks[begin].host || rank.local_device != found.local_devices[j]) return std::nullopt;
+    }
+  }
+  return found;
+}
+
+std::optional<LaunchOrder> launch_order(const std::vector<Host>& hosts, const Strategy& strategy) {
+  if (auto found = host_order(hosts, strategy, RankOrder::stages_last)) {
+    return LaunchOrder{RankOrder::stages_last, std::move(*found)};
+  }
+  if (!can_put_replicas_last(strategy)) return std::nullopt;
+  if (auto found = host_order(hosts, strategy, RankOrder::replicas_last)) {
+    return LaunchOrder{RankOrder::replicas_last, std::move(*found)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace nest

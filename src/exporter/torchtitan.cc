@@ -1,0 +1,162 @@
+#include "exporter/torchtitan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cost/group_time.h"
+#include "exporter/framework.h"
+#include "exporter/gpt.h"
+
+namespace nest {
+namespace {
+
+struct KnownFlavor {
+  const char* preset;
+  const char* name;
+  const char* flavor;
+};
+constexpr std::array kFlavors = std::to_array<KnownFlavor>({
+    {"llama3-8b", "llama3", "8B"},
+    {"llama3-70b", "llama3", "70B"},
+    {"llama3-405b", "llama3", "405B"},
+    {"qwen3-0.6b", "qwen3", "0.6B"},
+    {"qwen3-1.7b", "qwen3", "1.7B"},
+    {"qwen3-4b", "qwen3", "4B"},
+    {"qwen3-8b", "qwen3", "8B"},
+    {"qwen3-14b", "qwen3", "14B"},
+    {"qwen3-32b", "qwen3", "32B"},
+    {"qwen3-30b-a3b", "qwen3", "30B-A3B"},
+    {"qwen3-235b-a22b", "qwen3", "235B-A22B"},
+    {"deepseek-v2-lite", "deepseek_v3", "16B"},
+    {"deepseek-v2", "deepseek_v3", "236B"},
+    {"deepseek-v3", "deepseek_v3", "671B"},
+    {"gpt-oss-20b", "gpt_oss", "20b"},
+    {"gpt-oss-120b", "gpt_oss", "120b"},
+});
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) result += c;
+  }
+  return result + "\"";
+}
+
+class TitanFile {
+ public:
+  explicit TitanFile(const ExportTask& task) : task_(task), strategy_(task.strategy) {}
+
+  TorchtitanExport run() {
+    add_model();
+    add_training();
+    add_parallelism();
+    add_checkpointing();
+    if (task_.job.precision == ComputePrecision::fp8) {
+      text_ += "\n[quantize.linear.float8]\nrecipe_name = \"rowwise\"\nfilter_fqns = [\"output\"]\n";
+    }
+    return {std::move(text_), std::move(notes_)};
+  }
+
+ private:
+  template <class T>
+  void key(const char* name, const T& value) {
+    text_ += fmt::format("{} = {}\n", name, value);
+  }
+
+  void add_model() {
+    const Architecture& architecture = task_.job.model.architecture;
+    TitanModel model = titan_model(architecture.name);
+    if (model.name.empty()) {
+      model = {architecture.family, architecture.name};
+      notes_.push_back(fmt::format("torchtitan ships no flavor for {}: register one under [model]", architecture.name));
+    }
+    text_ += "[model]\n";
+    key("name", quoted(model.name));
+    key("flavor", quoted(model.flavor));
+    if (task_.job.precision == ComputePrecision::fp8) key("converters", "[\"quantize.linear.float8\"]");
+  }
+
+  void add_training() {
+    // A pipeline takes all micro-batches of a step in one flush; without one they are accumulated.
+    const std::int64_t m = micro_batches(strategy_, task_.job.run.global_batch);
+    text_ += "\n[training]\n";
+    key("local_batch_size", strategy_.micro_batch * (strategy_.pp > 1 ? m : 1));
+    key("global_batch_size", task_.job.run.global_batch);
+    key("seq_len", task_.job.run.sequence);
+    key("mixed_precision_param", task_.job.precision == ComputePrecision::fp32 ? "\"float32\"" : "\"bfloat16\"");
+  }
+
+  void add_parallelism() {
+    const Split& split = strategy_.split;
+    const Sharding sharding = sharding_of(strategy_, task_.stages.front());
+    const std::int64_t all = strategy_.batch_ranks();  // data-parallel ranks, experts' included
+    const std::int64_t shard = sharding.zero == 0 ? 1 : sharding.degree / split.cp;
+    text_ += "\n[parallelism]\n";
+    key("data_parallel_replicate_degree", all / shard);
+    key("data_parallel_shard_degree", shard);
+    if (sharding.zero >= 2) key("fsdp_reshard_after_forward", sharding.zero == 3 ? "\"always\"" : "\"never\"");
+    key("tensor_parallel_degree", split.tp);
+    if (split.tp > 1) key("enable_async_tensor_parallel", task_.job.stack.tensor_overlap);
+    key("context_parallel_degree", split.cp);
+    if (split.cp > 1) {
+      key("context_parallel_rotate_method", task_.job.stack.context_all_to_all ? "\"alltoall\"" : "\"allgather\"");
+    }
+    key("expert_parallel_degree", split.expert_ranks());
+    if (has_experts(task_.job.model)) key("expert_tensor_parallel_degree", split.expert_tp());
+    key("pipeline_parallel_degree", strategy_.pp);
+    if (strategy_.pp > 1) add_pipeline();
+  }
+
+  void add_pipeline() {
+    const char* schedule = strategy_.virtual_stages > 1            ? "Interleaved1F1B"
+                           : strategy_.schedule == Schedule::gpipe ? "GPipe"
+                                                                   : "1F1B";
+    key("pipeline_parallel_schedule", quoted(schedule));
+    key("pipeline_parallel_microbatch_size", strategy_.micro_batch);
+    std::vector<std::string> parts;
+    std::int64_t layer = 0;
+    for (const StageBlocks& stage : chunk_blocks(task_.job.model, task_.stages, strategy_.virtual_stages)) {
+      std::vector<std::string> names;
+      if (stage.embedding) names.emplace_back("\"tok_embeddings\"");
+      for (std::int64_t k = 0; k < stage.blocks; ++k) names.push_back(fmt::format("\"layers.{}\"", layer++));
+      if (stage.head) {
+        names.emplace_back("\"norm\"");
+        names.emplace_back("\"output\"");
+      }
+      parts.push_back(fmt::format("    [{}],\n", fmt::join(names, ", ")));
+    }
+    text_ += fmt::format("module_fqns_per_model_part = [\n{}]\n", fmt::join(parts, ""));
+  }
+
+  void add_checkpointing() {
+    const std::vector<StageBlocks> blocks = stage_blocks(task_.job.model, task_.stages);
+    Recompute mode = Recompute::none;
+    for (std::size_t s = 0; s < blocks.size(); ++s) {
+      if (blocks[s].blocks > 0) mode = task_.stages[s].recompute;
+    }
+    text_ += "\n[activation_checkpoint]\n";
+    key("mode", quoted(to_string(mode)));
+    if (mode == Recompute::selective) key("selective_ac_option", "\"op\"");
+    text_ += "\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n";
+  }
+
+  const ExportTask& task_;
+  const Strategy& strategy_;
+  std::string text_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+TitanModel titan_model(const std::string& preset) {
+  const auto found =
+      std::find_if(kFlavors.begin(), kFlavors.end(), [&](const KnownFlavor& known) { return preset == known.preset; });
+  return found == kFlavors.end() ? TitanModel{} : TitanModel{found->name, found->flavor};
+}
+
+TorchtitanExport export_torchtitan(const ExportTask& task) { return TitanFile(task).run(); }
+
+}  // namespace nest

@@ -1,0 +1,360 @@
+// DeepSpeed's JSON and torchtitan's TOML.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "doc/reader.h"
+#include "launch/setup.h"
+#include "launch/toml.h"
+
+namespace nest {
+namespace {
+
+constexpr Range kRanks = {1, 1 << 24};
+constexpr Range kBatch = {1, 4294967296.0};
+
+// --- DeepSpeed
+
+// Values that are to be found out by the program ("auto") say nothing.
+std::optional<std::int64_t> maybe_count(Reader& reader, std::string_view key, Range range) {
+  const Value* value = reader.raw(key);
+  if (value != nullptr && value->as_string() != nullptr && *value->as_string() == "auto") return std::nullopt;
+  return reader.maybe_integer(key, range);
+}
+
+void read_deepspeed_zero(Reader& root, LaunchSetup& setup) {
+  auto zero = root.maybe_object("zero_optimization");
+  if (!zero) return;
+  setup.zero = static_cast<int>(zero->integer_or("stage", 0, {0, 3}));
+  const bool overlaps = zero->flag_or("overlap_comm", setup.zero == 3);
+  setup.stack.data_overlap = !overlaps ? DataOverlap::none : setup.zero == 3 ? DataOverlap::fsdp : DataOverlap::buckets;
+  if (const auto group = maybe_count(*zero, "mics_shard_size", {-1, 1 << 24}); group.value_or(-1) > 0) {
+    setup.shard_degree = *group;
+  }
+  if (maybe_count(*zero, "zero_hpz_partition_size", kRanks).value_or(1) > 1) {
+    setup.notes.emplace_back("zero_hpz_partition_size is not priced: weights are gathered over all ranks");
+  }
+  for (const char* key : {"offload_param", "offload_optimizer"}) {
+    if (zero->has(key)) setup.notes.push_back(fmt::format("{} is not priced", key));
+  }
+  for (const char* key : {"zero_quantized_weights", "zero_quantized_gradients"}) {
+    if (zero->flag_or(key, false)) setup.notes.push_back(fmt::format("{} is not priced", key));
+  }
+}
+
+void read_deepspeed(Reader& root, LaunchSetup& setup) {
+  const auto batch = maybe_count(root, "train_batch_size", kBatch);
+  const auto micro = maybe_count(root, "train_micro_batch_size_per_gpu", kRanks);
+  const auto accumulation = maybe_count(root, "gradient_accumulation_steps", kBatch);
+  if (batch) setup.global_batch = batch;
+  if (micro) setup.micro_batch = micro;
+  if (accumulation) setup.accumulation = accumulation;
+  read_deepspeed_zero(root, setup);
+  for (const char* key : {"bf16", "fp16"}) {
+    if (auto section = root.maybe_object(key); section && section->flag_or("enabled", false)) setup.precision = key;
+  }
+  if (auto tensor = root.maybe_object("tensor_parallel")) {
+    if (const auto size = maybe_count(*tensor, "autotp_size", {0, 1 << 24}); size.value_or(0) > 0) setup.tp = *size;
+  }
+  if (auto experts = root.maybe_object("expert_parallel"); experts && experts->flag_or("enabled", true)) {
+    setup.expert_ranks = maybe_count(*experts, "autoep_size", kRanks).value_or(setup.expert_ranks);
+  }
+  if (const auto ulysses = maybe_count(root, "sequence_parallel_size", kRanks); ulysses.value_or(1) > 1) {
+    setup.cp = *ulysses;
+    setup.stack.context_all_to_all = true;
+  }
+  if (auto pipeline = root.maybe_object("pipeline")) {
+    if (const auto stages = maybe_count(*pipeline, "stages", kRanks)) setup.pp = *stages;
+    if (maybe_count(*pipeline, "activation_checkpoint_interval", {0, 1 << 24}).value_or(0) > 0) {
+      setup.recompute = Recompute::full;
+    }
+  }
+  if (setup.pp > 1 && setup.zero > 1) {
+    root.fail("zero_optimization",
+              fmt::format("stage {} with a pipeline of {} stages; DeepSpeed takes 0 or 1", setup.zero, setup.pp));
+  }
+}
+
+// --- torchtitan
+
+struct TitanPreset {
+  const char* name;
+  const char* flavor;
+  const char* preset;
+};
+constexpr std::array kTitanPresets = std::to_array<TitanPreset>({
+    {"llama3", "8B", "llama3-8b"},
+    {"llama3", "70B", "llama3-70b"},
+    {"llama3", "405B", "llama3-405b"},
+    {"qwen3", "0.6B", "qwen3-0.6b"},
+    {"qwen3", "1.7B", "qwen3-1.7b"},
+    {"qwen3", "4B", "qwen3-4b"},
+    {"qwen3", "8B", "qwen3-8b"},
+    {"qwen3", "14B", "qwen3-14b"},
+    {"qwen3", "32B", "qwen3-32b"},
+    {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+    {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
+    {"deepseek_v3", "16B", "deepseek-v2-lite"},
+    {"deepseek_v3", "236B", "deepseek-v2"},
+    {"deepseek_v3", "671B", "deepseek-v3"},
+    {"gpt_oss", "20b", "gpt-oss-20b"},
+    {"gpt_oss", "120b", "gpt-oss-120b"},
+});
+
+class TitanReader {
+ public:
+  TitanReader(std::string_view source, const Document& document) : root_(document) {
+    setup_.framework = LaunchedBy::torchtitan;
+    setup_.source = source;
+    setup_.stack = *find_stack("fsdp2");
+  }
+
+  LaunchSetup run() {
+    setup_.micro_batch = setup_.local_batch = local_batch_;
+    setup_.sequence = 2048;
+    setup_.recompute = Recompute::selective;
+    if (auto model = root_.maybe_object("model")) read_model(*model);
+    if (auto training = root_.maybe_object("training")) read_training(*training);
+    if (auto parallel = root_.maybe_object("parallelism")) read_parallelism(*parallel);
+    if (auto checkpoint = root_.maybe_object("activation_checkpoint")) read_checkpointing(*checkpoint);
+    if (auto compile = root_.maybe_object("compile"); !compile || !compile->flag_or("enable", false)) {
+      setup_.stack.fused_rowwise = false;
+      setup_.stack.loss = LossKernel::eager_fp32;
+    }
+    return std::move(setup_);
+  }
+
+ private:
+  void read_model(Reader& model) {
+    const std::string name = model.text_or("name", ""), flavor = model.text_or("flavor", "");
+    for (const TitanPreset& known : kTitanPresets) {
+      if (name == known.name && to_lower(flavor) == to_lower(known.flavor)) setup_.model_name = known.preset;
+    }
+    if (const auto converters = model.maybe_texts("converters", 64)) {
+      for (const std::string& converter : *converters) {
+        if (converter == "quantize.linear.float8" || converter == "float8") setup_.precision = "fp8";
+        if (converter == "quantize.linear.mx") setup_.precision = "fp8";
+      }
+    }
+  }
+
+  void read_training(Reader& training) {
+    local_batch_ = training.integer_or("local_batch_size", 8, kBatch);
+    const std::int64_t global = training.integer_or("global_batch_size", -1, {-1, 4294967296.0});
+    if (global > 0) setup_.global_batch = global;
+    setup_.sequence = training.integer_or("seq_len", 2048, {1, 2147483648.0});
+    setup_.micro_batch = setup_.local_batch = local_batch_;
+    if (training.text_or("mixed_precision_param", "bfloat16") == "float32" && setup_.precision == "bf16") {
+      setup_.precision = "fp32";
+    }
+  }
+
+  void read_parallelism(Reader& parallel) {
+    setup_.tp = parallel.integer_or("tensor_parallel_degree", 1, kRanks);
+    setup_.cp = parallel.integer_or("context_parallel_degree", 1, kRanks);
+    setup_.pp = parallel.integer_or("pipeline_parallel_degree", 1, kRanks);
+    setup_.expert_ranks = parallel.integer_or("expert_parallel_degree", 1, kRanks);
+    setup_.expert_tp = parallel.integer_or("expert_tensor_parallel_degree", 1, kRanks);
+    setup_.sp = setup_.tp > 1 && parallel.flag_or("enable_sequence_parallel", true);
+    setup_.stack.tensor_overlap = parallel.flag_or("enable_async_tensor_parallel", false);
+    const std::vector<std::string> methods = {"allgather", "alltoall"};
+    setup_.stack.context_all_to_all =
+        parallel.choice_or("context_parallel_rotate_method", "allgather", methods) == "alltoall";
+    const std::int64_t replicate = parallel.integer_or("data_parallel_replicate_degree", 1, kRanks);
+    const std::int64_t shard = parallel.integer_or("data_parallel_shard_degree", -1, {-1, 1 << 24});
+    const std::vector<std::string> policies = {"default", "always", "never"};
+    const std::string reshard = parallel.choice_or("fsdp_reshard_after_forward", "default", policies);
+    const bool gathers = reshard == "always" || (reshard == "default" && setup_.pp == 1);
+    const bool shards = shard != 1 || setup_.cp > 1;
+    setup_.zero = !shards ? 0 : gathers ? 3 : 2;
+    setup_.shard_instances = shards ? replicate : 1;
+    if (shard > 0) setup_.world = checked_product({replicate, shard, setup_.tp, setup_.cp, setup_.pp});
+    if (setup_.pp > 1) read_pipeline(parallel);
+  }
+
+  void read_pipeline(Reader& parallel) {
+    const std::string schedule = to_lower(parallel.text_or("pipeline_parallel_schedule", "1F1B"));
+    setup_.gpipe = schedule == "gpipe";
+    const bool interleaved = schedule == "interleaved1f1b";
+    if (schedule != "1f1b" && !setup_.gpipe && !interleaved) {
+      parallel.fail(
+          "pipeline_parallel_schedule",
+          fmt::format("`{}` is not priced; understood are 1F1B, GPipe and Interleaved1F1B", clip(schedule, 40)));
+    }
+    setup_.micro_batch = parallel.integer_or("pipeline_parallel_microbatch_size", 1, kBatch);
+    if (local_batch_ % *setup_.micro_batch != 0) {
+      parallel.fail(
+          "pipeline_parallel_microbatch_size",
+          fmt::format("{} does not divide training.local_batch_size = {}", *setup_.micro_batch, local_batch_));
+    }
+    setup_.vpp = interleaved ? 2 : 1;
+    setup_.stack.pipeline_overlap = false;
+    read_parts(parallel);
+  }
+
+  // module_fqns_per_model_part: what every stage holds, in order.
+  void read_parts(Reader& parallel) {
+    const Value* parts = parallel.raw("module_fqns_per_model_part");
+    const Array* list = parts == nullptr ? nullptr : parts->as_array();
+    if (list == nullptr) {
+      setup_.notes.emplace_back("stages are cut as nest cuts them evenly; torchtitan's own rule may differ by a layer");
+      return;
+    }
+    if (static_cast<std::int64_t>(list->size()) % setup_.pp != 0) {
+      parallel.fail("module_fqns_per_model_part",
+                    fmt::format("{} parts do not divide over {} stages", list->size(), setup_.pp));
+    }
+    setup_.vpp = static_cast<std::int64_t>(list->size()) / setup_.pp;
+    for (const Value& part : *list) {
+      const Array* names = part.as_array();
+      if (names == nullptr) parallel.fail("module_fqns_per_model_part", "every part is a list of names");
+      LaunchChunk chunk;
+      for (const Value& name : *names) {
+        const std::string* text = name.as_string();
+        if (text == nullptr) parallel.fail("module_fqns_per_model_part", "every part is a list of names");
+        chunk.embedding = chunk.embedding || *text == "tok_embeddings";
+        chunk.head = chunk.head || *text == "output" || *text == "lm_head";
+        if (text->starts_with("layers.")) ++chunk.blocks;
+      }
+      setup_.chunks.push_back(chunk);
+    }
+  }
+
+  void read_checkpointing(Reader& checkpoint) {
+    const std::vector<std::string> modes = {"selective", "full", "memory_budget", "none"};
+    const std::string mode = checkpoint.choice_or("mode", "selective", modes);
+    if (mode == "memory_budget") {
+      checkpoint.fail("mode", "`memory_budget` is not priced; understood are selective, full and none");
+    }
+    setup_.recompute = mode == "full" ? Recompute::full : mode == "none" ? Recompute::none : Recompute::selective;
+    if (mode == "selective" && checkpoint.text_or("selective_ac_option", "2") != "op") {
+      setup_.notes.emplace_back("checkpointing whole layers now and then is priced as the policy per operator");
+    }
+  }
+
+  Reader root_;
+  LaunchSetup setup_;
+  std::int64_t local_batch_ = 8;
+};
+
+// Overrides from the command line, as lines of the file they belong to: --parallelism.tensor_parallel_degree 4.
+Document with_overrides(const Document& document, const std::vector<ShellWord>& words) {
+  if (words.empty()) return document;
+  // Values are replaced by rewriting the text: the last one wins there as well once earlier ones are gone.
+  std::string text = document.source->text;
+  std::map<std::string, std::map<std::string, std::string>> sections;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const ShellWord& word = words[i];
+    if (!word.text.starts_with("--")) {
+      throw InputError(
+          fmt::format("{}: line {}: `{}` is no option", document.source->name, word.line, clip(word.text, 40)));
+    }
+    const std::size_t equals = word.text.find('=');
+    const std::string key = word.text.substr(2, equals == std::string::npos ? std::string::npos : equals - 2);
+    std::string value = "true";
+    const ShellWord* from = &word;
+    if (equals != std::string::npos) {
+      value = word.text.substr(equals + 1);
+    } else if (i + 1 < words.size() && !words[i + 1].text.starts_with("--")) {
+      from = &words[++i];
+      value = from->text;
+    }
+    const std::size_t dot = key.rfind('.');
+    if (dot == std::string::npos) continue;
+    const std::string section = key.substr(0, dot);
+    if (!from->unknown.empty() && (section == "parallelism" || section == "training")) {
+      throw InputError(fmt::format("{}: line {}: --{}: {} is not set in the text; give it with --define",
+                                   document.source->name, word.line, key, from->unknown.front()));
+    }
+    sections[section][key.substr(dot + 1)] = value;
+  }
+  const auto is_plain = [](const std::string& value) {
+    double number = 0;
+    const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return value == "true" || value == "false" || value.starts_with('[') ||
+           (error == std::errc() && rest == value.data() + value.size() && !value.empty());
+  };
+  auto root = std::make_shared<Object>();
+  std::string extra;
+  for (const auto& [section, keys] : sections) {
+    extra += "[" + section + "]\n";
+    for (const auto& [key, value] : keys) {
+      std::string quoted;
+      for (const char c : value) quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+      extra += key + " = " + (is_plain(value) ? value : "\"" + quoted + "\"") + "\n";
+    }
+  }
+  const Document added = parse_toml("--from", extra);
+  const Object* base = document.root.as_object();
+  const Object* over = added.root.as_object();
+  for (const Object::Member& member : base->members()) {
+    const Value* changed = over->find(member.key);
+    if (changed == nullptr || changed->as_object() == nullptr || member.value.as_object() == nullptr) {
+      root->add(member.key, member.value);
+      continue;
+    }
+    auto merged = std::make_shared<Object>();
+    for (const Object::Member& inner : member.value.as_object()->members()) {
+      if (changed->as_object()->find(inner.key) == nullptr) merged->add(inner.key, inner.value);
+    }
+    for (const Object::Member& inner : changed->as_object()->members()) merged->add(inner.key, inner.value);
+    root->add(member.key, Value(std::move(merged), member.value.offset()));
+  }
+  for (const Object::Member& member : over->members()) {
+    if (base->find(member.key) == nullptr) root->add(member.key, member.value);
+  }
+  return {document.source, Value(std::move(root), 0)};
+}
+
+}  // namespace
+
+LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text) {
+  LaunchSetup setup;
+  setup.framework = LaunchedBy::deepspeed;
+  setup.source = source;
+  setup.stack = *find_stack("megatron-deepspeed");
+  setup.precision = "fp32";
+  add_deepspeed_file(setup, source, text);
+  return setup;
+}
+
+void add_deepspeed_file(LaunchSetup& setup, std::string_view source, const std::string& text) {
+  Reader root(parse_json(std::string(source), text));
+  read_deepspeed(root, setup);
+}
+
+LaunchSetup read_torchtitan_file(std::string_view source, const std::string& text,
+                                 const std::vector<ShellWord>& overrides) {
+  return TitanReader(source, with_overrides(parse_toml(std::string(source), text), overrides)).run();
+}
+
+LaunchSetup read_torchtitan_launch(std::string_view source, const TrainingCommand& command,
+                                   const ReadNamedFile& read_file) {
+  std::vector<ShellWord> overrides;
+  std::string file;
+  for (std::size_t i = 0; i < command.arguments.size(); ++i) {
+    const std::string& word = command.arguments[i].text;
+    if (word == "--job.config_file" && i + 1 < command.arguments.size()) {
+      file = command.arguments[++i].text;
+    } else if (word.starts_with("--job.config_file=")) {
+      file = word.substr(word.find('=') + 1);
+    } else {
+      overrides.push_back(command.arguments[i]);
+    }
+  }
+  std::optional<std::string> text = std::string();
+  if (!file.empty()) text = read_file ? read_file(file) : std::nullopt;
+  if (!text) throw InputError(fmt::format("{}: --job.config_file {}: cannot be read here", source, clip(file, 60)));
+  LaunchSetup setup = read_torchtitan_file(file.empty() ? std::string(source) : file, *text, overrides);
+  setup.source = source;
+  setup.notes.insert(setup.notes.begin(), command.notes.begin(), command.notes.end());
+  if (const auto world = command.world()) setup.world = world;
+  return setup;
+}
+
+}  // namespace nest

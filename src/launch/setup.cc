@@ -1,0 +1,311 @@
+#include "launch/setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cost/evaluate.h"
+#include "cost/group_time.h"
+
+namespace nest {
+namespace {
+
+// --- what kind of text it is
+
+bool looks_like_json(std::string_view text) { return trim(text).starts_with('{'); }
+
+// A table header of torchtitan's at the beginning of a line.
+bool looks_like_toml(std::string_view text) {
+  for (const std::string_view line : split_text(text, '\n')) {
+    const std::string_view bare = trim(line);
+    for (const char* table : {"[parallelism]", "[training]", "[model]", "[job]", "[activation_checkpoint]"}) {
+      if (bare.starts_with(table)) return true;
+    }
+  }
+  return false;
+}
+
+bool looks_like_yaml(std::string_view text) {
+  for (const std::string_view line : split_text(text, '\n')) {
+    if (line.starts_with("MODEL_ARGS:") || line.starts_with("MODEL_ARGS_2:")) return true;
+  }
+  return false;
+}
+
+bool looks_like_arguments(std::string_view text) {
+  for (const std::string_view line : split_text(text, '\n')) {
+    const std::string_view bare = trim(line);
+    if (!bare.empty() && !bare.starts_with('#')) return bare.starts_with("--");
+  }
+  return false;
+}
+
+// --- MODEL_ARGS of Megatron's test and model-zoo files
+
+std::string substituted(const std::string& text, const ShellVariables& variables, std::vector<std::string>& unknown) {
+  const ShellScript script = read_shell("yaml", "x \"" + text + "\"", variables);
+  if (script.commands.size() != 1 || script.commands.front().words.size() != 2) return text;
+  const ShellWord& word = script.commands.front().words[1];
+  unknown = word.unknown;
+  return word.text;
+}
+
+void add_yaml_option(const Object::Member& member, const ShellVariables& variables, std::vector<ShellWord>& words,
+                     const Document& document) {
+  const int line = 1 + static_cast<int>(std::count(
+                           document.source->text.begin(),
+                           document.source->text.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                               member.value.offset(), document.source->text.size())),
+                           '\n'));
+  const Value& value = member.value;
+  if (value.is_null() || (value.as_bool() != nullptr && !*value.as_bool())) return;
+  words.push_back({member.key, {}, line});
+  if (value.as_bool() != nullptr) return;
+  const auto add = [&](const std::string& text) {
+    ShellWord word{text, {}, line};
+    if (text.find('$') != std::string::npos && text.find('"') == std::string::npos) {
+      word.text = substituted(text, variables, word.unknown);
+    }
+    words.push_back(std::move(word));
+  };
+  if (value.as_integer() != nullptr) {
+    add(fmt::format("{}", *value.as_integer()));
+  } else if (value.as_real() != nullptr) {
+    add(fmt::format("{}", *value.as_real()));
+  } else if (const std::string* text = value.as_string(); text != nullptr) {
+    // "[a b]" is a list of words.
+    if (text->starts_with('[') && text->ends_with(']') && text->find_first_of("*+,") == std::string::npos) {
+      for (const std::string_view part : split_text(std::string_view(*text).substr(1, text->size() - 2), ' ')) {
+        if (!trim(part).empty()) add(std::string(trim(part)));
+      }
+    } else {
+      add(*text);
+    }
+  } else if (const Array* list = value.as_array(); list != nullptr) {
+    for (const Value& entry : *list) {
+      if (entry.as_string() != nullptr) add(*entry.as_string());
+      if (entry.as_integer() != nullptr) add(fmt::format("{}", *entry.as_integer()));
+    }
+  } else {
+    throw InputError(fmt::format("{}: line {}: MODEL_ARGS.{}: a value, a list or true is expected",
+                                 document.source->name, line, clip(member.key, 60)));
+  }
+}
+
+TrainingCommand read_yaml_arguments(std::string_view source, const std::string& text, const ShellVariables& variables) {
+  const Document document = parse_yaml(std::string(source), text);
+  TrainingCommand command;
+  const Object* root = document.root.as_object();
+  if (root == nullptr) throw InputError(fmt::format("{}: the top level is no map", source));
+  for (const Object::Member& section : root->members()) {
+    if (!section.key.starts_with("MODEL_ARGS")) continue;
+    const Object* options = section.value.as_object();
+    if (options == nullptr) throw InputError(fmt::format("{}: {}: is no map", source, section.key));
+    for (const Object::Member& option : options->members()) {
+      if (!option.key.starts_with("--")) {
+        throw InputError(fmt::format("{}: {}.{}: options begin with --", source, section.key, clip(option.key, 40)));
+      }
+      add_yaml_option(option, variables, command.arguments, document);
+    }
+  }
+  return command;
+}
+
+// --- laying out
+
+std::int64_t block_count(const Job& job) {
+  std::int64_t blocks = 0;
+  for (const int kind : job.model.layers) {
+    blocks += job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block ? 1 : 0;
+  }
+  return blocks;
+}
+
+// Stages as runs of layers: the blocks of all chunks of a stage together, as nest prices interleaved stages.
+std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const Job& job) {
+  const std::int64_t blocks = block_count(job);
+  std::vector<LaunchChunk> stages(static_cast<std::size_t>(setup.pp));
+  std::int64_t given = 0;
+  for (std::size_t i = 0; i < setup.chunks.size(); ++i) {
+    LaunchChunk& stage = stages[i % stages.size()];
+    stage.blocks += setup.chunks[i].blocks;
+    stage.embedding = stage.embedding || setup.chunks[i].embedding;
+    stage.head = stage.head || setup.chunks[i].head;
+    given += setup.chunks[i].blocks;
+  }
+  if (given != blocks) {
+    throw InputError(fmt::format("{}: the stages hold {} layers; the model has {}", setup.source, given, blocks));
+  }
+  if (!stages.front().embedding || !stages.back().head) {
+    throw InputError(fmt::format(
+        "{}: nest prices pipelines whose embedding is on the first and whose head is on the last stage", setup.source));
+  }
+  const std::vector<int>& layers = job.model.layers;
+  const auto kind_of = [&](std::size_t i) { return job.model.kinds[static_cast<std::size_t>(layers[i])].kind; };
+  std::vector<StagePlan> plans;
+  std::size_t next = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    StagePlan plan;
+    plan.first = static_cast<int>(next);
+    if (s == 0) {
+      while (next < layers.size() && kind_of(next) != LayerKind::block) ++next;
+    }
+    for (std::int64_t taken = 0; taken < stages[s].blocks; ++taken) ++next;
+    if (s + 1 == stages.size()) next = layers.size();
+    plan.last = static_cast<int>(next) - 1;
+    if (plan.last < plan.first)
+      throw InputError(fmt::format("{}: stage {} holds no layer, which nest cannot price", setup.source, s));
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
+// Pipeline, placement and micro-batch, once the split and the replicas are known.
+Strategy finish_strategy(const LaunchSetup& setup, const Job& job, Strategy strategy) {
+  const std::int64_t expert_tp = setup.expert_tp == 0 ? setup.tp : setup.expert_tp;
+  if (setup.replicas_last && setup.pp > 1 && expert_tp * setup.expert_ranks != setup.tp * setup.cp) {
+    throw InputError(
+        fmt::format("{}: --use-tp-pp-dp-mapping needs as many data-parallel ranks for experts as for the "
+                    "rest: etp·ep = {}·{}, tp·cp = {}·{}",
+                    setup.source, expert_tp, setup.expert_ranks, setup.tp, setup.cp));
+  }
+  strategy.pp = setup.pp;
+  strategy.virtual_stages = setup.vpp;
+  strategy.schedule = setup.vpp > 1 ? Schedule::interleaved : setup.gpipe ? Schedule::gpipe : Schedule::one_f_one_b;
+  strategy.dp_inner = setup.replicas_last && setup.pp > 1 ? 1 : strategy.dp;
+  strategy.micro_batch = setup.micro_batch.value_or(0);
+  if (strategy.micro_batch == 0) {
+    const std::int64_t steps = setup.accumulation.value_or(0);
+    if (steps == 0) throw InputError(fmt::format("{}: the micro-batch size is missing", setup.source));
+    strategy.micro_batch = job.run.global_batch / std::max<std::int64_t>(1, steps * strategy.batch_ranks());
+  }
+  return strategy;
+}
+
+Strategy strategy_of(const LaunchSetup& setup, const Job& job) {
+  const auto fail = [&](const std::string& message) { throw InputError(fmt::format("{}: {}", setup.source, message)); };
+  Strategy strategy;
+  Split& split = strategy.split;
+  split.tp = setup.tp;
+  split.sp = setup.sp;
+  split.cp = setup.cp;
+  const std::int64_t world = setup.world.value_or(job.cluster.devices);
+  const double one = static_cast<double>(setup.tp) * static_cast<double>(setup.cp) * static_cast<double>(setup.pp);
+  const auto pipeline = static_cast<std::int64_t>(std::min(one, 1e15));
+  if (world % pipeline != 0) {
+    fail(fmt::format("{} ranks are no multiple of tp·cp·pp = {}·{}·{} = {}", world, setup.tp, setup.cp, setup.pp,
+                     pipeline));
+  }
+  const std::int64_t data = world / pipeline;
+  const bool experts =
+      std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const Layer& layer) { return layer.experts > 0; });
+  if (!experts) {
+    if (setup.expert_ranks > 1)
+      fail(fmt::format("expert parallelism of {} needs a mixture of experts", setup.expert_ranks));
+    strategy.dp = data;
+    return finish_strategy(setup, job, strategy);
+  }
+  const std::int64_t expert_tp = setup.expert_tp == 0 ? setup.tp : setup.expert_tp;
+  if (setup.tp % expert_tp != 0)
+    fail(fmt::format("expert tensor parallelism of {} does not divide {}", expert_tp, setup.tp));
+  const std::int64_t folded = setup.tp / expert_tp;  // tensor ranks that hold different experts
+  if (setup.expert_ranks % folded != 0) {
+    fail(
+        fmt::format("nest prices experts that are not tensor parallel only when spread over all {} tensor ranks; "
+                    "expert parallelism is {}",
+                    setup.tp, setup.expert_ranks));
+  }
+  split.ep = setup.expert_ranks / folded;
+  split.etp = expert_tp == setup.tp ? 0 : expert_tp;
+  if (data % split.ep != 0) {
+    fail(fmt::format("nest prices expert parallelism inside data parallelism; {} expert ranks do not divide {}",
+                     split.ep, data));
+  }
+  strategy.dp = data / split.ep;
+  return finish_strategy(setup, job, strategy);
+}
+
+}  // namespace
+
+const char* to_string(LaunchedBy framework) {
+  switch (framework) {
+    case LaunchedBy::megatron: return "megatron";
+    case LaunchedBy::deepspeed: return "deepspeed";
+    case LaunchedBy::torchtitan: return "torchtitan";
+  }
+  return "?";
+}
+
+LaunchSetup read_launch(std::string_view source, const std::string& text, const ShellVariables& variables,
+                        std::string_view more_arguments, const ReadNamedFile& read_file) {
+  const std::vector<ShellWord> more = read_arguments("--with", more_arguments);
+  if (looks_like_json(text)) return read_deepspeed_file(source, text);
+  if (looks_like_toml(text)) return read_torchtitan_file(source, text, more);
+  TrainingCommand command;
+  if (looks_like_yaml(text)) {
+    command = read_yaml_arguments(source, text, variables);
+  } else if (looks_like_arguments(text)) {
+    command.arguments = read_arguments(source, text);
+  } else {
+    command = find_training_command(source, text, variables, read_file);
+  }
+  command.arguments.insert(command.arguments.end(), more.begin(), more.end());
+  if (command.program.find("torchtitan") != std::string::npos)
+    return read_torchtitan_launch(source, command, read_file);
+  return read_megatron_launch(source, command, read_file);
+}
+
+LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job) {
+  LaunchedPlan plan;
+  plan.strategy = strategy_of(setup, job);
+  if (plan.strategy.split.cp > 1 && plan.strategy.split.ep > 1) {
+    plan.notes.emplace_back(
+        "expert groups take context-parallel ranks first; priced are groups of the same size across them");
+  }
+  const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
+                                         [](const Layer& layer) { return layer.kind == LayerKind::block; });
+  if (setup.vpp > 1 && block_kinds > 1) {
+    plan.notes.emplace_back("layers differ: an interleaved stage is priced as one run of as many layers");
+  }
+  const std::int64_t step = plan.strategy.micro_batch * plan.strategy.batch_ranks();
+  if (step == 0 || job.run.global_batch % step != 0) {
+    throw InputError(
+        fmt::format("{}: a global batch of {} is no multiple of micro-batch x data-parallel ranks = {} x {}",
+                    setup.source, job.run.global_batch, plan.strategy.micro_batch, plan.strategy.batch_ranks()));
+  }
+  const std::int64_t replicas = dense_replicas(plan.strategy);
+  if (setup.zero > 0 && setup.shard_instances > 1 && replicas % setup.shard_instances != 0) {
+    throw InputError(fmt::format("{}: {} groups that shard on their own do not divide {} ranks", setup.source,
+                                 setup.shard_instances, replicas));
+  }
+  const std::int64_t degree = setup.shard_degree > 0      ? setup.shard_degree
+                              : setup.shard_instances > 1 ? replicas / setup.shard_instances
+                                                          : 0;
+  if (setup.chunks.empty()) {
+    const std::int64_t blocks = block_count(job);
+    if (setup.pp > blocks + 2 || setup.vpp > blocks + 2 || setup.pp * setup.vpp > blocks + 2) {
+      throw InputError(fmt::format("{}: {} stages of {} chunks are more than the {} layers", setup.source, setup.pp,
+                                   setup.vpp, blocks));
+    }
+    if (blocks % (setup.pp * setup.vpp) != 0 && setup.framework == LaunchedBy::megatron) {
+      throw InputError(fmt::format("{}: {} layers do not divide over {} stages of {} chunks", setup.source, blocks,
+                                   setup.pp, setup.vpp));
+    }
+    plan.stages = even_stages(job, plan.strategy, setup.recompute, setup.zero, degree);
+  } else {
+    plan.stages = stages_from_chunks(setup, job);
+  }
+  for (StagePlan& stage : plan.stages) {
+    stage.recompute = setup.recompute;
+    stage.zero = setup.zero;
+    stage.zero_degree = setup.zero == 0 ? 0 : degree;
+  }
+  if (const std::string reason = refuse_strategy(job, plan.strategy, plan.stages); !reason.empty()) {
+    throw InputError(fmt::format("{}: {}", setup.source, reason));
+  }
+  return plan;
+}
+
+}  // namespace nest

@@ -1,0 +1,87 @@
+// What a launch line, script or configuration file says about a run, before it is laid on a model and a cluster.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/job.h"
+#include "launch/command.h"
+#include "plan/plan.h"
+
+namespace nest {
+
+enum class LaunchedBy : std::uint8_t { megatron, deepspeed, torchtitan };
+
+const char* to_string(LaunchedBy framework);
+
+// A part of a pipeline as the text describes it.
+struct LaunchChunk {
+  bool embedding = false;
+  std::int64_t blocks = 0;
+  bool head = false;
+  bool operator==(const LaunchChunk&) const = default;
+};
+
+struct LaunchSetup {
+  LaunchedBy framework = LaunchedBy::megatron;
+  std::string source;  // in messages
+
+  // The model, where the text has its sizes: a config of family "megatron"; or the name of a preset.
+  nlohmann::ordered_json model_config;
+  std::string model_name;
+
+  std::optional<std::int64_t> world;  // ranks
+  std::string world_unknown;          // what of it could not be resolved
+  std::optional<std::int64_t> global_batch, sequence, micro_batch;
+  std::optional<std::int64_t> accumulation;  // micro-batches of a step, where that is what the text gives
+  std::optional<std::int64_t> local_batch;   // sequences of one rank between two exchanges (torchtitan)
+  std::string precision = "bf16", optimizer = "adam";
+
+  std::int64_t tp = 1, cp = 1, pp = 1, vpp = 1;
+  std::int64_t expert_ranks = 1;  // Megatron's expert-model-parallel size
+  std::int64_t expert_tp = 0;     // 0: as tp
+  bool sp = false;
+  bool gpipe = false;
+  bool replicas_last = false;       // --use-tp-pp-dp-mapping
+  std::vector<LaunchChunk> chunks;  // chunk-major, pp * vpp of them; empty: blocks divide evenly
+  Recompute recompute = Recompute::none;
+  int zero = 0;
+  std::int64_t shard_instances = 1;  // groups that shard on their own
+  std::int64_t shard_degree = 0;     // or ranks of one such group; 0: all
+
+  SoftwareStack stack;             // the framework's, with what the text switches on and off
+  std::vector<std::string> notes;  // what is not priced, not read or unknown
+};
+
+// Command line, shell script, file of arguments, Megatron YAML, DeepSpeed JSON or torchtitan TOML: recognised by its
+// content. `variables` stand for what the text leaves open, `more_arguments` are options added to those of the training
+// program. Throws InputError that names `source`, the line and the
+// option or key; a value that cannot be resolved is an error where it matters, and a note where it does not.
+LaunchSetup read_launch(std::string_view source, const std::string& text, const ShellVariables& variables,
+                        std::string_view more_arguments, const ReadNamedFile& read_file);
+
+// The strategy and its stages on a job whose model the text describes. Throws InputError with the reason when they do
+// not fit together: the devices, the layers, the batch.
+struct LaunchedPlan {
+  Strategy strategy;
+  std::vector<StagePlan> stages;
+  std::vector<std::string> notes;  // where the price is that of something slightly different
+};
+LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job);
+
+// --- internal to launch
+LaunchSetup read_megatron_launch(std::string_view source, const TrainingCommand& command,
+                                 const ReadNamedFile& read_file);
+LaunchSetup read_torchtitan_launch(std::string_view source, const TrainingCommand& command,
+                                   const ReadNamedFile& read_file);
+LaunchSetup read_torchtitan_file(std::string_view source, const std::string& text,
+                                 const std::vector<ShellWord>& overrides);
+LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text);
+// Takes over what a DeepSpeed file says beside Megatron-DeepSpeed's own options.
+void add_deepspeed_file(LaunchSetup& setup, std::string_view source, const std::string& text);
+
+}  // namespace nest

@@ -1,0 +1,294 @@
+// Ranks against an independent generator of Megatron's groups, and hosts against devices, rank by rank.
+#include "exporter/rank_map.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "export_support.h"
+
+namespace nest::test {
+namespace {
+
+using Groups = std::set<std::set<std::int64_t>>;
+
+// Megatron's rule, from scratch: an order such as "tp-cp-dp-pp" lists axes, the leftmost fastest; a group of some axes
+// are the ranks that agree in all others.
+Groups megatron_groups(const std::vector<std::string>& order, const std::map<std::string, std::int64_t>& sizes,
+                       const std::set<std::string>& wanted) {
+  std::int64_t world = 1;
+  for (const auto& [name, size] : sizes) world *= size;
+  std::map<std::vector<std::int64_t>, std::set<std::int64_t>> found;
+  for (std::int64_t rank = 0; rank < world; ++rank) {
+    std::vector<std::int64_t> others;
+    std::int64_t rest = rank;
+    for (const std::string& axis : order) {
+      const std::int64_t coordinate = rest % sizes.at(axis);
+      rest /= sizes.at(axis);
+      if (!wanted.contains(axis)) others.push_back(coordinate);
+    }
+    found[others].insert(rank);
+  }
+  Groups groups;
+  for (const auto& [key, group] : found) groups.insert(group);
+  return groups;
+}
+
+struct Grids {
+  std::vector<std::string> dense_order, expert_order;
+  std::map<std::string, std::int64_t> dense, expert;
+};
+
+Grids grids_of(const Strategy& s, RankOrder order) {
+  const std::int64_t etp = s.split.etp == 0 ? s.split.tp : s.split.etp;
+  const std::int64_t ep = s.split.ep * (s.split.tp / etp);
+  const std::int64_t world = s.pp * s.dp * s.split.tp * s.split.cp * s.split.ep;
+  Grids grids;
+  const bool pp_last = order == RankOrder::stages_last;
+  grids.dense_order =
+      pp_last ? std::vector<std::string>{"tp", "cp", "dp", "pp"} : std::vector<std::string>{"tp", "cp", "pp", "dp"};
+  grids.expert_order =
+      pp_last ? std::vector<std::string>{"etp", "ep", "edp", "pp"} : std::vector<std::string>{"etp", "ep", "pp", "edp"};
+  grids.dense = {
+      {"tp", s.split.tp}, {"cp", s.split.cp}, {"dp", world / (s.split.tp * s.split.cp * s.pp)}, {"pp", s.pp}};
+  grids.expert = {{"etp", etp}, {"ep", ep}, {"edp", world / (etp * ep * s.pp)}, {"pp", s.pp}};
+  return grids;
+}
+
+// Groups of devices that agree in everything but what `key` leaves out, straight from the plan's own definition.
+template <class Key>
+Groups plan_groups(const Strategy& s, Key key) {
+  std::map<std::vector<std::int64_t>, std::set<std::int64_t>> found;
+  for (std::int64_t r = 0; r < s.dp; ++r) {
+    for (std::int64_t stage = 0; stage < s.pp; ++stage) {
+      for (std::int64_t e = 0; e < s.split.ep; ++e) {
+        for (std::int64_t c = 0; c < s.split.cp; ++c) {
+          for (std::int64_t t = 0; t < s.split.tp; ++t) {
+            const std::int64_t inner = t + s.split.tp * (c + s.split.cp * e);
+            found[key(r, stage, e, c, t)].insert(device_of(s, r, stage, inner));
+          }
+        }
+      }
+    }
+  }
+  Groups groups;
+  for (const auto& [ignored, group] : found) groups.insert(group);
+  return groups;
+}
+
+Groups on_devices(const Strategy& s, RankOrder order, const Groups& ranks) {
+  Groups devices;
+  for (const auto& group : ranks) {
+    std::set<std::int64_t> mapped;
+    for (const std::int64_t rank : group) mapped.insert(device_of_rank(s, order, rank));
+    devices.insert(mapped);
+  }
+  return devices;
+}
+
+using Key = std::vector<std::int64_t>;
+
+void expect_groups(const Strategy& s, RankOrder order) {
+  const Grids grids = grids_of(s, order);
+  const auto dense = [&](const std::set<std::string>& axes) {
+    return on_devices(s, order, megatron_groups(grids.dense_order, grids.dense, axes));
+  };
+  const auto expert = [&](const std::set<std::string>& axes) {
+    return on_devices(s, order, megatron_groups(grids.expert_order, grids.expert, axes));
+  };
+  using I = std::int64_t;
+  EXPECT_EQ(dense({"tp"}), plan_groups(s, [](I r, I st, I e, I c, I) { return Key{r, st, e, c}; }));
+  EXPECT_EQ(dense({"cp"}), plan_groups(s, [](I r, I st, I e, I, I t) { return Key{r, st, e, t}; }));
+  EXPECT_EQ(dense({"dp"}), plan_groups(s, [](I, I st, I, I c, I t) { return Key{st, c, t}; }));
+  EXPECT_EQ(dense({"dp", "cp"}), plan_groups(s, [](I, I st, I, I, I t) { return Key{st, t}; }));
+  EXPECT_EQ(dense({"pp"}), plan_groups(s, [](I r, I, I e, I c, I t) { return Key{r, e, c, t}; }));
+  if (!keeps_expert_groups(s)) return;
+  const bool folded = s.split.etp == 1 && s.split.tp > 1;  // experts spread over tensor ranks too
+  EXPECT_EQ(expert({"ep"}), plan_groups(s, [&](I r, I st, I, I c, I t) { return Key{r, st, c, folded ? 0 : t}; }));
+  EXPECT_EQ(expert({"etp"}), plan_groups(s, [&](I r, I st, I e, I c, I t) {
+              return Key{r, st, e, c, folded ? t : 0};
+            }));
+  EXPECT_EQ(expert({"edp"}), plan_groups(s, [&](I, I st, I e, I, I t) { return Key{st, e, t}; }));
+  EXPECT_EQ(expert({"pp"}), plan_groups(s, [](I r, I, I e, I c, I t) { return Key{r, e, c, t}; }));
+}
+
+std::vector<Strategy> all_strategies() {
+  std::vector<Strategy> all;
+  for (const std::int64_t tp : {1, 2, 4}) {
+    for (const std::int64_t cp : {1, 2}) {
+      for (const std::int64_t ep : {1, 2, 4}) {
+        for (const std::int64_t etp : {0, 1}) {
+          for (const std::int64_t pp : {1, 2, 3}) {
+            for (const std::int64_t dp : {1, 2, 4, 6}) {
+              for (std::int64_t inner = 1; inner <= dp; ++inner) {
+                if (dp % inner != 0) continue;
+                Strategy s;
+                s.split.tp = tp;
+                s.split.cp = cp;
+                s.split.ep = ep;
+                s.split.etp = tp == 1 ? 0 : etp;
+                s.pp = pp;
+                s.dp = dp;
+                s.dp_inner = inner;
+                all.push_back(s);
+                s.pitch = s.pipeline_block() + 3;
+                if (inner < dp) all.push_back(s);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+TEST(RankMap, EveryRankHasItsOwnDeviceOfThePlan) {
+  for (const Strategy& s : all_strategies()) {
+    std::set<std::int64_t> planned, reached, other;
+    for (std::int64_t r = 0; r < s.dp; ++r) {
+      for (std::int64_t stage = 0; stage < s.pp; ++stage) {
+        for (std::int64_t q = 0; q < s.devices_per_stage(); ++q) planned.insert(device_of(s, r, stage, q));
+      }
+    }
+    for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
+      reached.insert(device_of_rank(s, RankOrder::stages_last, rank));
+      other.insert(device_of_rank(s, RankOrder::replicas_last, rank));
+    }
+    ASSERT_EQ(planned, reached);
+    ASSERT_EQ(planned, other);
+  }
+}
+
+TEST(RankMap, MegatronsGroupsAreThePlansGroups) {
+  std::size_t mapped = 0;
+  for (const Strategy& s : all_strategies()) {
+    expect_groups(s, RankOrder::stages_last);
+    if (can_put_replicas_last(s)) {
+      expect_groups(s, RankOrder::replicas_last);
+      ++mapped;
+    }
+    ASSERT_FALSE(HasFailure()) << "tp " << s.split.tp << " cp " << s.split.cp << " ep " << s.split.ep << " etp "
+                               << s.split.etp << " pp " << s.pp << " dp " << s.dp << " inner " << s.dp_inner;
+  }
+  EXPECT_GT(mapped, 50U);
+}
+
+// Where cp and ep are both larger than 1, Megatron's expert groups are others than the plan's: that is why such plans
+// are not exported.
+TEST(RankMap, ExpertGroupsDifferWhereContextIsSplitToo) {
+  Strategy s;
+  s.split = {1, false, 2, 2, 0};
+  s.dp = s.dp_inner = 1;
+  const Grids grids = grids_of(s, RankOrder::stages_last);
+  const Groups megatron = megatron_groups(grids.expert_order, grids.expert, {"ep"});
+  const Groups plan = plan_groups(s, [](std::int64_t r, std::int64_t st, std::int64_t, std::int64_t c, std::int64_t t) {
+    return Key{r, st, c, t};
+  });
+  EXPECT_NE(on_devices(s, RankOrder::stages_last, megatron), plan);
+  EXPECT_FALSE(keeps_expert_groups(s));
+}
+
+TEST(RankMap, CoordinatesOfAKnownGrid) {
+  // 16 ranks, TP2 CP2 DP2 PP2, ETP1 EP4: tp {0,1}, cp {0,2}, dp {0,4}, pp {0,8}, ep {0,1,2,3}, edp {0,4}.
+  Strategy s;
+  s.split = {2, true, 2, 2, 1};
+  s.pp = 2;
+  s.dp = s.dp_inner = 1;
+  const DenseRank five = dense_rank(s, RankOrder::stages_last, 5);
+  EXPECT_EQ(five.tp, 1);
+  EXPECT_EQ(five.cp, 0);
+  EXPECT_EQ(five.dp, 1);
+  EXPECT_EQ(five.pp, 0);
+  const DenseRank ten = dense_rank(s, RankOrder::stages_last, 10);
+  EXPECT_EQ(ten.cp, 1);
+  EXPECT_EQ(ten.pp, 1);
+  const ExpertRank seven = expert_rank(s, RankOrder::stages_last, 7);
+  EXPECT_EQ(seven.etp, 0);
+  EXPECT_EQ(seven.ep, 3);
+  EXPECT_EQ(seven.edp, 1);
+  EXPECT_EQ(seven.pp, 0);
+}
+
+// Megatron: the mapping needs expert and dense layers to have the same data-parallel size.
+TEST(RankMap, ReplicasLastOnlyWhereMegatronAllowsIt) {
+  for (const Strategy& s : all_strategies()) {
+    const std::int64_t etp = s.split.expert_tp();
+    const bool allowed = s.pp == 1 || etp * s.split.expert_ranks() == s.split.tp * s.split.cp;
+    EXPECT_TRUE(allowed || !can_put_replicas_last(s));
+  }
+}
+
+TEST(HostOrder, StartingHostByHostPutsEveryRankOnItsDevice) {
+  std::mt19937 random(7);
+  int reached = 0, whole_nodes = 0;
+  for (int round = 0; round < 600; ++round) {
+    const std::int64_t node = std::int64_t{1} << (random() % 4), nodes = 1 + random() % 12;
+    std::vector<Host> hosts;
+    for (std::int64_t i = 0; i < nodes; ++i) hosts.push_back({"n", i * node, node});
+    Strategy s;
+    s.split.tp = std::int64_t{1} << (random() % 4);
+    s.split.ep = random() % 3 == 0 ? 2 : 1;
+    s.pp = 1 + random() % 4;
+    s.dp = 1 + random() % 6;
+    std::vector<std::int64_t> inner;
+    for (std::int64_t d = 1; d <= s.dp; ++d) {
+      if (s.dp % d == 0) inner.push_back(d);
+    }
+    s.dp_inner = inner[random() % inner.size()];
+    if (random() % 4 == 0) s.pitch = (s.pipeline_block() + node - 1) / node * node;
+    if (s.devices_spanned() > node * nodes) continue;
+    const auto launch = launch_order(hosts, s);
+    if (s.devices_per_stage() % node == 0) {
+      // Whole nodes per stage: the order of the hosts reaches every placement.
+      ++whole_nodes;
+      ASSERT_TRUE(launch.has_value());
+      EXPECT_EQ(launch->order, RankOrder::stages_last);
+    }
+    if (s.dp_inner == s.dp) {
+      const bool even = s.devices_used() % std::min(node, s.devices_used()) == 0;
+      EXPECT_EQ(launch.has_value(), even);
+    }
+    if (!launch) continue;
+    ++reached;
+    const HostOrder& order = launch->hosts;
+    std::set<std::int64_t> distinct(order.hosts.begin(), order.hosts.end());
+    EXPECT_EQ(distinct.size(), order.hosts.size());
+    for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
+      const Host& host =
+          hosts[static_cast<std::size_t>(order.hosts[static_cast<std::size_t>(rank / order.ranks_per_host)])];
+      const std::int64_t device =
+          host.first_device + order.local_devices[static_cast<std::size_t>(rank % order.ranks_per_host)];
+      ASSERT_EQ(device, device_of_rank(s, launch->order, rank));
+    }
+  }
+  EXPECT_GT(reached, 150);
+  EXPECT_GT(whole_nodes, 50);
+}
+
+TEST(Hosts, AreTheNodesOfTheClusterByName) {
+  const std::vector<Host> hosts = hosts_of(*find_cluster("dgx-h100", 24));
+  ASSERT_EQ(hosts.size(), 3U);
+  EXPECT_EQ(hosts[2].name, "node0002");
+  EXPECT_EQ(hosts[2].first_device, 16);
+  EXPECT_EQ(hosts[2].devices, 8);
+  const Cluster named = read_cluster(parse_yaml("c.yaml",
+                                                "device: h100\n"
+                                                "node_names: [alpha, beta]\n"
+                                                "levels:\n"
+                                                "  - {name: node, group: 4, bandwidth: 450GB/s, latency: 3us}\n"
+                                                "  - {name: pod, group: 2, bandwidth: 50GB/s, latency: 8us}\n"),
+                                     "c");
+  EXPECT_EQ(hosts_of(named)[1].name, "beta");
+  const std::vector<Host> parts = hosts_of(named, 2);
+  ASSERT_EQ(parts.size(), 4U);
+  EXPECT_EQ(parts[3].first_device, 6);
+  EXPECT_THROW(hosts_of(named, 3), InputError);
+  EXPECT_THROW(hosts_of(*find_cluster("tpuv4-torus")), InputError);
+}
+
+}  // namespace
+}  // namespace nest::test

@@ -1,0 +1,173 @@
+// TOML, torchtitan and DeepSpeed files.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "doc/reader.h"
+#include "launch/setup.h"
+#include "launch/toml.h"
+
+namespace nest::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+std::string toml_message(const std::string& text) {
+  try {
+    parse_toml("f.toml", text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string launch_message(const std::string& text) {
+  try {
+    read_launch("f", text, {}, "", nullptr);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Toml, ReadsWhatConfigurationFilesHold) {
+  const Document document =
+      parse_toml("f.toml",
+                 "top = 1\n# comment\n[a]\nx = -3 # end\ny = 1_000\nz = 2.5e3\n"
+                 "t = \"q\\\"\\n\"\nl = 'raw\\n'\nb = true\n"
+                 "list = [\n  [\"p\", \"q\"],  # first\n  [],\n]\n[a.s]\nc.d = {e = 5, f = [1, 2]}\n");
+  Reader root(document);
+  EXPECT_EQ(root.integer("top", {0, 9}), 1);
+  Reader a = root.object("a");
+  EXPECT_EQ(a.integer("x", {-9, 9}), -3);
+  EXPECT_EQ(a.integer("y", {0, 9999}), 1000);
+  EXPECT_EQ(a.number("z", {0, 9999}), 2500);
+  EXPECT_EQ(a.text("t"), "q\"\n");
+  EXPECT_EQ(a.text("l"), "raw\\n");
+  EXPECT_TRUE(a.flag_or("b", false));
+  EXPECT_EQ(a.raw("list")->as_array()->size(), 2U);
+  EXPECT_EQ(a.object("s").object("c").object("d").integer("e", {0, 9}), 5);
+}
+
+TEST(Toml, NamesTheLine) {
+  EXPECT_THAT(toml_message("a = 1\nb = \n"), HasSubstr("f.toml: line 2"));
+  EXPECT_THAT(toml_message("a = 1\na = 2\n"), HasSubstr("`a` is given twice"));
+  EXPECT_THAT(toml_message("[a]\n[a]\n"), HasSubstr("line 2: this table is defined twice"));
+  EXPECT_THAT(toml_message("a = 1\n[a]\n"), HasSubstr("is no table"));
+  EXPECT_THAT(toml_message("a = \"x\n"), HasSubstr("never closed"));
+  EXPECT_THAT(toml_message("a = 1 b = 2\n"), HasSubstr("should end here"));
+  EXPECT_THAT(toml_message("a = [1, 2\n"), HasSubstr("missing"));
+  EXPECT_THAT(toml_message("a = 2020-01-01\n"), HasSubstr("is no value"));
+  EXPECT_THAT(toml_message("[[a]]\n"), HasSubstr("arrays of tables"));
+  EXPECT_THAT(toml_message("a b = 1\n"), HasSubstr("`=` is missing"));
+  EXPECT_THAT(toml_message("a = " + std::string(200, '[')), HasSubstr("nested too deeply"));
+}
+
+constexpr const char* kTitan =
+    "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+    "[training]\nlocal_batch_size = 8\nglobal_batch_size = 128\nseq_len = 8192\n"
+    "[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n"
+    "pipeline_parallel_degree = 4\npipeline_parallel_schedule = \"Interleaved1F1B\"\n"
+    "[activation_checkpoint]\nmode = \"full\"\n";
+
+TEST(TorchtitanFile, IsRead) {
+  const LaunchSetup setup = read_launch("t.toml", kTitan, {}, "", nullptr);
+  EXPECT_EQ(setup.framework, LaunchedBy::torchtitan);
+  EXPECT_EQ(setup.model_name, "llama3-8b");
+  EXPECT_EQ(setup.world, 64);
+  EXPECT_EQ(setup.micro_batch, 1);
+  EXPECT_EQ(setup.local_batch, 8);
+  EXPECT_EQ(setup.vpp, 2);
+  EXPECT_EQ(setup.zero, 2);  // a pipeline keeps weights after forward
+  EXPECT_EQ(setup.shard_instances, 2);
+  EXPECT_TRUE(setup.sp);
+  EXPECT_EQ(setup.recompute, Recompute::full);
+}
+
+TEST(TorchtitanFile, OptionsOverrideIt) {
+  const auto read = [](const std::string& path) -> std::optional<std::string> {
+    return path == "t.toml" ? std::optional<std::string>(kTitan) : std::nullopt;
+  };
+  const LaunchSetup setup =
+      read_launch("line",
+                  "torchrun --nnodes 8 --nproc-per-node 8 -m torchtitan.train --job.config_file t.toml "
+                  "--parallelism.tensor_parallel_degree 4 --parallelism.data_parallel_shard_degree=2 "
+                  "--activation_checkpoint.mode none",
+                  {}, "", read);
+  EXPECT_EQ(setup.tp, 4);
+  EXPECT_EQ(setup.world, 64);
+  EXPECT_EQ(setup.recompute, Recompute::none);
+  EXPECT_THROW(read_launch("line", "torchrun -m torchtitan.train --job.config_file none.toml", {}, "", read),
+               InputError);
+}
+
+TEST(TorchtitanFile, NamesTheKey) {
+  const std::string text = kTitan;
+  EXPECT_THAT(launch_message(text + "[compile]\nenable = 3\n"), HasSubstr("compile.enable"));
+  EXPECT_THAT(launch_message("[parallelism]\ntensor_parallel_degree = 0\n"),
+              HasSubstr("parallelism.tensor_parallel_degree"));
+  EXPECT_THAT(
+      launch_message("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"DualPipeV\"\n"),
+      HasSubstr("is not priced"));
+  EXPECT_THAT(launch_message("[activation_checkpoint]\nmode = \"sometimes\"\n"),
+              HasSubstr("activation_checkpoint.mode"));
+}
+
+TEST(DeepspeedFile, IsRead) {
+  const LaunchSetup setup = read_launch(
+      "ds.json",
+      R"({"train_batch_size": 128, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": "auto",
+      "bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "mics_shard_size": 8, "offload_param": {"device": "cpu"}},
+      "tensor_parallel": {"autotp_size": 2}, "sequence_parallel_size": 1})",
+      {}, "", nullptr);
+  EXPECT_EQ(setup.framework, LaunchedBy::deepspeed);
+  EXPECT_EQ(setup.global_batch, 128);
+  EXPECT_EQ(setup.zero, 3);
+  EXPECT_EQ(setup.shard_degree, 8);
+  EXPECT_EQ(setup.tp, 2);
+  EXPECT_EQ(setup.precision, "bf16");
+  EXPECT_EQ(setup.stack.data_overlap, DataOverlap::fsdp);
+  EXPECT_THAT(setup.notes, Contains(HasSubstr("offload_param")));
+  EXPECT_THAT(launch_message(R"({"zero_optimization": {"stage": 4}})"), HasSubstr("zero_optimization.stage"));
+  EXPECT_THAT(launch_message(R"({"pipeline": {"stages": 4}, "zero_optimization": {"stage": 2}})"),
+              HasSubstr("takes 0 or 1"));
+  EXPECT_THAT(launch_message(R"({"zero_optimization": )"), HasSubstr("f:"));
+}
+
+TEST(MegatronDeepspeed, TakesItsFile) {
+  const auto read = [](const std::string& path) -> std::optional<std::string> {
+    if (path != "ds.json") return std::nullopt;
+    return R"({"zero_optimization": {"stage": 1}, "gradient_accumulation_steps": 4, "train_micro_batch_size_per_gpu": 2})";
+  };
+  const std::string line =
+      "deepspeed --num_nodes 2 --num_gpus 8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16 "
+      "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 2 --tensor-model-parallel-size 2 "
+      "--deepspeed "
+      "--zero-stage 1 --deepspeed_config ";
+  const LaunchSetup setup = read_launch("line", line + "ds.json", {}, "", read);
+  EXPECT_EQ(setup.framework, LaunchedBy::deepspeed);
+  EXPECT_EQ(setup.accumulation, 4);
+  EXPECT_EQ(setup.zero, 1);
+  EXPECT_EQ(setup.world, 16);
+  EXPECT_THAT(read_launch("line", line + "other.json", {}, "", read).notes,
+              Contains(HasSubstr("other.json cannot be read")));
+}
+
+TEST(YamlArguments, AreOptions) {
+  const std::string yaml =
+      "ENV_VARS:\n  A: 1\nMODEL_ARGS:\n  --tensor-model-parallel-size: 4\n  --sequence-parallel: true\n"
+      "  --use-distributed-optimizer: false\n  --recompute-granularity: selective\n"
+      "  --recompute-modules: \"[core_attn layernorm]\"\n  --micro-batch-size: ${MBS}\n";
+  const LaunchSetup setup = read_launch("c.yaml", yaml, {{"MBS", {{"3", {}, 0}}}}, "", nullptr);
+  EXPECT_EQ(setup.tp, 4);
+  EXPECT_TRUE(setup.sp);
+  EXPECT_EQ(setup.zero, 0);
+  EXPECT_EQ(setup.micro_batch, 3);
+  EXPECT_EQ(setup.stack.selective_modules.size(), 2U);
+  EXPECT_THAT(launch_message(yaml), HasSubstr("line 9: --micro-batch-size: $MBS is not set"));
+  EXPECT_THAT(launch_message("MODEL_ARGS:\n  tensor: 4\n"), HasSubstr("options begin with --"));
+  EXPECT_THAT(launch_message("MODEL_ARGS: 4\n"), HasSubstr("is no map"));
+}
+
+}  // namespace
+}  // namespace nest::test

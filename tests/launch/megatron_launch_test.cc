@@ -1,0 +1,250 @@
+// pretrain_gpt.py's options and other frameworks' files as setups, and on a model and a cluster.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "cluster/cluster.h"
+#include "launch/options.h"
+#include "launch/pipeline_text.h"
+#include "launch/setup.h"
+#include "model/config.h"
+#include "model/count.h"
+#include "test_support/data.h"
+
+namespace nest::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kSizes =
+    "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 --max-position-embeddings 4096 "
+    "--vocab-size 50304 --micro-batch-size 2 --bf16 --hidden-dropout 0 --attention-dropout 0 ";
+
+LaunchSetup setup_of(const std::string& options, std::int64_t nodes = 2) {
+  return read_launch("test",
+                     "torchrun --nnodes " + std::to_string(nodes) + " --nproc-per-node 8 pretrain_gpt.py " + options,
+                     {}, "", nullptr);
+}
+
+std::string message_of(const std::string& options) {
+  try {
+    setup_of(options);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Job job_of(const LaunchSetup& setup, std::int64_t devices) {
+  Run run;
+  run.global_batch = setup.global_batch.value_or(64);
+  run.sequence = setup.sequence.value_or(4096);
+  return make_job(read_config(parse_json("launch", setup.model_config.dump()), "launch"), run, setup.stack,
+                  parse_precision(setup.precision), Optimizer::adam, *find_cluster("dgx-h100", devices));
+}
+
+TEST(MegatronLaunch, AppliesMegatronsDefaults) {
+  const LaunchSetup setup = setup_of(kSizes);
+  EXPECT_EQ(setup.world, 16);
+  EXPECT_EQ(setup.tp, 1);
+  EXPECT_EQ(setup.zero, 0);
+  EXPECT_FALSE(setup.sp);
+  EXPECT_EQ(setup.stack.data_overlap, DataOverlap::none);
+  EXPECT_EQ(setup.model_config.at("ffn_hidden_size"), 8192);
+  const Architecture architecture = read_config(parse_json("launch", setup.model_config.dump()), "launch");
+  EXPECT_EQ(architecture.position, PositionKind::learned);
+  EXPECT_TRUE(architecture.tied_embeddings);
+  EXPECT_EQ(architecture.towers[0].kinds[0].norm, NormKind::layer);
+  EXPECT_TRUE(architecture.towers[0].kinds[0].attention.query_bias);
+  // swiglu: 8h/3 rounded down to a multiple of 64
+  EXPECT_EQ(setup_of(kSizes + "--swiglu").model_config.at("ffn_hidden_size"), 5440);
+  EXPECT_EQ(setup_of(kSizes + "--hidden-size=4096 --num-layers 12").model_config.at("hidden_size"), 4096);
+}
+
+TEST(MegatronLaunch, ReadsWhatOverlaps) {
+  const LaunchSetup setup = setup_of(
+      kSizes +
+      "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3 "
+      "--sequence-parallel --tp-comm-overlap --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
+      "--recompute-granularity selective --recompute-modules core_attn layernorm --defer-embedding-wgrad-compute");
+  EXPECT_EQ(setup.vpp, 4);
+  EXPECT_TRUE(setup.sp);
+  EXPECT_EQ(setup.zero, 1);
+  EXPECT_EQ(setup.stack.data_overlap, DataOverlap::buckets);
+  EXPECT_TRUE(setup.stack.tensor_overlap);
+  EXPECT_TRUE(setup.stack.pipeline_overlap);
+  EXPECT_TRUE(setup.stack.defer_head_gradient);
+  EXPECT_THAT(setup.stack.selective_modules, ElementsAre(Module::core_attention, Module::norm));
+  EXPECT_EQ(setup.recompute, Recompute::selective);
+}
+
+TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
+  const struct {
+    const char* options;
+    const char* says;
+  } cases[] = {
+      {"--tensor-model-parallel 4", "did you mean `--tensor-model-parallel-size`?"},
+      {"--tensor-model-paralel-size 4", "did you mean `--tensor-model-parallel-size`?"},
+      {"--batch-size 4", "it is --micro-batch-size now"},
+      {"--hidden-size 4k", "line 1: --hidden-size: found `4k`; expected a whole number"},
+      {"--tensor-model-parallel-size", "a value must follow"},
+      {"--sequence-parallel=1", "takes no value"},
+      {"--tensor-model-parallel-size $TP", "$TP is not set in the text"},
+      {"--pipeline-model-parallel-size 5", "5 stages do not divide the 24 layers"},
+      {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 5", "5 chunks do not divide"},
+      {"--num-virtual-stages-per-pipeline-rank 2", "needs a pipeline"},
+      {"--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 "
+       "--num-layers-per-virtual-pipeline-stage 3",
+       "at most one"},
+      {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication",
+       "two stages"},
+      {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*11|t*12L'", "it has 23 layers"},
+      {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*24|x|L'", "is none of E, t, m, L"},
+      {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 't*24|L'", "begins with E"},
+      {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*12|t*12L' "
+       "--account-for-loss-in-pipeline-split",
+       "contradicts"},
+      {"--overlap-param-gather", "needs --use-distributed-optimizer"},
+      {"--use-distributed-optimizer --overlap-param-gather", "needs --overlap-grad-reduce"},
+      {"--recompute-granularity full", "full needs"},
+      {"--recompute-granularity selective --recompute-method block", "selective takes"},
+      {"--recompute-granularity selective --recompute-modules core_atn", "`core_atn` is no module"},
+      {"--tp-comm-overlap", "needs --sequence-parallel"},
+      {"--expert-model-parallel-size 2", "needs --num-experts"},
+      {"--num-experts 8 --moe-layer-freq '([0]*3+[1]*20)'", "a list of 0 and 1 for 24 layers"},
+      {"--fp16", "contradicts --bf16"},
+      {"--normalization rmsnorm", "expected LayerNorm or RMSNorm"},
+      {"--multi-latent-attention --group-query-attention", "refuses it"},
+  };
+  for (const auto& each : cases) {
+    const std::string message = message_of(kSizes + each.options);
+    EXPECT_THAT(message, HasSubstr(each.says)) << each.options;
+    EXPECT_THAT(message, HasSubstr("test: ")) << each.options;
+  }
+}
+
+TEST(MegatronLaunch, UnknownOnesAreNamedNotGuessed) {
+  const LaunchSetup setup = setup_of(kSizes + "--some-new-thing 5 --data-path $DATA $EXTRA --mtp-num-layers 1");
+  EXPECT_THAT(setup.notes, Contains(HasSubstr("--some-new-thing")));
+  EXPECT_THAT(setup.notes, Contains(HasSubstr("predict further tokens")));
+  // $EXTRA follows --data-path, which takes lists: it may be part of it.
+  const LaunchSetup other = setup_of(kSizes + "--bf16 $EXTRA --mock-data");
+  EXPECT_THAT(other.notes, Contains(HasSubstr("$EXTRA is not set")));
+}
+
+TEST(MegatronLaunch, LaysOutUnevenPipelines) {
+  const auto blocks_of = [](const std::string& options) {
+    const LaunchSetup setup = setup_of(kSizes + "--global-batch-size 64 " + options);
+    const LaunchedPlan plan = lay_out(setup, job_of(setup, 16));
+    std::vector<int> layers;
+    for (const StagePlan& stage : plan.stages) layers.push_back(stage.last - stage.first + 1);
+    return layers;  // embedding and head counted
+  };
+  EXPECT_THAT(blocks_of("--pipeline-model-parallel-size 4"), ElementsAre(7, 6, 6, 7));
+  EXPECT_THAT(blocks_of("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 4 "
+                        "--decoder-last-pipeline-num-layers 6"),
+              ElementsAre(5, 7, 7, 7));
+  EXPECT_THAT(blocks_of("--num-layers 22 --pipeline-model-parallel-size 4 --account-for-embedding-in-pipeline-split "
+                        "--account-for-loss-in-pipeline-split"),
+              ElementsAre(6, 6, 6, 6));
+  EXPECT_THAT(blocks_of("--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'E|t*9|t*9|t*6L'"),
+              ElementsAre(1, 9, 9, 7));
+  EXPECT_THAT(blocks_of("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*5|t*7|t*6|t*6L'"),
+              ElementsAre(12, 14));
+}
+
+TEST(MegatronLaunch, ExpertsFoldOverTensorRanks) {
+  const std::string moe =
+      kSizes + "--global-batch-size 64 --num-experts 8 --tensor-model-parallel-size 2 --sequence-parallel ";
+  const LaunchSetup folded = setup_of(moe + "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1");
+  const Strategy strategy = lay_out(folded, job_of(folded, 16)).strategy;
+  EXPECT_EQ(strategy.split.ep, 4);
+  EXPECT_EQ(strategy.split.etp, 1);
+  EXPECT_EQ(strategy.dp, 2);
+  const LaunchSetup plain = setup_of(moe + "--expert-model-parallel-size 4");
+  EXPECT_EQ(lay_out(plain, job_of(plain, 16)).strategy.split.ep, 4);
+  const LaunchSetup odd = setup_of(moe + "--expert-model-parallel-size 1 --expert-tensor-parallel-size 1");
+  EXPECT_THROW(lay_out(odd, job_of(odd, 16)), InputError);
+}
+
+TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {
+  const auto refused = [](const std::string& options) {
+    const LaunchSetup setup = setup_of(kSizes + options);
+    EXPECT_THROW(lay_out(setup, job_of(setup, 16)), InputError) << options;
+  };
+  refused("--tensor-model-parallel-size 3");
+  refused("--global-batch-size 50");
+  refused(
+      "--global-batch-size 64 --tensor-model-parallel-size 2 --use-tp-pp-dp-mapping --context-parallel-size 2 "
+      "--pipeline-model-parallel-size 2");
+  refused("--global-batch-size 64 --context-parallel-size 2 --seq-length 4098");
+  refused("--global-batch-size 64 --use-distributed-optimizer --num-distributed-optimizer-instances 3");
+}
+
+TEST(OptionTable, IsSortedAndHasNoNameTwice) {
+  const auto& table = megatron_option_table();
+  EXPECT_GT(table.size(), 200U);
+  for (std::size_t i = 1; i < table.size(); ++i) EXPECT_LT(table[i - 1].name, table[i].name);
+}
+
+TEST(Layout, FollowsTheGrammar) {
+  const auto counts = [](const char* text) {
+    std::int64_t mtp = 0;
+    std::string reason;
+    std::vector<std::int64_t> blocks;
+    const auto chunks = parse_layout(text, mtp, reason);
+    if (!chunks) return blocks;
+    for (const LaunchChunk& chunk : *chunks) blocks.push_back(chunk.blocks);
+    blocks.push_back(mtp);
+    return blocks;
+  };
+  EXPECT_THAT(counts("Et*7|t*9|t*9|t*7L"), ElementsAre(7, 9, 9, 7, 0));
+  EXPECT_THAT(counts("Et*3|(t*4|)*2t*5|t*4L"), ElementsAre(3, 4, 4, 5, 4, 0));
+  EXPECT_THAT(counts("Et*3|(tt|)*2,m|L"), ElementsAre(3, 2, 2, 0, 0, 1));
+  EXPECT_THAT(counts("Et*2,3|L"), ElementsAre(23, 0, 0));  // the comma is deleted first
+  EXPECT_THAT(counts("E||t|L"), ElementsAre(0, 0, 1, 0, 0));
+  for (const char* bad : {"", "E t|L", "Et", "tL", "EtLt", "EEtL", "E(tt|*2L", "E((t)*2|)*2L", "Et*|L",
+                          "Et*99999999999|L", "E(t|)*9999999L"}) {
+    EXPECT_TRUE(counts(bad).empty()) << bad;
+  }
+  EXPECT_THAT(*parse_layer_frequency("([0]*2+[1]*3)", 5), ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_THAT(*parse_layer_frequency("[0,1]*2", 4), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(*parse_layer_frequency("2", 4), ElementsAre(1, 0, 1, 0));
+  EXPECT_FALSE(parse_layer_frequency("[0]*3", 4).has_value());
+  EXPECT_FALSE(parse_layer_frequency("[2]*4", 4).has_value());
+  EXPECT_FALSE(parse_layer_frequency("0", 4).has_value());
+}
+
+// Scripts that were made for importers, with what they must yield.
+TEST(LaunchSamples, YieldTheirKnownValues) {
+  NEST_REQUIRE_DATA("../formats/samples/import");
+  const auto folder = data_dir() / "../formats/samples/import";
+  for (const char* name : {"launch_torchrun_arrays.sh", "launch_srun_direct.txt", "launch_mpirun.txt"}) {
+    const LaunchSetup setup = read_launch(name, read_file(folder / name), {}, "", nullptr);
+    EXPECT_EQ(setup.world, 64) << name;
+    EXPECT_EQ(setup.tp, 4);
+    EXPECT_EQ(setup.pp, 4);
+    EXPECT_EQ(setup.vpp, 2);
+    EXPECT_EQ(setup.cp, 2);
+    EXPECT_TRUE(setup.sp);
+    EXPECT_EQ(setup.micro_batch, 1);
+    EXPECT_EQ(setup.global_batch, 128);
+    EXPECT_THAT(setup.stack.selective_modules, ElementsAre(Module::core_attention, Module::norm));
+  }
+  const LaunchSetup yaml =
+      read_launch("model_config.yaml", read_file(folder / "launch_megatron_model_config.yaml"), {}, "", nullptr);
+  EXPECT_EQ(yaml.pp, 16);
+  EXPECT_EQ(yaml.vpp, 2);
+  EXPECT_EQ(yaml.expert_ranks, 64);
+  EXPECT_EQ(yaml.world, std::nullopt);
+  std::int64_t layers = 0;
+  for (const LaunchChunk& chunk : yaml.chunks) layers += chunk.blocks;
+  EXPECT_EQ(layers, 61);
+  EXPECT_THAT(yaml.stack.selective_modules,
+              ElementsAre(Module::latent_up, Module::feed_forward, Module::moe_activation));
+  EXPECT_THAT(yaml.notes, Contains(HasSubstr("1 layer(s) that predict further tokens")));
+}
+
+}  // namespace
+}  // namespace nest::test

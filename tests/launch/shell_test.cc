@@ -1,0 +1,127 @@
+// The shell's words, against what bash makes of the same text.
+#include "launch/shell.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "launch/arithmetic.h"
+
+namespace nest::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> words_of(const std::string& text, const ShellVariables& variables = {}) {
+  const ShellScript script = read_shell("test", text, variables);
+  std::vector<std::string> words;
+  if (script.commands.empty()) return words;
+  for (const ShellWord& word : script.commands.back().words) words.push_back(word.text);
+  return words;
+}
+
+std::string message_of(const std::string& text) {
+  try {
+    read_shell("test", text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Shell, QuotesAndEscapes) {
+  EXPECT_THAT(words_of("run 'a b' \"c d\" e\\ f ''"), ElementsAre("run", "a b", "c d", "e f", ""));
+  EXPECT_THAT(words_of("run \"a\\\"b\" 'x'y\"z\""), ElementsAre("run", "a\"b", "xyz"));
+  EXPECT_THAT(words_of("run a\\\n  b # comment c\n"), ElementsAre("run", "a", "b"));
+  EXPECT_THAT(words_of("run a#b"), ElementsAre("run", "a#b"));
+  EXPECT_THAT(words_of("run a > log.txt 2>&1"), ElementsAre("run", "a"));
+  EXPECT_THAT(words_of("run a | tee log"), ElementsAre("tee", "log"));
+}
+
+TEST(Shell, VariablesAndSplitting) {
+  EXPECT_THAT(words_of("A=4; run $A ${A} \"$A x\" '$A'"), ElementsAre("run", "4", "4", "4 x", "$A"));
+  EXPECT_THAT(words_of("A='x  y'; run $A \"$A\" p$A"), ElementsAre("run", "x", "y", "x  y", "px", "y"));
+  EXPECT_THAT(words_of("A=1\nB=$A$A\nA=2; run $B $A"), ElementsAre("run", "11", "2"));
+  EXPECT_THAT(words_of("run ${X:-8} ${Y-9} ${Z:-${W:-5}}"), ElementsAre("run", "8", "9", "5"));
+  EXPECT_THAT(words_of("X=3; run ${X:-8} ${X:+yes}"), ElementsAre("run", "3", "yes"));
+  EXPECT_THAT(words_of("A=2; B=8; run $((A*B)) $(( (A + 1) * 2 )) $(($A-$B))"), ElementsAre("run", "16", "6", "-6"));
+  EXPECT_THAT(words_of("export A=2 B=3; run $A $B"), ElementsAre("run", "2", "3"));
+  EXPECT_THAT(words_of("A='--x 1'; A+=' --y'; run $A"), ElementsAre("run", "--x", "1", "--y"));
+  EXPECT_THAT(words_of("run $N", {{"N", {{"7", {}, 0}}}}), ElementsAre("run", "7"));
+}
+
+TEST(Shell, Arrays) {
+  const std::string array = "A=(\n  --a 1 # one\n  --b='x y'\n)\n";
+  EXPECT_THAT(words_of(array + "run ${A[@]}"), ElementsAre("run", "--a", "1", "--b=x", "y"));
+  EXPECT_THAT(words_of(array + "run \"${A[@]}\" end"), ElementsAre("run", "--a", "1", "--b=x y", "end"));
+  EXPECT_THAT(words_of(array + "A+=(--c)\nrun \"${A[@]}\""), ElementsAre("run", "--a", "1", "--b=x y", "--c"));
+  EXPECT_THAT(words_of("declare -a A=(p q)\nrun ${A[@]}"), ElementsAre("run", "p", "q"));
+  EXPECT_THAT(words_of("set -- u 'v w'\nrun \"$@\""), ElementsAre("run", "u", "v w"));
+}
+
+TEST(Shell, WhatIsNotKnownStaysAndIsNamed) {
+  const ShellScript script = read_shell("test", "B=\"--host $HOST --n 4\"\nrun $B $(nproc --all) ${A[@]} ${V%x}");
+  ASSERT_EQ(script.commands.size(), 1U);
+  const auto& words = script.commands[0].words;
+  ASSERT_EQ(words.size(), 8U);
+  EXPECT_EQ(words[2].text, "$HOST");
+  EXPECT_THAT(words[2].unknown, ElementsAre("$HOST"));
+  EXPECT_TRUE(words[1].unknown.empty());
+  EXPECT_TRUE(words[4].unknown.empty());
+  EXPECT_EQ(words[4].text, "4");
+  EXPECT_THAT(words[5].unknown, ElementsAre("$(nproc_--all)"));
+  EXPECT_THAT(words[6].unknown, ElementsAre("${A[@]}"));
+  EXPECT_THAT(words[7].unknown, ElementsAre("${V%x}"));
+}
+
+TEST(Shell, WhatMayNotHappenIsNotKnown) {
+  const std::string text = "TP=1\nif [ $X = 1 ]; then\n  TP=8\nfi\nPP=4\nrun $TP $PP";
+  EXPECT_THAT(words_of(text), ElementsAre("run", "$TP", "4"));
+  EXPECT_THAT(words_of("for i in 1 2; do N=$i; done\nN=3\nrun $N"), ElementsAre("run", "3"));
+  EXPECT_THAT(words_of("if true; then A=1; fi\nrun ${A:-2}"), ElementsAre("run", "$A"));
+}
+
+TEST(Shell, HereDocumentsAndBatchLines) {
+  const ShellScript script =
+      read_shell("test", "#SBATCH --nodes=4 -J x\n#SBATCH --gpus-per-node 8\ncat <<EOF > f\nA=9 (\nEOF\nrun a");
+  ASSERT_EQ(script.commands.size(), 2U);
+  EXPECT_EQ(script.commands[1].words[0].text, "run");
+  EXPECT_EQ(script.commands[1].line, 6);
+  ASSERT_EQ(script.sbatch.size(), 5U);
+  EXPECT_EQ(script.sbatch[0].text, "--nodes=4");
+}
+
+TEST(Shell, NamesTheLineOfAMistake) {
+  EXPECT_THAT(message_of("a\nb 'c\nd"), HasSubstr("test: line 2: the quote ' is never closed"));
+  EXPECT_THAT(message_of("a\n\nA=( x\n"), HasSubstr("line 3"));
+  EXPECT_THAT(message_of("a \"$(b\""), HasSubstr("never closed"));
+  std::string growing = "A=xxxxxxxxxxxxxxxx\n";
+  for (int i = 0; i < 40; ++i) growing += "A=$A$A\n";
+  EXPECT_THAT(message_of(growing), HasSubstr("more text than is allowed"));
+}
+
+TEST(Shell, ArgumentFilesAreNoScripts) {
+  const auto words = read_arguments("f.args", "--layout Et*3|(tt|)*4,m|L # not this\n--name 'a b'\n--x $Y\n");
+  ASSERT_EQ(words.size(), 6U);
+  EXPECT_EQ(words[1].text, "Et*3|(tt|)*4,m|L");
+  EXPECT_EQ(words[3].text, "a b");
+  EXPECT_EQ(words[3].line, 2);
+  EXPECT_THAT(words[5].unknown, ElementsAre("$Y"));
+  EXPECT_THROW(read_arguments("f.args", "--a 'b"), InputError);
+}
+
+TEST(Arithmetic, WholeNumbersOnly) {
+  const NumberOf none = [](std::string_view name) -> std::optional<std::int64_t> {
+    return name == "N" ? std::optional<std::int64_t>(5) : std::nullopt;
+  };
+  EXPECT_EQ(evaluate_arithmetic("2 + 3 * (4 - 1) / 2 % 3", none), 3);
+  EXPECT_EQ(evaluate_arithmetic("-$N + ${N} * N", none), 20);
+  EXPECT_EQ(evaluate_arithmetic("1 / 0", none), std::nullopt);
+  EXPECT_EQ(evaluate_arithmetic("M + 1", none), std::nullopt);
+  EXPECT_EQ(evaluate_arithmetic("9223372036854775807 + 1", none), std::nullopt);
+  EXPECT_EQ(evaluate_arithmetic("4 << 2", none), std::nullopt);
+  EXPECT_EQ(evaluate_arithmetic("", none), std::nullopt);
+}
+
+}  // namespace
+}  // namespace nest::test
