@@ -13,10 +13,11 @@ BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev l
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev
 LINT_PACKAGES := clang-format clang-tidy
 BENCH_PACKAGES := libbenchmark-dev
+SIMULATE_PACKAGES := libsimgrid-dev
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
 
 # $(call install,packages): installs those of the packages that are missing, and nothing when all are there.
 define install
@@ -28,19 +29,21 @@ define install
 	fi
 endef
 
-.PHONY: deps deps-test
+.PHONY: deps deps-test deps-simulate
 deps:
 	$(call install,$(BUILD_PACKAGES))
-deps-test: deps
+deps-simulate: deps
+	$(call install,$(SIMULATE_PACKAGES))
+deps-test: deps-simulate
 	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES))
 
 .PHONY: build
-build: deps ## Build the program: build/nest
+build: deps ## Build the program: build/nest (and build/nest-simulate where SimGrid is installed)
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target nest
+	@cmake --build --preset release -j $(JOBS) --target nest nest-optional
 
 .PHONY: demo
-demo: build ## Build and show what nest does
+demo: deps-simulate build ## Build and show what nest does
 	@tools/demo build/nest
 
 .PHONY: test
@@ -68,6 +71,19 @@ accuracy: deps ## Compare predictions with measurements: make accuracy [DATA=fol
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-accuracy
 	@build/nest-accuracy $(if $(DATA),--data $(DATA) --markdown docs/accuracy.md --plots docs/accuracy,--markdown build/accuracy.md) --json build/accuracy.json
+
+.PHONY: recipes
+recipes: deps ## Compare published recipes with our plans: make recipes DATA=folder; writes docs/recipes.md
+	@[ -n "$(DATA)" ] || { echo "make recipes: needs the folder of published runs: make recipes DATA=folder" >&2; exit 2; }
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest-accuracy
+	@build/nest-accuracy --data $(DATA) --recipes docs/recipes.md
+
+.PHONY: simulation-check
+simulation-check: deps-simulate ## Compare predictions with simulations of many plans; writes docs/simulation
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest-simulate nest-simulation-check
+	@build/nest-simulation-check --folder docs/simulation
 
 .PHONY: lint format
 lint: deps-test ## Check formatting, static analysis and house rules

@@ -14,10 +14,12 @@ if(NEST_SANITIZE)
   target_link_options(nest_settings INTERFACE -fsanitize=${NEST_SANITIZE})
 endif()
 
-# nest_library(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...])
-# Builds every .cc of the calling folder into nest_<folder>.
+# nest_library(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...])
+# Builds every .cc of the calling folder into nest_<folder>. ALONE: files whose local names others of the folder use too, and
+# which are compiled by themselves where files are compiled together (the sanitizers' build, CMAKE_UNITY_BUILD).
 function(nest_library name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;ALONE" ${ARGN})
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
   file(GLOB headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.h")
   set(root "${CMAKE_BINARY_DIR}/include/${name}")
@@ -30,12 +32,13 @@ function(nest_library name)
   target_link_libraries(nest_${name} PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES} PRIVATE nest_settings)
 endfunction()
 
-# nest_test(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...])
+# nest_test(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...])
 # Builds every *_test.cc of the calling folder into one program, test_<folder>, and registers its tests with ctest.
 # Checks that need measurements kept outside the repository read the folder named by the environment variable NEST_DATA and
 # skip, saying so, where it is not there.
 function(nest_test name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;ALONE" ${ARGN})
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
   add_executable(test_${name} ${sources})
   list(TRANSFORM arg_DEPENDS PREPEND nest_)

@@ -290,7 +290,7 @@ class Counter {
     if (stage.zero == 3) sync.shard_micro = g + 2 * w, sync.micro_s = scatter_s + 2 * gather_s;
     sync.between = 2 * g;
     sync.step_s += 2 * (lines.dense_replicate.at(g * sync.dense) + lines.expert_replicate.at(g * sync.expert));
-    const StageCost cost = stage_cost(job_, strategy_, sums, lines, stage.zero, stage.recompute);
+    const StageCost cost = stage_cost(job_, sync_rule(job_), strategy_, sums, lines, stage.zero, stage.recompute);
     sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s;
     return sync;
   }

@@ -130,6 +130,9 @@ TEST(Software, FollowsFromTheSource) {
   EXPECT_EQ(stack("maxtext-32b").name, "maxtext");
   EXPECT_EQ(stack("fms-7b").name, "fsdp2");
   EXPECT_EQ(stack("mlperf-gpt3").name, "megatron-core");
+  EXPECT_EQ(stack("dgxc-70b").name, "megatron-core");
+  EXPECT_EQ(stack("dgxc-70b").gradient_bytes, 2);
+  EXPECT_EQ(stack("mlperf-gpt3").gradient_bytes, 4);
   EXPECT_EQ(stack("never-seen").name, "megatron-core");
   EXPECT_EQ(stack("never-seen", R"("tp": 1, "pp": 1, "dp": 16, "zero": 3)").name, "fsdp2");
   EXPECT_EQ(stack_for(run_from(kMixture)).name, "megatron-core-moe");

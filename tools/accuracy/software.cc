@@ -59,6 +59,15 @@ SoftwareStack megatron_bridge(const PublishedRun& run) {
   return stack;
 }
 
+// NeMo's performance scripts: gradients are kept in bf16 (grad_reduce_in_fp32 = False) and the loss is one kernel
+// (cross_entropy_fusion_impl = "te").
+SoftwareStack nemo_performance() {
+  SoftwareStack stack = shipped("megatron-core");
+  stack.gradient_bytes = 2;
+  stack.loss = LossKernel::fused;
+  return stack;
+}
+
 SoftwareStack torchtitan(const PublishedRun& run) {
   SoftwareStack stack = shipped("fsdp2");
   const std::string id = to_lower(run.id);
@@ -104,8 +113,9 @@ SoftwareStack by_source(const PublishedRun& run) {
   if (source == "vtrain") return shipped("megatron-deepspeed-profiled");
   if (source == "mbridge") return megatron_bridge(run);
   if (run.zero == 3 && run.pp.value_or(1) == 1) return torchtitan(run);  // sharded weights without a pipeline: FSDP
+  if (source == "dgxc") return nemo_performance();
   // Tuned recipes for mixtures capture graphs.
-  return shipped(run.moe() && source != "dgxc" ? "megatron-core-moe" : "megatron-core");
+  return shipped(run.moe() ? "megatron-core-moe" : "megatron-core");
 }
 
 std::vector<Module> modules_of(const std::vector<std::string>& names) {

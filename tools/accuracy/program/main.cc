@@ -4,7 +4,9 @@
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <vector>
 
+#include "accuracy/recipes.h"
 #include "accuracy/report.h"
 #include "accuracy/sets.h"
 #include "base/error.h"
@@ -27,6 +29,7 @@ struct Options {
   std::string markdown;
   std::string plots;
   std::string explain;
+  std::string recipes;
 };
 
 // Where the page finds the pictures.
@@ -34,6 +37,21 @@ std::string link_to(const std::string& plots, const std::string& markdown) {
   return plots.empty() || markdown.empty()
              ? ""
              : fs::relative(fs::absolute(plots), fs::absolute(markdown).parent_path()).generic_string();
+}
+
+// Published recipes beside our plans for the same jobs.
+int compare_recipes(const Options& options) {
+  if (options.data.empty()) {
+    throw nest::InputError("--recipes needs --data FOLDER: the recipes are not part of the rows that ship with nest");
+  }
+  const auto recipes = nest::accuracy::read_recipes(options.data);
+  std::vector<nest::accuracy::RecipeAnswer> answers;
+  for (const auto& job : recipes.jobs) answers.push_back(nest::accuracy::plan_recipes(job));
+  write_file(options.recipes, nest::accuracy::recipes_page(recipes, answers));
+  const std::size_t wins = nest::accuracy::recipes_that_win(recipes, answers);
+  std::cerr << recipes.jobs.size() << " jobs planned; recipes faster than our plan in the same memory: " << wins
+            << "\n";
+  return wins > 0 ? 1 : 0;
 }
 
 int compare(const Options& options) {
@@ -44,6 +62,7 @@ int compare(const Options& options) {
     std::cout << nest::accuracy::explain(folder, options.explain);
     return 0;
   }
+  if (!options.recipes.empty()) return compare_recipes(options);
   const auto sets = nest::accuracy::all_sets(folder);
   const auto summary = nest::accuracy::summarise(sets);
   if (!options.json.empty())
@@ -73,6 +92,7 @@ int main(int argc, char** argv) {
   app.add_option("--markdown", options.markdown, "write the page to this file");
   app.add_option("--plots", options.plots, "write the pictures into this folder");
   app.add_option("--explain", options.explain, "only show how this published run is priced");
+  app.add_option("--recipes", options.recipes, "only plan the jobs of published recipes and write that page here");
   CLI11_PARSE(app, argc, argv);
   try {
     return compare(options);

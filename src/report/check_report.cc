@@ -1,0 +1,158 @@
+#include "report/check_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "plan/plan_json.h"
+#include "plan/strategy_text.h"
+#include "report/layout.h"
+#include "report/plan_report.h"
+#include "report/table.h"
+
+namespace nest {
+namespace {
+
+// Whether memory and levels can be worked out: no violation of the plan's shape.
+bool has_shape(const std::vector<Violation>& violations) {
+  return std::all_of(violations.begin(), violations.end(), [](const Violation& violation) {
+    return violation.code >= ViolationCode::memory || violation.code == ViolationCode::device_list;
+  });
+}
+
+std::string level_table(const CheckReport& report, const Style& style) {
+  Table table({{"who exchanges", Align::left, true}, {"ranks", Align::right}, {"crosses", Align::left}});
+  const auto& boundaries = report.levels.boundaries;
+  for (std::size_t i = 0; i < boundaries.size();) {
+    // Neighbouring boundaries that cross the same are one line.
+    std::size_t end = i + 1;
+    while (end < boundaries.size() && boundaries[end].crossing == boundaries[i].crossing &&
+           boundaries[end].to == boundaries[end].from + 1) {
+      ++end;
+    }
+    const std::string stages =
+        end - i == 1 ? fmt::format("stage {} to stage {}", boundaries[i].from, boundaries[i].to)
+                     : fmt::format("stages {} … {}, each to the next", boundaries[i].from, boundaries[end - 1].to);
+    table.add({stages, "2", crossing_name(report.cluster, boundaries[i].crossing)});
+    i = end;
+  }
+  for (const GroupCrossing& group : report.levels.groups) {
+    table.add({group.group + " parallel", format_integer(group.size), crossing_name(report.cluster, group.crossing)});
+  }
+  return table.empty() ? std::string() : table.render(style) + "\n";
+}
+
+std::string memory_table(const CheckReport& report, const Style& style) {
+  Table table({{"stage", Align::right},
+               {"layers", Align::left, true},
+               {"needs at least", Align::right},
+               {"claimed", Align::right},
+               {"", Align::left, false, Ink::accent}});
+  const auto memory = static_cast<double>(report.cluster.device.memory_bytes);
+  const auto& floors = report.memory_floor_bytes;
+  const auto same = [&](std::size_t a, std::size_t b) {
+    return floors[a] == floors[b] && report.plan.stages[a].memory.total == report.plan.stages[b].memory.total;
+  };
+  for (std::size_t s = 0; s < floors.size();) {
+    std::size_t end = s + 1;
+    while (end < floors.size() && same(s, end)) ++end;
+    const StagePlan& stage = report.plan.stages[s];
+    table.add({end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1),
+               layers_label(report.model, stage.first, report.plan.stages[end - 1].last),
+               format_bytes(std::llround(floors[s])),
+               stage.memory.total > 0 ? format_bytes(stage.memory.total) : std::string("-"),
+               bar(std::min(1.0, floors[s] / memory), 16)});
+    s = end;
+  }
+  return table.render(style);
+}
+
+Json crossing_json(const Cluster& cluster, const Crossing& crossing) {
+  if (cluster.torus) return {{"hops", {crossing.least, crossing.most}}};
+  return {{"level", {crossing.least, crossing.most}},
+          {"name", cluster.levels[static_cast<std::size_t>(crossing.most)].name}};
+}
+
+Json violations_json(const std::vector<Violation>& violations) {
+  Json list = Json::array();
+  for (const Violation& violation : violations) {
+    list.push_back({{"code", to_string(violation.code)}, {"text", violation.text}});
+  }
+  return list;
+}
+
+}  // namespace
+
+CheckReport make_check_report(std::string title, const Plan& plan, const Model& model, const Cluster& cluster,
+                              const StateFloor& state, const ListedDevices& listed) {
+  CheckReport report;
+  report.title = std::move(title);
+  report.plan = plan;
+  report.cluster = cluster;
+  report.model = model;
+  report.violations = check_plan(plan, model, cluster, state, listed);
+  if (has_shape(report.violations)) {
+    report.levels = levels_crossed(plan.strategy, cluster);
+    report.memory_floor_bytes = memory_floors(plan, model, state);
+  }
+  return report;
+}
+
+std::string check_text(const CheckReport& report, const Style& style) {
+  const Plan& plan = report.plan;
+  const std::size_t broken = report.violations.size();
+  const std::string verdict = broken == 0   ? fmt::format("sound: all {} rules hold", kViolationCodes)
+                              : broken == 1 ? std::string("not sound: 1 violation")
+                                            : fmt::format("not sound: {} violations", broken);
+  std::string text = fmt::format("{} on {} x {} ({})\n", report.title, format_integer(plan.strategy.devices_used()),
+                                 plan.cluster.device, plan.cluster.name);
+  text += style.paint(Ink::strong, verdict) + "\n";
+  std::size_t widest = 0;
+  for (const Violation& violation : report.violations) {
+    widest = std::max(widest, std::string(to_string(violation.code)).size());
+  }
+  for (const Violation& violation : report.violations) {
+    text += wrap_after("  " + pad_right(to_string(violation.code), widest) + "  ", violation.text) + "\n";
+  }
+  text += fmt::format("\n  {}\n", strategy_text(plan.strategy));
+  if (report.memory_floor_bytes.empty()) return text;
+  text += "\n" + level_table(report, style) + memory_table(report, style);
+  return text + fmt::format("  of {}: weights, gradients, optimizer and kept tensors, nothing else\n",
+                            format_bytes(report.cluster.device.memory_bytes));
+}
+
+Json check_json(const CheckReport& report) {
+  Json json = {{"schema", "nest.check/1"},
+               {"sound", report.violations.empty()},
+               {"violations", violations_json(report.violations)}};
+  Json boundaries = Json::array();
+  for (const BoundaryCrossing& boundary : report.levels.boundaries) {
+    Json entry = {{"from", boundary.from}, {"to", boundary.to}};
+    entry.update(crossing_json(report.cluster, boundary.crossing));
+    boundaries.push_back(std::move(entry));
+  }
+  Json groups = Json::array();
+  for (const GroupCrossing& group : report.levels.groups) {
+    Json entry = {{"group", group.group}, {"ranks", group.size}};
+    entry.update(crossing_json(report.cluster, group.crossing));
+    groups.push_back(std::move(entry));
+  }
+  json["levels_crossed"] = {{"boundaries", std::move(boundaries)}, {"groups", std::move(groups)}};
+  Json stages = Json::array();
+  for (const double bytes : report.memory_floor_bytes) {
+    stages.push_back({{"memory_floor_bytes", json_number(std::ceil(bytes))}});
+  }
+  json["stages"] = std::move(stages);
+  json["device_memory_bytes"] = report.cluster.device.memory_bytes;
+  return json;
+}
+
+std::string reproducer_text(const Plan& plan, const std::vector<Violation>& violations) {
+  Json json = plan_to_json(plan);
+  json["evaluation"] = {{"violations", violations_json(violations)}};
+  return to_text(json);
+}
+
+}  // namespace nest

@@ -1,0 +1,34 @@
+// What the independent judge says of a plan, for people and for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "check/check.h"
+#include "check/levels.h"
+#include "report/json.h"
+#include "report/style.h"
+
+namespace nest {
+
+struct CheckReport {
+  std::string title;  // of the model
+  Plan plan;
+  Cluster cluster;
+  Model model;
+  std::vector<Violation> violations;
+  // Empty where the plan's shape is broken.
+  LevelsCrossed levels;
+  std::vector<double> memory_floor_bytes;  // per stage
+};
+
+CheckReport make_check_report(std::string title, const Plan& plan, const Model& model, const Cluster& cluster,
+                              const StateFloor& state, const ListedDevices& listed);
+
+std::string check_text(const CheckReport& report, const Style& style);
+Json check_json(const CheckReport& report);
+
+// A plan of ours that is not sound, with what is wrong: the file to report a bug with. `nest check` reads it.
+std::string reproducer_text(const Plan& plan, const std::vector<Violation>& violations);
+
+}  // namespace nest

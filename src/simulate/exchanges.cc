@@ -1,0 +1,70 @@
+#include "simulate/exchanges.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nest {
+
+Exchanges::Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, Merge merge)
+    : cluster_(job.cluster), strategy_(strategy), network_(job.cluster) {
+  const std::int64_t last = strategy.pp - 1;
+  for (std::int64_t s = 0; s < last; ++s) {
+    add_messages(s, s + 1);
+    add_messages(s + 1, s);
+  }
+  if (strategy.virtual_stages > 1 && last > 0) {
+    add_messages(last, 0);
+    add_messages(0, last);
+  }
+  for (std::size_t s = 0; s < work.stages.size(); ++s) {
+    const StageWork& stage = work.stages[s];
+    for (const StateTraffic* traffic : {&stage.in_forward, &stage.in_backward, &stage.reduce, &stage.gather}) {
+      add_state(static_cast<std::int64_t>(s), *traffic, stage);
+    }
+  }
+  symmetry_ = find_symmetry(network_.links(), std::move(flows_), strategy.dp, exchanges_, merge);
+}
+
+void Exchanges::add_flow(std::int32_t replica, std::int64_t count, double bytes, NetworkPath path) {
+  flows_.push_back({exchanges_, replica, count, bytes, std::move(path)});
+}
+
+void Exchanges::add_messages(std::int64_t from, std::int64_t to) {
+  if (!messages_.try_emplace({from, to}, exchanges_).second) return;
+  for (std::int64_t r = 0; r < strategy_.dp; ++r) {
+    for (std::int64_t q = 0; q < strategy_.devices_per_stage(); ++q) {
+      add_flow(static_cast<std::int32_t>(r), 1, 1,
+               network_.path(device_of(strategy_, r, from, q), device_of(strategy_, r, to, q)));
+    }
+  }
+  ++exchanges_;
+}
+
+void Exchanges::add_state(std::int64_t stage, const StateTraffic& traffic, const StageWork& work) {
+  for (const StateCall& call : traffic.calls) {
+    const auto [entry, added] = states_.try_emplace({stage, call.weights, call.between}, std::vector<std::int32_t>());
+    if (!added) continue;
+    const std::int64_t degree = call.weights == Weights::dense ? work.dense_degree : work.expert_degree;
+    const StateGroups groups = state_groups(strategy_, stage, call.weights, degree);
+    const Stride stages{strategy_.devices_per_stage() * strategy_.dp_inner, strategy_.pp};
+    const GroupExchange exchange = group_exchange(cluster_, call.between ? groups.replicate : groups.shard, stages);
+    if (exchange.transfers.empty()) {
+      const std::string note = fmt::format("{} exchange of {} weights", to_string(exchange.algorithm),
+                                           call.weights == Weights::dense ? "dense" : "expert");
+      if (std::find(as_predicted_.begin(), as_predicted_.end(), note) == as_predicted_.end()) {
+        as_predicted_.push_back(note);
+      }
+    }
+    for (const std::vector<GroupFlow>& flows : exchange.transfers) {
+      for (const GroupFlow& flow : flows) {
+        NetworkPath path = network_.path(flow.from, flow.to, flow.falling);
+        path.latency_s *= static_cast<double>(flow.steps);
+        add_flow(-1, flow.count, flow.share, std::move(path));
+      }
+      entry->second.push_back(exchanges_++);
+    }
+  }
+}
+
+}  // namespace nest

@@ -1,0 +1,224 @@
+#include "simulate/group_flows.h"
+
+#include <algorithm>
+
+#include "cluster/torus_collective.h"
+
+namespace nest {
+namespace {
+
+constexpr double kReferenceBytes = 256e6;  // at which the algorithm is chosen, as cost/group_time.cc does
+
+using Members = std::vector<std::int64_t>;
+
+struct Axes {
+  std::vector<Stride> inside;   // the innermost `degree` ranks
+  std::vector<Stride> outside;  // the others
+};
+
+Axes divide(std::vector<Stride> members, std::int64_t degree) {
+  std::sort(members.begin(), members.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
+  Axes axes;
+  for (const Stride& member : members) {
+    const std::int64_t taken = degree % member.count == 0 ? member.count : degree;
+    if (taken > 1) axes.inside.push_back({member.stride, taken});
+    if (taken < member.count) axes.outside.push_back({member.stride * taken, member.count / taken});
+    degree /= taken;
+  }
+  return axes;
+}
+
+Algorithm choose(const Cluster& cluster, GroupSpec groups, Stride stages) {
+  groups.first = 0;
+  groups.siblings.push_back(stages);
+  const GroupLayout layout = place_group(cluster, groups);
+  const CollectiveTime time = collective_time(cluster, layout, Collective::reduce_scatter, kReferenceBytes);
+  if (cluster.torus || time.algorithm == Algorithm::measured || !(cluster.algorithms == AlgorithmSet::all())) {
+    return time.algorithm;
+  }
+  // NCCL's choice: one ring or several.
+  const auto one = algorithm_time(cluster.fabric, layout, Collective::reduce_scatter, kReferenceBytes, Algorithm::ring);
+  const auto several =
+      algorithm_time(cluster.fabric, layout, Collective::reduce_scatter, kReferenceBytes, Algorithm::multi_ring);
+  return several && several->seconds < one->seconds ? Algorithm::multi_ring : Algorithm::ring;
+}
+
+double pass_share(std::size_t members) { return static_cast<double>(members - 1) / static_cast<double>(members); }
+
+void add_ring(const Members& order, std::vector<GroupFlow>& flows) {
+  const auto steps = static_cast<std::int64_t>(order.size()) - 1;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    flows.push_back({order[i], order[(i + 1) % order.size()], 1, pass_share(order.size()), steps, false});
+  }
+}
+
+// As many rings as a node has members: every device passes all but one of them on inside its node, and sends one to its
+// counterpart in the next node.
+void add_rings(const Fabric& fabric, const Members& group, std::vector<GroupFlow>& flows) {
+  const std::size_t level = fabric.has_rails() ? fabric.rail_level : 1;
+  std::size_t inside = 1;
+  while (inside < group.size() && fabric.unit_of(level, group[inside]) == fabric.unit_of(level, group[0])) ++inside;
+  const double share = pass_share(group.size()) / static_cast<double>(inside);
+  const auto steps = static_cast<std::int64_t>(group.size()) - 1;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const std::size_t node = i / inside * inside;
+    if (inside > 1) {
+      const std::size_t next = node + (i - node + 1) % inside;
+      flows.push_back({group[i], group[next], static_cast<std::int64_t>(inside) - 1, share, steps, false});
+    }
+    flows.push_back({group[i], group[(i + inside) % group.size()], 1, share, steps, false});
+  }
+}
+
+// A box of a torus, dimension by dimension.
+class TorusBox {
+ public:
+  TorusBox(const Torus& torus, const TorusPlace& place, std::int64_t first) : first_(first) {
+    std::int64_t block = 1;
+    for (std::size_t k = 0; k < torus.dims.size(); ++k) {
+      const std::int64_t extent = place.extent[k];
+      if (extent > 1) dims_.push_back({block * place.stride[k], extent});
+      block *= torus.dims[k];
+    }
+    for (const Stride& dim : dims_) members_ *= dim.count;
+  }
+
+  std::size_t dimensions() const { return dims_.size(); }
+  std::int64_t extent(std::size_t dim) const { return dims_[dim].count; }
+
+  // All rings along one dimension.
+  void add_rings(std::size_t dim, bool rising, double share, std::vector<GroupFlow>& flows) const {
+    for (std::int64_t i = 0; i < members_; ++i) {
+      const std::int64_t at = coordinate(i, dim);
+      const std::int64_t next = (at + (rising ? 1 : dims_[dim].count - 1)) % dims_[dim].count;
+      const std::int64_t from = device(i);
+      flows.push_back({from, from + (next - at) * dims_[dim].stride, 1, share, dims_[dim].count - 1, !rising});
+    }
+  }
+
+  // The members in an order in which each is the neighbour of the one before.
+  Members snake() const {
+    Members order;
+    for (std::int64_t i = 0; i < members_; ++i) {
+      std::int64_t device = first_;
+      std::int64_t rest = i;
+      for (const Stride& dim : dims_) {
+        const std::int64_t turn = rest / dim.count;  // every second pass runs backwards
+        const std::int64_t at = rest % dim.count;
+        device += (turn % 2 == 0 ? at : dim.count - 1 - at) * dim.stride;
+        rest = turn;
+      }
+      order.push_back(device);
+    }
+    return order;
+  }
+
+ private:
+  std::int64_t coordinate(std::int64_t member, std::size_t dim) const {
+    for (std::size_t k = 0; k < dim; ++k) member /= dims_[k].count;
+    return member % dims_[dim].count;
+  }
+  std::int64_t device(std::int64_t member) const {
+    std::int64_t at = first_;
+    for (const Stride& dim : dims_) {
+      at += member % dim.count * dim.stride;
+      member /= dim.count;
+    }
+    return at;
+  }
+
+  std::int64_t first_;
+  std::int64_t members_ = 1;
+  std::vector<Stride> dims_;
+};
+
+GroupExchange by_dimensions(const Cluster& cluster, const std::vector<Members>& groups, const GroupLayout& layout,
+                            Algorithm algorithm) {
+  const Torus& torus = *cluster.torus;
+  const std::size_t dims = TorusBox(torus, layout.torus, 0).dimensions();
+  const std::size_t rotations = algorithm == Algorithm::multi_ring ? dims : 1;
+  std::size_t directions = 1;
+  if (algorithm == Algorithm::multi_ring) {
+    const auto one = torus_dimension_rings(torus, layout.torus, Collective::reduce_scatter, kReferenceBytes, dims, 1);
+    const auto two = torus_dimension_rings(torus, layout.torus, Collective::reduce_scatter, kReferenceBytes, dims, 2);
+    if (two && two->seconds < one->seconds) directions = 2;
+  }
+  GroupExchange exchange;
+  exchange.algorithm = algorithm;
+  exchange.transfers.resize(dims);
+  for (const Members& group : groups) {
+    const TorusBox box(torus, layout.torus, group.front());
+    std::vector<double> below(rotations, 1);
+    for (std::size_t phase = 0; phase < dims; ++phase) {
+      for (std::size_t rotation = 0; rotation < rotations; ++rotation) {
+        const std::size_t dim = (phase + rotation) % dims;
+        const auto extent = static_cast<double>(box.extent(dim));
+        const double share = (extent - 1) / extent / below[rotation] / static_cast<double>(rotations * directions);
+        box.add_rings(dim, true, share, exchange.transfers[phase]);
+        if (directions == 2) box.add_rings(dim, false, share, exchange.transfers[phase]);
+        below[rotation] *= extent;
+      }
+    }
+  }
+  return exchange;
+}
+
+GroupExchange torus_exchange(const Cluster& cluster, const GroupSpec& spec, const std::vector<Members>& groups,
+                             Algorithm algorithm) {
+  const GroupLayout layout = place_group(cluster, spec);
+  const bool dimensional = algorithm == Algorithm::multi_ring || algorithm == Algorithm::hierarchical;
+  if (layout.torus.boxed && dimensional) return by_dimensions(cluster, groups, layout, algorithm);
+  GroupExchange exchange;
+  exchange.algorithm = algorithm;
+  if (algorithm != Algorithm::ring) return exchange;
+  exchange.transfers.resize(1);
+  for (const Members& group : groups) {
+    const Members order = layout.torus.boxed ? TorusBox(*cluster.torus, layout.torus, group.front()).snake() : group;
+    add_ring(order, exchange.transfers[0]);
+  }
+  return exchange;
+}
+
+}  // namespace
+
+StateGroups state_groups(const Strategy& strategy, std::int64_t stage, Weights weights, std::int64_t degree) {
+  const Split& split = strategy.split;
+  const std::int64_t a = strategy.devices_per_stage();
+  std::vector<Stride> members = {{a, strategy.dp_inner}, {strategy.effective_pitch(), strategy.dp / strategy.dp_inner}};
+  std::vector<Stride> siblings = {{1, split.tp}};
+  if (weights == Weights::dense) {
+    members.push_back({split.tp, split.cp * split.ep});
+  } else {
+    members.push_back({split.tp, split.cp});
+    siblings.push_back({split.tp * split.cp, split.ep});
+  }
+  const Axes axes = divide(std::move(members), degree);
+  const std::int64_t first = stage * a * strategy.dp_inner;
+  StateGroups groups;
+  groups.shard = {first, axes.inside, siblings};
+  groups.shard.siblings.insert(groups.shard.siblings.end(), axes.outside.begin(), axes.outside.end());
+  groups.replicate = {first, axes.outside, siblings};
+  groups.replicate.siblings.insert(groups.replicate.siblings.end(), axes.inside.begin(), axes.inside.end());
+  return groups;
+}
+
+GroupExchange group_exchange(const Cluster& cluster, const GroupSpec& groups, Stride stages) {
+  if (groups.size() < 2) return {};
+  const Algorithm algorithm = choose(cluster, groups, stages);
+  const std::vector<Members> members = list_groups(groups);
+  if (cluster.torus) return torus_exchange(cluster, groups, members, algorithm);
+  GroupExchange exchange;
+  exchange.algorithm = algorithm;
+  if (algorithm != Algorithm::ring && algorithm != Algorithm::multi_ring) return exchange;
+  exchange.transfers.resize(1);
+  for (const Members& group : members) {
+    if (algorithm == Algorithm::ring) {
+      add_ring(group, exchange.transfers[0]);
+    } else {
+      add_rings(cluster.fabric, group, exchange.transfers[0]);
+    }
+  }
+  return exchange;
+}
+
+}  // namespace nest

@@ -1,0 +1,48 @@
+// Gradient exchange and weight gathering as flows between devices.
+//
+// A reduce-scatter or all-gather of m bytes by a ring of n moves (n-1)/n m along every edge of the ring, in n-1 equal
+// steps. While conditions do not change, that is one flow per edge, after as many of the edge's latencies: the step
+// lasts as long as its slowest edge, latency and bytes together, and so does the sum of the steps. So the exchange is
+// played as one transfer, or as one per dimension where it goes dimension by dimension. Which algorithm runs is the
+// cost model's choice (cost/group_time.h); what it does to the links is worked out here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "plan/plan.h"
+
+namespace nest {
+
+enum class Weights : std::uint8_t { dense, expert };
+
+// Who shares the state of one stage: `shard` are the groups that it is divided over, `replicate` those that hold the
+// same part. Siblings are the other groups of the stage.
+struct StateGroups {
+  GroupSpec shard;
+  GroupSpec replicate;
+};
+StateGroups state_groups(const Strategy& strategy, std::int64_t stage, Weights weights, std::int64_t degree);
+
+struct GroupFlow {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  std::int64_t count = 1;  // equal flows
+  double share = 0;        // bytes of one of them over the bytes of the buffer
+  std::int64_t steps = 1;  // latencies that pass while it is under way
+  bool falling = false;    // on a torus: towards falling coordinates where both ways are equally short
+};
+
+struct GroupExchange {
+  // Transfers that follow each other; none where the algorithm's way is not known and its time must be taken as
+  // predicted.
+  std::vector<std::vector<GroupFlow>> transfers;
+  Algorithm algorithm = Algorithm::ring;
+};
+
+// One pass (reduce-scatter or all-gather) of all groups of the spec. `stages` further groups like these, one per stage
+// of the pipeline, `stage_stride` devices apart, exchange beside them: that decides which algorithm is best.
+GroupExchange group_exchange(const Cluster& cluster, const GroupSpec& groups, Stride stages);
+
+}  // namespace nest

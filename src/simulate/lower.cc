@@ -1,0 +1,417 @@
+#include "simulate/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+#include "simulate/exchanges.h"
+#include "simulate/schedule.h"
+
+namespace nest {
+namespace {
+
+using Id = std::int32_t;
+constexpr Id kNone = -1;
+
+// One forward or backward of one class of replicas on one stage.
+struct Pass {
+  PipelineStep step;
+  double seconds = 0;
+  std::vector<Id> compute;  // pieces, one after the other
+  Id done = kNone;
+};
+
+struct Track {
+  std::vector<Pass> passes;
+  Id mark = kNone;      // activity after which the hidden gradient exchange may begin
+  bool at_once = true;  // no such activity: with the step
+};
+
+class Lowering {
+ public:
+  Lowering(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t steps,
+           Merge merge)
+      : strategy_(strategy), pp_(strategy.pp), chunks_(strategy.virtual_stages) {
+    plan_.steps = steps;
+    plan_.work = plan_work(job, strategy, stages);
+    exchanges_.emplace(job, strategy, plan_.work, merge);
+    plan_.symmetry = exchanges_->symmetry();
+    plan_.as_predicted = exchanges_->as_predicted();
+    classes_ = static_cast<Id>(plan_.symmetry.replica_classes());
+    plan_.program.links = plan_.symmetry.links;
+    plan_.program.routes = plan_.symmetry.routes;
+  }
+
+  LoweredPlan run() {
+    refuse_size();
+    Id begin = kNone;
+    for (step_ = 0; step_ < plan_.steps; ++step_) begin = add_step(begin);
+    return std::move(plan_);
+  }
+
+ private:
+  void refuse_size() const {
+    const double passes = 2.0 * static_cast<double>(plan_.work.micro_batches * chunks_ * pp_) *
+                          static_cast<double>(classes_) * static_cast<double>(plan_.steps);
+    if (passes * 3 <= static_cast<double>(kMostActivities)) return;
+    throw InputError(
+        fmt::format("{:.0f} passes of {} kinds of replicas are too many to simulate; fewer --steps or a smaller "
+                    "global batch would do",
+                    passes, classes_));
+  }
+
+  Id add(SimulatedActivity activity, ActivityLabel label) {
+    label.step = static_cast<std::int32_t>(step_);
+    plan_.program.activities.push_back(std::move(activity));
+    plan_.labels.push_back(label);
+    return static_cast<Id>(plan_.labels.size()) - 1;
+  }
+
+  void wait(Id activity, Id before) {
+    if (before == kNone) return;
+    std::vector<Id>& after = plan_.program.activities[at(activity)].after;
+    if (std::find(after.begin(), after.end(), before) == after.end()) after.push_back(before);
+  }
+  void wait(Id activity, const std::vector<Id>& before) {
+    for (const Id one : before) wait(activity, one);
+  }
+
+  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+  Track& track(Id replicas, std::int64_t stage) { return tracks_[at(replicas * pp_ + stage)]; }
+  const StageWork& work(std::int64_t stage) const { return plan_.work.stages[at(stage)]; }
+
+  // --- passes
+
+  double pass_seconds(std::int64_t stage, const PipelineStep& step) const {
+    const StageWork& stage_work = work(stage);
+    if (!step.backward) return stage_work.forward_s / static_cast<double>(chunks_);
+    double seconds = stage_work.backward_s / static_cast<double>(chunks_);
+    const bool puts_off = step.micro_batch < plan_.work.put_off;
+    if (step.chunk == chunks_ - 1 && !puts_off) seconds += stage_work.head_gradient_s;
+    return seconds;
+  }
+
+  Id add_compute(double seconds, const PipelineStep& step, std::int64_t stage, Id replicas) {
+    ActivityLabel label;
+    label.part = step.backward ? Part::backward : Part::forward;
+    label.backward = step.backward;
+    label.stage = static_cast<Id>(stage);
+    label.replicas = replicas;
+    label.micro_batch = step.micro_batch;
+    label.chunk = step.chunk;
+    return add({seconds, {}, {}}, label);
+  }
+
+  // The passes of one track, the one in which `hidden_s` of compute are left cut in two.
+  void add_track(Id replicas, std::int64_t stage, double hidden_s) {
+    Track& added = track(replicas, stage);
+    added = {};
+    for (const PipelineStep& step : stage_order(strategy_, plan_.work.micro_batches, stage)) {
+      added.passes.push_back({step, pass_seconds(stage, step), {}, kNone});
+    }
+    double left_s = 0;
+    std::size_t cut = added.passes.size();
+    while (cut > 0 && left_s < hidden_s) left_s += added.passes[--cut].seconds;
+    const double before_s = left_s - hidden_s;  // of the pass that is cut
+    for (std::size_t k = 0; k < added.passes.size(); ++k) {
+      Pass& pass = added.passes[k];
+      const bool cuts = k == cut && before_s > 0 && hidden_s > 0;
+      if (cuts) {
+        pass.compute.push_back(add_compute(before_s, pass.step, stage, replicas));
+        added.mark = pass.compute.back();
+        added.at_once = false;
+      } else if (k == cut && k > 0 && hidden_s > 0) {
+        added.mark = added.passes[k - 1].compute.back();
+        added.at_once = false;
+      }
+      pass.compute.push_back(add_compute(cuts ? pass.seconds - before_s : pass.seconds, pass.step, stage, replicas));
+      for (std::size_t i = 1; i < pass.compute.size(); ++i) wait(pass.compute[i], pass.compute[i - 1]);
+      pass.done = pass.compute.back();
+    }
+    if (cut < added.passes.size()) return;
+    added.mark = added.passes.back().done;
+    added.at_once = false;
+  }
+
+  const Pass& find_pass(Id replicas, std::int64_t stage, const PipelineStep& step) {
+    const std::int64_t index =
+        ((step.backward ? 1 : 0) * plan_.work.micro_batches + step.micro_batch) * chunks_ + step.chunk;
+    return track(replicas, stage).passes[at(positions_[at(stage)][at(index)])];
+  }
+
+  void index_passes() {
+    positions_.assign(at(pp_), std::vector<std::int32_t>(at(2 * plan_.work.micro_batches * chunks_)));
+    for (std::int64_t s = 0; s < pp_; ++s) {
+      const auto& passes = track(0, s).passes;
+      for (std::size_t k = 0; k < passes.size(); ++k) {
+        const PipelineStep& step = passes[k].step;
+        const std::int64_t index =
+            ((step.backward ? 1 : 0) * plan_.work.micro_batches + step.micro_batch) * chunks_ + step.chunk;
+        positions_[at(s)][at(index)] = static_cast<std::int32_t>(k);
+      }
+    }
+  }
+
+  // --- messages
+
+  struct Source {
+    std::int64_t stage;
+    PipelineStep step;
+    double bytes;
+  };
+
+  // The pass whose output this one needs from another stage.
+  std::optional<Source> source_of(std::int64_t stage, const PipelineStep& step) const {
+    if (pp_ == 1) return std::nullopt;
+    Source source{stage, step, 0};
+    if (!step.backward) {
+      if (stage == 0 && step.chunk == 0) return std::nullopt;
+      source.stage = stage > 0 ? stage - 1 : pp_ - 1;
+      source.step.chunk = stage > 0 ? step.chunk : step.chunk - 1;
+      source.bytes = stage > 0 ? plan_.work.boundary_bytes[at(stage - 1)] : plan_.work.wrap_bytes;
+    } else {
+      if (stage == pp_ - 1 && step.chunk == chunks_ - 1) return std::nullopt;
+      source.stage = stage < pp_ - 1 ? stage + 1 : 0;
+      source.step.chunk = stage < pp_ - 1 ? step.chunk : step.chunk + 1;
+      source.bytes = stage < pp_ - 1 ? plan_.work.boundary_bytes[at(stage)] : plan_.work.wrap_bytes;
+    }
+    return source;
+  }
+
+  Id add_message(const Source& source, std::int64_t stage, Id replicas, double share, bool hidden) {
+    ActivityLabel label;
+    label.part = Part::message;
+    label.hidden = hidden;
+    label.backward = source.step.backward;
+    label.stage = static_cast<Id>(stage);
+    label.replicas = replicas;
+    label.micro_batch = source.step.micro_batch;
+    label.chunk = source.step.chunk;
+    label.from_stage = static_cast<Id>(source.stage);
+    label.exchange = exchanges_->message(source.stage, stage);
+    SimulatedActivity activity;
+    for (const ClassFlow& flow : plan_.symmetry.flows[at(label.exchange)][at(replicas)]) {
+      activity.flows.push_back({flow.route, share * flow.latency_s, share * source.bytes * flow.bytes});
+    }
+    return add(std::move(activity), label);
+  }
+
+  // What a pass waits for: the one before on its track, and its message.
+  std::vector<Id> inputs_of(Id replicas, std::int64_t stage, const Pass& pass, Id before) {
+    std::vector<Id> inputs;
+    if (before != kNone) inputs.push_back(before);
+    const std::optional<Source> source = source_of(stage, pass.step);
+    if (!source) {
+      // The last chunk's backward follows its own forward.
+      if (pass.step.backward) {
+        PipelineStep forward = pass.step;
+        forward.backward = false;
+        inputs.push_back(find_pass(replicas, stage, forward).done);
+      }
+      return inputs;
+    }
+    const Id sent = find_pass(replicas, source->stage, source->step).done;
+    if (source->bytes <= 0) {
+      inputs.push_back(sent);
+      return inputs;
+    }
+    const double exposed = plan_.work.message_exposed;
+    Id early = kNone;
+    if (exposed < 1) {
+      early = add_message(*source, stage, replicas, 1 - exposed, true);
+      wait(early, sent);
+    }
+    const Id message = add_message(*source, stage, replicas, exposed, false);
+    wait(message, early == kNone ? sent : early);
+    wait(message, before);
+    return {message};
+  }
+
+  // --- exchanges of state
+
+  // Plays `share` of the calls one after the other and returns the last; kNone when there is nothing to play.
+  Id add_state(const StateTraffic& traffic, double share, std::int64_t stage, ActivityLabel label,
+               const std::vector<Id>& after) {
+    label.stage = static_cast<Id>(stage);
+    Id last = kNone;
+    const auto follow = [&](SimulatedActivity activity) {
+      const Id added = add(std::move(activity), label);
+      if (last == kNone) {
+        wait(added, after);
+      } else {
+        wait(added, last);
+      }
+      last = added;
+    };
+    if (share <= 0) return kNone;
+    for (const StateCall& call : traffic.calls) {
+      const std::vector<Id>& transfers = exchanges_->state(stage, call);
+      if (transfers.empty()) follow({share * call.predicted_s, {}, {}});
+      for (const Id exchange : transfers) {
+        label.exchange = exchange;
+        SimulatedActivity activity;
+        for (const ClassFlow& flow : plan_.symmetry.flows[at(exchange)].front()) {
+          activity.flows.push_back({flow.route, share * call.calls * flow.latency_s, share * call.bytes * flow.bytes});
+        }
+        follow(std::move(activity));
+      }
+    }
+    return last;
+  }
+
+  // One pass of one stage on all classes of replicas, with what must happen before and beside it.
+  void connect_passes(std::int64_t stage, std::size_t k, Id begin) {
+    std::vector<std::vector<Id>> inputs;
+    for (Id c = 0; c < classes_; ++c) {
+      Track& on = track(c, stage);
+      inputs.push_back(inputs_of(c, stage, on.passes[k], k == 0 ? begin : on.passes[k - 1].done));
+    }
+    const PipelineStep step = track(0, stage).passes[k].step;
+    const StateTraffic& traffic = step.backward ? work(stage).in_backward : work(stage).in_forward;
+    if (traffic.calls.empty()) {
+      for (Id c = 0; c < classes_; ++c) wait(track(c, stage).passes[k].compute.front(), inputs[at(c)]);
+      return;
+    }
+    std::vector<Id> all;
+    for (const auto& of_class : inputs) all.insert(all.end(), of_class.begin(), of_class.end());
+    ActivityLabel label;
+    label.part = Part::shard;
+    label.backward = step.backward;
+    label.micro_batch = step.micro_batch;
+    label.chunk = step.chunk;
+    const double chunk = 1 / static_cast<double>(chunks_);
+    const Id exposed = add_state(traffic, chunk * traffic.exposed, stage, label, all);
+    label.hidden = true;
+    const std::vector<Id> ready = exposed == kNone ? all : std::vector<Id>{exposed};
+    const Id hidden = add_state(traffic, chunk * (1 - traffic.exposed), stage, label, ready);
+    for (Id c = 0; c < classes_; ++c) {
+      Pass& pass = track(c, stage).passes[k];
+      wait(pass.compute.front(), exposed == kNone ? inputs[at(c)] : ready);
+      wait(done_joins_[at((c * pp_ + stage) * static_cast<Id>(track(c, stage).passes.size()) + static_cast<Id>(k))],
+           hidden);
+    }
+  }
+
+  // Where state is exchanged beside compute, a pass is done when both are: the joins must be known before anything
+  // waits for them.
+  void add_done_joins() {
+    const std::size_t passes = track(0, 0).passes.size();
+    done_joins_.assign(at(classes_ * pp_) * passes, kNone);
+    for (Id c = 0; c < classes_; ++c) {
+      for (std::int64_t s = 0; s < pp_; ++s) {
+        for (std::size_t k = 0; k < passes; ++k) {
+          Pass& pass = track(c, s).passes[k];
+          const StateTraffic& traffic = pass.step.backward ? work(s).in_backward : work(s).in_forward;
+          if (traffic.calls.empty()) continue;
+          ActivityLabel label;
+          label.stage = static_cast<Id>(s);
+          label.replicas = c;
+          const Id join = add({}, label);
+          wait(join, pass.done);
+          pass.done = join;
+          done_joins_[at((c * pp_ + s) * static_cast<Id>(passes) + static_cast<Id>(k))] = join;
+        }
+      }
+    }
+  }
+
+  // --- one step
+
+  Id add_delay(double seconds, Part part, std::int64_t stage, const std::vector<Id>& after) {
+    ActivityLabel label;
+    label.part = part;
+    label.stage = static_cast<Id>(stage);
+    const Id delay = add({seconds, {}, {}}, label);
+    wait(delay, after);
+    return delay;
+  }
+
+  // Gradients of one stage; returns what must have ended before the optimizer may start anywhere.
+  std::vector<Id> add_reduce(std::int64_t stage, Id begin) {
+    const StageWork& stage_work = work(stage);
+    std::vector<Id> marks;
+    std::vector<Id> ends;
+    for (Id c = 0; c < classes_; ++c) {
+      const Track& on = track(c, stage);
+      marks.push_back(on.at_once ? begin : on.mark);
+      ends.push_back(on.passes.back().done);
+    }
+    if (stage_work.head_gradient_s > 0) {
+      const double seconds = static_cast<double>(plan_.work.put_off) * stage_work.head_gradient_s;
+      ends = {add_delay(seconds, Part::head_gradient, stage, ends)};
+    }
+    ActivityLabel label;
+    label.part = Part::reduce;
+    label.hidden = true;
+    const Id hidden = add_state(stage_work.reduce, 1 - stage_work.reduce.exposed, stage, label, marks);
+    if (hidden != kNone) ends.push_back(hidden);
+    label.hidden = false;
+    const Id exposed = add_state(stage_work.reduce, stage_work.reduce.exposed, stage, label, ends);
+    return exposed == kNone ? ends : std::vector<Id>{exposed};
+  }
+
+  Id add_step(Id begin) {
+    tracks_.assign(at(classes_ * pp_), {});
+    for (Id c = 0; c < classes_; ++c) {
+      for (std::int64_t s = 0; s < pp_; ++s) {
+        const StateTraffic& reduce = work(s).reduce;
+        add_track(c, s, (1 - reduce.exposed) * reduce.predicted_s());
+      }
+    }
+    index_passes();
+    add_done_joins();
+    for (std::int64_t s = 0; s < pp_; ++s) {
+      for (std::size_t k = 0; k < track(0, s).passes.size(); ++k) connect_passes(s, k, begin);
+    }
+    std::vector<Id> ends;
+    std::vector<Id> reduced;
+    for (std::int64_t s = 0; s < pp_; ++s) {
+      const StateTraffic& gather = work(s).gather;
+      ActivityLabel label;
+      label.part = Part::gather;
+      label.hidden = true;
+      const Id hidden = add_state(gather, 1 - gather.exposed, s, label, {begin});
+      if (hidden != kNone) ends.push_back(hidden);
+      const std::vector<Id> ready = add_reduce(s, begin);
+      reduced.insert(reduced.end(), ready.begin(), ready.end());
+    }
+    const Id norm = add_delay(0, Part::join, -1, reduced);
+    for (std::int64_t s = 0; s < pp_; ++s) {
+      const Id update = add_delay(work(s).optimizer_s, Part::optimizer, s, {norm});
+      ActivityLabel label;
+      label.part = Part::gather;
+      const Id gathered = add_state(work(s).gather, work(s).gather.exposed, s, label, {update});
+      ends.push_back(gathered == kNone ? update : gathered);
+    }
+    return add_delay(plan_.work.step_s, Part::overhead, -1, ends);
+  }
+
+  const Strategy& strategy_;
+  std::int64_t pp_;
+  std::int64_t chunks_;
+  std::optional<Exchanges> exchanges_;
+  LoweredPlan plan_;
+  Id classes_ = 1;
+  std::int64_t step_ = 0;
+  std::vector<Track> tracks_;                         // class by class
+  std::vector<std::vector<std::int32_t>> positions_;  // of every pass in the order of its stage
+  std::vector<Id> done_joins_;
+};
+
+}  // namespace
+
+LoweredPlan lower_plan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                       std::int64_t steps, Merge merge) {
+  return Lowering(job, strategy, stages, steps, merge).run();
+}
+
+const char* to_string(Part part) {
+  constexpr std::array kNames = {"forward", "backward", "head gradient", "message",  "shard",
+                                 "reduce",  "gather",   "optimizer",     "overhead", "join"};
+  return kNames[static_cast<std::size_t>(part)];
+}
+
+}  // namespace nest

@@ -1,0 +1,135 @@
+#include "simulate/stage_work.h"
+
+#include <algorithm>
+
+#include "cost/constants.h"
+#include "cost/tables.h"
+
+namespace nest {
+namespace {
+
+// The exchanges of one stage, priced as in cost/tables.h.
+class StateCalls {
+ public:
+  StateCalls(const Job& job, const Strategy& strategy, const PriceTable& table, const StageSums& sums,
+             const StagePlan& stage)
+      : rule_(sync_rule(job)), sums_(sums) {
+    const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
+    lines_ = sync_lines(job, strategy, table, stage.zero, degree);
+    bare_ = shard_lines(job.cluster, strategy, degree);
+  }
+
+  const SyncRule& rule() const { return rule_; }
+  const ShardLines& lines() const { return lines_; }
+
+  std::vector<StateCall> scatter(double passes) const { return shard(rule_.gradient_bytes, passes); }
+
+  std::vector<StateCall> gather(double passes, int zero) const {
+    std::vector<StateCall> calls = shard(rule_.weight_bytes, passes);
+    if (rule_.per_tensor && zero < 3) {
+      if (calls.empty()) calls.push_back({Weights::dense, false, 0, 0, 0});
+      calls.front().calls += passes * sums_.tensors;
+      calls.front().predicted_s += passes * lines_.dense_shard.latency_s * sums_.tensors;
+    }
+    return calls;
+  }
+
+  std::vector<StateCall> between() const {
+    std::vector<StateCall> calls;
+    const auto add = [&](Weights weights, const CostLine& line, double parameters, std::int64_t degree) {
+      const double bytes = rule_.gradient_bytes * parameters;
+      if (bytes <= 0 || line.at(bytes) <= 0) return;
+      calls.push_back({weights, true, 2 * bytes / static_cast<double>(degree), 2, 2 * line.at(bytes)});
+    };
+    add(Weights::dense, lines_.dense_replicate, sums_.dense_parameters, lines_.dense_degree);
+    add(Weights::expert, lines_.expert_replicate, sums_.expert_parameters, lines_.expert_degree);
+    return calls;
+  }
+
+ private:
+  std::vector<StateCall> shard(double bytes_each, double passes) const {
+    std::vector<StateCall> calls;
+    const auto add = [&](Weights weights, const CostLine& line, const CostLine& bare, double parameters) {
+      const double bytes = bytes_each * parameters;
+      const double seconds = line.at(bytes);
+      if (seconds <= 0) return;
+      const double calls_made = bare.latency_s > 0 ? (seconds - bytes * bare.s_per_byte) / bare.latency_s : 0;
+      calls.push_back({weights, false, passes * bytes, passes * calls_made, passes * seconds});
+    };
+    add(Weights::dense, lines_.dense_shard, bare_.dense_shard, sums_.dense_parameters);
+    add(Weights::expert, lines_.expert_shard, bare_.expert_shard, sums_.expert_parameters);
+    return calls;
+  }
+
+  SyncRule rule_;
+  const StageSums& sums_;
+  ShardLines lines_;  // with the latency of all calls
+  ShardLines bare_;   // of one call
+};
+
+std::vector<StateCall> joined(std::vector<StateCall> first, const std::vector<StateCall>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+double share_of(double part, double whole) { return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 1; }
+
+void add_traffic(const StateCalls& calls, const StageCost& cost, int zero, StageWork& work) {
+  const SyncRule& rule = calls.rule();
+  if (zero >= 2) {
+    work.in_backward.calls = zero == 3 ? joined(calls.gather(1, zero), calls.scatter(1)) : calls.scatter(1);
+    if (zero == 3) work.in_forward.calls = calls.gather(1, zero);
+    const double traffic_s = work.in_forward.predicted_s() + work.in_backward.predicted_s();
+    work.in_forward.exposed = work.in_backward.exposed = share_of(cost.micro_exposed_s, traffic_s);
+  }
+  const bool reduces_fully = zero == 0 || (zero == 1 && (rule.hides_backward_only || rule.all_reduce_zero1));
+  if (zero <= 1) work.reduce.calls = calls.scatter(reduces_fully ? 2 : 1);
+  work.reduce.calls = joined(std::move(work.reduce.calls), calls.between());
+  if (zero == 1 || zero == 2) work.gather.calls = calls.gather(1, zero);
+  if (zero == 1 && rule.hides_backward_only) {  // gathers hide behind nothing
+    work.reduce.exposed = share_of(cost.sync_exposed_s - work.gather.predicted_s(), work.reduce.predicted_s());
+  } else {
+    work.reduce.exposed = work.gather.exposed =
+        share_of(cost.sync_exposed_s, work.reduce.predicted_s() + work.gather.predicted_s());
+  }
+}
+
+}  // namespace
+
+double StateTraffic::predicted_s() const {
+  double seconds = 0;
+  for (const StateCall& call : calls) seconds += call.predicted_s;
+  return seconds;
+}
+
+PlanWork plan_work(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  PlanWork plan;
+  const PriceTable table = price_table(job, strategy.split, strategy.micro_batch);
+  const Evaluation evaluation = evaluate(job, strategy, stages);
+  plan.micro_batches = micro_batches(strategy, job.run.global_batch);
+  plan.put_off = std::min(plan.micro_batches, constants::kDeferredMicroBatches);
+  plan.step_s = constants::kStep_s;
+  const bool overlapped = strategy.virtual_stages > 1 && job.stack.pipeline_overlap;
+  plan.message_exposed = overlapped ? constants::kMessageExposed : 1;
+  plan.wrap_bytes = table.wrap_bytes;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StagePlan& stage = stages[s];
+    if (s + 1 < stages.size()) plan.boundary_bytes.push_back(table.cut_bytes[static_cast<std::size_t>(stage.last)]);
+    const StageSums sums = sum_stage(job, table, stage.first, stage.last, strategy.pp);
+    const StateCalls calls(job, strategy, table, sums, stage);
+    const StageCost cost = stage_cost(job, calls.rule(), strategy, sums, calls.lines(), stage.zero, stage.recompute);
+    StageWork work;
+    work.time = evaluation.stages[s].time;
+    work.forward_s = work.time.forward;
+    work.backward_s = work.time.backward + work.time.recompute;
+    work.head_gradient_s = sums.deferred_s;
+    work.optimizer_s = cost.optimizer_s;
+    work.dense_degree = calls.lines().dense_degree;
+    work.expert_degree = calls.lines().expert_degree;
+    add_traffic(calls, cost, stage.zero, work);
+    plan.stages.push_back(std::move(work));
+  }
+  return plan;
+}
+
+}  // namespace nest

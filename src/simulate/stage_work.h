@@ -1,0 +1,61 @@
+// What every stage of a plan does in one step, by the cost model's tables: the durations that a simulation takes as
+// given, and the traffic that it plays through.
+//
+// Taken as given: compute with the collectives inside a stage (tensor, context, expert), optimizer, fixed overhead, the
+// latencies of collective calls, and what share of an exchange the software exposes. Worked out by playing: when
+// everything happens, and how long bytes take.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/evaluate.h"
+#include "simulate/group_flows.h"
+
+namespace nest {
+
+// One exchange of state among the replicas of a stage.
+struct StateCall {
+  Weights weights = Weights::dense;
+  bool between = false;  // between the sharding groups; else inside them
+  double bytes = 0;      // of the buffer, times the passes over it
+  double calls = 0;      // passes over parts of it, each of which has its latencies
+  double predicted_s = 0;
+};
+
+// Exchanges that follow each other.
+struct StateTraffic {
+  std::vector<StateCall> calls;
+  double exposed = 1;  // share that compute waits for; the rest runs behind compute
+
+  double predicted_s() const;
+};
+
+struct StageWork {
+  StageTime time;              // of one micro-batch, as priced
+  double forward_s = 0;        // of one micro-batch, all chunks
+  double backward_s = 0;       // with recomputation
+  double head_gradient_s = 0;  // of one micro-batch, where it is put off to the drain
+  StateTraffic in_forward;     // of one micro-batch (ZeRO 3)
+  StateTraffic in_backward;    // (ZeRO 2 and 3)
+  StateTraffic reduce;         // of one step, before the optimizer
+  StateTraffic gather;         // of one step, after it
+  double optimizer_s = 0;
+  std::int64_t dense_degree = 1;
+  std::int64_t expert_degree = 1;
+};
+
+struct PlanWork {
+  std::vector<StageWork> stages;
+  std::vector<double> boundary_bytes;  // that each device of stage s sends to its counterpart in stage s+1, per chunk
+  double wrap_bytes = 0;               // from the last stage to the first, between chunks
+  double message_exposed = 1;          // share of a message that is sent when the receiver waits for it
+  std::int64_t micro_batches = 1;
+  std::int64_t put_off = 0;  // micro-batches whose head gradient waits for the drain
+  double step_s = 0;         // fixed overhead of a step
+};
+
+// The strategy must be sound (refuse_strategy).
+PlanWork plan_work(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
+
+}  // namespace nest

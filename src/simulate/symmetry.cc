@@ -1,0 +1,206 @@
+#include "simulate/symmetry.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+#include "base/error.h"
+
+namespace nest {
+namespace {
+
+using Colour = std::uint64_t;
+
+constexpr std::int64_t kLink = 1, kFlow = 2, kReplica = 3;  // salts
+
+// One step of a hash with full avalanche.
+Colour mixed(Colour a, Colour b) {
+  Colour x = a * 0x9E3779B97F4A7C15ULL + b;
+  x ^= x >> 30U;
+  x *= 0xBF58476D1CE4E5B9ULL;
+  x ^= x >> 27U;
+  x *= 0x94D049BB133111EBULL;
+  return x ^ (x >> 31U);
+}
+
+Colour of_double(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+std::size_t count_distinct(std::vector<Colour> colours) {
+  std::sort(colours.begin(), colours.end());
+  return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
+}
+
+class Refinement {
+ public:
+  Refinement(std::span<const NetworkLink> links, std::span<const PhysicalFlow> flows, std::int64_t replicas,
+             Merge merge)
+      : flows_(flows), replica_(static_cast<std::size_t>(replicas), mixed(kReplica, 0)) {
+    for (const NetworkLink& link : links) link_.push_back(mixed(kLink, of_double(link.bytes_per_s)));
+    for (const PhysicalFlow& flow : flows) {
+      Colour colour = mixed(kFlow, static_cast<Colour>(flow.exchange));
+      colour = mixed(colour, of_double(flow.bytes));
+      colour = mixed(colour, of_double(flow.path.latency_s));
+      flow_.push_back(mixed(colour, static_cast<Colour>(flow.count)));
+    }
+    if (merge == Merge::alike) return;
+    for (std::vector<Colour>* colours : {&link_, &flow_, &replica_}) {
+      for (std::size_t i = 0; i < colours->size(); ++i) (*colours)[i] = mixed((*colours)[i], i);
+    }
+  }
+
+  void run() {
+    std::size_t before = 0;
+    for (std::size_t now = classes(); now != before; now = classes()) {
+      before = now;
+      refine();
+    }
+  }
+
+  const std::vector<Colour>& link() const { return link_; }
+  const std::vector<Colour>& flow() const { return flow_; }
+  const std::vector<Colour>& replica() const { return replica_; }
+
+ private:
+  std::size_t classes() const { return count_distinct(link_) + count_distinct(flow_) + count_distinct(replica_); }
+
+  // Multisets are summed up: order does not matter, and a 64-bit sum of mixed values does not collide by chance.
+  void refine() {
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+      const PhysicalFlow& flow = flows_[f];
+      Colour crossed = 0;
+      for (const std::int32_t l : flow.path.links) crossed += mixed(kLink, link_[static_cast<std::size_t>(l)]);
+      Colour colour = mixed(flow_[f], crossed);
+      if (flow.replica >= 0) colour = mixed(colour, replica_[static_cast<std::size_t>(flow.replica)]);
+      flow_[f] = colour;
+    }
+    std::vector<Colour> carried(link_.size(), 0);
+    std::vector<Colour> sent(replica_.size(), 0);
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+      const PhysicalFlow& flow = flows_[f];
+      for (const std::int32_t l : flow.path.links) carried[static_cast<std::size_t>(l)] += mixed(kFlow, flow_[f]);
+      if (flow.replica >= 0) sent[static_cast<std::size_t>(flow.replica)] += mixed(kFlow, flow_[f]);
+    }
+    for (std::size_t l = 0; l < link_.size(); ++l) link_[l] = mixed(link_[l], carried[l]);
+    for (std::size_t r = 0; r < replica_.size(); ++r) replica_[r] = mixed(replica_[r], sent[r]);
+  }
+
+  std::span<const PhysicalFlow> flows_;
+  std::vector<Colour> link_, flow_, replica_;
+};
+
+// Colours as small numbers in the order of first appearance, with the first owner and the number of owners of each.
+struct Classes {
+  std::vector<std::int32_t> of;
+  std::vector<std::int32_t> first;
+  std::vector<std::int64_t> members;
+};
+
+Classes number(const std::vector<Colour>& colours) {
+  Classes classes;
+  std::unordered_map<Colour, std::int32_t> known;
+  for (std::size_t i = 0; i < colours.size(); ++i) {
+    const auto [entry, added] = known.try_emplace(colours[i], static_cast<std::int32_t>(classes.first.size()));
+    if (added) {
+      classes.first.push_back(static_cast<std::int32_t>(i));
+      classes.members.push_back(0);
+    }
+    classes.of.push_back(entry->second);
+    ++classes.members[static_cast<std::size_t>(entry->second)];
+  }
+  return classes;
+}
+
+// loads[route][link]: how often flows of that class cross one link of that class.
+using Loads = std::vector<std::map<std::int32_t, std::int64_t>>;
+
+Loads count_loads(std::span<const PhysicalFlow> flows, const Classes& flow_classes, const Classes& link_classes) {
+  Loads loads(flow_classes.first.size());
+  for (std::size_t f = 0; f < flows.size(); ++f) {
+    const auto route = static_cast<std::size_t>(flow_classes.of[f]);
+    for (const std::int32_t l : flows[f].path.links) {
+      const std::int32_t group = link_classes.of[static_cast<std::size_t>(l)];
+      if (link_classes.first[static_cast<std::size_t>(group)] == l) loads[route][group] += flows[f].count;
+    }
+  }
+  return loads;
+}
+
+// Takes links that bind nothing out of the paths.
+void drop_wide_links(std::span<const NetworkLink> links, std::vector<PhysicalFlow>& flows) {
+  const auto capacity = [&](std::int32_t link) { return links[static_cast<std::size_t>(link)].bytes_per_s; };
+  std::vector<double> demand(links.size(), 0);
+  for (const PhysicalFlow& flow : flows) {
+    double most = std::numeric_limits<double>::infinity();
+    for (const std::int32_t l : flow.path.links) most = std::min(most, capacity(l));
+    for (const std::int32_t l : flow.path.links) demand[static_cast<std::size_t>(l)] += most;
+  }
+  for (PhysicalFlow& flow : flows) {
+    // The narrowest link of a path has its whole capacity asked for, so at least one stays.
+    std::erase_if(flow.path.links,
+                  [&](std::int32_t l) { return demand[static_cast<std::size_t>(l)] < capacity(l) * (1 - 1e-12); });
+  }
+}
+
+void add_links(Quotient& quotient, const Loads& loads, std::span<const NetworkLink> links,
+               const Classes& link_classes) {
+  std::vector<std::int64_t> divisor(link_classes.first.size(), 0);
+  for (const auto& route : loads) {
+    for (const auto& [group, times] : route) {
+      divisor[static_cast<std::size_t>(group)] = std::gcd(divisor[static_cast<std::size_t>(group)], times);
+    }
+  }
+  std::vector<std::int32_t> kept(divisor.size(), -1);
+  for (std::size_t group = 0; group < divisor.size(); ++group) {
+    if (divisor[group] == 0) continue;
+    kept[group] = static_cast<std::int32_t>(quotient.links.size());
+    const NetworkLink& link = links[static_cast<std::size_t>(link_classes.first[group])];
+    quotient.links.push_back({link.name, link.bytes_per_s / static_cast<double>(divisor[group]),
+                              link_classes.members[group], divisor[group]});
+  }
+  for (std::size_t route = 0; route < loads.size(); ++route) {
+    for (const auto& [group, times] : loads[route]) {
+      const auto g = static_cast<std::size_t>(group);
+      quotient.routes[route].loads.push_back({kept[g], times / divisor[g]});
+    }
+  }
+}
+
+}  // namespace
+
+Quotient find_symmetry(std::span<const NetworkLink> links, std::vector<PhysicalFlow> flows, std::int64_t replicas,
+                       std::int32_t exchanges, Merge merge) {
+  drop_wide_links(links, flows);
+  Refinement refinement(links, flows, replicas, merge);
+  refinement.run();
+  const Classes link_classes = number(refinement.link());
+  const Classes flow_classes = number(refinement.flow());
+  const Classes replica_classes = number(refinement.replica());
+
+  Quotient quotient;
+  quotient.physical_links = static_cast<std::int64_t>(links.size());
+  quotient.class_of_replica = replica_classes.of;
+  quotient.first_replica = replica_classes.first;
+  quotient.routes.resize(flow_classes.first.size(), SimulatedRoute{{}, 0});
+  for (std::size_t f = 0; f < flows.size(); ++f) {
+    quotient.physical_flows += flows[f].count;
+    quotient.routes[static_cast<std::size_t>(flow_classes.of[f])].alike += flows[f].count;
+  }
+  add_links(quotient, count_loads(flows, flow_classes, link_classes), links, link_classes);
+
+  quotient.flows.resize(static_cast<std::size_t>(exchanges));
+  for (std::size_t route = 0; route < flow_classes.first.size(); ++route) {
+    const PhysicalFlow& flow = flows[static_cast<std::size_t>(flow_classes.first[route])];
+    auto& of_exchange = quotient.flows[static_cast<std::size_t>(flow.exchange)];
+    const std::size_t replica_class =
+        flow.replica < 0 ? 0 : static_cast<std::size_t>(replica_classes.of[static_cast<std::size_t>(flow.replica)]);
+    if (of_exchange.size() <= replica_class) of_exchange.resize(replica_class + 1);
+    of_exchange[replica_class].push_back({static_cast<std::int32_t>(route), flow.path.latency_s, flow.bytes});
+  }
+  for (auto& of_exchange : quotient.flows) of_exchange.resize(std::max<std::size_t>(1, quotient.replica_classes()));
+  return quotient;
+}
+
+}  // namespace nest

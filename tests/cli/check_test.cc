@@ -1,0 +1,155 @@
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "golden.h"
+#include "program.h"
+
+namespace nest::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using Json = nlohmann::ordered_json;
+
+class CheckCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/nest-check-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    const Result result = nest({"eval", "--model", "llama3-8b", "--cluster", "h100-spine-leaf", "--devices", "32",
+                                "--global-batch", "64", "--strategy", "tp=4,sp=1,pp=4,mbs=1", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    plan_ = Json::parse(result.out);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const Json& plan) const {
+    std::ofstream(folder_ + "/plan.json") << plan.dump(1);
+    return folder_ + "/plan.json";
+  }
+  Result check(const Json& plan, bool json = false) const {
+    std::vector<std::string> arguments = {"check", file(plan)};
+    if (json) arguments.emplace_back("--json");
+    return nest(arguments);
+  }
+
+  std::string folder_;
+  Json plan_;
+};
+
+TEST_F(CheckCommand, SoundPlanWithLevelsAndMemory) {
+  const Result result = check(plan_);
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("sound: all 23 rules hold"));
+  EXPECT_THAT(result.out, HasSubstr("stages 0 … 3, each to the next"));
+  EXPECT_THAT(result.out, HasSubstr("needs at least"));
+  EXPECT_THAT(result.err, IsEmpty());
+  expect_fits_screen(result.out);
+}
+
+TEST_F(CheckCommand, JsonHasLevelsByHand) {
+  const Result result = check(plan_, true);
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json["schema"], "nest.check/1");
+  EXPECT_TRUE(json["sound"]);
+  EXPECT_TRUE(json["violations"].empty());
+  // Two replicas of 4 devices side by side fill a node of 8: every boundary crosses to the next node, one rack.
+  ASSERT_EQ(json["levels_crossed"]["boundaries"].size(), 3U);
+  for (const Json& boundary : json["levels_crossed"]["boundaries"]) {
+    EXPECT_EQ(boundary["level"], Json::array({1, 1}));
+    EXPECT_EQ(boundary["name"], "leaf");
+  }
+  EXPECT_EQ(json["levels_crossed"]["groups"][0],
+            (Json{{"group", "tensor"}, {"ranks", 4}, {"level", {0, 0}}, {"name", "node"}}));
+  EXPECT_EQ(json["stages"].size(), 4U);
+  EXPECT_GT(json["stages"][0]["memory_floor_bytes"], 1'000'000'000);
+}
+
+TEST_F(CheckCommand, ListsEveryViolation) {
+  Json broken = plan_;
+  broken["strategy"]["tp"] = 3;
+  broken["stages"][1]["layers"][0] = 8;
+  broken["stages"][2]["devices"][0] = 5;
+  const Result result = check(broken);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, HasSubstr("not sound: "));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("split_heads"), HasSubstr("tp 3 does not divide 32 heads")));
+  EXPECT_THAT(result.out, HasSubstr("device_list"));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("layer_twice"), HasSubstr("layer_order")));
+  expect_fits_screen(result.out);
+  const Json json = Json::parse(check(broken, true).out);
+  EXPECT_FALSE(json["sound"]);
+  EXPECT_GE(json["violations"].size(), 5U);
+  EXPECT_EQ(json["violations"][0]["code"], "layer_twice");
+}
+
+TEST_F(CheckCommand, ClaimsMustFollow) {
+  Json broken = plan_;
+  broken["prediction"]["iteration_s"] = broken["prediction"]["iteration_s"].get<double>() / 100;
+  for (Json& stage : broken["stages"]) stage["time_s"]["p2p"] = 0;
+  const Json json = Json::parse(check(broken, true).out);
+  std::vector<std::string> codes;
+  for (const Json& violation : json["violations"]) codes.push_back(violation["code"]);
+  EXPECT_THAT(codes, ::testing::IsSupersetOf({"time_sum", "time_law", "time_peak", "time_level", "throughput"}));
+}
+
+TEST_F(CheckCommand, HandWrittenPlanNeedsNoClaims) {
+  Json bare = plan_;
+  bare.erase("prediction");
+  bare.erase("evaluation");
+  for (Json& stage : bare["stages"]) {
+    stage.erase("time_s");
+    stage.erase("memory_bytes");
+    stage.erase("devices");
+  }
+  const Result result = check(bare);
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+}
+
+TEST_F(CheckCommand, ReadsWhatPlanPrints) {
+  const Result planned =
+      nest({"plan", "--model", "llama3-8b", "--devices", "8", "--global-batch", "16", "--top", "2", "--json"});
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  EXPECT_EQ(run({.arguments = {"check", "-"}, .input = planned.out}).code, 0);
+}
+
+TEST_F(CheckCommand, ExplainsMistakes) {
+  const Result none = nest({"check"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("PLAN"));
+  const Result other = check(Json{{"schema", "nest.plan/2"}});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("schema"));
+  EXPECT_THAT(other.out, IsEmpty());
+  EXPECT_THAT(nest({"check", "no-such.json"}).err, StartsWith("nest: no-such.json: cannot be read"));
+}
+
+// A device that claims three times its own peak: the search believes it, the judge does not.
+TEST_F(CheckCommand, UnsoundAnswerIsABugWithAReproducer) {
+  std::ofstream(folder_ + "/cluster.yaml")
+      << "name: impossible\n"
+         "device: {name: fast, peak: {bf16: 100TFLOPS}, memory: 80GiB, memory_bandwidth: 200TB/s,\n"
+         "         efficiency: {gemm_bf16: 3, native_forward: 3, native_backward: 3, tile: 1}}\n"
+         "levels: [{name: node, group: 8, bandwidth: 900GB/s, latency: 1us}]\n";
+  const std::string script = "cd '" + folder_ + "' && '" + program_path() +
+                             "' plan --model llama3-8b --cluster cluster.yaml --global-batch 64 --no-why";
+  const Result result = run({.arguments = {"-c", script}, .program = "sh"});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("this is a bug in nest"), HasSubstr("time_peak"), HasSubstr("nest-unsound-plan.json")));
+  const Result again = nest({"check", folder_ + "/nest-unsound-plan.json"});
+  EXPECT_EQ(again.code, 2) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("time_peak"));
+}
+
+}  // namespace
+}  // namespace nest::test

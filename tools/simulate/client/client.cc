@@ -1,0 +1,216 @@
+#include "simulate_client/client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "simulate/program_json.h"
+
+namespace nest {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kName = "nest-simulate";
+constexpr std::size_t kErrorBytes = 4096;  // of what it says on standard error
+
+bool is_program(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// Closed when it goes out of scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { close(); }
+
+  int get() const { return number_; }
+  void set(int number) { number_ = number; }
+  void close() {
+    if (number_ >= 0) ::close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+
+// `socket`: writing to one whose reader is gone is an error and not a signal.
+void open_pipe(Pipe& pipe, bool socket) {
+  std::array<int, 2> ends{};
+  const int failed =
+      socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) : ::pipe2(ends.data(), O_CLOEXEC);
+  if (failed != 0) throw SimulatorError(fmt::format("cannot start {}: {}", kName, std::strerror(errno)));
+  pipe.read.set(ends[0]);
+  pipe.write.set(ends[1]);
+}
+
+// The child; killed and collected at the latest when it goes out of scope.
+class Child {
+ public:
+  Child(const std::string& path, Pipe& in, Pipe& out, Pipe& err) : process_(::fork()) {
+    if (process_ < 0) throw SimulatorError(fmt::format("cannot start {}: {}", kName, std::strerror(errno)));
+    if (process_ > 0) return;
+    // Only what may be called between fork and exec.
+    ::dup2(in.read.get(), STDIN_FILENO);
+    ::dup2(out.write.get(), STDOUT_FILENO);
+    ::dup2(err.write.get(), STDERR_FILENO);
+    ::signal(SIGPIPE, SIG_DFL);
+    std::array<char*, 2> arguments = {const_cast<char*>(path.c_str()), nullptr};
+    ::execv(path.c_str(), arguments.data());
+    ::_exit(127);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    wait();
+  }
+
+  // What waitpid says.
+  int wait() {
+    int status = 0;
+    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {}
+    process_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t process_;
+};
+
+struct Exchange {
+  std::string_view input;
+  std::string answer;
+  std::string errors;
+};
+
+// Appends what is there; false at the end of the stream.
+bool read_some(int descriptor, std::string& text) {
+  std::array<char, 1U << 16U> block{};
+  const ssize_t got = ::read(descriptor, block.data(), block.size());
+  if (got < 0) return errno == EINTR || errno == EAGAIN;
+  text.append(block.data(), static_cast<std::size_t>(got));
+  return got > 0;
+}
+
+// Feeds and listens until the child has closed its ends.
+void converse(Pipe& in, Pipe& out, Pipe& err, Exchange& exchange, const SimulatorLimits& limits) {
+  const auto deadline = Clock::now() + std::chrono::duration<double>(limits.seconds);
+  while (out.read.get() >= 0 || err.read.get() >= 0) {
+    std::array<pollfd, 3> watched = {pollfd{in.write.get(), POLLOUT, 0}, pollfd{out.read.get(), POLLIN, 0},
+                                     pollfd{err.read.get(), POLLIN, 0}};
+    const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count();
+    if (left_s <= 0) throw SimulatorError(fmt::format("{} took more than {:g} s", kName, limits.seconds));
+    if (::poll(watched.data(), watched.size(), static_cast<int>(left_s * 1e3) + 1) < 0 && errno != EINTR) {
+      throw SimulatorError(fmt::format("cannot listen to {}: {}", kName, std::strerror(errno)));
+    }
+    if (watched[0].revents != 0 && in.write.get() >= 0) {
+      const ssize_t sent =
+          ::send(in.write.get(), exchange.input.data(), exchange.input.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0) exchange.input.remove_prefix(static_cast<std::size_t>(sent));
+      const bool later = sent < 0 && (errno == EINTR || errno == EAGAIN);
+      if ((sent < 0 && !later) || exchange.input.empty()) in.write.close();  // it may have seen enough: let it explain
+    }
+    if (watched[1].revents != 0 && !read_some(out.read.get(), exchange.answer)) out.read.close();
+    if (watched[2].revents != 0 && !read_some(err.read.get(), exchange.errors)) err.read.close();
+    if (exchange.errors.size() > kErrorBytes) exchange.errors.resize(kErrorBytes);
+    if (exchange.answer.size() > limits.answer_bytes) {
+      throw SimulatorError(fmt::format("{} answers with more than {} bytes", kName, limits.answer_bytes));
+    }
+  }
+}
+
+// The last line it said, for messages.
+std::string last_words(const std::string& errors) {
+  const std::size_t end = errors.find_last_not_of("\n\r ");
+  if (end == std::string::npos) return {};
+  const std::size_t begin = errors.find_last_of('\n', end);
+  std::string line = errors.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
+  const std::string prefix = std::string(kName) + ": ";
+  if (line.starts_with(prefix)) line.erase(0, prefix.size());
+  return ": " + line.substr(0, 300);
+}
+
+void refuse_status(int status, const std::string& simulator, const std::string& errors) {
+  if (WIFSIGNALED(status)) {
+    throw SimulatorError(
+        fmt::format("{} was killed by signal {} ({})", kName, WTERMSIG(status), strsignal(WTERMSIG(status))));
+  }
+  const int code = WEXITSTATUS(status);
+  if (code == 127) throw SimulatorError(fmt::format("{} cannot be run{}", simulator, last_words(errors)));
+  if (code != 0) throw SimulatorError(fmt::format("{} failed with exit code {}{}", kName, code, last_words(errors)));
+}
+
+}  // namespace
+
+std::string find_simulator() {
+  if (const char* given = std::getenv("NEST_SIMULATE"); given && *given != '\0') {
+    if (is_program(given)) return given;
+    throw SimulatorError(fmt::format("NEST_SIMULATE: {} is no program", given));
+  }
+  std::error_code ignored;
+  const fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path() / kName;
+  if (is_program(beside)) return beside;
+  const char* path = std::getenv("PATH");
+  std::string folders = path ? path : "";
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', begin), folders.size());
+    const fs::path candidate = fs::path(folders.substr(begin, end - begin)) / kName;
+    if (end > begin && is_program(candidate)) return candidate;
+    begin = end + 1;
+  }
+  throw SimulatorError(
+      fmt::format("{} is not installed. It needs SimGrid: install libsimgrid-dev (Debian, Ubuntu) and build nest "
+                  "again; or name the program in NEST_SIMULATE",
+                  kName));
+}
+
+Timeline simulate(const std::string& simulator, const SimulationProgram& program, const SimulatorLimits& limits) {
+  const std::string input = program_to_json(program);
+  Exchange exchange{input, {}, {}};
+  Pipe in, out, err;
+  open_pipe(in, true);
+  open_pipe(out, false);
+  open_pipe(err, false);
+  Child child(simulator, in, out, err);
+  in.read.close();
+  out.write.close();
+  err.write.close();
+  converse(in, out, err, exchange, limits);
+  refuse_status(child.wait(), simulator, exchange.errors);
+  Timeline timeline;
+  try {
+    timeline = read_timeline(exchange.answer);
+  } catch (const InputError& error) {
+    throw SimulatorError(fmt::format("{} answered with something else than a timeline: {}", kName, error.what()));
+  }
+  if (const std::string reason = refuse_timeline(program, timeline); !reason.empty()) {
+    throw SimulatorError(fmt::format("{} answered with a timeline that cannot be: {}", kName, reason));
+  }
+  return timeline;
+}
+
+}  // namespace nest

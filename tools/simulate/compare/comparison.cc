@@ -1,0 +1,117 @@
+#include "simulation_check/comparison.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "model/presets.h"
+#include "plan/strategy_text.h"
+#include "planner/planner.h"
+#include "simulate_client/client.h"
+
+namespace nest {
+namespace {
+
+constexpr double kSearchSeconds = 60;
+constexpr std::int64_t kTokensPerStep = std::int64_t{4} << 20;
+
+SimulationSummary simulated(const Job& job, const Strategy& strategy, const Evaluation& evaluation,
+                            const std::string& simulator, std::int64_t* classes = nullptr) {
+  const LoweredPlan lowered = lower_plan(job, strategy, evaluation.stages);
+  if (classes) *classes = static_cast<std::int64_t>(lowered.symmetry.replica_classes());
+  return summarise(lowered, simulate(simulator, lowered.program), evaluation.prediction);
+}
+
+bool has_experts(const Job& job) {
+  return std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
+                     [](const Layer& layer) { return layer.experts > 0; });
+}
+
+}  // namespace
+
+ComparedPlan compare(const RandomPlan& plan, const std::string& simulator) {
+  ComparedPlan row;
+  row.seed = plan.seed;
+  row.cluster = plan.job.cluster.name;
+  row.devices = plan.job.cluster.devices;
+  row.model = plan.model;
+  row.stack = plan.job.stack.name;
+  row.strategy = strategy_text(plan.strategy);
+  row.zero = plan.stages.front().zero;
+  row.dp_inner = plan.strategy.dp_inner;
+  row.micro_batches = micro_batches(plan.strategy, plan.job.run.global_batch);
+  row.mixture = has_experts(plan.job);
+  row.summary = simulated(plan.job, plan.strategy, plan.evaluation, simulator, &row.replicas_simulated);
+  return row;
+}
+
+std::vector<TopCase> top_cases() {
+  struct Size {
+    std::int64_t devices;
+    const char* model;
+  };
+  constexpr std::array<Size, 9> kSizes = {{{8, "bert-large"},
+                                           {16, "mixtral-790m"},
+                                           {16, "llama3-8b"},
+                                           {64, "llama3-70b"},
+                                           {64, "mixtral-8x7b"},
+                                           {128, "gpt3-35b"},
+                                           {256, "gpt3-175b"},
+                                           {256, "mixtral-8x22b"},
+                                           {512, "llama3-405b"}}};
+  std::vector<TopCase> cases;
+  for (const Cluster& preset : cluster_presets()) {
+    for (const Size& size : kSizes) {
+      if (size.devices < preset.sizes.at_least || size.devices > preset.sizes.at_most) continue;
+      try {
+        static_cast<void>(resized(preset, size.devices));
+      } catch (const InputError&) {
+        continue;  // no whole nodes
+      }
+      TopCase& added = cases.emplace_back();
+      added.cluster = preset.name;
+      added.devices = size.devices;
+      added.model = size.model;
+    }
+  }
+  return cases;
+}
+
+void settle(TopCase& question, int plans, const std::string& simulator) {
+  const Cluster cluster = find_cluster(question.cluster, question.devices).value();
+  const Architecture architecture = find_model_preset(question.model).value();
+  Run run;
+  run.sequence = architecture.default_sequence;
+  run.global_batch = std::max<std::int64_t>(question.devices, kTokensPerStep / run.sequence);
+  const bool old = cluster.device.peak(Precision::bf16) <= 0;
+  run.precision = old ? "fp16" : "bf16";
+  const Job job = make_job(architecture, run, find_stack(run.stack).value(),
+                           old ? ComputePrecision::fp16 : ComputePrecision::bf16, Optimizer::adam, cluster);
+  question.global_batch = run.global_batch;
+  PriceCache prices;
+  PlanRequest request;
+  request.job = &job;
+  request.prices = &prices;
+  request.order.top = plans;
+  request.order.threads = 0;
+  request.order.time_limit_s = kSearchSeconds;
+  const PlanAnswer answer = make_plan(request);
+  for (std::size_t k = 0; k < answer.plans.size(); ++k) {
+    const PlannedStrategy& planned = answer.plans[k];
+    const double seconds = simulated(job, planned.strategy, planned.evaluation, simulator).iteration_s;
+    if (k == 0) {
+      question.predicted_s = planned.evaluation.prediction.iteration_s;
+      question.simulated_s = seconds;
+      question.strategy = strategy_text(planned.strategy);
+    }
+    if (k == 0 || seconds < question.best_s * (1 - 1e-9)) {
+      question.best_s = seconds;
+      question.best = static_cast<std::int64_t>(k);
+      question.best_strategy = strategy_text(planned.strategy);
+      question.runner_up_s = planned.evaluation.prediction.iteration_s;
+    }
+    ++question.plans;
+  }
+}
+
+}  // namespace nest

@@ -1,0 +1,25 @@
+// Plans drawn at random: any preset cluster, dense and mixture models, every schedule, sharding, placement and order of
+// layers that makes sense, and many that nobody would choose.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cost/evaluate.h"
+
+namespace nest {
+
+struct RandomPlan {
+  std::uint32_t seed = 0;
+  Job job;
+  Strategy strategy;
+  std::vector<StagePlan> stages;
+  Evaluation evaluation;
+  std::string model;
+};
+
+// Deterministic in the seed; the cluster goes round all presets. The plan is sound and fits in memory.
+RandomPlan random_plan(std::uint32_t seed);
+
+}  // namespace nest

@@ -1,0 +1,11 @@
+// Executes a program with SimGrid.
+#pragma once
+
+#include "simulate/program.h"
+
+namespace nest {
+
+// Once per process: SimGrid's engine is a singleton. Throws InputError when activities wait for each other in a circle.
+Timeline execute(const SimulationProgram& program);
+
+}  // namespace nest
