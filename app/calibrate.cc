@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "base/error.h"
@@ -45,13 +42,6 @@ Device load_device(const std::string& name) {
                                join_words(known), did_you_mean(name, known)));
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw InputError(fmt::format("{}: cannot be written: {}", clip(path, 200), std::strerror(errno)));
-}
-
 ExitCode run_calibrate(const CalibrateQuestion& question, Session& session) {
   const Device device = load_device(question.device);
   std::vector<Document> documents;
@@ -59,7 +49,7 @@ ExitCode run_calibrate(const CalibrateQuestion& question, Session& session) {
   Calibration calibration = calibrate(device, documents);
   if (!question.output.empty()) {
     calibration.after.name = file_stem(question.output);
-    write_file(question.output, device_yaml(calibration.after));
+    write_file_atomically(question.output, device_yaml(calibration.after));
     write_stderr(fmt::format("nest: wrote {}\n", question.output));
   }
   session.out = session.json ? to_text(calibration_json(calibration)) : calibration_text(calibration, session.style);

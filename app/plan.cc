@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <fstream>
 #include <memory>
 
 #include "base/error.h"
@@ -150,13 +149,6 @@ Json why_json(const std::vector<WhyNot>& whys) {
   return list;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw InputError(fmt::format("{}: cannot be written", path));
-}
-
 void show_progress(PlanRequest& request, const Session& session) {
   if (session.json || isatty(STDERR_FILENO) == 0) return;
   request.order.progress = [](const PlanProgress& progress) {
@@ -202,7 +194,7 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
   for (std::size_t k = 1; k < answer.plans.size(); ++k) {
     json["alternatives"].push_back(plan_to_json(to_plan(loaded.job, answer.plans[k], answer)));
   }
-  if (!question.output.empty()) write_file(question.output, to_text(plan_to_json(report.plan)));
+  if (!question.output.empty()) write_file_atomically(question.output, to_text(plan_to_json(report.plan)));
   if (!question.html.empty()) write_plan_page(question.html, report, loaded, session, &answer, whys);
   if (session.json) {
     session.out = to_text(json);

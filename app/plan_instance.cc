@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "base/error.h"
 #include "base/units.h"
 #include "input.h"
@@ -79,12 +77,7 @@ ExitCode plan_instance(const std::string& file, const std::string& output, Sessi
     return kExitNoPlan;
   }
   const std::string json = to_text(instance_json(instance, answer, source_name(file)));
-  if (!output.empty()) {
-    std::ofstream stream(output, std::ios::binary);
-    stream << json;
-    stream.close();
-    if (!stream) throw InputError(fmt::format("{}: cannot be written", output));
-  }
+  if (!output.empty()) write_file_atomically(output, json);
   session.out = session.json ? json : instance_text(answer, session.style);
   return kExitOk;
 }

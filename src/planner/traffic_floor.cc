@@ -53,9 +53,9 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
 }
 
 double TrafficFloor::seconds(double weight) const {
-  constexpr double kRounding = 1e-12, kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kRounding = 1e-12, kNone = std::numeric_limits<double>::infinity();
   if (options_ == 0) return constants::kStep_s;
-  std::array<double, 3> least{kInfinity, kInfinity, kInfinity}, hidden = least;  // dense, expert, latency
+  std::array<double, 3> least{kNone, kNone, kNone}, hidden = least;  // dense, expert, latency
   const double micro = weight * rule_->micro_exposed;
   for (std::size_t k = 0; k < options_; ++k) {
     const Rate& rate = rates_[k];
