@@ -63,7 +63,7 @@ test-asan: deps-test ## Run the tests under AddressSanitizer and UndefinedBehavi
 	@cmake --preset asan $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset asan -j $(JOBS)
 # The commands of the pages run in the optimised build only.
-	@NEST_TEST_SCALE=0.1 ctest --preset asan -j $(JOBS) -E 'cli\.(Docs|Examples)' --progress | tail -n 20
+	@NEST_TEST_SCALE=0.1 ctest --preset asan -j $(JOBS) -E 'Shows?WhatTheProgramPrints' --progress | tail -n 20
 
 .PHONY: accuracy
 # The measurements of DATA (or NEST_DATA, or those beside the checkout) give the page in docs/; without any, the rows that ship with nest are compared.
