@@ -77,6 +77,8 @@ nest::Architecture tower(std::int64_t blocks, bool different) {
   return model;
 }
 
+std::int64_t most_devices(const std::string& cluster) { return nest::find_cluster(cluster).value().sizes.at_most; }
+
 std::int64_t usual_batch(std::int64_t devices) { return devices <= 1024 ? 1024 : devices <= 16384 ? 4096 : 16384; }
 
 std::vector<Row> rows() {
@@ -92,6 +94,7 @@ std::vector<Row> rows() {
     for (const char* model : {"llama3-8b", "llama3-70b", "gpt3-175b", "llama3-405b", "mixtral-8x7b", "qwen3-235b-a22b",
                               "deepseek-v3", "gemma3-27b"}) {
       for (const std::int64_t devices : {64, 256, 1000, 1024, 4096, 16384, 131072}) {
+        if (devices > most_devices(cluster)) continue;
         add_preset(fmt::format("{} {}", model, cluster), model, cluster, devices, usual_batch(devices),
                    static_cast<double>(devices));
       }
