@@ -62,8 +62,8 @@ quick-test: deps-test ## Build and run the tests only (no lint, no sanitizers)
 test-asan: deps-test ## Run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --preset asan $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset asan -j $(JOBS)
-# The commands of the pages run in the optimised build only.
-	@NEST_TEST_SCALE=0.1 ctest --preset asan -j $(JOBS) -E 'Shows?WhatTheProgramPrints' --progress | tail -n 20
+# The commands of the pages and the longest oracle run in the optimised build only.
+	@NEST_TEST_SCALE=0.1 ctest --preset asan -j $(JOBS) -E 'Shows?WhatTheProgramPrints|Oracle.SearchFindsTheOptimum' --progress | tail -n 20
 
 .PHONY: accuracy
 # The measurements of DATA (or NEST_DATA, or those beside the checkout) give the page in docs/; without any, the rows that ship with nest are compared.
