@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "calibrate/device_yaml.h"
 #include "command.h"
-#include "input.h"
+#include "load/input.h"
 #include "output.h"
 
 namespace nest {

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "command.h"
-#include "input.h"
 #include "job_options.h"
+#include "load/input.h"
 #include "plan/plan_json.h"
 #include "planner/judge.h"
 #include "report/check_report.h"

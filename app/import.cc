@@ -11,7 +11,7 @@
 #include "import/hostlist.h"
 #include "import/import_cluster.h"
 #include "import_prompt.h"
-#include "input.h"
+#include "load/input.h"
 #include "options.h"
 #include "output.h"
 #include "report/cluster_report.h"

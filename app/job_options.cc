@@ -1,18 +1,6 @@
 #include "job_options.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "base/error.h"
-#include "base/text.h"
-#include "catalogue.h"
-#include "cost/profile.h"
-#include "input.h"
-#include "model/config.h"
-#include "model/count.h"
 #include "options.h"
-#include "preset_data/preset_data.h"
 
 namespace nest {
 namespace {
@@ -20,49 +8,6 @@ namespace {
 constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
 constexpr std::int64_t kLargestBatch = std::int64_t{1} << 32;
 constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;
-constexpr std::int64_t kUsualTokensPerStep = std::int64_t{4} << 20;
-
-// The file that a preset was read from.
-Document preset_document(std::string_view folder, const std::string& name) {
-  for (const EmbeddedFile& file : embedded_files(folder)) {
-    if (file.name != name) continue;
-    return folder == "models" ? parse_json(name, std::string(file.text)) : parse_yaml(name, std::string(file.text));
-  }
-  return {};
-}
-
-struct NamedCluster {
-  Cluster cluster;
-  Document description;
-};
-
-NamedCluster load_cluster(const std::string& name, std::int64_t devices) {
-  const auto size = devices == 0 ? std::nullopt : std::optional(devices);
-  if (std::optional<Cluster> preset = find_cluster(name, size)) {
-    Document description = preset_document("clusters", preset->name);
-    return {std::move(*preset), std::move(description)};
-  }
-  if (!path_exists(name)) fail_unknown(name, "a cluster");
-  NamedCluster named;
-  named.description = parse_yaml(source_name(name), read_text(name));
-  named.cluster = read_cluster(named.description, file_stem(name));
-  if (devices != 0) named.cluster = resized(named.cluster, devices);
-  return named;
-}
-
-SoftwareStack load_stack(const std::string& name) {
-  if (auto preset = find_stack(name)) return *preset;
-  if (path_exists(name)) return read_stack(parse_yaml(source_name(name), read_text(name)), file_stem(name));
-  std::vector<std::string> names;
-  for (const SoftwareStack& stack : stack_presets()) names.push_back(stack.name);
-  throw InputError(fmt::format("--stack: `{}` is neither a file nor one of {}{}", clip(name, 40), join_words(names),
-                               did_you_mean(name, names)));
-}
-
-Job assemble(const Architecture& architecture, const Run& run, const Cluster& cluster) {
-  const Optimizer optimizer = run.optimizer == "sgd" ? Optimizer::sgd : Optimizer::adam;
-  return make_job(architecture, run, load_stack(run.stack), parse_precision(run.precision), optimizer, cluster);
-}
 
 }  // namespace
 
@@ -93,51 +38,6 @@ void add_job_options(CLI::App& app, JobQuestion& question) {
   word("--optimizer", question.optimizer, {"adam", "sgd"}, "whose state is kept; default adam");
   app.add_option("--profile", question.profile, "measured operators or layers that override estimates")
       ->type_name("FILE");
-}
-
-LoadedJob load_job(const JobQuestion& question) {
-  LoadedJob loaded;
-  NamedModel model = load_model(question.model);
-  NamedCluster cluster = load_cluster(question.cluster, question.devices);
-  loaded.title = model.title;
-  loaded.model_config = model.origin == "preset" ? preset_document("models", model.architecture.name) : model.document;
-  loaded.cluster_description = cluster.description;
-  Run run;
-  run.sequence = question.sequence > 0 ? question.sequence : model.architecture.default_sequence;
-  run.encoder_sequence = question.encoder_sequence;
-  run.global_batch =
-      question.global_batch > 0 ? question.global_batch : std::max<std::int64_t>(1, kUsualTokensPerStep / run.sequence);
-  run.stack = question.stack;
-  run.precision = question.precision;
-  run.optimizer = question.optimizer;
-  loaded.job = assemble(model.architecture, run, cluster.cluster);
-  if (!question.profile.empty()) {
-    attach_profile(loaded.job, read_profile(parse_json(source_name(question.profile), read_text(question.profile))));
-  }
-  return loaded;
-}
-
-LoadedJob load_job(const Plan& plan) {
-  LoadedJob loaded;
-  loaded.title = plan.model.name;
-  loaded.model_config = plan.model.config;
-  loaded.cluster_description = plan.cluster.description;
-  const Architecture architecture = plan.model.config.root.is_null() ? load_model(plan.model.name).architecture
-                                                                     : read_config(plan.model.config, plan.model.name);
-  const Cluster cluster =
-      plan.cluster.description.root.is_null()
-          ? load_cluster(plan.cluster.name, plan.cluster.devices).cluster
-          : resized(read_cluster(plan.cluster.description, plan.cluster.name), plan.cluster.devices);
-  loaded.job = assemble(architecture, plan.run, cluster);
-  return loaded;
-}
-
-void describe_job(const LoadedJob& loaded, Plan& plan) {
-  const Job& job = loaded.job;
-  plan.model = {job.model.architecture.name, job.model.architecture.family, count_parameters(job.model).total,
-                loaded.model_config};
-  plan.cluster = {job.cluster.name, job.cluster.device.name, job.cluster.devices, loaded.cluster_description};
-  plan.run = job.run;
 }
 
 }  // namespace nest

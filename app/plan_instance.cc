@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "input.h"
 #include "instance/planner.h"
 #include "instance/read.h"
+#include "load/input.h"
 #include "output.h"
 #include "report/json.h"
 #include "report/table.h"

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/error.h"
-#include "catalogue.h"
-#include "input.h"
+#include "load/catalogue.h"
+#include "load/input.h"
 #include "model/presets.h"
 #include "options.h"
 #include "report/model_facts.h"

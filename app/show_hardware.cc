@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "cluster/cluster.h"
 #include "doc/reader.h"
-#include "input.h"
+#include "load/input.h"
 #include "report/cluster_report.h"
 #include "report/device_report.h"
 #include "show.h"

@@ -1,4 +1,4 @@
-#include "catalogue.h"
+#include "load/catalogue.h"
 #include "report/model_facts.h"
 #include "report/model_report.h"
 #include "show.h"

@@ -1,4 +1,4 @@
-#include "catalogue.h"
+#include "load/catalogue.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cluster/cluster.h"
 #include "doc/value.h"
-#include "input.h"
+#include "load/input.h"
 #include "model/config.h"
 #include "model/presets.h"
 
