@@ -11,6 +11,8 @@ namespace nest {
 
 std::string_view trim(std::string_view text);
 std::vector<std::string_view> split_text(std::string_view text, char separator);
+// The words of a line: what stands between blanks, tabs and line ends.
+std::vector<std::string_view> split_words(std::string_view text);
 std::string to_lower(std::string_view text);
 
 // At most `limit` characters (UTF-8 sequences kept whole), with control characters and broken UTF-8 shown as '?',

@@ -26,18 +26,6 @@ constexpr std::array kOperations = {
     OperationName{"broadcast", Collective::broadcast},           OperationName{"sendrecv", Collective::send_recv},
 };
 
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
-  for (std::size_t at = 0; at < line.size();) {
-    const std::size_t begin = line.find_first_not_of(" \t\r", at);
-    if (begin == std::string_view::npos) break;
-    const std::size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());
-    words.push_back(line.substr(begin, end - begin));
-    at = end;
-  }
-  return words;
-}
-
 std::optional<double> number_of(std::string_view word) {
   double value = 0;
   const auto [rest, status] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -51,7 +39,7 @@ class LogReader {
 
   void read(std::string_view line) {
     ++line_;
-    const auto words = words_of(line);
+    const auto words = split_words(line);
     if (words.empty()) return;
     if (words[0].starts_with('#')) {
       read_comment(line, words);

@@ -3,38 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "cost/group_time.h"
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
+#include "launch/titan_flavors.h"
 
 namespace nest {
 namespace {
-
-struct KnownFlavor {
-  const char* preset;
-  const char* name;
-  const char* flavor;
-};
-constexpr std::array kFlavors = std::to_array<KnownFlavor>({
-    {"llama3-8b", "llama3", "8B"},
-    {"llama3-70b", "llama3", "70B"},
-    {"llama3-405b", "llama3", "405B"},
-    {"qwen3-0.6b", "qwen3", "0.6B"},
-    {"qwen3-1.7b", "qwen3", "1.7B"},
-    {"qwen3-4b", "qwen3", "4B"},
-    {"qwen3-8b", "qwen3", "8B"},
-    {"qwen3-14b", "qwen3", "14B"},
-    {"qwen3-32b", "qwen3", "32B"},
-    {"qwen3-30b-a3b", "qwen3", "30B-A3B"},
-    {"qwen3-235b-a22b", "qwen3", "235B-A22B"},
-    {"deepseek-v2-lite", "deepseek_v3", "16B"},
-    {"deepseek-v2", "deepseek_v3", "236B"},
-    {"deepseek-v3", "deepseek_v3", "671B"},
-    {"gpt-oss-20b", "gpt_oss", "20b"},
-    {"gpt-oss-120b", "gpt_oss", "120b"},
-});
 
 std::string quoted(const std::string& text) {
   std::string result = "\"";
@@ -152,9 +128,9 @@ class TitanFile {
 }  // namespace
 
 TitanModel titan_model(const std::string& preset) {
-  const auto found =
-      std::find_if(kFlavors.begin(), kFlavors.end(), [&](const KnownFlavor& known) { return preset == known.preset; });
-  return found == kFlavors.end() ? TitanModel{} : TitanModel{found->name, found->flavor};
+  const auto found = std::find_if(kTitanFlavors.begin(), kTitanFlavors.end(),
+                                  [&](const TitanFlavor& known) { return preset == known.preset; });
+  return found == kTitanFlavors.end() ? TitanModel{} : TitanModel{found->name, found->flavor};
 }
 
 TorchtitanExport export_torchtitan(const ExportTask& task) { return TitanFile(task).run(); }

@@ -17,7 +17,7 @@ const char* style_of(TrafficKind kind) {
     case TrafficKind::expert: return "ep";
     case TrafficKind::pipeline: return "p2p";
     case TrafficKind::weights: return "zero";
-    case TrafficKind::gradients: return "sync";
+    case TrafficKind::gradients: return "grad_sync";
   }
   return "other";
 }

@@ -9,9 +9,9 @@ namespace {
 // of 4.5 or more in both schemes; neighbouring parts of a bar differ in lightness and are separated by a line.
 constexpr std::string_view kBase = R"css(
 :root{color-scheme:light dark;--back:#fdfdfc;--ink:#1b1f24;--muted:#59626d;--line:#d8dce0;--panel:#f3f4f4;--accent:#1f5f8b;--over:#a8321f;
---compute:#24557f;--recompute:#8dbcdc;--bubble:#d5d9de;--tp:#d0702a;--cp:#f3c08f;--ep:#7d3f63;--p2p:#d9a9c6;--zero:#1c7566;--sync:#8ccfc0;--optimizer:#a3882f;--other:#8b929b;--gap:#fdfdfc;--on-bwd:#fff}
+--compute:#24557f;--recompute:#8dbcdc;--bubble:#d5d9de;--tp:#d0702a;--cp:#f3c08f;--ep:#7d3f63;--p2p:#d9a9c6;--zero:#1c7566;--grad_sync:#8ccfc0;--optimizer:#a3882f;--other:#8b929b;--gap:#fdfdfc;--on-bwd:#fff}
 @media screen and (prefers-color-scheme:dark){:root{--back:#14171a;--ink:#e7e9eb;--muted:#a4adb7;--line:#3a4149;--panel:#1d2126;--accent:#86bde3;--over:#f0907d;
---compute:#4f8fc4;--recompute:#b7d6ec;--bubble:#363d45;--tp:#e08a47;--cp:#f7d3ae;--ep:#a8648d;--p2p:#e3bfd4;--zero:#2f9c89;--sync:#a6ddd0;--optimizer:#c3a748;--other:#78808a;--gap:#14171a;--on-bwd:#000}}
+--compute:#4f8fc4;--recompute:#b7d6ec;--bubble:#363d45;--tp:#e08a47;--cp:#f7d3ae;--ep:#a8648d;--p2p:#e3bfd4;--zero:#2f9c89;--grad_sync:#a6ddd0;--optimizer:#c3a748;--other:#78808a;--gap:#14171a;--on-bwd:#000}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;scroll-behavior:auto}
 body{margin:0 auto;padding:1.5rem 1.25rem 4rem;max-width:62rem;background:var(--back);color:var(--ink);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",sans-serif;overflow-wrap:break-word}
@@ -91,7 +91,7 @@ td .bar{width:min(16rem,40vw)}
 .strip .on-fwd{fill:#000}
 .strip .on-bwd{fill:var(--on-bwd)}
 .fwd{fill:var(--recompute)}.bwd{fill:var(--compute)}.once{fill:var(--optimizer)}
-.compute{fill:var(--compute)}.recompute{fill:var(--recompute)}.bubble{fill:var(--bubble)}.tp{fill:var(--tp)}.cp{fill:var(--cp)}.ep{fill:var(--ep)}.p2p{fill:var(--p2p)}.zero{fill:var(--zero)}.sync{fill:var(--sync)}.optimizer{fill:var(--optimizer)}.other{fill:var(--other)}.excess{fill:var(--tp)}
+.compute{fill:var(--compute)}.recompute{fill:var(--recompute)}.bubble{fill:var(--bubble)}.tp{fill:var(--tp)}.cp{fill:var(--cp)}.ep{fill:var(--ep)}.p2p{fill:var(--p2p)}.zero{fill:var(--zero)}.grad_sync{fill:var(--grad_sync)}.optimizer{fill:var(--optimizer)}.other{fill:var(--other)}.excess{fill:var(--tp)}
 .m-weights{fill:var(--compute)}.m-gradients{fill:var(--recompute)}.m-optimizer{fill:var(--zero)}.m-activations{fill:var(--cp)}.m-working{fill:var(--tp)}.m-buffers{fill:var(--other)}.m-margin{fill:var(--bubble)}
 .map{margin:.4rem 0}
 .tiles,.boxes{display:flex;flex-wrap:wrap;gap:.55rem}

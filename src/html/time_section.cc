@@ -16,18 +16,11 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const Prediction& prediction) {
-  const auto& b = prediction.breakdown_s;
-  return {{"compute", "compute", b.compute},
-          {"recomputation", "recompute", b.recompute},
-          {"pipeline bubble", "bubble", b.bubble},
-          {"tensor parallel", "tp", b.tp},
-          {"context parallel", "cp", b.cp},
-          {"expert parallel", "ep", b.ep},
-          {"stage to stage", "p2p", b.p2p},
-          {"sharded weights", "zero", b.zero},
-          {"gradient sync", "sync", b.grad_sync},
-          {"optimizer", "optimizer", b.optimizer},
-          {"other", "other", b.other}};
+  std::vector<Part> parts;
+  for (const BreakdownPart& part : kBreakdownParts) {
+    parts.push_back({part.name, part.key, prediction.breakdown_s.*part.seconds});
+  }
+  return parts;
 }
 
 std::string lead(const PlanView& view, const std::vector<Part>& parts) {

@@ -198,21 +198,13 @@ class SubnetReader {
     const std::size_t close = comment.rfind('"');
     if (open == comment.npos || close == open) scan.fail("the peer's description is missing");
     const std::size_t peer = node(scan, kind, guid, scan.description(comment.substr(open + 1, close - open - 1)));
-    const std::vector<std::string_view> words = words_of(comment.substr(close + 1));  // lid 21 4xNDR
+    const std::vector<std::string_view> words = split_words(comment.substr(close + 1));  // lid 21 4xNDR
     if (words.size() < 3 || words[0] != "lid") scan.fail("expected `lid`, its number and the link's rate at the end");
     const std::size_t cross = words[2].find('x');
     const bool known = cross != std::string_view::npos;
     const std::string_view width = known ? words[2].substr(0, cross + 1) : std::string_view("?");
     const std::string_view speed = known ? words[2].substr(cross + 1) : std::string_view("?");
     add_link(scan, {*current_, peer, port, peer_port, rate_of(scan, width, speed), std::string(clip(words[2], 12))});
-  }
-
-  static std::vector<std::string_view> words_of(std::string_view text) {
-    std::vector<std::string_view> words;
-    for (const std::string_view word : split_text(text, ' ')) {
-      if (!trim(word).empty()) words.push_back(trim(word));
-    }
-    return words;
   }
 
   static std::optional<IbNode::Kind> kind_of(std::string_view word) {

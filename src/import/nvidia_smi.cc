@@ -33,21 +33,6 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : text) {
-    if (c == ' ' || c == '\t') {
-      if (!word.empty()) words.push_back(std::move(word));
-      word.clear();
-    } else {
-      word += c;
-    }
-  }
-  if (!word.empty()) words.push_back(std::move(word));
-  return words;
-}
-
 bool is_numbered(std::string_view word, std::string_view prefix) {
   return word.size() > prefix.size() && word.size() < prefix.size() + 5 && word.starts_with(prefix) &&
          word.substr(prefix.size()).find_first_not_of("0123456789") == std::string_view::npos;
@@ -92,7 +77,8 @@ class MatrixReader {
     LineReader lines(source_);
     TextLine line;
     while (lines.next(line)) {
-      const std::vector<std::string> words = words_of(plain(line.text));
+      const std::string text = plain(line.text);
+      const std::vector<std::string_view> words = split_words(text);
       if (words.empty()) {
         if (!topology_.cells.empty() && topology_.cells.size() == columns()) break;
         continue;
@@ -119,8 +105,8 @@ class MatrixReader {
     return column < topology_.gpus ? fmt::format("GPU{}", column) : topology_.adapters[column - topology_.gpus];
   }
 
-  void read_header(const TextLine& line, const std::vector<std::string>& words) {
-    for (const std::string& word : words) {
+  void read_header(const TextLine& line, const std::vector<std::string_view>& words) {
+    for (const std::string_view word : words) {
       if (is_numbered(word, "GPU")) {
         if (word != fmt::format("GPU{}", topology_.gpus) || !topology_.adapters.empty()) {
           fail_at_line(source_, line, fmt::format("`{}` is out of order", word));
@@ -135,7 +121,7 @@ class MatrixReader {
     }
   }
 
-  void read_row(const TextLine& line, const std::vector<std::string>& words) {
+  void read_row(const TextLine& line, const std::vector<std::string_view>& words) {
     const std::size_t row = topology_.cells.size();
     if (row == columns()) fail_at_line(source_, line, "more rows than columns");
     if (words.front() != column_name(row)) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "doc/reader.h"
 #include "launch/setup.h"
+#include "launch/titan_flavors.h"
 #include "launch/toml.h"
 
 namespace nest {
@@ -82,30 +83,6 @@ void read_deepspeed(Reader& root, LaunchSetup& setup) {
 
 // --- torchtitan
 
-struct TitanPreset {
-  const char* name;
-  const char* flavor;
-  const char* preset;
-};
-constexpr std::array kTitanPresets = std::to_array<TitanPreset>({
-    {"llama3", "8B", "llama3-8b"},
-    {"llama3", "70B", "llama3-70b"},
-    {"llama3", "405B", "llama3-405b"},
-    {"qwen3", "0.6B", "qwen3-0.6b"},
-    {"qwen3", "1.7B", "qwen3-1.7b"},
-    {"qwen3", "4B", "qwen3-4b"},
-    {"qwen3", "8B", "qwen3-8b"},
-    {"qwen3", "14B", "qwen3-14b"},
-    {"qwen3", "32B", "qwen3-32b"},
-    {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
-    {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
-    {"deepseek_v3", "16B", "deepseek-v2-lite"},
-    {"deepseek_v3", "236B", "deepseek-v2"},
-    {"deepseek_v3", "671B", "deepseek-v3"},
-    {"gpt_oss", "20b", "gpt-oss-20b"},
-    {"gpt_oss", "120b", "gpt-oss-120b"},
-});
-
 class TitanReader {
  public:
   TitanReader(std::string_view source, const Document& document) : root_(document) {
@@ -132,7 +109,7 @@ class TitanReader {
  private:
   void read_model(Reader& model) {
     const std::string name = model.text_or("name", ""), flavor = model.text_or("flavor", "");
-    for (const TitanPreset& known : kTitanPresets) {
+    for (const TitanFlavor& known : kTitanFlavors) {
       if (name == known.name && to_lower(flavor) == to_lower(known.flavor)) setup_.model_name = known.preset;
     }
     if (const auto converters = model.maybe_texts("converters", 64)) {

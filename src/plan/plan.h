@@ -8,6 +8,7 @@
 // a devices tensor-parallel ranks are innermost, then context, then expert.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -98,6 +99,25 @@ struct Prediction {
     double other = 0;
   } breakdown_s;
 };
+
+// The parts of a breakdown in the order in which they are shown, with names for programs and for people.
+struct BreakdownPart {
+  const char* key;
+  const char* name;
+  double Prediction::Breakdown::*seconds;
+};
+inline constexpr std::array kBreakdownParts = {
+    BreakdownPart{"compute", "compute", &Prediction::Breakdown::compute},
+    BreakdownPart{"recompute", "recomputation", &Prediction::Breakdown::recompute},
+    BreakdownPart{"bubble", "pipeline bubble", &Prediction::Breakdown::bubble},
+    BreakdownPart{"tp", "tensor parallel", &Prediction::Breakdown::tp},
+    BreakdownPart{"cp", "context parallel", &Prediction::Breakdown::cp},
+    BreakdownPart{"ep", "expert parallel", &Prediction::Breakdown::ep},
+    BreakdownPart{"p2p", "stage to stage", &Prediction::Breakdown::p2p},
+    BreakdownPart{"zero", "sharded weights", &Prediction::Breakdown::zero},
+    BreakdownPart{"grad_sync", "gradient sync", &Prediction::Breakdown::grad_sync},
+    BreakdownPart{"optimizer", "optimizer", &Prediction::Breakdown::optimizer},
+    BreakdownPart{"other", "other", &Prediction::Breakdown::other}};
 
 // What is trained, and how, apart from the strategy.
 struct Run {

@@ -42,22 +42,6 @@ constexpr std::array kMemory = {
     MemoryField{"working", &StageMemory::working},     MemoryField{"buffers", &StageMemory::buffers},
     MemoryField{"total", &StageMemory::total}};
 
-struct BreakdownField {
-  const char* key;
-  double Prediction::Breakdown::*field;
-};
-constexpr std::array kBreakdown = {BreakdownField{"compute", &Prediction::Breakdown::compute},
-                                   BreakdownField{"recompute", &Prediction::Breakdown::recompute},
-                                   BreakdownField{"bubble", &Prediction::Breakdown::bubble},
-                                   BreakdownField{"tp", &Prediction::Breakdown::tp},
-                                   BreakdownField{"cp", &Prediction::Breakdown::cp},
-                                   BreakdownField{"ep", &Prediction::Breakdown::ep},
-                                   BreakdownField{"p2p", &Prediction::Breakdown::p2p},
-                                   BreakdownField{"zero", &Prediction::Breakdown::zero},
-                                   BreakdownField{"grad_sync", &Prediction::Breakdown::grad_sync},
-                                   BreakdownField{"optimizer", &Prediction::Breakdown::optimizer},
-                                   BreakdownField{"other", &Prediction::Breakdown::other}};
-
 Json strategy_json(const Strategy& s) {
   return {{"tp", s.split.tp},
           {"sp", s.split.sp},
@@ -88,7 +72,7 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
 
 Json prediction_json(const Prediction& p) {
   Json breakdown;
-  for (const BreakdownField& entry : kBreakdown) breakdown[entry.key] = p.breakdown_s.*entry.field;
+  for (const BreakdownPart& part : kBreakdownParts) breakdown[part.key] = p.breakdown_s.*part.seconds;
   return {{"iteration_s", p.iteration_s},
           {"samples_per_s", p.samples_per_s},
           {"tokens_per_s_per_device", p.tokens_per_s_per_device},
@@ -161,8 +145,8 @@ Prediction read_prediction(Reader reader) {
   p.mfu = reader.maybe_number("mfu", {0, 10}).value_or(0);
   p.peak_memory_bytes = reader.maybe_integer("peak_memory_bytes", {0, kMostBytes}).value_or(0);
   if (auto breakdown = reader.maybe_object("breakdown_s")) {
-    for (const BreakdownField& entry : kBreakdown) {
-      p.breakdown_s.*entry.field = breakdown->maybe_number(entry.key, {0, kMostSeconds}).value_or(0);
+    for (const BreakdownPart& part : kBreakdownParts) {
+      p.breakdown_s.*part.seconds = breakdown->maybe_number(part.key, {0, kMostSeconds}).value_or(0);
     }
     breakdown->refuse_unknown_keys();
   }
@@ -200,7 +184,9 @@ Json to_json(const Value& value) {
   }
   if (const Object* object = value.as_object()) {
     Json members = Json::object();
-    for (const auto& member : object->members()) members[member.key] = to_json(member.value);
+    // Keys are distinct; looking each up among those before it would take quadratic time.
+    auto& entries = members.get_ref<Json::object_t&>();
+    for (const auto& member : object->members()) entries.emplace_back(member.key, to_json(member.value));
     return members;
   }
   return nullptr;

@@ -131,19 +131,19 @@ SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool sha
     exchange.latency_s *= rings ? static_cast<double>(std::max<std::int64_t>(0, members - 1)) : 0;
     return exchange;
   };
-  for (int whole = 0; whole < 2; ++whole) {
-    ShardLines& all = sync.lines[0][whole];
-    all.dense_shard = line(dense_count, 0, dense_count);
-    all.expert_shard = line(expert_count, 0, 0);
-    all.dense_degree = dense_count;
-    all.expert_degree = expert_count;
-    ShardLines& inner = sync.lines[1][whole];
-    inner.dense_shard = {rings ? fabric.latency_s[0] : 0, 0.5 / fabric.capacity[0]};
-    inner.dense_replicate = line(dense_count, node - 1, dense_count / node);
-    inner.expert_replicate = line(expert_count, node - 1, 0);
-    inner.dense_degree = std::min(node, dense_count);
-    inner.expert_degree = std::min(node, expert_count);
-  }
+  ShardLines all;
+  all.dense_shard = line(dense_count, 0, dense_count);
+  all.expert_shard = line(expert_count, 0, 0);
+  all.dense_degree = dense_count;
+  all.expert_degree = expert_count;
+  sync.lines[0].fill(all);
+  ShardLines inner;
+  inner.dense_shard = {rings ? fabric.latency_s[0] : 0, 0.5 / fabric.capacity[0]};
+  inner.dense_replicate = line(dense_count, node - 1, dense_count / node);
+  inner.expert_replicate = line(expert_count, node - 1, 0);
+  inner.dense_degree = std::min(node, dense_count);
+  inner.expert_degree = std::min(node, expert_count);
+  sync.lines[1].fill(inner);
   return sync;
 }
 

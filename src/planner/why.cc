@@ -85,16 +85,10 @@ std::string where_it_goes(const Prediction::Breakdown& best, const Prediction::B
     const char* name;
     double more_s;
   };
-  std::vector<Term> terms = {{"compute", other.compute - best.compute},
-                             {"recomputation", other.recompute - best.recompute},
-                             {"bubble", other.bubble - best.bubble},
-                             {"tensor parallel", other.tp - best.tp},
-                             {"context parallel", other.cp - best.cp},
-                             {"expert parallel", other.ep - best.ep},
-                             {"stage to stage", other.p2p - best.p2p},
-                             {"sharded weights", other.zero - best.zero},
-                             {"gradient sync", other.grad_sync - best.grad_sync},
-                             {"optimizer", other.optimizer - best.optimizer}};
+  std::vector<Term> terms;
+  for (const BreakdownPart& part : kBreakdownParts) {
+    terms.push_back({part.name, other.*part.seconds - best.*part.seconds});
+  }
   std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return a.more_s > b.more_s; });
   std::string text;
   for (std::size_t k = 0; k < 2; ++k) {

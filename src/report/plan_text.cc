@@ -41,27 +41,16 @@ std::string strategy_lines(const PlanReport& report) {
 
 std::string breakdown_table(const PlanReport& report, const Style& style) {
   const Prediction& p = report.plan.prediction;
-  const Prediction::Breakdown& b = p.breakdown_s;
   Table table({{"where the time goes", Align::left},
                {"s", Align::right},
                {"%", Align::right},
                {"", Align::left, true, Ink::accent}});
-  const auto row = [&](const char* name, double seconds) {
-    if (seconds <= 0) return;
-    table.add({name, fmt::format("{:.3f}", seconds), fmt::format("{:.1f}", 100 * seconds / p.iteration_s),
+  for (const BreakdownPart& part : kBreakdownParts) {
+    const double seconds = p.breakdown_s.*part.seconds;
+    if (seconds <= 0) continue;
+    table.add({part.name, fmt::format("{:.3f}", seconds), fmt::format("{:.1f}", 100 * seconds / p.iteration_s),
                bar(seconds / p.iteration_s, 36)});
-  };
-  row("compute", b.compute);
-  row("recomputation", b.recompute);
-  row("pipeline bubble", b.bubble);
-  row("tensor parallel", b.tp);
-  row("context parallel", b.cp);
-  row("expert parallel", b.ep);
-  row("stage to stage", b.p2p);
-  row("sharded weights", b.zero);
-  row("gradient sync", b.grad_sync);
-  row("optimizer", b.optimizer);
-  row("other", b.other);
+  }
   return table.render(style);
 }
 

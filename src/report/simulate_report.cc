@@ -36,9 +36,9 @@ std::string phase_table(const SimulationSummary& summary, const Style& style) {
                {"predicted s", Align::right},
                {"of the step", Align::right},
                {"apart", Align::right}});
-  for (const PhaseField& phase : phase_fields()) {
-    const double simulated = summary.breakdown_s.*phase.field;
-    const double predicted = summary.predicted_breakdown_s.*phase.field;
+  for (const BreakdownPart& phase : kBreakdownParts) {
+    const double simulated = summary.breakdown_s.*phase.seconds;
+    const double predicted = summary.predicted_breakdown_s.*phase.seconds;
     if (std::max(simulated, predicted) < 5e-7 * summary.predicted_s) continue;
     table.add({phase.name, fmt::format("{:.4f}", simulated), fmt::format("{:.4f}", predicted),
                fmt::format("{:.1f} %", 100 * simulated / summary.iteration_s),
@@ -109,7 +109,7 @@ std::string symmetry_text(const SimulationReport& report) {
 
 Json breakdown_json(const Prediction::Breakdown& breakdown) {
   Json json;
-  for (const PhaseField& phase : phase_fields()) json[phase.key] = breakdown.*phase.field;
+  for (const BreakdownPart& phase : kBreakdownParts) json[phase.key] = breakdown.*phase.seconds;
   return json;
 }
 

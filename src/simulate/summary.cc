@@ -56,6 +56,17 @@ class Summary {
     }
   }
 
+  // Adds an activity to the slices of the step that it touches.
+  void spread(std::size_t i, std::array<double, kSlices>& slices) const {
+    const double slice_s = (time_.total_s - step_begin_) / static_cast<double>(kSlices);
+    if (slice_s <= 0) return;
+    const double begin = (time_.start_s[i] - step_begin_) / slice_s, end = (time_.end_s[i] - step_begin_) / slice_s;
+    for (auto k = at(static_cast<std::int64_t>(begin)); k < kSlices && static_cast<double>(k) < end; ++k) {
+      const auto left = static_cast<double>(k);
+      slices[k] += std::min(end, left + 1) - std::max(begin, left);
+    }
+  }
+
   void use_stages() {
     result_.stages.assign(work_.stages.size(), {});
     std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>, Interval> passes;
@@ -67,13 +78,16 @@ class Summary {
       const auto pass = std::tuple(label.stage, label.micro_batch, label.chunk, label.backward);
       if (label.part == Part::forward || label.part == Part::backward) {
         use.compute_s += length(i);
+        spread(i, use.computing);
         Interval& whole = passes.try_emplace(pass, Interval{time_.start_s[i], 0}).first->second;
         whole.end = std::max(whole.end, time_.end_s[i]);
         if (label.backward) use.end_s = std::max(use.end_s, time_.end_s[i] - step_begin_);
       } else if (label.part == Part::message && !label.hidden) {
         use.message_s += length(i);
+        spread(i, use.waiting);
       } else if (label.part == Part::shard && !label.hidden) {
         use.shard_s += length(i);
+        spread(i, use.waiting);
       } else if (label.part == Part::shard) {
         double& end = shards[pass];
         end = std::max(end, time_.end_s[i]);
@@ -118,7 +132,7 @@ class Summary {
     const double until_s = passes_end_ - step_begin_;
     parts.grad_sync = std::max(0.0, step_s - until_s - head_after_s - update_s - work_.step_s);
     const double scale = step_s > 0 ? result_.iteration_s / step_s : 1;
-    for (const PhaseField& phase : phase_fields()) parts.*phase.field *= scale;
+    for (const BreakdownPart& phase : kBreakdownParts) parts.*phase.seconds *= scale;
   }
 
   // Bytes of every link; a route's bytes count as often as it loads the link.
@@ -194,18 +208,18 @@ class Summary {
 
   std::string explain() const {
     if (std::abs(result_.iteration_s / result_.predicted_s - 1) <= kWorthSaying) return {};
-    const PhaseField* worst = nullptr;
+    const BreakdownPart* worst = nullptr;
     double most = 0;
-    for (const PhaseField& phase : phase_fields()) {
-      const double apart = std::abs(result_.breakdown_s.*phase.field - result_.predicted_breakdown_s.*phase.field);
+    for (const BreakdownPart& phase : kBreakdownParts) {
+      const double apart = std::abs(result_.breakdown_s.*phase.seconds - result_.predicted_breakdown_s.*phase.seconds);
       if (apart > most) {
         most = apart;
         worst = &phase;
       }
     }
     if (worst == nullptr) return {};
-    const double simulated = result_.breakdown_s.*worst->field;
-    const double predicted = result_.predicted_breakdown_s.*worst->field;
+    const double simulated = result_.breakdown_s.*worst->seconds;
+    const double predicted = result_.predicted_breakdown_s.*worst->seconds;
     const std::string sizes =
         fmt::format(" ({} simulated, {} predicted)", format_duration(simulated), format_duration(predicted));
     const std::string key = worst->key;
@@ -285,22 +299,6 @@ class Summary {
 };
 
 }  // namespace
-
-const std::vector<PhaseField>& phase_fields() {
-  using Breakdown = Prediction::Breakdown;
-  static const std::vector<PhaseField> kFields = {{"compute", "compute", &Breakdown::compute},
-                                                  {"recompute", "recomputation", &Breakdown::recompute},
-                                                  {"bubble", "pipeline bubble", &Breakdown::bubble},
-                                                  {"tp", "tensor parallel", &Breakdown::tp},
-                                                  {"cp", "context parallel", &Breakdown::cp},
-                                                  {"ep", "expert parallel", &Breakdown::ep},
-                                                  {"p2p", "stage to stage", &Breakdown::p2p},
-                                                  {"zero", "sharded weights", &Breakdown::zero},
-                                                  {"grad_sync", "gradient sync", &Breakdown::grad_sync},
-                                                  {"optimizer", "optimizer", &Breakdown::optimizer},
-                                                  {"other", "other", &Breakdown::other}};
-  return kFields;
-}
 
 SimulationSummary summarise(const LoweredPlan& plan, const Timeline& timeline, const Prediction& prediction) {
   return Summary(plan, timeline, prediction).run();

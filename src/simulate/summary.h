@@ -5,6 +5,7 @@
 // gradient exchange, optimizer and overhead come after that. The parts sum to the whole.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,16 @@
 
 namespace nest {
 
+inline constexpr std::size_t kSlices = 240;  // equal parts of a step over which a stage's use is told
+
 struct StageUse {  // of one replica in one step, seconds
   double compute_s = 0;
-  double message_s = 0;  // waiting for messages that are under way
-  double shard_s = 0;    // waiting for exchanges of state
-  double idle_s = 0;     // until the last backward of any stage
-  double end_s = 0;      // of its last backward, from the start of the step
+  double message_s = 0;                     // waiting for messages that are under way
+  double shard_s = 0;                       // waiting for exchanges of state
+  double idle_s = 0;                        // until the last backward of any stage
+  double end_s = 0;                         // of its last backward, from the start of the step
+  std::array<double, kSlices> computing{};  // share of every slice of the step
+  std::array<double, kSlices> waiting{};    // for messages and state
 };
 
 struct LinkUse {
@@ -43,13 +48,5 @@ struct SimulationSummary {
 inline constexpr double kWorthSaying = 0.05;
 
 SimulationSummary summarise(const LoweredPlan& plan, const Timeline& timeline, const Prediction& prediction);
-
-// The parts of a breakdown in the order in which they are shown, with names for people and for programs.
-struct PhaseField {
-  const char* key;
-  const char* name;
-  double Prediction::Breakdown::*field;
-};
-const std::vector<PhaseField>& phase_fields();
 
 }  // namespace nest

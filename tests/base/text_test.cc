@@ -56,5 +56,13 @@ TEST(Check, FailureNamesPlaceAndCondition) {
   }
 }
 
+TEST(Text, WordsAreWhatStandsBetweenBlanks) {
+  using Words = std::vector<std::string_view>;
+  EXPECT_EQ(split_words(" lid 21\t4xNDR \r\n"), (Words{"lid", "21", "4xNDR"}));
+  EXPECT_EQ(split_words("one"), Words{"one"});
+  EXPECT_EQ(split_words(" \t"), Words{});
+  EXPECT_EQ(split_words(""), Words{});
+}
+
 }  // namespace
 }  // namespace nest

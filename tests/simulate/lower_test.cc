@@ -89,7 +89,7 @@ TEST(Lower, PipelineWithTheSlowestStageLastIsAsPredicted) {
         const SimulationSummary summary = run(job, s, stages);
         EXPECT_LT(std::abs(summary.difference()), 1e-6) << cluster.name << " " << pp << " stages";
         double total = 0;
-        for (const PhaseField& phase : phase_fields()) total += summary.breakdown_s.*phase.field;
+        for (const BreakdownPart& phase : kBreakdownParts) total += summary.breakdown_s.*phase.seconds;
         EXPECT_NEAR(total, summary.iteration_s, 1e-9 * total);
       }
     }
@@ -153,7 +153,7 @@ TEST(Lower, StepsFollowEachOther) {
   const SimulationSummary three = run(job, s, stages, 3);
   EXPECT_NEAR(three.iteration_s, one, 1e-9);
   double total = 0;
-  for (const PhaseField& phase : phase_fields()) total += three.breakdown_s.*phase.field;
+  for (const BreakdownPart& phase : kBreakdownParts) total += three.breakdown_s.*phase.seconds;
   EXPECT_NEAR(total, three.iteration_s, 1e-9);
 }
 

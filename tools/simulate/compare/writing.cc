@@ -27,9 +27,9 @@ std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * frac
 // The phase in which the two differ most, with the difference as a share of the predicted step.
 std::pair<std::string, double> worst_phase(const SimulationSummary& summary) {
   std::pair<std::string, double> worst{"", 0};
-  for (const PhaseField& phase : phase_fields()) {
+  for (const BreakdownPart& phase : kBreakdownParts) {
     const double apart =
-        (summary.breakdown_s.*phase.field - summary.predicted_breakdown_s.*phase.field) / summary.predicted_s;
+        (summary.breakdown_s.*phase.seconds - summary.predicted_breakdown_s.*phase.seconds) / summary.predicted_s;
     if (std::abs(apart) > std::abs(worst.second)) worst = {phase.key, apart};
   }
   return worst;
