@@ -75,13 +75,14 @@ std::vector<Host> hosts_of(const Cluster& cluster, std::int64_t per_host) {
   std::vector<Host> hosts;
   std::int64_t units = 0;
   for (std::int64_t device = 0; device < cluster.devices; ++units) {
-    const bool single = cluster.fabric.levels < 2;
-    const std::int64_t end =
-        single ? cluster.devices : std::min(cluster.devices, cluster.fabric.unit_at(1, device).end);
+    const std::size_t node = cluster.node_level + 1;
+    const std::int64_t end = cluster.fabric.levels <= node
+                                 ? cluster.devices
+                                 : std::min(cluster.devices, cluster.fabric.unit_at(node, device).end);
     const std::int64_t size = per_host > 0 ? per_host : end - device;
     if ((end - device) % size != 0) {
       throw InputError(fmt::format("--per-host: {} devices of one {} are not a multiple of {}", end - device,
-                                   cluster.levels.front().name, size));
+                                   cluster.levels[cluster.node_level].name, size));
     }
     for (; device < end; device += size) hosts.push_back({"", device, size});
   }

@@ -109,9 +109,8 @@ class ClusterDrawing {
   }
 
   std::string tile_name(std::size_t tile) const {
-    if (map_.tiers[0].name == "node" || !cluster_.node_names.empty()) {
-      if (tile < cluster_.node_names.size()) return clip(cluster_.node_names[tile], kLongestName);
-    }
+    const bool nodes = cluster_.node_level == 0;  // the innermost switches are the nodes that have names
+    if (nodes && tile < cluster_.node_names.size()) return clip(cluster_.node_names[tile], kLongestName);
     return fmt::format("{} {}", map_.tiers[0].name, tile);
   }
 

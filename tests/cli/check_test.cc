@@ -7,6 +7,7 @@
 
 #include "golden.h"
 #include "program.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest::test {
 namespace {
@@ -20,19 +21,15 @@ using Json = nlohmann::ordered_json;
 class CheckCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/nest-check-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     const Result result = nest({"eval", "--model", "llama3-8b", "--cluster", "h100-spine-leaf", "--devices", "32",
                                 "--global-batch", "64", "--strategy", "tp=4,sp=1,pp=4,mbs=1", "--json"});
     ASSERT_EQ(result.code, 0) << result.err;
     plan_ = Json::parse(result.out);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const Json& plan) const {
-    std::ofstream(folder_ + "/plan.json") << plan.dump(1);
-    return folder_ + "/plan.json";
+    std::ofstream(folder_.file("plan.json")) << plan.dump(1);
+    return folder_.file("plan.json");
   }
   Result check(const Json& plan, bool json = false) const {
     std::vector<std::string> arguments = {"check", file(plan)};
@@ -40,7 +37,7 @@ class CheckCommand : public ::testing::Test {
     return nest(arguments);
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   Json plan_;
 };
 
@@ -134,19 +131,19 @@ TEST_F(CheckCommand, ExplainsMistakes) {
 
 // A device that claims three times its own peak: the search believes it, the judge does not.
 TEST_F(CheckCommand, UnsoundAnswerIsABugWithAReproducer) {
-  std::ofstream(folder_ + "/cluster.yaml")
+  std::ofstream(folder_.file("cluster.yaml"))
       << "name: impossible\n"
          "device: {name: fast, peak: {bf16: 100TFLOPS}, memory: 80GiB, memory_bandwidth: 200TB/s,\n"
          "         efficiency: {gemm_bf16: 3, native_forward: 3, native_backward: 3, tile: 1}}\n"
          "levels: [{name: node, group: 8, bandwidth: 900GB/s, latency: 1us}]\n";
-  const std::string script = "cd '" + folder_ + "' && '" + program_path() +
+  const std::string script = "cd '" + folder_.path().string() + "' && '" + program_path() +
                              "' plan --model llama3-8b --cluster cluster.yaml --global-batch 64 --no-why";
   const Result result = run({.arguments = {"-c", script}, .program = "sh"});
   EXPECT_EQ(result.code, 1) << result.out;
   EXPECT_THAT(result.out, IsEmpty());
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("this is a bug in nest"), HasSubstr("time_peak"), HasSubstr("nest-unsound-plan.json")));
-  const Result again = nest({"check", folder_ + "/nest-unsound-plan.json"});
+  const Result again = nest({"check", folder_.file("nest-unsound-plan.json")});
   EXPECT_EQ(again.code, 2) << again.err;
   EXPECT_THAT(again.out, HasSubstr("time_peak"));
 }

@@ -7,6 +7,7 @@
 
 #include "golden.h"
 #include "program.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest::test {
 namespace {
@@ -66,15 +67,13 @@ TEST(Eval, JsonIsAPlanThatPricesTheSame) {
   for (const auto& [name, seconds] : json["prediction"]["breakdown_s"].items()) parts += seconds.get<double>();
   EXPECT_NEAR(parts, json["prediction"]["iteration_s"].get<double>(), 1e-9);
 
-  char folder[] = "/tmp/nest-eval-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string file = std::string(folder) + "/plan.json";
+  const TemporaryFolder folder;
+  const std::string file = folder.file("plan.json");
   std::ofstream(file) << first.out;
   const Result second = nest({"eval", file, "--json"});
   EXPECT_EQ(second.code, 0) << second.err;
   EXPECT_DOUBLE_EQ(Json::parse(second.out)["prediction"]["iteration_s"], json["prediction"]["iteration_s"]);
   EXPECT_EQ(Json::parse(second.out)["stages"], json["stages"]);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Eval, EveryStackPricesAndFp8IsFaster) {

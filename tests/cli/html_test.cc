@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "program.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest::test {
 namespace {
@@ -19,14 +20,6 @@ using ::testing::StartsWith;
 
 class Html : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/nest-html-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    page_ = (folder_ / "report.html").string();
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string text() const {
     std::ifstream file(page_);
     std::ostringstream all;
@@ -34,12 +27,12 @@ class Html : public ::testing::Test {
     return all.str();
   }
   std::size_t files() const {
-    const auto entries = std::filesystem::directory_iterator(folder_);
+    const auto entries = std::filesystem::directory_iterator(folder_.path());
     return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
   }
 
-  std::filesystem::path folder_;
-  std::string page_;
+  TemporaryFolder folder_;
+  std::string page_ = folder_.file("report.html");
 };
 
 const std::vector<std::string> kPlan = {"plan", "--model", "llama3-8b", "--devices", "8", "--global-batch", "64"};
@@ -90,7 +83,7 @@ TEST_F(Html, NothingIsWrittenWhereThereIsNoPlan) {
 }
 
 TEST_F(Html, SaysWhatCannotBeWritten) {
-  const std::string nowhere = (folder_ / "no" / "report.html").string();
+  const std::string nowhere = folder_.file("no/report.html");
   const Result result = nest(with(kEval, {"--html", nowhere}));
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.out, IsEmpty());
@@ -101,7 +94,7 @@ TEST_F(Html, SaysWhatCannotBeWritten) {
 }
 
 TEST_F(Html, HostileConfigIsText) {
-  const std::string config = (folder_ / "<script>alert(1)<").string();
+  const std::string config = folder_.file("<script>alert(1)<");
   std::filesystem::create_directories(config);
   const std::string models = R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816,
       "num_attention_heads": 16, "num_key_value_heads": 16, "num_hidden_layers": 8, "vocab_size": 32000,

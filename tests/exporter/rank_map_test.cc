@@ -290,5 +290,21 @@ TEST(Hosts, AreTheNodesOfTheClusterByName) {
   EXPECT_THROW(hosts_of(*find_cluster("tpuv4-torus")), InputError);
 }
 
+TEST(Hosts, AreNodesAlsoWhereTheyHaveParts) {
+  const Cluster cluster = read_cluster(parse_yaml("c.yaml",
+                                                  "device: h100\n"
+                                                  "node_names: [alpha, beta]\n"
+                                                  "levels:\n"
+                                                  "  - {name: pair, group: 2, bandwidth: 450GB/s, latency: 3us}\n"
+                                                  "  - {name: node, group: 4, bandwidth: 100GB/s, latency: 4us}\n"
+                                                  "  - {name: pod, group: 2, bandwidth: 50GB/s, latency: 8us}\n"),
+                                       "c");
+  const std::vector<Host> hosts = hosts_of(cluster);
+  ASSERT_EQ(hosts.size(), 2U);
+  EXPECT_EQ(hosts[1].name, "beta");
+  EXPECT_EQ(hosts[1].first_device, 8);
+  EXPECT_EQ(hosts[1].devices, 8);
+}
+
 }  // namespace
 }  // namespace nest::test

@@ -12,6 +12,7 @@
 #include "simulate/program_json.h"
 #include "simulate_client/client.h"
 #include "simulation_check/writing.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest {
 namespace {
@@ -96,16 +97,10 @@ TEST(SimGrid, RandomPlansAreClose) {
 
 class BadSimulator : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/nest-simulate-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    program_.activities = {{1, {}, {}}};
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { program_.activities = {{1, {}, {}}}; }
 
   std::string failure(const std::string& script, const SimulatorLimits& limits = {}) {
-    const std::string path = folder_ + "/simulator";
+    const std::string path = folder_.file("simulator");
     std::ofstream(path) << "#!/bin/sh\n" << script << '\n';
     ::chmod(path.c_str(), 0755);
     try {
@@ -116,7 +111,7 @@ class BadSimulator : public ::testing::Test {
     return "no error";
   }
 
-  std::string folder_;
+  test::TemporaryFolder folder_;
   SimulationProgram program_;
 };
 
@@ -156,8 +151,8 @@ TEST_F(BadSimulator, DoesNotListen) {
 }
 
 TEST_F(BadSimulator, IsNotThere) {
-  EXPECT_THROW(simulate(folder_ + "/nothing", program_), SimulatorError);
-  ::setenv("NEST_SIMULATE", (folder_ + "/nothing").c_str(), 1);
+  EXPECT_THROW(simulate(folder_.file("nothing"), program_), SimulatorError);
+  ::setenv("NEST_SIMULATE", folder_.file("nothing").c_str(), 1);
   EXPECT_THROW(find_simulator(), SimulatorError);
   ::unsetenv("NEST_SIMULATE");
 }
