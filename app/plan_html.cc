@@ -53,12 +53,13 @@ std::vector<Alternative> next_best(const PlanAnswer& answer) {
 }  // namespace
 
 void write_plan_page(const std::string& path, const PlanReport& report, const LoadedJob& loaded, const Session& session,
-                     const PlanAnswer* answer, const std::vector<WhyNot>& whys) {
+                     const PlanAnswer* answer, const std::vector<WhyNot>& whys, std::vector<HtmlSection> first) {
   PlanPage page;
   page.report = &report;
   page.job = &loaded.job;
   page.why_not = overruled(whys);
   if (answer != nullptr) page.next_best = next_best(*answer);
+  page.first = std::move(first);
   page.command = session.arguments;
   page.version = NEST_VERSION;
   write_file_atomically(path, plan_page(page).str());

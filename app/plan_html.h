@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command.h"
+#include "html/page.h"
 #include "job_options.h"
 #include "planner/why.h"
 #include "report/plan_report.h"
@@ -12,8 +13,9 @@
 namespace nest {
 
 // Complete, or not at all; throws InputError when it cannot be written. A plan that was not searched for has no
-// `answer`.
+// `answer`; `first` stands before the plan's own sections.
 void write_plan_page(const std::string& path, const PlanReport& report, const LoadedJob& loaded, const Session& session,
-                     const PlanAnswer* answer = nullptr, const std::vector<WhyNot>& whys = {});
+                     const PlanAnswer* answer = nullptr, const std::vector<WhyNot>& whys = {},
+                     std::vector<HtmlSection> first = {});
 
 }  // namespace nest

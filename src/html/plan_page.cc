@@ -27,6 +27,7 @@ HtmlPage plan_page(const PlanPage& input) {
                             format_integer(view.strategy.devices_used()),
                             clip(view.plan.cluster.device, kLongestTitle)));
   page.set_header(headline(view));
+  for (const HtmlSection& section : input.first) page.add(section);
   page.add({"cluster", "On the cluster", cluster_section(view)});
   if (view.fits()) page.add({"schedule", "One step over time", timeline_section(view)});
   if (view.fits()) page.add({"time", "Where the time goes", time_section(view)});

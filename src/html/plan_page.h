@@ -24,6 +24,7 @@ struct PlanPage {
   const Job* job = nullptr;            // that the plan is for
   std::vector<Alternative> why_not;    // one decision overruled each
   std::vector<Alternative> next_best;  // in the order of their time
+  std::vector<HtmlSection> first;      // sections of whoever asks for the page, before its own
   std::vector<std::string> command;    // the command line, word by word
   std::string version;                 // of nest
 };

@@ -8,6 +8,8 @@
 
 #include "golden.h"
 #include "program.h"
+#include "test_support/data.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest::test {
 namespace {
@@ -15,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -26,20 +29,13 @@ using Json = nlohmann::json;
 
 class SimulateCommand : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/nest-simulate-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string plan(const std::vector<std::string>& arguments) const {
     std::vector<std::string> words = {"eval", "--json"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     const Result result = nest(words);
     EXPECT_EQ(result.code, 0) << result.err;
-    std::ofstream(folder_ + "/plan.json") << result.out;
-    return folder_ + "/plan.json";
+    std::ofstream(folder_.file("plan.json")) << result.out;
+    return folder_.file("plan.json");
   }
   std::string small_plan() const {
     return plan({"--model", "llama3-8b", "--cluster", "h100-spine-leaf", "--devices", "32", "--global-batch", "64",
@@ -47,21 +43,35 @@ class SimulateCommand : public ::testing::Test {
   }
   // nest with a script in the simulator's place, asked for a trace.
   Result with_simulator(const std::string& script) const {
-    const std::string path = folder_ + "/simulator";
+    const std::string path = folder_.file("simulator");
     std::ofstream(path) << "#!/bin/sh\n" << script << '\n';
     ::chmod(path.c_str(), 0755);
-    return run({.arguments = {"simulate", small_plan(), "--trace", folder_ + "/trace.json", "--time-limit", "2"},
+    return run({.arguments = {"simulate", small_plan(), "--trace", folder_.file("trace.json"), "--time-limit", "2"},
                 .environment = {{"NEST_SIMULATE", path}}});
   }
   bool trace_exists() const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       if (entry.path().filename().string().find("trace") != std::string::npos) return true;
     }
     return false;
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
 };
+
+TEST_F(SimulateCommand, WritesAPageThatStartsWithTheSimulation) {
+  NEST_REQUIRE_SIMULATOR();
+  const std::string page = folder_.file("report.html");
+  const Result result = nest({"simulate", small_plan(), "--html", page});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Report in " + page));
+  const std::string text = read_file(page);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("The simulation"), HasSubstr("On the cluster"), HasSubstr("Executed event by event")));
+  EXPECT_LT(text.find("The simulation"), text.find("On the cluster"));
+  EXPECT_THAT(text, Not(HasSubstr("<script")));
+  EXPECT_EQ(nest({"simulate", small_plan(), "--html", folder_.file("no/such/report.html")}).code, 2);
+}
 
 TEST_F(SimulateCommand, AnswersOnOneScreen) {
   NEST_REQUIRE_SIMULATOR();
@@ -117,13 +127,13 @@ TEST_F(SimulateCommand, NamesTheCause) {
 
 TEST_F(SimulateCommand, WritesATrace) {
   NEST_REQUIRE_SIMULATOR();
-  const Result result = nest({"simulate", small_plan(), "--trace", folder_ + "/trace.json"});
+  const Result result = nest({"simulate", small_plan(), "--trace", folder_.file("trace.json")});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Trace written to"));
-  std::ifstream file(folder_ + "/trace.json");
+  std::ifstream file(folder_.file("trace.json"));
   const Json trace = Json::parse(file);
   EXPECT_GT(trace["traceEvents"].size(), 200U);
-  const Result unwritable = nest({"simulate", small_plan(), "--trace", folder_ + "/no/such/trace.json"});
+  const Result unwritable = nest({"simulate", small_plan(), "--trace", folder_.file("no/such/trace.json")});
   EXPECT_EQ(unwritable.code, 2);
   EXPECT_THAT(unwritable.out, IsEmpty());
 }
@@ -145,10 +155,10 @@ TEST_F(SimulateCommand, SurvivesItsSimulator) {
 
 TEST_F(SimulateCommand, SaysWhatToInstall) {
   // A copy of nest with nothing beside it.
-  std::filesystem::copy_file(program_path(), folder_ + "/nest");
+  std::filesystem::copy_file(program_path(), folder_.file("nest"));
   const Result result = run({.arguments = {"simulate", small_plan()},
                              .environment = {{"PATH", "/nonexistent"}},
-                             .program = folder_ + "/nest"});
+                             .program = folder_.file("nest")});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("install libsimgrid-dev"));
   EXPECT_THAT(result.out, IsEmpty());
@@ -162,8 +172,8 @@ TEST_F(SimulateCommand, ExplainsMistakes) {
   EXPECT_EQ(nest({"simulate", small_plan(), "--steps", "0"}).code, 2);
   Json broken = Json::parse(std::ifstream(small_plan()));
   broken["strategy"]["tp"] = broken["strategy"]["etp"] = 3;
-  std::ofstream(folder_ + "/plan.json") << broken;
-  const Result refused = nest({"simulate", folder_ + "/plan.json"});
+  std::ofstream(folder_.file("plan.json")) << broken;
+  const Result refused = nest({"simulate", folder_.file("plan.json")});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("tp=3 does not divide"));
 }

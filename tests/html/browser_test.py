@@ -70,6 +70,15 @@ def make_pages(nest, folder):
         done = subprocess.run([nest, *words, "--html", page], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 3) or not os.path.exists(page):
             sys.exit(f"{name}: nest ended with {done.returncode}: {done.stderr}")
+    if os.path.exists(os.path.join(os.path.dirname(nest), "nest-simulate")):
+        plan = os.path.join(folder, "plan.json")
+        for words in (PAGES["deep"] + ["--json"], ["simulate", plan, "--html", os.path.join(folder, "simulated.html")]):
+            done = subprocess.run([nest, *words], capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                sys.exit(f"simulated: nest ended with {done.returncode}: {done.stderr}")
+            if "--json" in words:
+                with open(plan, "w", encoding="utf-8") as file:
+                    file.write(done.stdout)
 
 
 def check_page(browser, folder, name, failures, shots):
@@ -103,9 +112,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="nest-html-") as folder, chromium.Browser() as browser:
         make_pages(sys.argv[1], folder)
         shots = sys.argv[2] if len(sys.argv) > 2 else None
-        for name in PAGES:
+        names = sorted(name[:-5] for name in os.listdir(folder) if name.endswith(".html"))
+        for name in names:
             check_page(browser, folder, name, failures, shots)
-    print("\n".join(failures) or f"{len(PAGES)} pages: ok")
+    print("\n".join(failures) or f"{len(names)} pages: ok")
     return 1 if failures else 0
 
 

@@ -1,0 +1,91 @@
+#include "html/compare_section.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "plan/strategy_text.h"
+
+namespace nest {
+namespace {
+
+Markup table_of(const CompareReport& report) {
+  const ComparedPlanner* base = report.baseline();
+  std::vector<HtmlTable::Column> columns = {
+      {"planner", false}, {"per step"}, {base != nullptr ? "/ " + base->name : "ratio"}};
+  if (report.simulated) columns.push_back({"simulated"});
+  for (const char* title : {"tokens/s", "devices", "memory", "search"}) columns.push_back({title});
+  HtmlTable table("Planners side by side", columns, "compare-table");
+  for (const ComparedPlanner& planner : report.planners) {
+    std::vector<Markup> cells(columns.size());
+    Markup name, more;
+    name.text(planner.name);
+    if (planner.plan) {
+      more.element("code", strategy_text(planner.plan->strategy));
+      more.text(", " + memory_measures(*planner.plan) + ". ");
+    }
+    for (const std::string& note : {planner.note, planner.simulation_note}) {
+      if (!note.empty()) more.text(note + ". ");
+    }
+    cells[0] = two_lines(name, more);
+    std::size_t next = 1;
+    if (planner.plan) {
+      const Prediction& prediction = planner.plan->prediction;
+      cells[next++].text(format_duration(prediction.iteration_s));
+      cells[next++].text(fmt::format("{:.3f}", ratio(report, planner).value_or(0)));
+      if (report.simulated) cells[next++].text(planner.simulated_s ? format_duration(*planner.simulated_s) : "-");
+      cells[next++].text(format_count(prediction.samples_per_s * static_cast<double>(report.run.sequence)));
+      cells[next++].text(format_integer(planner.plan->strategy.devices_used()));
+      cells[next++].text(format_bytes(prediction.peak_memory_bytes));
+    }
+    cells.back().text(format_duration(planner.wall_s));
+    table.add_cells(std::move(cells));
+  }
+  return table.markup();
+}
+
+Markup sources(const CompareReport& report) {
+  Markup list;
+  list.open("ul");
+  for (const ComparedPlanner& planner : report.planners) {
+    list.element("li", fmt::format("{}: {} ({})", planner.name, planner.idea, planner.source));
+  }
+  return list.close();
+}
+
+}  // namespace
+
+BarChart compare_chart(const CompareReport& report) {
+  BarChart chart;
+  chart.title =
+      fmt::format("{} on {} x {}", report.title, format_integer(report.cluster.devices), report.cluster.device);
+  chart.axis = "seconds per step, predicted; less is better";
+  chart.series = {"per step"};
+  for (const ComparedPlanner& planner : report.planners) {
+    BarChart::Group group{planner.name, {std::nullopt}, {""}};
+    if (planner.plan) {
+      group.values = {planner.plan->prediction.iteration_s};
+      group.labels = {fmt::format("{:.3f}x", ratio(report, planner).value_or(0))};
+    }
+    chart.groups.push_back(std::move(group));
+  }
+  if (const ComparedPlanner* base = report.baseline()) {
+    chart.mark = base->name;
+    chart.mark_value = base->plan->prediction.iteration_s;
+  }
+  return chart;
+}
+
+HtmlSection compare_section(const CompareReport& report) {
+  Markup body;
+  body.element("p", compare_headline(report), {{"class", "lead"}});
+  body.open("figure").add(bar_chart(compare_chart(report))).close();
+  body.add(table_of(report));
+  body.element("p",
+               "One cost model prices every planner's plan on the cluster's own network, and an independent check "
+               "accepted each of them. Each planner ran in one thread.",
+               {{"class", "muted"}});
+  body.add(details("Who they are", sources(report)));
+  return {"planners", "Planners side by side", std::move(body)};
+}
+
+}  // namespace nest
