@@ -148,6 +148,11 @@ FromJob load_from(const FromQuestion& question) {
     from.loaded.title = "The model of the launch line";
     from.loaded.model_config = config;
   } else {
+    if (from.loaded.job.model.traced) {
+      throw InputError(
+          "--model: a launch line configures a known family; a graph is planned with `nest plan` and priced "
+          "with `nest eval --strategy`");
+    }
     architecture = from.loaded.job.model.architecture;
   }
   // Again with the stack as the line switches it.

@@ -115,10 +115,10 @@ Command add_show(CLI::App& program) {
   CLI::App* app = program.add_subcommand("show", kDescription);
   app->footer(kExamples);
   const auto options = std::make_shared<Options>();
-  app->add_option("NAME", options->name,
-                  "models, devices, clusters or stacks to list them; or the name of one; or a Hugging Face "
-                  "config.json, a folder "
-                  "that holds one, or - for standard input")
+  app->add_option(
+         "NAME", options->name,
+         "models, devices, clusters or stacks to list them; or the name of one; or a Hugging Face "
+         "config.json, a folder that holds one, a graph traced by nest.trace, an ONNX file, or - for standard input")
       ->group("Arguments");
   app->option_defaults()->group("View (models)");
   options->for_models.push_back(

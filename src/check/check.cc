@@ -114,8 +114,9 @@ class Judge {
     };
     bool experts = false;
     for (const Layer& kind : model_.kinds) {
+      const bool whole = stays_whole(kind, s_.split);
       for (const Operator& op : kind.operators) {
-        if (op.kind != OperatorKind::attention) continue;
+        if (op.kind != OperatorKind::attention || op.attention.heads.axis == Axis::none || whole) continue;
         const auto [heads, kv] = std::pair(op.attention.heads.size, op.attention.kv_heads.size);
         if (heads % tp != 0) once(ViolationCode::split_heads, fmt::format("tp {} does not divide {} heads", tp, heads));
         if (kv % tp != 0 && tp % kv != 0)
@@ -126,7 +127,7 @@ class Judge {
           const std::int64_t parts = extent.axis == Axis::ffn          ? tp
                                      : extent.axis == Axis::expert_ffn ? s_.split.expert_tp()
                                                                        : 1;
-          if (extent.size % parts != 0)
+          if (!whole && extent.size % parts != 0)
             once(ViolationCode::split_width, fmt::format("{} does not divide width {}", parts, extent.size));
         }
       }
@@ -220,10 +221,13 @@ class Judge {
   static std::int64_t held_already(const LocalLayer& local, std::set<std::string>& held) {
     std::int64_t elements = 0;
     for (const LocalOperator& op : local.operators) {
+      std::int64_t shared = 0;
       for (const Weight& weight : op.source->weights) {
         if (weight.tied_to.empty() || held.insert(weight.tied_to).second) continue;
-        elements += op.kind == OperatorKind::embedding ? op.parameters : op.n * op.k;
+        const bool matrix = op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
+        shared += matrix && shared == 0 ? op.n * op.k : op.parameters - shared;
       }
+      elements += std::min(shared, op.parameters);
     }
     return elements;
   }

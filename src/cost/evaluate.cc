@@ -238,6 +238,7 @@ void Evaluator::say_assumptions() {
     says.push_back(fmt::format("the batch of {} is no multiple of {}: the last micro-batches are priced as full",
                                job_.run.global_batch, rounds));
   }
+  says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
   says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
   says.emplace_back(
       "MFU counts the model's own products, causal attention by the pairs its mask leaves, against the 16-bit peak");

@@ -73,18 +73,37 @@ Implementation timed_implementation(const Job& job) {
   return implementation;
 }
 
-Job make_job(const Architecture& architecture, const Run& run, const SoftwareStack& stack, ComputePrecision precision,
-             Optimizer optimizer, const Cluster& cluster) {
+namespace {
+
+Job job_without_model(const Run& run, std::int64_t default_sequence, const SoftwareStack& stack,
+                      ComputePrecision precision, Optimizer optimizer, const Cluster& cluster) {
   check_arithmetic(cluster.device, precision);
   Job job;
   job.run = run;
-  if (job.run.sequence == 0) job.run.sequence = architecture.default_sequence;
+  if (job.run.sequence == 0) job.run.sequence = default_sequence;
   job.run.precision = to_string(precision);
   job.run.stack = stack.name;
   job.stack = stack;
   job.precision = precision;
   job.optimizer = optimizer;
   job.cluster = cluster;
+  return job;
+}
+
+}  // namespace
+
+Job make_job(Model model, Model fused_model, const Run& run, const SoftwareStack& stack, ComputePrecision precision,
+             Optimizer optimizer, const Cluster& cluster) {
+  Job job = job_without_model(run, model.architecture.default_sequence, stack, precision, optimizer, cluster);
+  job.model = std::move(model);
+  job.fused_model = std::move(fused_model);
+  NEST_CHECK(job.model.layers == job.fused_model.layers, "both models have the same chain of layers");
+  return job;
+}
+
+Job make_job(const Architecture& architecture, const Run& run, const SoftwareStack& stack, ComputePrecision precision,
+             Optimizer optimizer, const Cluster& cluster) {
+  Job job = job_without_model(run, architecture.default_sequence, stack, precision, optimizer, cluster);
   Implementation implementation = implementation_of(job);
   job.model = build_model(architecture, implementation);
   implementation.stack = Stack::megatron;

@@ -31,6 +31,10 @@ struct Job {
 Job make_job(const Architecture& architecture, const Run& run, const SoftwareStack& stack, ComputePrecision precision,
              Optimizer optimizer, const Cluster& cluster);
 
+// The same for models that were read from a graph: as traced, and fused. Both have the same chain of layers.
+Job make_job(Model model, Model fused_model, const Run& run, const SoftwareStack& stack, ComputePrecision precision,
+             Optimizer optimizer, const Cluster& cluster);
+
 Implementation implementation_of(const Job& job);     // of `model`
 Implementation timed_implementation(const Job& job);  // the kernels whose sizes are timed: those of `fused_model`
 ComputePrecision parse_precision(std::string_view text);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "cost/attention_size.h"
 #include "cost/constants.h"
 #include "cost/group_time.h"
 #include "cost/operator_time.h"
@@ -105,25 +106,15 @@ class LayerPricer {
     const double factor = grouped ? kGrouped : 1;
     const double weight_s = factor * gemm_s(rates_, {n, k, m, batch}, format);
     if (layer_.kind == LayerKind::head) times_.head_gradient_s = weight_s;  // the last one is the projection to logits
-    logits_ = op.m * n;
+    if (op.source->product.batches == 0) logits_ = op.m * n;
     ++times_.matrices;
     return {factor * gemm_s(rates_, {m, n, k, batch}, format),
             factor * gemm_s(rates_, {m, k, n, batch}, format) + weight_s};
   }
 
   AttentionSize attention_size(const LocalOperator& op) const {
-    const AttentionShape& shape = op.source->attention;
-    const std::int64_t memory = job_.run.encoder_sequence > 0 ? job_.run.encoder_sequence : job_.run.sequence;
-    AttentionSize size;
-    size.sequences = static_cast<double>(micro_batch_);
-    size.heads = static_cast<double>(shape.heads.size) / static_cast<double>(split_.tp);
-    size.queries = static_cast<double>(sequence_) / static_cast<double>(split_.cp);
-    size.keys = static_cast<double>(shape.cross ? memory : sequence_);
-    size.qk_dim = shape.qk_dim;
-    size.value_dim = shape.value_dim;
-    size.window = shape.window;
-    size.causal = shape.causal;
-    size.fused = shape.flash;
+    const RunShape run{micro_batch_, job_.run.sequence, job_.run.encoder_sequence, 1.0};
+    AttentionSize size = nest::attention_size(op, layer_, run, split_.cp);
     size.dropout = job_.stack.dropout && job_.fused_model.architecture.attention_dropout > 0;
     return size;
   }
@@ -211,38 +202,18 @@ class LayerPricer {
             kCastBackwardBytes * elements / rates_.memory_bytes_per_s};
   }
 
-  // With sp, inputs are gathered once more in backward, for the weight gradient; nothing waits for that but the
-  // gradient.
-  bool is_regather(const LayerCollective& exchange) const {
-    if (exchange.kind != CollectiveKind::all_gather || exchange.phase != Phase::backward) return false;
-    return std::any_of(local_.collectives.begin(), local_.collectives.end(), [&](const LayerCollective& other) {
-      return other.kind == CollectiveKind::all_gather && other.phase == Phase::forward &&
-             other.operator_index == exchange.operator_index && other.tensor == exchange.tensor;
-    });
-  }
-
   void price_exchange(const LayerCollective& exchange) {
-    const LocalOperator& op = local_.operators[static_cast<std::size_t>(exchange.operator_index)];
     const bool backward = exchange.phase == Phase::backward;
-    const double raw_s = groups_.seconds(exchange, layer_.top_k);
-    const bool of_experts = exchange.group == Group::expert || op.kind == OperatorKind::dispatch ||
-                            op.kind == OperatorKind::combine || op.kind == OperatorKind::grouped_matmul;
+    const double exposed_s = exposed_share(job_, split_, local_, exchange) * groups_.seconds(exchange, layer_.top_k);
     if (exchange.group == Group::context) {
-      (backward ? context_.backward_s : context_.forward_s) += raw_s;
+      (backward ? context_.backward_s : context_.forward_s) += exposed_s;
       return;
     }
-    const SoftwareStack& stack = job_.stack;
-    double share = 1;
-    if (of_experts) {
-      share = stack.expert_overlap ? kExpertExposed : 1;
-    } else if (is_regather(exchange)) {
-      share = stack.tensor_overlap ? 0 : kRegatherExposed;
-    } else {
-      share = stack.tensor_overlap && split_.sp ? kTensorExposed : 1;
-    }
-    Passes& sum = of_experts ? times_.expert : times_.tensor;
-    (backward ? sum.backward_s : sum.forward_s) += share * raw_s;
-    if (of_experts && !backward && op.recomputed) times_.recomputed_s += share * raw_s;
+    const bool experts = is_of_experts(local_, exchange);
+    Passes& sum = experts ? times_.expert : times_.tensor;
+    (backward ? sum.backward_s : sum.forward_s) += exposed_s;
+    const bool recomputed = local_.operators[static_cast<std::size_t>(exchange.operator_index)].recomputed;
+    if (experts && !backward && recomputed) times_.recomputed_s += exposed_s;
   }
 
   // The ring exchange hides behind the attention that waits for it.
@@ -261,7 +232,9 @@ class LayerPricer {
       latent = latent || op.module == Module::latent_up;
       shared = shared || op.module == Module::shared_experts;
     }
-    const double kernels = kHostKernels + (split_.tp > 1 ? kHostTensor : 0) + (layer_.experts > 0 ? kHostExperts : 0) +
+    const double own =
+        job_.model.traced ? kHostPerOperator * static_cast<double>(local_.operators.size()) : kHostKernels;
+    const double kernels = own + (split_.tp > 1 ? kHostTensor : 0) + (layer_.experts > 0 ? kHostExperts : 0) +
                            (latent ? kHostLatent : 0) + (shared ? kHostShared : 0) +
                            kHostCross * std::max(0, times_.attentions - 1);
     return job_.stack.host_kernel_s * kernels * (job_.stack.cuda_graphs ? kGraphsLeave : 1);
@@ -283,7 +256,10 @@ class LayerPricer {
 
   void compose(LayerPrice& price) const {
     const bool block = layer_.kind == LayerKind::block;
-    const int kernels = times_.matrices + kOtherKernels + kAttentionKernels * std::max(0, times_.attentions - 1);
+    const int traced = static_cast<int>(local_.operators.size()) + 1;
+    const int kernels = job_.model.traced
+                            ? traced
+                            : times_.matrices + kOtherKernels + kAttentionKernels * std::max(0, times_.attentions - 1);
     const double gaps_s = block ? kernels * kGap_s : 0;
     const double compute_forward_s = times_.forward_s() + gaps_s;
     double compute_backward_s = times_.backward_s() + 2 * gaps_s;
@@ -355,6 +331,27 @@ void override_layer(const Job& job, const Layer& layer, const Split& split, std:
 }
 
 }  // namespace
+
+bool is_regather(const LocalLayer& local, const LayerCollective& exchange) {
+  if (exchange.kind != CollectiveKind::all_gather || exchange.phase != Phase::backward) return false;
+  return std::any_of(local.collectives.begin(), local.collectives.end(), [&](const LayerCollective& other) {
+    return other.kind == CollectiveKind::all_gather && other.phase == Phase::forward &&
+           other.operator_index == exchange.operator_index && other.tensor == exchange.tensor;
+  });
+}
+
+bool is_of_experts(const LocalLayer& local, const LayerCollective& exchange) {
+  const OperatorKind kind = local.operators[static_cast<std::size_t>(exchange.operator_index)].kind;
+  return exchange.group == Group::expert || kind == OperatorKind::dispatch || kind == OperatorKind::combine ||
+         kind == OperatorKind::grouped_matmul;
+}
+
+double exposed_share(const Job& job, const Split& split, const LocalLayer& local, const LayerCollective& exchange) {
+  if (exchange.group == Group::context) return 1;
+  if (is_of_experts(local, exchange)) return job.stack.expert_overlap ? kExpertExposed : 1;
+  if (is_regather(local, exchange)) return job.stack.tensor_overlap ? 0 : kRegatherExposed;
+  return job.stack.tensor_overlap && split.sp ? kTensorExposed : 1;
+}
 
 std::optional<double> measured_saved_bytes(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
   if (!job.profile) return std::nullopt;

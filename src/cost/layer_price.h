@@ -46,6 +46,16 @@ struct PricingContext {
   RecomputePolicy policy;
 };
 
+// --- how the exchanges of a layer are weighed
+
+// With sp, inputs are gathered once more in backward, for the weight gradient; nothing waits for that but the gradient.
+bool is_regather(const LocalLayer& local, const LayerCollective& exchange);
+// Rows on their way to experts or back, and what the experts' products exchange.
+bool is_of_experts(const LocalLayer& local, const LayerCollective& exchange);
+// Share of its time that the layer waits for an exchange of tensors or experts. Ring exchanges of the context hide
+// behind attention instead; theirs is 1.
+double exposed_share(const Job& job, const Split& split, const LocalLayer& local, const LayerCollective& exchange);
+
 // The price without what only memory needs: seconds, FLOPs and parameters.
 LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
                       const PricingContext& context);

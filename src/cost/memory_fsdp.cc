@@ -36,7 +36,7 @@ double largest_block_parameters(const Job& job, const LayerView& view, std::int6
 void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price) {
   const double e = view.element_bytes;
   if (view.head()) {
-    const double logits = view.tokens * view.logit_columns();
+    const double logits = view.logits();
     const double loss =
         logits * loss_bytes(job.stack.loss) + view.head_kept_bytes() + (view.tensor_parallel() ? view.whole_bytes : 0);
     const double backward = logits * e + 2 * view.whole_bytes;

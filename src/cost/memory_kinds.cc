@@ -1,8 +1,12 @@
 #include "cost/memory_kinds.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "base/checked.h"
 
 namespace nest {
 namespace {
@@ -10,7 +14,8 @@ namespace {
 double rotary_table(const Job& job, const Layer& layer) {
   if (job.model.architecture.position != PositionKind::rotary) return 0;
   for (const Operator& op : layer.operators) {
-    if (op.kind == OperatorKind::attention) return 4.0 * static_cast<double>(job.run.sequence * op.attention.qk_dim);
+    if (op.kind == OperatorKind::attention)
+      return 4.0 * (static_cast<double>(job.run.sequence) * static_cast<double>(op.attention.qk_dim));
   }
   return 0;
 }
@@ -27,6 +32,20 @@ double encoder_output(const Job& job, const LayerView& view, std::int64_t micro_
 // Transformer Engine keeps one weight-gradient buffer per distinct shape of its linears; the router is none of them.
 bool has_weight_buffer(const LocalOperator& op) {
   return op.kind == OperatorKind::grouped_matmul || (op.kind == OperatorKind::matmul && op.module != Module::moe);
+}
+
+// Elements on this device of a weight that other layers share.
+std::int64_t tied_elements(const LocalOperator& op, const Weight& weight) {
+  const auto& all = op.source->weights;
+  const auto tied = std::count_if(all.begin(), all.end(), [](const Weight& each) { return !each.tied_to.empty(); });
+  const bool matrix = op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
+  if (op.kind == OperatorKind::embedding) return op.parameters;
+  if (matrix && tied == 1 && op.source->taps == 1) return checked_product({op.n, op.k});
+  std::int64_t sum = 0;
+  for (const Weight& each : all) sum = checked_sum({sum, elements(each)});
+  // Weights of one operator are divided alike.
+  const double share = sum == 0 ? 0 : static_cast<double>(elements(weight)) / static_cast<double>(sum);
+  return std::llround(static_cast<double>(op.parameters) * share);
 }
 
 KindMemory look_at(const Job& job, const LayerView& view, std::int64_t micro_batch) {
@@ -68,10 +87,10 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
       for (const Weight& weight : op.source->weights) {
         if (weight.tied_to.empty()) continue;
         const std::size_t number = tied.try_emplace(weight.tied_to, tied.size()).first->second;
-        kind.tied.push_back({number, op.kind == OperatorKind::embedding ? op.parameters : op.n * op.k});
+        kind.tied.push_back({number, tied_elements(op, weight)});
       }
     }
-    if (static_cast<int>(i) == job.model.layers.back()) logits_ = view.tokens * view.logit_columns();
+    if (static_cast<int>(i) == job.model.layers.back()) logits_ = view.logits();
     kinds_.push_back(std::move(kind));
   }
   tied_weights_ = tied.size();

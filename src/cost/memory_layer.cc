@@ -1,9 +1,9 @@
 // One layer on one device: sizes that every accounting starts from.
 #include <algorithm>
 
-#include "base/error.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
+#include "split/sizes.h"
 
 namespace nest {
 namespace {
@@ -102,14 +102,16 @@ double LayerView::attention_bytes() const {
     const Operator& op = layer->operators[i];
     if (op.kind != OperatorKind::attention) continue;
     const AttentionShape& a = op.attention;
-    const auto width = [&](const Extent& heads, std::int64_t dim) {
-      const std::int64_t mine = std::max<std::int64_t>(1, heads.size / split.tp);
-      return tokens * static_cast<double>(mine * dim) * element_bytes;
+    const bool divided = a.heads.axis != Axis::none && !stays_whole(*layer, split);
+    const auto width = [&](const Extent& heads, std::int64_t dim, const Length& length) {
+      const std::int64_t mine = divided ? std::max<std::int64_t>(1, heads.size / split.tp) : heads.size;
+      const double rows = length.per_sequence ? tokens * length.size : tokens / sequence * length.size;
+      return rows * a.batches * (static_cast<double>(mine) * static_cast<double>(dim)) * element_bytes;
     };
-    const double q = width(a.heads, a.qk_dim);
-    const double k = width(a.kv_heads, a.qk_dim);
-    const double v = width(a.kv_heads, a.value_dim);
-    const double out = width(a.heads, a.value_dim);
+    const double q = width(a.heads, a.qk_dim, a.queries);
+    const double k = width(a.kv_heads, a.qk_dim, a.keys);
+    const double v = width(a.kv_heads, a.value_dim, a.keys);
+    const double out = width(a.heads, a.value_dim, a.queries);
     const double freed = kept_after(i);
     widest = std::max(widest, (q + k + v) + out + 2 * q - freed);
     const bool exchanged =
@@ -120,9 +122,14 @@ double LayerView::attention_bytes() const {
   return widest;
 }
 
-double LayerView::logit_columns() const {
+double LayerView::logit_rows() const {
   const LocalOperator* op = head_projection(*this);
-  return op == nullptr ? 0 : static_cast<double>(op->n);
+  return op == nullptr ? tokens : op->m;
+}
+
+double LayerView::logits() const {
+  const LocalOperator* op = head_projection(*this);
+  return op == nullptr ? 0 : op->m * static_cast<double>(op->n);
 }
 
 double LayerView::head_weight() const {
@@ -154,12 +161,15 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
   const bool own_length = view.layer->encoder && job.run.encoder_sequence > 0;
   const std::int64_t sequence = own_length ? job.run.encoder_sequence : job.run.sequence;
   view.tokens = static_cast<double>(micro_batch) * static_cast<double>(sequence) / static_cast<double>(split.cp);
+  view.sequence = static_cast<double>(sequence);
   view.element_bytes = implementation.activation_bytes;
   const TensorId stream = view.layer->input >= 0 ? view.layer->input : view.layer->output;
   if (stream >= 0) {
     const Tensor& tensor = view.layer->tensors[static_cast<std::size_t>(stream)];
-    view.whole_bytes = view.tokens * static_cast<double>(row_elements(tensor)) * tensor.element_bytes;
-    view.stream_bytes = view.whole_bytes / (split.sp ? static_cast<double>(split.tp) : 1.0);
+    const LocalSizes sizes(*view.layer, shape, split, implementation);
+    view.whole_bytes = sizes.bytes(tensor, Place::sharded);
+    const bool divided = sizes.rows(tensor, Place::stream) < sizes.rows(tensor, Place::sharded);
+    view.stream_bytes = view.whole_bytes / (divided ? static_cast<double>(split.tp) : 1.0);
   }
   return view;
 }
@@ -174,6 +184,26 @@ void fill_kept(const LayerView& view, LayerPrice& price) {
 void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price) {
   price_viewed_memory(job, view_layer(job, layer, split, micro_batch), price);
 }
+
+namespace {
+
+// Layers of no known structure: the gradients of the results and operands of the widest operator are alive at once.
+void widen_unstructured(const Job& job, const LayerView& view, LayerPrice& price) {
+  if (!job.model.traced || !view.block() || view.projected_bytes() > 0 || view.first_grouped()) return;
+  double widest = 0, largest = 0;
+  for (const LocalOperator& op : view.local.operators) {
+    widest = std::max(widest, op.bytes_forward);
+    if (op.kind == OperatorKind::matmul)
+      largest = std::max(largest, op.m * static_cast<double>(op.n) * view.element_bytes);
+  }
+  for (std::size_t mode = 0; mode < 3; ++mode) {
+    const double again = view.local.saved.none - price.kept_bytes[mode];
+    price.working_bytes[mode] = std::max(price.working_bytes[mode], widest + again);
+  }
+  price.largest_block_bytes = std::max(price.largest_block_bytes, largest);
+}
+
+}  // namespace
 
 void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& price) {
   price.dense_parameters = view.local.dense_parameters;
@@ -190,6 +220,7 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
     case MemoryModel::nanotron: price_nanotron(view, price); break;
     case MemoryModel::internevo: price_internevo(view, price); break;
   }
+  widen_unstructured(job, view, price);
 }
 
 }  // namespace nest

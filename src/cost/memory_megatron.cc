@@ -12,13 +12,12 @@ namespace {
 constexpr double kRowBuffers = 8;
 
 double head_backward(const LayerView& view, const Job& job) {
-  const double columns = view.logit_columns();
   const double gathered = view.split.sp ? view.whole_bytes : 0;
   // The logits' gradient, the gathered input, the input's gradient and the weight's.
-  const double linear = view.tokens * columns * view.element_bytes + view.whole_bytes + gathered +
-                        view.head_weight() * view.element_bytes;
+  const double linear =
+      view.logits() * view.element_bytes + view.whole_bytes + gathered + view.head_weight() * view.element_bytes;
   if (job.stack.loss == LossKernel::fused) return view.head_kept_bytes() + linear;
-  const double softmax = view.tokens * columns * (4 + view.element_bytes);  // fp32, and the gradient
+  const double softmax = view.logits() * (4 + view.element_bytes);  // fp32, and the gradient
   return view.head_kept_bytes() + std::max(softmax, linear);
 }
 
@@ -45,8 +44,7 @@ void price_megatron(const LayerView& view, const Job& job, LayerPrice& price) {
   if (view.head()) {
     price.working_bytes.fill(head_backward(view, job));
     const double logit_bytes = job.stack.loss == LossKernel::fused ? view.element_bytes : 4;
-    price.largest_block_bytes =
-        std::max(view.head_weight() * view.element_bytes, view.tokens * view.logit_columns() * logit_bytes);
+    price.largest_block_bytes = std::max(view.head_weight() * view.element_bytes, view.logits() * logit_bytes);
     return;
   }
   if (!view.block()) return;

@@ -10,7 +10,7 @@ namespace nest {
 void price_nanotron(const LayerView& view, LayerPrice& price) {
   const double e = view.element_bytes;
   if (view.head()) {
-    const double logits = view.tokens * view.logit_columns();
+    const double logits = view.logits();
     const double loss = 8 * logits + view.head_kept_bytes();  // fp32 logits and softmax, in the forward pass
     const double backward = e * logits + view.head_kept_bytes() + view.whole_bytes + e * view.head_weight();
     price.working_bytes.fill(std::max(loss, backward));

@@ -20,8 +20,10 @@ double dropout_bytes(const LayerView& view, const Job& job) {
   if (implementation.dropout && arch.attention_dropout > 0) return bytes;
   for (const Operator& op : view.layer->operators) {
     if (op.kind != OperatorKind::attention || op.attention.flash) continue;
-    const std::int64_t heads = op.attention.heads.size / view.split.tp;
-    bytes += view.tokens * static_cast<double>(job.run.sequence * heads) * (1 + view.element_bytes);
+    const bool divided = op.attention.heads.axis != Axis::none && !stays_whole(*view.layer, view.split);
+    const std::int64_t heads = op.attention.heads.size / (divided ? view.split.tp : 1);
+    bytes +=
+        view.tokens * (static_cast<double>(job.run.sequence) * static_cast<double>(heads)) * (1 + view.element_bytes);
   }
   return bytes;
 }
@@ -31,7 +33,7 @@ double dropout_bytes(const LayerView& view, const Job& job) {
 void price_megatron_deepspeed(const LayerView& view, const Job& job, LayerPrice& price) {
   const double e = view.element_bytes;
   if (view.head()) {
-    const double logits = view.tokens * view.logit_columns();
+    const double logits = view.logits();
     price.working_bytes.fill(logits * (4 + e) + 2 * view.whole_bytes + e * view.head_weight());
     price.largest_block_bytes = 4 * logits;
     return;

@@ -25,6 +25,7 @@ struct LayerView {
   Split split;
   double element_bytes = 2;  // of activations
   double tokens = 0;         // of one micro-batch on one context-parallel rank
+  double sequence = 0;       // tokens of one sequence, on all ranks
   double stream_bytes = 0;   // residual stream on this rank
   double whole_bytes = 0;    // residual stream of all tokens: the same unless sp divides it
 
@@ -38,8 +39,10 @@ struct LayerView {
   double feed_forward_parameters() const;
   double attention_bytes() const;  // short-lived tensors of the attention core's backward, less what is already freed
 
-  // The head: logits' columns, the projection's weight, and what is kept beside logits and loss.
-  double logit_columns() const;
+  // The head: rows of the logits, their elements on this rank, the projection's weight, and what is kept beside logits
+  // and loss.
+  double logit_rows() const;
+  double logits() const;
   double head_weight() const;
   double head_kept_bytes() const;
 

@@ -15,9 +15,9 @@ void price_plain(const LayerView& view, const Job& job, LayerPrice& price) {
   const double e = view.element_bytes;
   if (view.head()) {
     const bool whole_loss = job.stack.loss != LossKernel::fused && job.stack.loss != LossKernel::compiled;
-    const double logits = view.tokens * view.logit_columns();
+    const double logits = view.logits();
     // Logits, their fp32 copy, softmax and gradient; labels and losses.
-    price.working_bytes.fill(logits * (whole_loss ? 12 : 6) * e / 2 + view.head_kept_bytes() + 8 * view.tokens);
+    price.working_bytes.fill(logits * (whole_loss ? 12 : 6) * e / 2 + view.head_kept_bytes() + 8 * view.logit_rows());
     price.largest_block_bytes = logits * 4;
     return;
   }

@@ -46,6 +46,7 @@ std::string refuse_feed_forward(const FeedForward& ff, const Attention& attentio
 }
 
 std::string refuse_architecture(const Architecture& architecture) {
+  if (architecture.towers.empty()) return "it was read from an operator graph, which says no family";
   if (architecture.towers.size() != 1 || architecture.towers.front().name != "decoder") return "it is no decoder";
   if (architecture.token_types > 0) return "it has segment embeddings";
   if (architecture.embedding_norm) return "it has a norm after its embeddings";

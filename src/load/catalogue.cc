@@ -9,9 +9,12 @@
 #include "base/text.h"
 #include "cluster/cluster.h"
 #include "doc/value.h"
+#include "graph/graph_model.h"
+#include "graph/read_graph.h"
 #include "load/input.h"
 #include "model/config.h"
 #include "model/presets.h"
+#include "onnx_graph/read_onnx.h"
 
 namespace nest {
 namespace {
@@ -24,6 +27,14 @@ std::string title_of(const std::string& path) {
   return file_stem(generic ? file.parent_path().string() : path);
 }
 
+Architecture graph_outline(const RawGraph& graph) {
+  Architecture outline;
+  outline.name = graph.name;
+  outline.family = "graph";
+  outline.default_sequence = default_sequence(graph);
+  return outline;
+}
+
 NamedModel read_model_file(std::string path) {
   if (path != "-" && is_folder(path)) {
     const std::string inside = (std::filesystem::path(path) / "config.json").string();
@@ -32,8 +43,26 @@ NamedModel read_model_file(std::string path) {
     }
     path = inside;
   }
-  const Document document = parse_json(source_name(path), read_text(path));
   std::string title = title_of(path);
+  if (path.ends_with(".onnx")) {
+    std::error_code ignored;
+    const auto bytes = std::filesystem::file_size(path, ignored);
+    if (!ignored && bytes > kLargestOnnxBytes) {
+      throw InputError(
+          fmt::format("{}: a file of {} bytes; allowed are {}. Export it with external data: shapes are all "
+                      "that is needed",
+                      source_name(path), bytes, kLargestOnnxBytes));
+    }
+    RawGraph read = read_onnx(source_name(path), title, read_text(path, {.bytes = kLargestOnnxBytes}));
+    read.source = source_name(path);
+    auto graph = std::make_shared<const RawGraph>(std::move(read));
+    return {graph_outline(*graph), title, source_name(path), write_graph(*graph), graph};
+  }
+  const Document document = parse_json(source_name(path), read_text(path));
+  if (is_graph(document)) {
+    auto graph = std::make_shared<const RawGraph>(read_graph(document));
+    return {graph_outline(*graph), graph->name, source_name(path), document, graph};
+  }
   return {read_config(document, title), title, source_name(path), document};
 }
 

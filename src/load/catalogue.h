@@ -1,23 +1,26 @@
 // What a name on the command line stands for: a preset, a file, a folder, or standard input.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "doc/value.h"
+#include "graph/raw_graph.h"
 #include "model/architecture.h"
 
 namespace nest {
 
 struct NamedModel {
-  Architecture architecture;
-  std::string title;   // "Llama 3 70B", or the name of the file
-  std::string origin;  // "preset", or where the file lies
-  Document document;   // the file; empty for a preset
+  Architecture architecture;                        // of a graph: name and default sequence only
+  std::string title;                                // "Llama 3 70B", or the name of the file
+  std::string origin;                               // "preset", or where the file lies
+  Document document;                                // the file; empty for a preset
+  std::shared_ptr<const RawGraph> graph = nullptr;  // of a traced model or an ONNX file
 };
 
-// A preset, a config.json, a folder that holds one, or "-". Throws InputError with the closest names when it is
-// neither.
+// A preset, a config.json, a folder that holds one, a traced graph (nest.graph/1), an ONNX file, or "-". Throws
+// InputError with the closest names when it is none of them.
 NamedModel load_model(const std::string& name);
 
 // A preset of any kind.

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cost/profile.h"
+#include "graph/graph_model.h"
+#include "graph/read_graph.h"
 #include "load/catalogue.h"
 #include "load/input.h"
 #include "model/config.h"
@@ -17,6 +19,7 @@ namespace nest {
 namespace {
 
 constexpr std::int64_t kUsualTokensPerStep = std::int64_t{4} << 20;
+constexpr std::int64_t kUsualSamplesPerStep = 1024;
 
 // The file that a preset was read from.
 Document preset_document(std::string_view folder, const std::string& name) {
@@ -55,9 +58,38 @@ SoftwareStack load_stack(const std::string& name) {
                                did_you_mean(name, names)));
 }
 
-Job assemble(const Architecture& architecture, const Run& run, const Cluster& cluster) {
+// The model of a graph depends on the bytes of activations, so on the job.
+Job assemble(const Architecture& architecture, const RawGraph* graph, const Run& run, const Cluster& cluster) {
   const Optimizer optimizer = run.optimizer == "sgd" ? Optimizer::sgd : Optimizer::adam;
-  return make_job(architecture, run, load_stack(run.stack), parse_precision(run.precision), optimizer, cluster);
+  const SoftwareStack stack = load_stack(run.stack);
+  const ComputePrecision precision = parse_precision(run.precision);
+  if (!graph) return make_job(architecture, run, stack, precision, optimizer, cluster);
+  Implementation implementation;
+  implementation.stack = stack.kernels;
+  implementation.activation_bytes = precision == ComputePrecision::fp32 ? 4 : 2;
+  GraphModels models = build_graph_models(*graph, implementation);
+  return make_job(std::move(models.model), std::move(models.fused_model), run, stack, precision, optimizer, cluster);
+}
+
+std::int64_t usual_batch(const RawGraph* graph, std::int64_t sequence) {
+  const bool samples = graph && sequence == 1;
+  return samples ? kUsualSamplesPerStep : std::max<std::int64_t>(1, kUsualTokensPerStep / sequence);
+}
+
+NamedModel model_of(const Plan& plan) {
+  if (plan.model.config.root.is_null()) return load_model(plan.model.name);
+  NamedModel model;
+  if (is_graph(plan.model.config)) {
+    model.graph = std::make_shared<const RawGraph>(read_graph(plan.model.config));
+  } else {
+    model.architecture = read_config(plan.model.config, plan.model.name);
+  }
+  return model;
+}
+
+void check_sequence(const NamedModel& model, std::int64_t asked) {
+  if (!model.graph || model.architecture.default_sequence > 1 || asked <= 1) return;
+  throw InputError(fmt::format("--seq: {} has no sequence; its samples are of one size", model.title));
 }
 
 }  // namespace
@@ -65,6 +97,7 @@ Job assemble(const Architecture& architecture, const Run& run, const Cluster& cl
 LoadedJob load_job(const JobQuestion& question) {
   LoadedJob loaded;
   NamedModel model = load_model(question.model);
+  check_sequence(model, question.sequence);
   NamedCluster cluster = load_cluster(question.cluster, question.devices);
   loaded.title = model.title;
   loaded.model_config = model.origin == "preset" ? preset_document("models", model.architecture.name) : model.document;
@@ -72,16 +105,18 @@ LoadedJob load_job(const JobQuestion& question) {
   Run run;
   run.sequence = question.sequence > 0 ? question.sequence : model.architecture.default_sequence;
   run.encoder_sequence = question.encoder_sequence;
-  run.global_batch =
-      question.global_batch > 0 ? question.global_batch : std::max<std::int64_t>(1, kUsualTokensPerStep / run.sequence);
+  run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
   run.stack = question.stack;
   run.precision = question.precision;
   run.optimizer = question.optimizer;
-  loaded.job = assemble(model.architecture, run, cluster.cluster);
-  if (!question.profile.empty()) {
-    attach_profile(loaded.job, read_profile(parse_json(source_name(question.profile), read_text(question.profile))));
-  }
+  loaded.job = assemble(model.architecture, model.graph.get(), run, cluster.cluster);
+  load_profile(question.profile, loaded.job);
   return loaded;
+}
+
+void load_profile(const std::string& path, Job& job) {
+  if (path.empty()) return;
+  attach_profile(job, read_profile(parse_json(source_name(path), read_text(path))));
 }
 
 LoadedJob load_job(const Plan& plan) {
@@ -89,13 +124,12 @@ LoadedJob load_job(const Plan& plan) {
   loaded.title = plan.model.name;
   loaded.model_config = plan.model.config;
   loaded.cluster_description = plan.cluster.description;
-  const Architecture architecture = plan.model.config.root.is_null() ? load_model(plan.model.name).architecture
-                                                                     : read_config(plan.model.config, plan.model.name);
+  const NamedModel model = model_of(plan);
   const Cluster cluster =
       plan.cluster.description.root.is_null()
           ? load_cluster(plan.cluster.name, plan.cluster.devices).cluster
           : resized(read_cluster(plan.cluster.description, plan.cluster.name), plan.cluster.devices);
-  loaded.job = assemble(architecture, plan.run, cluster);
+  loaded.job = assemble(model.architecture, model.graph.get(), plan.run, cluster);
   return loaded;
 }
 

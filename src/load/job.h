@@ -35,6 +35,10 @@ struct LoadedJob {
 LoadedJob load_job(const JobQuestion& question);
 LoadedJob load_job(const Plan& plan);
 
+// Gives the job a file of measured operators or layers; nothing for an empty path. Throws InputError, also when it was
+// measured on something else.
+void load_profile(const std::string& path, Job& job);
+
 // Fills in what the plan is for.
 void describe_job(const LoadedJob& loaded, Plan& plan);
 

@@ -10,6 +10,9 @@
 // A matmul contracts the row of its first input with its weights into the rows of its outputs: k is the input's row, n
 // the sum of the outputs' rows, so a fused projection is one matmul with several outputs. FLOPs count the multiply-adds
 // of matrix products, two per pair, as MFU does; row-wise operators have bytes, not FLOPs.
+//
+// A tensor has rows_per_unit rows for each of its Rows: the pixels or patches of a sample in models of images, whose
+// sequence is 1. A convolution is a matmul whose contraction is `taps` times its input's row.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +34,14 @@ struct Extent {
 
 // How many rows a tensor has on one device.
 enum class Rows : std::uint8_t {
-  tokens,   // micro-batch x sequence
-  memory,   // tokens of the encoder that a decoder layer reads
-  routed,   // (token, expert) pairs: tokens x top_k
-  pairs,    // tokens x keys: attention scores and masks that are written out
-  squared,  // keys x keys once per layer, without the micro-batch: an explicit mask
-  single,   // one row, whatever the batch
+  tokens,     // micro-batch x sequence
+  memory,     // tokens of the encoder that a decoder layer reads
+  routed,     // (token, expert) pairs: tokens x top_k
+  pairs,      // tokens x keys: attention scores and masks that are written out
+  squared,    // keys x keys once per layer, without the micro-batch: an explicit mask
+  single,     // one row, whatever the batch
+  positions,  // one per token of a sequence, without the micro-batch
+  samples,    // one per sequence of the micro-batch
 };
 
 struct Tensor {
@@ -45,6 +50,7 @@ struct Tensor {
   std::vector<Extent> width;  // elements per row = product
   int element_bytes = 2;
   bool whole = false;  // every tensor-parallel rank keeps all rows, also where sp divides the sequence
+  double rows_per_unit = 1;
   bool operator==(const Tensor&) const = default;
 };
 
@@ -86,6 +92,13 @@ struct Weight {
   bool operator==(const Weight&) const = default;
 };
 
+// `size` times the sequence, or `size` alone.
+struct Length {
+  double size = 1;
+  bool per_sequence = true;
+  bool operator==(const Length&) const = default;
+};
+
 struct AttentionShape {
   Extent heads;
   Extent kv_heads;
@@ -95,7 +108,18 @@ struct AttentionShape {
   bool causal = true;
   bool flash = true;
   bool cross = false;  // keys come from the encoder
+  Length queries = {};
+  Length keys = {};
+  double batches = 1;  // attentions per sequence of the micro-batch: the windows of an image
   bool operator==(const AttentionShape&) const = default;
+};
+
+// A product of two activations that is no attention: `batches` times `heads` of them per sequence of the micro-batch.
+struct Product {
+  double batches = 0;  // 0: the operator is a product with weights
+  Extent heads = {};
+  Length m = {}, n = {}, k = {};
+  bool operator==(const Product&) const = default;
 };
 
 using TensorId = int;
@@ -109,6 +133,8 @@ struct Operator {
   std::vector<TensorId> saves;
   std::vector<Weight> weights;
   AttentionShape attention;  // attention only
+  double taps = 1;           // matmul only
+  Product product = {};      // matmul only
   bool operator==(const Operator&) const = default;
 };
 
@@ -126,6 +152,10 @@ struct Layer {
   TensorId output = -1;      // handed to the next layer; -1: nothing (head)
   std::int64_t experts = 0;  // 0: dense
   std::int64_t top_k = 0;
+  std::vector<TensorId> side_inputs = {};  // further tensors of earlier layers; full recomputation keeps them too
+  // Where tensor parallelism does not divide an axis evenly, every rank computes the whole layer. Otherwise such a
+  // split is refused for the model.
+  bool may_stay_whole = false;
   bool operator==(const Layer&) const = default;
 };
 
@@ -133,15 +163,20 @@ struct Layer {
 struct Edge {
   int from = 0;
   std::vector<int> to;
-  std::int64_t width = 0;  // elements per token of the producer's tower
+  std::int64_t width = 0;  // elements per row, of which there is one per token of the producer's tower
   int element_bytes = 2;
+  Rows rows = Rows::tokens;
+  double rows_per_unit = 1;
 };
 
 struct Model {
-  Architecture architecture;
-  std::vector<Layer> kinds;  // distinct layers
-  std::vector<int> layers;   // kind of every layer, in a topological order
+  Architecture architecture;  // of a traced model only the name, sizes and whether tables are tied; no towers
+  std::vector<Layer> kinds;   // distinct layers
+  std::vector<int> layers;    // kind of every layer, in a topological order
   std::vector<Edge> edges;
+  bool traced = false;             // read from an operator graph
+  bool divisible_sequence = true;  // false: sp and cp are not possible
+  std::vector<std::string> notes;  // what was assumed about a traced model, for people
 };
 
 // Elements of a weight, tensors' elements per row: products of their extents.

@@ -47,7 +47,8 @@ TokenFlops count_token_flops(const Model& model, const ModelQuestion& question) 
   plain.flash_attention = true;
   const auto tokens = static_cast<double>(question.shape.micro_batch * question.shape.sequence);
   TokenFlops flops;
-  flops.forward = count_flops(build_model(model.architecture, plain), question, plain).forward / tokens;
+  const WholeFlops needed = count_flops(model.traced ? model : build_model(model.architecture, plain), question, plain);
+  flops.forward = needed.forward / tokens;
   flops.training = 3 * flops.forward;
   flops.executed = count_flops(model, question, question.implementation).executed / tokens;
   return flops;
@@ -94,22 +95,10 @@ std::size_t repetitions(const std::vector<Part>& parts, std::size_t at, std::siz
   return times;
 }
 
-}  // namespace
-
-std::int64_t LayerFacts::weights_bytes() const {
-  return (local.dense_parameters + local.expert_parameters) * kWeightBytes;
-}
-
-ModelFacts gather_facts(const Architecture& architecture, ModelQuestion question) {
-  RunShape& shape = question.shape;
-  if (shape.sequence == 0) shape.sequence = architecture.default_sequence;
-  if (shape.encoder_sequence == 0) shape.encoder_sequence = shape.sequence;
-  question.implementation.sequence = shape.sequence;
-  Model model = build_model(architecture, question.implementation);
-  if (const std::string refused = refuse_split(model, shape, question.split); !refused.empty()) {
-    throw InputError(fmt::format("{}: {}", architecture.name, refused));
+ModelFacts gather(Model model, const ModelQuestion& question) {
+  if (const std::string refused = refuse_split(model, question.shape, question.split); !refused.empty()) {
+    throw InputError(fmt::format("{}: {}", model.architecture.name, refused));
   }
-
   ModelFacts facts;
   facts.model = std::move(model);
   facts.question = question;
@@ -131,6 +120,27 @@ ModelFacts gather_facts(const Architecture& architecture, ModelQuestion question
   return facts;
 }
 
+}  // namespace
+
+std::int64_t LayerFacts::weights_bytes() const {
+  return (local.dense_parameters + local.expert_parameters) * kWeightBytes;
+}
+
+ModelFacts gather_facts(const Architecture& architecture, ModelQuestion question) {
+  RunShape& shape = question.shape;
+  if (shape.sequence == 0) shape.sequence = architecture.default_sequence;
+  if (shape.encoder_sequence == 0) shape.encoder_sequence = shape.sequence;
+  question.implementation.sequence = shape.sequence;
+  return gather(build_model(architecture, question.implementation), question);
+}
+
+ModelFacts gather_facts(Model traced, ModelQuestion question) {
+  RunShape& shape = question.shape;
+  if (shape.sequence == 0) shape.sequence = traced.architecture.default_sequence;
+  if (shape.encoder_sequence == 0) shape.encoder_sequence = shape.sequence;
+  question.implementation.sequence = shape.sequence;
+  return gather(std::move(traced), question);
+}
 ModelTotals add_up(const ModelFacts& facts) {
   ModelTotals totals;
   std::set<std::string> seen;

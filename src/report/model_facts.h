@@ -62,6 +62,7 @@ struct ModelFacts {
 
 // Throws InputError when the split is not possible for this model.
 ModelFacts gather_facts(const Architecture& architecture, ModelQuestion question);
+ModelFacts gather_facts(Model traced, ModelQuestion question);  // of a graph
 
 // What one device would hold and compute if it had its part of every layer. Shared weights are held once.
 struct ModelTotals {

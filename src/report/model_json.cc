@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <string_view>
 
+#include "cost/attention_size.h"
 #include "report/model_report.h"
 
 namespace nest {
@@ -27,7 +29,18 @@ Json saved_json(const SavedBytes& saved) {
           {"full", json_number(saved.full)}};
 }
 
-Json operator_json(const LocalOperator& op) {
+Json attention_json(const AttentionSize& size) {
+  return {{"sequences", json_number(size.sequences)},
+          {"heads", json_number(size.heads)},
+          {"queries", json_number(size.queries)},
+          {"keys", json_number(size.keys)},
+          {"qk_dim", size.qk_dim},
+          {"value_dim", size.value_dim},
+          {"window", size.window},
+          {"causal", size.causal}};
+}
+
+Json operator_json(const LocalOperator& op, const Layer& layer, const ModelQuestion& asked) {
   Json weights = Json::array();
   for (const Weight& weight : op.source->weights) {
     Json shape = Json::array();
@@ -36,21 +49,25 @@ Json operator_json(const LocalOperator& op) {
     if (!weight.tied_to.empty()) entry["tied_to"] = weight.tied_to;
     weights.push_back(std::move(entry));
   }
-  return {{"name", op.source->name},
-          {"kind", to_string(op.kind)},
-          {"module", module_name(op.module)},
-          {"m", json_number(op.m)},
-          {"n", op.n},
-          {"k", op.k},
-          {"groups", op.groups},
-          {"flops_forward", json_number(op.flops_forward)},
-          {"flops_backward", json_number(op.flops_backward)},
-          {"bytes_forward", json_number(op.bytes_forward)},
-          {"bytes_backward", json_number(op.bytes_backward)},
-          {"recomputed_selective", op.recomputed},
-          {"parameters_local", op.parameters},
-          {"expert_weights", op.expert_weights},
-          {"weights", std::move(weights)}};
+  Json json = {{"name", op.source->name},
+               {"kind", to_string(op.kind)},
+               {"module", module_name(op.module)},
+               {"m", json_number(op.m)},
+               {"n", op.n},
+               {"k", op.k},
+               {"groups", op.groups},
+               {"flops_forward", json_number(op.flops_forward)},
+               {"flops_backward", json_number(op.flops_backward)},
+               {"bytes_forward", json_number(op.bytes_forward)},
+               {"bytes_backward", json_number(op.bytes_backward)},
+               {"recomputed_selective", op.recomputed},
+               {"parameters_local", op.parameters},
+               {"expert_weights", op.expert_weights},
+               {"weights", std::move(weights)}};
+  if (op.kind == OperatorKind::attention) {
+    json["attention"] = attention_json(attention_size(op, layer, asked.shape, asked.split.cp));
+  }
+  return json;
 }
 
 Json collective_json(const LayerCollective& collective, const LocalLayer& local) {
@@ -63,9 +80,9 @@ Json collective_json(const LayerCollective& collective, const LocalLayer& local)
           {"operator", local.operators.at(static_cast<std::size_t>(collective.operator_index)).source->name}};
 }
 
-Json layer_json(const LayerFacts& about, const LayerRun& run) {
+Json layer_json(const LayerFacts& about, const LayerRun& run, const ModelQuestion& asked) {
   Json operators = Json::array();
-  for (const LocalOperator& op : about.local.operators) operators.push_back(operator_json(op));
+  for (const LocalOperator& op : about.local.operators) operators.push_back(operator_json(op, *about.layer, asked));
   Json collectives = Json::array();
   for (const LayerCollective& each : about.local.collectives) collectives.push_back(collective_json(each, about.local));
   Json saved = Json::array();
@@ -115,7 +132,11 @@ Json model_json(const ModelFacts& facts) {
   const ModelTotals totals = add_up(facts);
   Json layers = Json::array();
   for (const LayerRun& run : facts.runs)
-    layers.push_back(layer_json(facts.kinds[static_cast<std::size_t>(run.kind)], run));
+    layers.push_back(layer_json(facts.kinds[static_cast<std::size_t>(run.kind)], run, facts.question));
+  const auto blocks =
+      static_cast<std::int64_t>(std::count_if(facts.model.layers.begin(), facts.model.layers.end(), [&](int kind) {
+        return facts.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block;
+      }));
   Json cuts = Json::array();
   for (const double bytes : facts.cut_bytes) cuts.push_back(json_number(bytes));
   return {{"schema", "nest.show.model/1"},
@@ -126,7 +147,7 @@ Json model_json(const ModelFacts& facts) {
             {"family", architecture.family},
             {"hidden", architecture.hidden},
             {"vocabulary", architecture.vocabulary},
-            {"blocks", architecture.layers()},
+            {"blocks", facts.model.traced ? blocks : architecture.layers()},
             {"max_positions", architecture.max_positions},
             {"position", to_string(architecture.position)},
             {"tied_embeddings", architecture.tied_embeddings}}},

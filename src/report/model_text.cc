@@ -76,6 +76,30 @@ int most_frequent_block(const Tower& tower) {
   return best;
 }
 
+// What a graph says about itself.
+std::string traced_words(const ModelFacts& facts) {
+  const Architecture& architecture = facts.model.architecture;
+  std::vector<std::string> words = {"read from an operator graph"};
+  if (architecture.hidden > 0) words.push_back(fmt::format("hidden {}", format_integer(architecture.hidden)));
+  for (const Operator& op : facts.kinds[main_block(facts)].layer->operators) {
+    if (op.kind != OperatorKind::attention) continue;
+    const AttentionShape& a = op.attention;
+    words.push_back(fmt::format(
+        "{} heads of {}{}{}", a.heads.size, a.qk_dim,
+        a.kv_heads.size == a.heads.size ? std::string() : fmt::format(" ({} for keys and values)", a.kv_heads.size),
+        a.flash ? "" : ", scores written out"));
+    break;
+  }
+  if (architecture.vocabulary > 0) {
+    words.push_back(fmt::format("vocabulary {}{}", format_integer(architecture.vocabulary),
+                                architecture.tied_embeddings ? " (tied)" : ""));
+  }
+  words.push_back(architecture.default_sequence > 1
+                      ? fmt::format("traced with sequences of {}", format_integer(architecture.default_sequence))
+                      : "without a sequence");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 std::string headline(const ModelFacts& facts) {
   const ParameterCount& count = facts.parameters;
   const std::string active = count.active == count.total
@@ -270,10 +294,12 @@ std::string layer_sections(const LayerFacts& about, const Split& split, const St
 
 std::string model_text(const ModelFacts& facts, const Style& style, bool all_operators) {
   const Architecture& architecture = facts.model.architecture;
-  const int block = most_frequent_block(architecture.towers.back());
   std::string text = style.paint(Ink::strong, wrap_after("", headline(facts))) + "\n\n";
   text += wrap_after("  ", describe_layers(facts)) + '\n';
-  text += wrap_after("  ", architecture_words(architecture, block)) + '\n';
+  text += wrap_after("  ", facts.model.traced
+                               ? traced_words(facts)
+                               : architecture_words(architecture, most_frequent_block(architecture.towers.back()))) +
+          '\n';
   text += wrap_after("  ", flops_words(facts)) + "\n\n";
   text += parameter_table(facts, style) + '\n';
   text += heading(style, wrap_after("", run_words(facts)));
@@ -283,7 +309,9 @@ std::string model_text(const ModelFacts& facts, const Style& style, bool all_ope
   } else {
     text += layer_sections(facts.kinds[main_block(facts)], facts.question.split, style, false);
   }
-  return text + '\n' + cut_words(facts);
+  text += '\n' + cut_words(facts);
+  for (const std::string& note : facts.model.notes) text += wrap_after("Note: ", note) + '\n';
+  return text;
 }
 
 }  // namespace nest

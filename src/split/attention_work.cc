@@ -13,15 +13,19 @@ double attention_pairs(std::int64_t queries, std::int64_t keys, bool causal, std
 }
 
 AttentionWork attention_work(const AttentionShape& attention, const LocalSizes& sizes) {
-  const std::int64_t queries = sizes.sequence();
-  const std::int64_t keys = attention.cross ? sizes.memory_sequence() : queries;
+  const std::int64_t queries = whole_number(sizes.length(attention.queries));
+  const std::int64_t keys = attention.cross ? sizes.memory_sequence() : whole_number(sizes.length(attention.keys));
   const auto heads = static_cast<double>(sizes.extent(attention.heads));
-  const double share = sizes.tokens() / static_cast<double>(queries);  // micro-batch / cp
+  const double share = sizes.tokens() / static_cast<double>(sizes.sequence()) * attention.batches;  // micro-batch / cp
   const double pairs = attention_pairs(queries, keys, attention.causal, attention.window) * share;
   AttentionWork work;
   work.flops = 2 * pairs * heads * static_cast<double>(attention.qk_dim + attention.value_dim);
   // Unfused kernels do not skip masked pairs: scores are written, read and written by the softmax, and read again.
-  if (!attention.flash) work.score_bytes = 4 * sizes.tokens() * static_cast<double>(keys) * heads;
+  if (!attention.flash) {
+    const bool usual = attention.queries == Length{} && attention.batches == 1;
+    const double rows = usual ? sizes.tokens() : share * static_cast<double>(queries);
+    work.score_bytes = 4 * rows * static_cast<double>(keys) * heads;
+  }
   return work;
 }
 

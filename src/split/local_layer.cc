@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
-#include "model/linearise.h"
 #include "split/attention_work.h"
 #include "split/sizes.h"
 
@@ -35,6 +33,7 @@ class Localiser {
       const LocalOperator& local = local_.operators.back();
       (local.expert_weights ? local_.expert_parameters : local_.dense_parameters) += local.parameters;
     }
+    reduce_what_leaves();
     if (policy.every_second_matmul) mark_every_second_matmul();
     if (policy.count_saved) collect_saved(policy);
     if (layer_.output >= 0) local_.output_bytes = bytes(layer_.output);
@@ -47,6 +46,7 @@ class Localiser {
   double whole_bytes(TensorId id) const { return sizes_.bytes(tensor(id), Place::sharded); }
 
   bool divided(const Extent& extent) const {
+    if (sizes_.whole()) return false;
     switch (extent.axis) {
       case Axis::heads:
       case Axis::kv_heads:
@@ -64,8 +64,9 @@ class Localiser {
   }
 
   void exchange(CollectiveKind kind, Group group, Phase phase, std::int64_t ranks, double size, TensorId what) {
-    local_.collectives.push_back(
-        {kind, group, phase, ranks, size, tensor(what).name, static_cast<int>(local_.operators.size())});
+    // What follows the last operator counts as its.
+    const std::size_t waiting = std::min(local_.operators.size(), layer_.operators.size() - 1);
+    local_.collectives.push_back({kind, group, phase, ranks, size, tensor(what).name, static_cast<int>(waiting)});
   }
 
   // A column-parallel reader needs all tokens; its backward sums the input's gradient over the ranks. Readers of one
@@ -105,9 +106,32 @@ class Localiser {
     return partial;
   }
 
+  // An operator that is not linear in its inputs needs every one of them summed.
+  void reduce_inputs(const Operator& op) {
+    for (const TensorId id : op.inputs) {
+      if (place_[index(id)] == Place::partial) reduce({id});
+    }
+  }
+
+  // The next layer starts from the stream: what a block leaves as terms of a sum is summed at its end. A table of
+  // tokens hands on its terms.
+  void reduce_what_leaves() {
+    if (layer_.kind != LayerKind::block || split_.tp == 1) return;
+    std::vector<bool> read(layer_.tensors.size(), false);
+    for (const Operator& op : layer_.operators) {
+      for (const TensorId id : op.inputs) read[index(id)] = true;
+    }
+    for (std::size_t t = 0; t < place_.size(); ++t) {
+      const auto id = static_cast<TensorId>(t);
+      if (place_[t] == Place::partial && (id == layer_.output || !read[t])) reduce({id});
+    }
+  }
+
   // Decides where the operator's outputs live and inserts the exchanges that this takes.
   void visit(const Operator& op) {
     Place out = Place::stream;
+    // Additions keep sums as they are; a combine sums over the experts' ranks.
+    if (op.kind != OperatorKind::add && op.kind != OperatorKind::combine) reduce_inputs(op);
     switch (op.kind) {
       case OperatorKind::matmul:
       case OperatorKind::grouped_matmul: out = visit_matmul(op); break;
@@ -165,9 +189,7 @@ class Localiser {
       }
       return Place::sharded;
     }
-    if (place_[index(x)] == Place::sharded) return Place::partial;
-    reduce(partial_inputs(op));
-    return Place::stream;
+    return place_[index(x)] == Place::sharded ? Place::partial : Place::stream;
   }
 
   Place visit_attention(const Operator& op) {
@@ -177,16 +199,13 @@ class Localiser {
       // Backward passes on keys, values and their gradients.
       exchange(CollectiveKind::ring_exchange, Group::context, Phase::backward, split_.cp, 2 * kv_bytes, op.inputs[1]);
     }
-    return split_.tp > 1 ? Place::sharded : Place::stream;
+    return divided(op.attention.heads) ? Place::sharded : Place::stream;
   }
 
   Place visit_rowwise(const Operator& op) {
     const bool sharded = std::any_of(op.inputs.begin(), op.inputs.end(),
                                      [this](TensorId id) { return place_[index(id)] == Place::sharded; });
-    if (!sharded) {
-      reduce(partial_inputs(op));
-      return Place::stream;
-    }
+    if (!sharded) return Place::stream;
     for (const TensorId id : op.inputs) need_whole(id);
     if (op.kind == OperatorKind::norm && !op.weights.empty() && divided(op.weights.front().shape.front())) {
       // A norm over all heads needs the sum of squares of every rank.
@@ -254,10 +273,18 @@ class Localiser {
     switch (op.kind) {
       case OperatorKind::matmul:
       case OperatorKind::grouped_matmul: {
+        if (op.product.batches > 0) {
+          localise_product(op.product, local);
+          local.bytes_forward = in_bytes + out_bytes;
+          local.bytes_backward = 2 * local.bytes_forward;
+          break;
+        }
         const Tensor& out = tensor(op.outputs.front());
-        local.m = sizes_.rows(out.rows, place_[index(op.outputs.front())]);
-        local.k = static_cast<std::int64_t>(sizes_.row_elements(tensor(op.inputs.front())));
-        for (const TensorId id : op.outputs) local.n += static_cast<std::int64_t>(sizes_.row_elements(tensor(id)));
+        local.m = sizes_.rows(out, place_[index(op.outputs.front())]);
+        local.k = whole_number(sizes_.row_elements(tensor(op.inputs.front())) * op.taps);
+        double columns = 0;
+        for (const TensorId id : op.outputs) columns += sizes_.row_elements(tensor(id));
+        local.n = whole_number(columns);
         if (op.kind == OperatorKind::grouped_matmul) local.groups = sizes_.extent({layer_.experts, Axis::experts});
         local.flops_forward = 2 * local.m * static_cast<double>(local.n) * static_cast<double>(local.k);
         local.flops_backward = 2 * local.flops_forward;
@@ -271,6 +298,7 @@ class Localiser {
         local.flops_forward = work.flops;
         local.flops_backward = 2 * work.flops;
         local.m = sizes_.tokens();
+        local.heads = static_cast<double>(sizes_.extent(op.attention.heads));
         local.bytes_forward = in_bytes + out_bytes + work.score_bytes * implementation_.activation_bytes;
         local.bytes_backward = in_bytes + out_bytes + kept_bytes + work.score_bytes * implementation_.activation_bytes;
         break;
@@ -282,6 +310,17 @@ class Localiser {
       default: local.bytes_forward = in_bytes + out_bytes; local.bytes_backward = in_bytes + out_bytes + kept_bytes;
     }
     return local;
+  }
+
+  void localise_product(const Product& product, LocalOperator& local) const {
+    const double each = product.batches * static_cast<double>(sizes_.extent(product.heads));
+    local.groups = std::max<std::int64_t>(1, whole_number(static_cast<double>(sizes_.micro_batch()) * each));
+    local.m = sizes_.length(product.m) / static_cast<double>(split_.cp);
+    local.n = whole_number(sizes_.length(product.n));
+    local.k = whole_number(sizes_.length(product.k));
+    local.flops_forward =
+        2 * local.m * static_cast<double>(local.n) * static_cast<double>(local.k) * static_cast<double>(local.groups);
+    local.flops_backward = 2 * local.flops_forward;
   }
 
   // torchtitan's policy: what is not kept is computed again.
@@ -309,6 +348,11 @@ class Localiser {
   std::set<TensorId> kept_selectively() const {
     std::set<TensorId> kept = kept_by_operators(true);
     std::set<TensorId> regenerated;
+    std::vector<bool> read_by_others(layer_.tensors.size(), false);  // by something that is not recomputed
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (local_.operators[i].recomputed) continue;
+      for (const TensorId id : layer_.operators[i].inputs) read_by_others[index(id)] = true;
+    }
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       if (!local_.operators[i].recomputed) continue;
       const Operator& op = layer_.operators[i];
@@ -320,7 +364,7 @@ class Localiser {
       for (const TensorId id : op.outputs) {
         // Inside a recomputed part every intermediate is regenerated; what leaves it is regenerated only if it is
         // dropped.
-        if (drops_output || (inner && read_only_by_recomputed(id))) regenerated.insert(id);
+        if (drops_output || (inner && !read_by_others[index(id)])) regenerated.insert(id);
       }
     }
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
@@ -332,14 +376,6 @@ class Localiser {
     for (const TensorId id : regenerated) kept.erase(id);
     kept.erase(layer_.memory);
     return kept;
-  }
-
-  bool read_only_by_recomputed(TensorId id) const {
-    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      const auto& inputs = layer_.operators[i].inputs;
-      if (!local_.operators[i].recomputed && std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return false;
-    }
-    return true;
   }
 
   std::set<TensorId> kept_by_matmul_policy() const {
@@ -395,7 +431,12 @@ class Localiser {
       if (!saved.only_selective) local_.saved.none += saved.bytes;
       if (saved.selective) local_.saved.selective += saved.bytes;
     }
-    local_.saved.full = layer_.kind != LayerKind::block ? local_.saved.none : bytes(layer_.input);
+    if (layer_.kind != LayerKind::block) {
+      local_.saved.full = local_.saved.none;
+      return;
+    }
+    if (layer_.input >= 0) local_.saved.full = bytes(layer_.input);
+    for (const TensorId id : layer_.side_inputs) local_.saved.full += bytes(id);
   }
 
   const Layer& layer_;
@@ -453,25 +494,6 @@ LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& spli
 LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation,
                     const RecomputePolicy& policy) {
   return Localiser(layer, shape, split, implementation).run(policy);
-}
-
-std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const Split& split) {
-  const auto crossing = crossing_edges(static_cast<int>(model.layers.size()), model.edges);
-  const double ranks = static_cast<double>(split.cp) * (split.sp ? static_cast<double>(split.tp) : 1.0);
-  std::vector<double> bytes;
-  for (const auto& edges : crossing) {
-    double sum = 0;
-    for (const int e : edges) {
-      const Edge& edge = model.edges[static_cast<std::size_t>(e)];
-      const Layer& producer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(edge.from)])];
-      const bool own_length = producer.encoder && shape.encoder_sequence > 0;
-      const double tokens = static_cast<double>(shape.micro_batch) *
-                            static_cast<double>(own_length ? shape.encoder_sequence : shape.sequence);
-      sum += tokens * static_cast<double>(edge.width) * edge.element_bytes / ranks;
-    }
-    bytes.push_back(sum);
-  }
-  return bytes;
 }
 
 }  // namespace nest

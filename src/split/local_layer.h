@@ -5,9 +5,9 @@
 //   sharded   divided along a labelled extent (heads, feed-forward, vocabulary)
 //   partial   a sum of which every rank holds one term
 // A matmul with divided columns wants its input whole (all-gather under sp; its backward reduces) and yields a sharded
-// tensor; one with a divided contraction yields a partial one; the first operator that is not linear in a partial
-// tensor forces the reduction (all-reduce, or reduce-scatter under sp). Sums of partial tensors stay partial, so
-// parallel blocks pay one reduction, not two.
+// tensor; one with a divided contraction yields a partial one; the first operator on it that is no addition forces the
+// reduction (all-reduce, or reduce-scatter under sp), and so does the end of a block. Sums of partial tensors stay
+// partial, so parallel blocks pay one reduction, not two.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct LocalOperator {
   double m = 0;             // rows (grouped: rows over all local experts)
   std::int64_t n = 0;       // local columns
   std::int64_t k = 0;       // local contraction
-  std::int64_t groups = 1;  // local experts of a grouped matmul
+  std::int64_t groups = 1;  // local experts of a grouped matmul; products of two activations
+  double heads = 0;         // attention: on this device
   double flops_forward = 0;
   double flops_backward = 0;  // twice the forward; a kernel that recomputes inside (flash attention) does more
   double bytes_forward = 0;   // read and written once, weights included

@@ -1,8 +1,10 @@
 #include "split/sizes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/checked.h"
+#include "base/error.h"
 
 namespace nest {
 namespace {
@@ -16,6 +18,13 @@ std::int64_t encoder_length(const RunShape& shape) {
 
 }  // namespace
 
+std::int64_t whole_number(double value) {
+  if (!(std::abs(value) < 0x1p62)) {
+    throw InputError("the sizes given multiply to more than 2^62: no such model or run exists");
+  }
+  return std::llround(value);
+}
+
 LocalSizes::LocalSizes(const Layer& layer, const RunShape& shape, const Split& split,
                        const Implementation& implementation)
     : split_(split),
@@ -26,7 +35,8 @@ LocalSizes::LocalSizes(const Layer& layer, const RunShape& shape, const Split& s
       tokens_(static_cast<double>(micro_batch_) * static_cast<double>(sequence_) / static_cast<double>(split.cp)),
       memory_(static_cast<double>(micro_batch_) * static_cast<double>(memory_sequence_) /
               static_cast<double>(split.cp)),
-      routed_(0) {
+      routed_(0),
+      whole_(stays_whole(layer, split)) {
   // With sp every rank routes its part of the sequence; experts that are split over etp ranks then see the tokens of
   // all of them. Without sp the tensor-parallel ranks route the same tokens.
   const double share = split.sp ? static_cast<double>(split.expert_tp()) / static_cast<double>(split.tp) : 1.0;
@@ -34,6 +44,7 @@ LocalSizes::LocalSizes(const Layer& layer, const RunShape& shape, const Split& s
 }
 
 std::int64_t LocalSizes::extent(const Extent& extent) const {
+  if (whole_ && extent.axis != Axis::experts) return extent.size;
   switch (extent.axis) {
     case Axis::none: return extent.size;
     case Axis::heads:
@@ -58,6 +69,8 @@ double LocalSizes::rows(Rows rows, Place place) const {
     case Rows::pairs: return tokens_ * static_cast<double>(sequence_);
     case Rows::squared: return static_cast<double>(sequence_) * static_cast<double>(sequence_);
     case Rows::single: return 1;
+    case Rows::positions: return static_cast<double>(sequence_) / static_cast<double>(split_.cp) / shards;
+    case Rows::samples: return static_cast<double>(micro_batch_);
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Sizes on one device. Internal to split.
+// Sizes on one device: what split and the memory model count with.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,27 @@ namespace nest {
 // Where a tensor lives with respect to tensor parallelism; see local_layer.h.
 enum class Place : std::uint8_t { stream, sharded, partial };
 
+// Rounded. Throws InputError where that does not fit in 63 bits.
+std::int64_t whole_number(double value);
+
 class LocalSizes {
  public:
   LocalSizes(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation);
 
   std::int64_t extent(const Extent& extent) const;
   double rows(Rows rows, Place place) const;
+  double rows(const Tensor& tensor, Place place) const {
+    return rows(tensor.rows, tensor.whole ? Place::sharded : place) * tensor.rows_per_unit;
+  }
   double row_elements(const Tensor& tensor) const;
   double bytes(const Tensor& tensor, Place place) const {
-    return rows(tensor.rows, tensor.whole ? Place::sharded : place) * row_elements(tensor) * tensor.element_bytes;
+    return rows(tensor, place) * row_elements(tensor) * tensor.element_bytes;
   }
   std::int64_t weight_elements(const Weight& weight) const;
+  double length(const Length& length) const {
+    return length.size * (length.per_sequence ? static_cast<double>(sequence_) : 1.0);
+  }
+  bool whole() const { return whole_; }  // tensor parallelism does not divide the layer (Layer::may_stay_whole)
 
   double tokens() const { return tokens_; }  // of one micro-batch on one context-parallel rank
   double memory_tokens() const { return memory_; }
@@ -39,6 +49,7 @@ class LocalSizes {
   double tokens_;
   double memory_;
   double routed_;
+  bool whole_;
 };
 
 }  // namespace nest

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -9,9 +10,9 @@ namespace nest {
 namespace {
 
 std::string refuse_block(const Layer& layer, const Split& split) {
-  const auto tp = split.tp;
+  const auto tp = stays_whole(layer, split) ? 1 : split.tp;
   for (const Operator& op : layer.operators) {
-    if (op.kind != OperatorKind::attention) continue;
+    if (op.kind != OperatorKind::attention || op.attention.heads.axis == Axis::none) continue;
     const std::int64_t heads = op.attention.heads.size;
     const std::int64_t kv_heads = op.attention.kv_heads.size;
     if (heads % tp != 0) return fmt::format("tp={} does not divide the {} attention heads", tp, heads);
@@ -24,7 +25,7 @@ std::string refuse_block(const Layer& layer, const Split& split) {
       if (extent.axis == Axis::ffn && extent.size % tp != 0) {
         return fmt::format("tp={} does not divide the feed-forward width {}", tp, extent.size);
       }
-      if (extent.axis == Axis::expert_ffn && extent.size % split.expert_tp() != 0) {
+      if (extent.axis == Axis::expert_ffn && tp == split.tp && extent.size % split.expert_tp() != 0) {
         return fmt::format("etp={} does not divide the experts' width {}", split.expert_tp(), extent.size);
       }
     }
@@ -50,7 +51,60 @@ std::string refuse_sequence(std::int64_t sequence, const Split& split) {
   return {};
 }
 
+bool tensor_parallel(Axis axis) { return axis != Axis::none && axis != Axis::experts; }
+
+bool has_divided_axis(const Layer& layer) {
+  return std::any_of(layer.tensors.begin(), layer.tensors.end(), [](const Tensor& tensor) {
+    return std::any_of(tensor.width.begin(), tensor.width.end(),
+                       [](const Extent& extent) { return tensor_parallel(extent.axis); });
+  });
+}
+
+bool attends_whole(const Layer& layer, const Split& split) {
+  return std::any_of(layer.operators.begin(), layer.operators.end(), [&](const Operator& op) {
+    return op.kind == OperatorKind::attention && (op.attention.heads.axis == Axis::none || stays_whole(layer, split));
+  });
+}
+
+// What only a graph of any shape can get wrong.
+std::string refuse_traced(const Model& model, const Split& split) {
+  if (!model.divisible_sequence && (split.cp > 1 || split.sp)) {
+    return fmt::format("{} divides the sequence; this model has none, or mixes its positions outside attention",
+                       split.cp > 1 ? fmt::format("cp={}", split.cp) : "sp");
+  }
+  if (split.tp == 1) return {};
+  bool divided = false;
+  for (const Layer& layer : model.kinds) {
+    divided |= layer.kind == LayerKind::block && has_divided_axis(layer) && !stays_whole(layer, split);
+    if (split.sp && attends_whole(layer, split)) {
+      return fmt::format("sp needs every attention to be divided over the tensor-parallel ranks; that of {} is not",
+                         layer.name);
+    }
+  }
+  if (!divided) return fmt::format("tp={} divides no block of this model", split.tp);
+  return {};
+}
+
 }  // namespace
+
+bool stays_whole(const Layer& layer, const Split& split) {
+  if (!layer.may_stay_whole || split.tp == 1) return false;
+  const auto uneven = [&](const Extent& extent) {
+    switch (extent.axis) {
+      case Axis::heads:
+      case Axis::ffn: return extent.size % split.tp != 0;
+      case Axis::kv_heads: return extent.size % split.tp != 0 && split.tp % extent.size != 0;
+      case Axis::expert_ffn: return extent.size % split.expert_tp() != 0;
+      case Axis::vocabulary:  // padded
+      case Axis::experts:
+      case Axis::none: break;
+    }
+    return false;
+  };
+  return std::any_of(layer.tensors.begin(), layer.tensors.end(), [&](const Tensor& tensor) {
+    return std::any_of(tensor.width.begin(), tensor.width.end(), uneven);
+  });
+}
 
 std::string refuse_split(const Model& model, const RunShape& shape, const Split& split) {
   constexpr std::int64_t kMost = 1 << 20;
@@ -81,6 +135,9 @@ std::string refuse_split(const Model& model, const RunShape& shape, const Split&
   if (has_experts && split.expert_tp() < split.tp && !split.sp) {
     return "experts that are not tensor parallel (etp=1) need sp, or every tensor-parallel rank would route the same "
            "tokens";
+  }
+  if (model.traced) {
+    if (auto reason = refuse_traced(model, split); !reason.empty()) return reason;
   }
   for (const std::int64_t sequence : {shape.sequence, shape.encoder_sequence}) {
     if (sequence <= 0) continue;

@@ -37,6 +37,9 @@ struct RunShape {
   double routing_imbalance = 1.0;     // rows on the fullest expert rank over the average
 };
 
+// Whether the layer may stay whole (Layer::may_stay_whole) and does: tp does not divide one of its axes evenly.
+bool stays_whole(const Layer& layer, const Split& split);
+
 // Empty when the split is legal for every layer of the model; else the reason, in one sentence.
 std::string refuse_split(const Model& model, const RunShape& shape, const Split& split);
 

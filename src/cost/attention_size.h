@@ -1,0 +1,13 @@
+// What one device computes of an attention core: its shape as kernels are called with it.
+#pragma once
+
+#include "cost/operator_time.h"
+#include "split/local_layer.h"
+
+namespace nest {
+
+// `op` is an attention of `layer`, made local for `run` and a split over `cp` context-parallel ranks. Whether scores
+// meet dropout is for the software to say.
+AttentionSize attention_size(const LocalOperator& op, const Layer& layer, const RunShape& run, std::int64_t cp);
+
+}  // namespace nest

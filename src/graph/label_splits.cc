@@ -1,0 +1,315 @@
+#include "graph/label_splits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "graph/lists.h"
+
+namespace nest {
+namespace {
+
+class Labeller {
+ public:
+  Labeller(DraftLayer& draft, const std::string& source)
+      : draft_(draft),
+        layer_(draft.layer),
+        source_(source),
+        maker_(layer_.tensors.size(), -1),
+        readers_(layer_.tensors.size()) {
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      for (const TensorId out : layer_.operators[i].outputs) maker_[at(out)] = static_cast<int>(i);
+      for (const TensorId in : layer_.operators[i].inputs) readers_[at(in)].push_back(static_cast<int>(i));
+    }
+  }
+
+  void run() {
+    if (layer_.kind == LayerKind::embedding) label_table();
+    if (layer_.kind == LayerKind::head) label_logits();
+    if (layer_.kind == LayerKind::block) {
+      for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+        if (layer_.operators[i].kind == OperatorKind::attention) label_heads(static_cast<int>(i));
+      }
+      for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+        if (draft_.linear[i]) label_columns(static_cast<int>(i));
+      }
+    }
+    finish_sums();
+    check_annotations();
+  }
+
+ private:
+  using Labels = std::map<TensorId, std::vector<Extent>>;
+
+  std::int64_t row(TensorId id) const { return row_elements(layer_.tensors[at(id)]); }
+  bool labelled(TensorId id) const {
+    const auto& width = layer_.tensors[at(id)].width;
+    return std::any_of(width.begin(), width.end(), [](const Extent& e) { return e.axis != Axis::none; });
+  }
+
+  // Puts a label on a tensor and, through what does not mix columns, on its neighbours. False: this is no region.
+  class Region {
+   public:
+    Region(const Labeller& owner) : owner_(owner) {}
+
+    bool put(TensorId id, std::vector<Extent> width) {
+      const auto known = labels.find(id);
+      if (known != labels.end()) return known->second == width;
+      const Layer& layer = owner_.layer_;
+      const std::int64_t row = owner_.row(id);
+      std::int64_t product = 1;
+      for (const Extent& extent : width) {
+        if (extent.size > row / product) return false;
+        product *= extent.size;
+      }
+      if (product != row || owner_.labelled(id)) return false;
+      if (id == layer.input || has(layer.side_inputs, id) || has(owner_.draft_.leaving, id)) return false;
+      if (owner_.maker_[at(id)] < 0) return false;
+      labels.emplace(id, std::move(width));
+      waiting.push_back(id);
+      return true;
+    }
+
+    bool grow() {
+      while (!waiting.empty()) {
+        const TensorId id = waiting.back();
+        waiting.pop_back();
+        if (!pass(owner_.maker_[at(id)], id, true)) return false;
+        for (const int reader : owner_.readers_[at(id)]) {
+          if (!pass(reader, id, false)) return false;
+        }
+      }
+      return true;
+    }
+
+    Labels labels;
+    std::vector<int> columns;  // products whose results are divided
+    std::vector<int> rows;     // products that contract what is divided
+    std::vector<int> inside;   // work in between
+
+   private:
+    bool pass(int index, TensorId id, bool made) {
+      const Operator& op = owner_.layer_.operators[at(index)];
+      if (owner_.draft_.annotations[at(index)] == "whole") return false;
+      if (owner_.draft_.linear[at(index)]) {
+        // One that ends another region begins none, and the other way round.
+        const auto& far = made ? op.inputs : op.outputs;
+        if (std::any_of(far.begin(), far.end(), [&](TensorId each) { return owner_.labelled(each); })) return false;
+        auto& list = made ? columns : rows;
+        if (!has(list, index)) list.push_back(index);
+        if (!made) return op.inputs.front() == id;
+        // Parts of one result are divided alike.
+        return op.outputs.size() == 1 || heads() ||
+               std::all_of(op.outputs.begin(), op.outputs.end(), [&](TensorId out) {
+                 return put(out, {{owner_.row(out), labels.at(id).front().axis}});
+               });
+      }
+      if (op.kind == OperatorKind::attention) {
+        if (!has(inside, index)) inside.push_back(index);
+        return heads();
+      }
+      const bool norm = op.kind == OperatorKind::norm;
+      if (!owner_.draft_.pointwise[at(index)] && !norm) return false;
+      if (!has(inside, index)) inside.push_back(index);
+      const std::vector<Extent> width = labels.at(id);
+      for (const auto* side : {&op.inputs, &op.outputs}) {
+        for (const TensorId other : *side) {
+          if (other != id && !put_beside(op, id, other, width)) return false;
+        }
+      }
+      return true;
+    }
+
+    bool heads() const { return !labels.empty() && labels.begin()->second.size() == 2; }
+
+    bool put_beside(const Operator& op, TensorId id, TensorId other, const std::vector<Extent>& width) {
+      const std::int64_t here = owner_.row(id), there = owner_.row(other);
+      if (there == here) return put(other, width);
+      if (width.size() != 2) return false;
+      const std::int64_t n = width.front().size;
+      // Keys and values repeated for every query head.
+      const bool copies = op.kind == OperatorKind::copy && op.inputs.size() == 1;
+      if (copies && op.outputs.front() == id && here % there == 0 && n % (here / there) == 0) {
+        return put(other, {{n / (here / there), Axis::kv_heads}, width.back()});
+      }
+      if (copies && op.inputs.front() == id && there % here == 0 && width.front().axis == Axis::kv_heads) {
+        return put(other, {{n * (there / here), Axis::heads}, width.back()});
+      }
+      if (there % n == 0) return put(other, {width.front(), {there / n}});
+      return false;
+    }
+
+    const Labeller& owner_;
+    std::vector<TensorId> waiting;
+  };
+
+  void label_heads(int index) {
+    Operator& op = layer_.operators[at(index)];
+    AttentionShape& a = op.attention;
+    if (op.inputs.size() < 3 || op.outputs.empty() || labelled(op.outputs.front())) return;
+    const Extent heads{a.heads.size, Axis::heads};
+    const Extent kv_heads{a.kv_heads.size, Axis::kv_heads};
+    // A copy that repeats keys makes them as many as queries.
+    const Extent& keys = a.kv_heads.size == a.heads.size ? heads : kv_heads;
+    Region region(*this);
+    const bool legal = region.put(op.inputs[0], {heads, {a.qk_dim}}) && region.put(op.inputs[1], {keys, {a.qk_dim}}) &&
+                       region.put(op.inputs[2], {keys, {a.value_dim}}) &&
+                       region.put(op.outputs[0], {heads, {a.value_dim}}) && region.grow() && complete(region);
+    if (!legal) return;
+    apply(region);
+    a.heads.axis = Axis::heads;
+    a.kv_heads.axis = Axis::kv_heads;
+    for (const TensorId id : op.saves) label_kept(id, heads);
+  }
+
+  void label_columns(int index) {
+    const TensorId out = layer_.operators[at(index)].outputs.front();
+    if (labelled(out) || draft_.annotations[at(index)] == "row") return;
+    Region region(*this);
+    if (!region.put(out, {{row(out), Axis::ffn}}) || !region.grow() || !complete(region)) return;
+    apply(region);
+    for (const auto* list : {&region.columns, &region.rows}) {
+      for (const int each : *list) layer_.operators[at(each)].module = Module::feed_forward;
+    }
+    for (const int each : region.inside) {
+      if (layer_.operators[at(each)].kind != OperatorKind::norm) layer_.operators[at(each)].module = Module::activation;
+      for (const TensorId id : layer_.operators[at(each)].saves) label_kept(id, {row(out), Axis::ffn});
+    }
+  }
+
+  // A region begins and ends at products; each product is on one side only.
+  static bool complete(const Region& region) {
+    const auto both = [&](int index) { return has(region.rows, index); };
+    return !region.columns.empty() && !region.rows.empty() &&
+           std::none_of(region.columns.begin(), region.columns.end(), both);
+  }
+
+  void apply(const Region& region) {
+    for (const auto& [id, width] : region.labels) layer_.tensors[at(id)].width = width;
+    for (const int index : region.columns) label_column_weights(layer_.operators[at(index)]);
+    for (const int index : region.rows) {
+      Operator& op = layer_.operators[at(index)];
+      const auto& width = layer_.tensors[at(op.inputs.front())].width;
+      Weight& weight = op.weights.front();
+      weight.shape.erase(weight.shape.begin() + 1, weight.shape.end());
+      weight.shape.insert(weight.shape.end(), width.begin(), width.end());
+    }
+    for (const int index : region.inside) {
+      Operator& op = layer_.operators[at(index)];
+      if (op.kind == OperatorKind::attention || op.outputs.empty()) continue;
+      const auto& width = layer_.tensors[at(op.outputs.front())].width;
+      for (Weight& weight : op.weights) {
+        if (elements(weight) == row(op.outputs.front())) weight.shape = width;
+      }
+    }
+  }
+
+  // Weights of a column product have its results' rows; one matrix for several results is divided like each of them.
+  void label_column_weights(Operator& op) {
+    const auto& first = layer_.tensors[at(op.outputs.front())].width;
+    for (std::size_t i = 0; i < op.weights.size(); ++i) {
+      Weight& weight = op.weights[i];
+      std::vector<Extent> shape = first;
+      if (op.outputs.size() > 1) {
+        // Division by tp is the same for all parts: the first extent carries it.
+        shape = {{weight.shape.front().size, divided_axis(op)}};
+      }
+      shape.insert(shape.end(), weight.shape.begin() + 1, weight.shape.end());
+      weight.shape = std::move(shape);
+    }
+  }
+
+  // Of a matrix for queries, keys and values together: heads, as queries are the most.
+  Axis divided_axis(const Operator& op) const { return layer_.tensors[at(op.outputs.front())].width.front().axis; }
+
+  // What an operator of a divided region keeps besides: scores, statistics per head, masks.
+  void label_kept(TensorId id, const Extent& axis) {
+    Tensor& tensor = layer_.tensors[at(id)];
+    if (labelled(id) || maker_[at(id)] >= 0 || !readers_[at(id)].empty() || id == layer_.input) return;
+    const double all = static_cast<double>(row_elements(tensor)) * tensor.rows_per_unit;
+    const double each = all / static_cast<double>(axis.size);
+    if (each != static_cast<double>(static_cast<std::int64_t>(each))) return;
+    if (tensor.rows == Rows::single || tensor.rows == Rows::squared || tensor.rows == Rows::positions) return;
+    tensor.width = {axis};
+    tensor.rows_per_unit = each;
+  }
+
+  void label_table() {
+    Operator& first = layer_.operators.front();
+    if (first.kind != OperatorKind::embedding || first.weights.empty() || draft_.annotations.front() == "whole") return;
+    const Tensor& out = layer_.tensors[at(first.outputs.front())];
+    if (out.rows != Rows::tokens && out.rows != Rows::samples) return;
+    first.weights.front().shape.front().axis = Axis::vocabulary;
+  }
+
+  void label_logits() {
+    if (draft_.annotations[at(draft_.logits)] == "whole") return;
+    Operator& op = layer_.operators[at(draft_.logits)];
+    const std::int64_t columns = row(op.outputs.front());
+    const Extent vocabulary{columns, Axis::vocabulary};
+    for (Weight& weight : op.weights) weight.shape.front().axis = Axis::vocabulary;
+    std::vector<TensorId> waiting = {op.outputs.front()};
+    std::vector<bool> seen(layer_.tensors.size(), false);
+    while (!waiting.empty()) {
+      const TensorId id = waiting.back();
+      waiting.pop_back();
+      if (seen[at(id)] || !as_columns(id, columns)) continue;
+      seen[at(id)] = true;
+      layer_.tensors[at(id)].width = {vocabulary};
+      for (const int reader : readers_[at(id)]) {
+        const Operator& next = layer_.operators[at(reader)];
+        waiting.insert(waiting.end(), next.outputs.begin(), next.outputs.end());
+        waiting.insert(waiting.end(), next.saves.begin(), next.saves.end());
+      }
+    }
+  }
+
+  // Whether the tensor has rows of so many columns; makes them its rows.
+  bool as_columns(TensorId id, std::int64_t columns) {
+    Tensor& tensor = layer_.tensors[at(id)];
+    if (row(id) == columns) return true;
+    const double rows = static_cast<double>(row(id)) * tensor.rows_per_unit / static_cast<double>(columns);
+    if (rows < 0.5 || labelled(id)) return false;
+    tensor.width = {{columns}};
+    tensor.rows_per_unit = rows;
+    return true;
+  }
+
+  // Sums of divided tensors are no sums of partial results.
+  void finish_sums() {
+    for (Operator& op : layer_.operators) {
+      if (op.kind == OperatorKind::add && labelled(op.outputs.front())) op.kind = OperatorKind::elementwise;
+    }
+  }
+
+  void check_annotations() const {
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      const std::string& wanted = draft_.annotations[i];
+      if (!draft_.linear[i] || wanted.empty() || wanted == "whole") continue;
+      const Operator& op = layer_.operators[i];
+      const bool column = labelled(op.outputs.front()), contracts = labelled(op.inputs.front());
+      const auto& out = layer_.tensors[at(op.outputs.front())].width.front();
+      const bool met = wanted == "row"          ? contracts
+                       : wanted == "column"     ? column
+                       : wanted == "vocabulary" ? out.axis == Axis::vocabulary
+                                                : out.axis == Axis::heads || out.axis == Axis::kv_heads || contracts;
+      if (met) continue;
+      throw InputError(fmt::format("{}: splits: {} cannot be divided as \"{}\": no such region begins or ends there",
+                                   source_, op.name, wanted));
+    }
+  }
+
+  DraftLayer& draft_;
+  Layer& layer_;
+  const std::string& source_;
+  std::vector<int> maker_;
+  std::vector<std::vector<int>> readers_;
+};
+
+}  // namespace
+
+void label_splits(DraftLayer& draft, const std::string& source) { Labeller(draft, source).run(); }
+
+}  // namespace nest

@@ -1,0 +1,47 @@
+// What crosses the cuts of a pipeline.
+#include "model/linearise.h"
+#include "split/local_layer.h"
+
+namespace nest {
+namespace {
+
+// Rows of a tensor that flows between layers, before anything is divided.
+double edge_rows(const Edge& edge, const RunShape& shape, std::int64_t sequence) {
+  const auto samples = static_cast<double>(shape.micro_batch);
+  const auto length = static_cast<double>(sequence);
+  switch (edge.rows) {
+    case Rows::tokens:
+    case Rows::memory:
+    case Rows::routed: return samples * length * edge.rows_per_unit;
+    case Rows::pairs: return samples * length * length * edge.rows_per_unit;
+    case Rows::squared: return length * length * edge.rows_per_unit;
+    case Rows::positions: return length * edge.rows_per_unit;
+    case Rows::samples: return samples * edge.rows_per_unit;
+    case Rows::single: return edge.rows_per_unit;
+  }
+  return 0;
+}
+
+bool divisible(const Edge& edge) { return edge.rows != Rows::single && edge.rows != Rows::samples; }
+
+}  // namespace
+
+std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const Split& split) {
+  const auto crossing = crossing_edges(static_cast<int>(model.layers.size()), model.edges);
+  const double ranks = static_cast<double>(split.cp) * (split.sp ? static_cast<double>(split.tp) : 1.0);
+  std::vector<double> bytes;
+  for (const auto& edges : crossing) {
+    double sum = 0;
+    for (const int e : edges) {
+      const Edge& edge = model.edges[static_cast<std::size_t>(e)];
+      const Layer& producer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(edge.from)])];
+      const bool own_length = producer.encoder && shape.encoder_sequence > 0;
+      const double rows = edge_rows(edge, shape, own_length ? shape.encoder_sequence : shape.sequence);
+      sum += rows * static_cast<double>(edge.width) * edge.element_bytes / (divisible(edge) ? ranks : 1.0);
+    }
+    bytes.push_back(sum);
+  }
+  return bytes;
+}
+
+}  // namespace nest
