@@ -191,6 +191,13 @@ std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::in
   return std::nullopt;
 }
 
+std::optional<std::int64_t> devices_per_node(const Cluster& cluster) {
+  if (cluster.torus) return std::nullopt;
+  std::int64_t devices = 1;
+  for (std::size_t l = 0; l <= cluster.node_level && l < cluster.levels.size(); ++l) devices *= cluster.levels[l].group;
+  return devices;
+}
+
 GroupLayout place_group(const Cluster& cluster, const GroupSpec& spec) {
   if (!cluster.torus) return make_layout(cluster.fabric, spec);
   GroupLayout layout;

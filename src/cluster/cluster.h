@@ -77,6 +77,9 @@ const std::vector<Cluster>& cluster_presets();
 // By name or alias, case-insensitive, at the given or the default size; nothing when there is none of that name.
 std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::int64_t> devices = std::nullopt);
 
+// Devices of a full node (Cluster::node_level); nothing for a torus, which has none.
+std::optional<std::int64_t> devices_per_node(const Cluster& cluster);
+
 // --- collectives on a cluster
 // -------------------------------------------------------------------------------------------
 

@@ -7,13 +7,15 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace nest {
 namespace {
 
 // Class names of its own: in a page the style applies to the page.
 constexpr const char* kStyle =
-    ".bc{font:13px system-ui,sans-serif}.bc text{fill:#222}.bc .bc-title{font-size:15px;font-weight:600}"
+    ".bc{font:13px system-ui,sans-serif;max-width:100%;height:auto}.bc text{fill:#222}.bc "
+    ".bc-title{font-size:15px;font-weight:600}"
     ".bc .bc-small{font-size:11px}.bc .bc-back{fill:#fff}.bc .bc-axis{stroke:#555;fill:none}.bc .bc-grid{stroke:#ddd}"
     ".bc .bc-mark{stroke:#555;stroke-dasharray:6 4}.bc .bc-none{stroke:#a8321f;stroke-width:1.5}"
     ".bc-0{fill:#0072b2}.bc-1{fill:#d55e00}.bc-2{fill:#009e73}.bc-3{fill:#cc79a7}.bc-4{fill:#b58900}.bc-5{fill:#56b4e9}"
@@ -24,6 +26,8 @@ constexpr std::size_t kColours = 8;
 
 constexpr double kLeft = 56, kRight = 16, kTop = 64, kBottom = 44, kHeight = 240;
 constexpr double kBar = 17, kGap = 22;
+constexpr double kLetter = 8.6;  // about, of the title
+constexpr std::size_t kLongestTitle = 90;
 
 std::string colour(std::size_t series) { return fmt::format("bc-{}", series % kColours); }
 
@@ -117,7 +121,9 @@ Markup bar_chart(const BarChart& chart) {
   const bool labelled = std::any_of(chart.groups.begin(), chart.groups.end(),
                                     [](const BarChart::Group& group) { return !group.labels.empty(); });
   Frame frame{step * std::ceil(most / step), labelled ? 4 * kBar : kBar, 0, kTop + kHeight + kBottom};
-  frame.width = std::max(420.0, frame.group_x(chart.groups.size(), chart.series.size()) + kRight);
+  const std::string title = clip(chart.title, kLongestTitle);
+  frame.width = std::max({420.0, frame.group_x(chart.groups.size(), chart.series.size()) + kRight,
+                          kLeft + kLetter * static_cast<double>(title.size()) + kRight});
   Markup out;
   out.open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},
                    {"class", "bc"},
@@ -128,7 +134,7 @@ Markup bar_chart(const BarChart& chart) {
                    {"aria-label", chart.title + "; " + chart.axis}});
   out.element("title", chart.title).element("style", kStyle);
   out.empty("rect", {{"class", "bc-back"}, {"width", "100%"}, {"height", "100%"}});
-  out.element("text", chart.title, {{"class", "bc-title"}, {"x", coordinate(kLeft)}, {"y", "18"}});
+  out.element("text", title, {{"class", "bc-title"}, {"x", coordinate(kLeft)}, {"y", "18"}});
   out.element("text", chart.axis, {{"class", "bc-small"}, {"x", "6"}, {"y", coordinate(kTop - 8)}});
   draw_legend(chart, out);
   draw_axes(chart, frame, out);

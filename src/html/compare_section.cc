@@ -78,6 +78,7 @@ BarChart compare_chart(const CompareReport& report) {
 HtmlSection compare_section(const CompareReport& report) {
   Markup body;
   body.element("p", compare_headline(report), {{"class", "lead"}});
+  if (const std::string said = simulation_verdict(report); !said.empty()) body.element("p", said);
   body.open("figure").add(bar_chart(compare_chart(report))).close();
   body.add(table_of(report));
   body.element("p",
@@ -86,6 +87,16 @@ HtmlSection compare_section(const CompareReport& report) {
                {{"class", "muted"}});
   body.add(details("Who they are", sources(report)));
   return {"planners", "Planners side by side", std::move(body)};
+}
+
+HtmlPage compare_page(const CompareReport& report) {
+  const std::string title = compare_chart(report).title;
+  HtmlPage page(title);
+  Markup header;
+  header.element("h1", title);
+  page.set_header(std::move(header));
+  page.add(compare_section(report));
+  return page;
 }
 
 }  // namespace nest

@@ -9,5 +9,7 @@ namespace nest {
 
 BarChart compare_chart(const CompareReport& report);
 HtmlSection compare_section(const CompareReport& report);
+// The section alone, for comparisons without any plan.
+HtmlPage compare_page(const CompareReport& report);
 
 }  // namespace nest

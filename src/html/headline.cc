@@ -120,8 +120,9 @@ Markup division(const PlanView& view) {
   Markup out;
   if (!table.is_empty()) out.add(table.markup());
   out.element(
-      "p", fmt::format("{} micro-batches of {} × {} tokens per replica and step; recomputation: {}.{}",
-                       format_integer(view.micro_batches), s.micro_batch, format_integer(view.plan.run.sequence),
+      "p", fmt::format("{} micro-batch{} of {} × {} tokens per replica and step; recomputation: {}.{}",
+                       format_integer(view.micro_batches), view.micro_batches == 1 ? "" : "es", s.micro_batch,
+                       format_integer(view.plan.run.sequence),
                        of_stages(view, [](const StagePlan& stage) { return std::string(to_string(stage.recompute)); }),
                        s.pp > 1 && view.fits() ? " The pipeline's waits include its bubble." : ""));
   return out;

@@ -11,11 +11,6 @@
 namespace nest {
 namespace {
 
-std::int64_t device_limit(const PlanRequest& request) {
-  const std::int64_t all = request.job->cluster.devices;
-  return request.most_devices > 0 ? std::min(request.most_devices, all) : all;
-}
-
 std::vector<StagePlan> stages_of(const PlanSpace& space, const Strategy& strategy, const LeafPlan& leaf) {
   std::vector<StagePlan> stages;
   for (std::size_t s = 0; s < leaf.options.size(); ++s) {
@@ -49,18 +44,25 @@ PlannedStrategy reprice(const PlanSpace& space, const RankedPlan& plan) {
 
 }  // namespace
 
+std::int64_t device_limit(const Job& job, std::int64_t most_devices) {
+  return most_devices > 0 ? std::min(most_devices, job.cluster.devices) : job.cluster.devices;
+}
+
+void refuse_empty(const PlanSpace& space, double keys) {
+  if (keys > 0) return;
+  throw InputError(
+      fmt::format("the limits admit no plan at all: {} splits are legal on {} devices with a batch of {}; loosen "
+                  "--set, or allow a batch that does not divide evenly (--set uneven_batch=1)",
+                  space.splits().size(), space.devices(), space.job().run.global_batch));
+}
+
 PlanAnswer make_plan(const PlanRequest& request) {
   NEST_CHECK(request.job != nullptr, "a request names its job");
-  const PlanSpace space(*request.job, request.limits, device_limit(request));
+  const PlanSpace space(*request.job, request.limits, device_limit(*request.job, request.most_devices));
   PriceCache own;
   PriceCache& prices = request.prices != nullptr ? *request.prices : own;
   const SearchFindings findings = find_best(space, prices, request.order);
-  if (findings.keys == 0) {
-    throw InputError(
-        fmt::format("the limits admit no plan at all: {} splits are legal on {} devices with a batch of {}; loosen "
-                    "--set, or allow a batch that does not divide evenly (--set uneven_batch=1)",
-                    space.splits().size(), space.devices(), request.job->run.global_batch));
-  }
+  refuse_empty(space, findings.keys);
   PlanAnswer answer;
   answer.objective = request.order.objective;
   answer.lower_bound = findings.lower_bound;
@@ -106,7 +108,7 @@ Plan to_plan(const Job& job, const PlannedStrategy& planned, const PlanAnswer& a
 
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   const Job& job = *request.job;
-  const PlanSpace space(job, request.limits, device_limit(request));
+  const PlanSpace space(job, request.limits, device_limit(job, request.most_devices));
   int zero = 3, recompute = 2;
   while (zero > 0 && !space.limits().zero[static_cast<std::size_t>(zero)]) --zero;
   while (recompute > 0 && !space.limits().recompute[static_cast<std::size_t>(recompute)]) --recompute;
@@ -132,9 +134,8 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
       const auto stages = even_stages(job, strategy, static_cast<Recompute>(recompute), zero);
       if (!refuse_strategy(job, strategy, stages).empty()) continue;
       std::int64_t needed = 0, worst = 0;
-      // The first stages hold most in flight, the last one the head.
-      for (const std::int64_t s : {std::int64_t{0}, std::int64_t{1}, key.stages - 1}) {
-        if (s >= key.stages) continue;
+      // The first stages hold most in flight: usually they settle it.
+      for (std::int64_t s = 0; s < key.stages; ++s) {
         const std::int64_t here = memory.estimate(strategy, stages[static_cast<std::size_t>(s)], s).needed;
         if (here > needed) worst = s;
         needed = std::max(needed, here);

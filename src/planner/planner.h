@@ -49,7 +49,13 @@ struct PlanAnswer {
   double wall_s = 0;
 };
 
-// Throws InputError when the limits admit no plan at all, whatever its memory.
+// Devices that may be used: `most_devices` (0: all), and no more than the cluster has.
+std::int64_t device_limit(const Job& job, std::int64_t most_devices);
+
+// Throws InputError when a space has no plan at all, whatever its memory. `keys` is its count_keys().
+void refuse_empty(const PlanSpace& space, double keys);
+
+// Throws InputError as refuse_empty() does.
 PlanAnswer make_plan(const PlanRequest& request);
 
 // For a job and limits that admit no plan in memory. Nothing when not even one stage can be placed.

@@ -34,7 +34,9 @@ Weave find_weave(const std::vector<int>& layers) {
   return best;
 }
 
-std::vector<std::int64_t> divisors(std::int64_t value) {
+}  // namespace
+
+std::vector<std::int64_t> divisors_of(std::int64_t value) {
   std::vector<std::int64_t> low, high;
   for (std::int64_t k = 1; k * k <= value; ++k) {
     if (value % k != 0) continue;
@@ -44,8 +46,6 @@ std::vector<std::int64_t> divisors(std::int64_t value) {
   low.insert(low.end(), high.rbegin(), high.rend());
   return low;
 }
-
-}  // namespace
 
 PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices)
     : job_(&job), limits_(limits), devices_(devices) {
@@ -66,7 +66,7 @@ PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devi
   for (const Split& split : splits_) {
     for (const std::int64_t size : micro_batches_) {
       const std::int64_t round = size * split.ep;
-      if (job.run.global_batch % round == 0) divisors_.try_emplace(round, divisors(job.run.global_batch / round));
+      if (job.run.global_batch % round == 0) divisors_.try_emplace(round, divisors_of(job.run.global_batch / round));
     }
   }
   if (limits.pitch && !job.cluster.torus) {
@@ -80,7 +80,7 @@ void PlanSpace::list_splits() {
   const RunShape shape{1, job_->run.sequence, job_->run.encoder_sequence, 1.0};
   std::int64_t experts = 1;
   for (const Layer& layer : job_->model.kinds) experts = std::max(experts, layer.experts);
-  const std::vector<std::int64_t> expert_degrees = divisors(experts);
+  const std::vector<std::int64_t> expert_degrees = divisors_of(experts);
   for (std::int64_t tp = 1; tp <= std::min(kMostTensor, devices_); ++tp) {
     if (!limits_.tp.admits(tp)) continue;
     for (std::int64_t cp = 1; cp <= kMostContext && tp * cp <= devices_; cp *= 2) {
@@ -223,7 +223,7 @@ std::optional<std::int64_t> PlanSpace::next_replicas(const Key& key, const Plate
 
 std::vector<std::int64_t> PlanSpace::inner_replicas(const Key& key) const {
   std::vector<std::int64_t> result;
-  for (const std::int64_t inner : divisors(key.replicas)) {
+  for (const std::int64_t inner : divisors_of(key.replicas)) {
     if (!limits_.dp_inner.admits(inner)) continue;
     if (limits_.replicas_together && inner != key.replicas) continue;
     if (limits_.whole_blocks_only && inner != 1 && inner != key.replicas) continue;
@@ -262,7 +262,7 @@ std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) con
     return last % inside * split.tp + replica % strategy.dp_inner * strategy.devices_per_stage() +
            replica / strategy.dp_inner * strategy.effective_pitch();
   };
-  const std::vector<std::int64_t> degrees = divisors(all);
+  const std::vector<std::int64_t> degrees = divisors_of(all);
   for (auto degree = degrees.rbegin(); degree != degrees.rend(); ++degree) {
     if (*degree == all || *degree == 1) continue;
     if (offset(*degree) + split.tp <= unit && can_shard(strategy, *degree)) return *degree;

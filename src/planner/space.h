@@ -44,6 +44,9 @@ struct Plateau {
   std::int64_t low = 0, high = 0;
 };
 
+// Ascending.
+std::vector<std::int64_t> divisors_of(std::int64_t value);
+
 class PlanSpace {
  public:
   PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices);

@@ -1,0 +1,203 @@
+#include "report/compare_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "plan/plan_json.h"
+#include "plan/strategy_text.h"
+#include "report/layout.h"
+#include "report/table.h"
+
+namespace nest {
+namespace {
+
+constexpr double kEqual = 5e-4;  // what three digits do not show
+
+std::string heading(const CompareReport& report) {
+  const std::string text =
+      fmt::format("{} on {} x {} ({}), {} x {} tokens per step, {}", report.title,
+                  format_integer(report.cluster.devices), report.cluster.device, report.cluster.name,
+                  format_integer(report.run.global_batch), format_integer(report.run.sequence), report.run.stack);
+  return wrap_after("", text) + "\n";
+}
+
+std::vector<std::string> row_of(const CompareReport& report, const ComparedPlanner& planner) {
+  std::vector<std::string> cells{planner.name};
+  if (planner.plan) {
+    const Prediction& prediction = planner.plan->prediction;
+    cells.push_back(format_duration(prediction.iteration_s));
+    cells.push_back(fmt::format("{:.3f}", ratio(report, planner).value_or(0)));
+    if (report.simulated) cells.push_back(planner.simulated_s ? format_duration(*planner.simulated_s) : "-");
+    cells.push_back(format_count(prediction.samples_per_s * static_cast<double>(report.run.sequence)));
+    cells.push_back(format_integer(planner.plan->strategy.devices_used()));
+    cells.push_back(format_bytes(prediction.peak_memory_bytes));
+  } else {
+    cells.insert(cells.end(), report.simulated ? 6 : 5, "-");
+  }
+  cells.push_back(format_duration(planner.wall_s));
+  return cells;
+}
+
+std::string notes(const CompareReport& report) {
+  std::string text;
+  for (const ComparedPlanner& planner : report.planners) {
+    for (const std::string& note : {planner.note, planner.simulation_note}) {
+      if (!note.empty()) text += wrap_after(fmt::format("  {}: ", planner.name), note) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+const ComparedPlanner* CompareReport::baseline() const {
+  const ComparedPlanner* best = nullptr;
+  for (const ComparedPlanner& planner : planners) {
+    if (!planner.plan) continue;
+    if (planner.name == "nest") return &planner;
+    if (best == nullptr || planner.plan->prediction.iteration_s < best->plan->prediction.iteration_s) best = &planner;
+  }
+  return best;
+}
+
+const ComparedPlanner* CompareReport::fastest() const {
+  const ComparedPlanner* best = baseline();
+  for (const ComparedPlanner& planner : planners) {
+    if (planner.plan && planner.plan->prediction.iteration_s < best->plan->prediction.iteration_s) best = &planner;
+  }
+  return best;
+}
+
+bool CompareReport::is_open() const {
+  bool stopped = false;
+  for (const ComparedPlanner& planner : planners) {
+    if (planner.plan || planner.none_fits) return false;
+    stopped = stopped || planner.stopped;
+  }
+  return stopped;
+}
+
+std::optional<double> ratio(const CompareReport& report, const ComparedPlanner& planner) {
+  const ComparedPlanner* base = report.baseline();
+  if (base == nullptr || !planner.plan) return std::nullopt;
+  return planner.plan->prediction.iteration_s / base->plan->prediction.iteration_s;
+}
+
+std::string compare_headline(const CompareReport& report) {
+  const ComparedPlanner* base = report.baseline();
+  if (report.is_open()) return "No planner finds a plan that fits before its time is over.";
+  if (base == nullptr) return "No planner finds a plan that fits.";
+  std::vector<std::string> equal;
+  const ComparedPlanner *next = nullptr, *last = nullptr;
+  for (const ComparedPlanner& planner : report.planners) {
+    if (!planner.plan || &planner == base) continue;
+    const double time = planner.plan->prediction.iteration_s;
+    if (std::abs(*ratio(report, planner) - 1) < kEqual) {
+      equal.push_back(planner.name);
+      continue;
+    }
+    if (next == nullptr || time < next->plan->prediction.iteration_s) next = &planner;
+    if (last == nullptr || time > last->plan->prediction.iteration_s) last = &planner;
+  }
+  std::string text =
+      fmt::format("{} per step with {}", format_duration(base->plan->prediction.iteration_s), base->name);
+  if (!equal.empty()) text += fmt::format("; {} {} as fast", join_words(equal), equal.size() == 1 ? "is" : "are");
+  if (next != nullptr) text += fmt::format("; {} takes {:.3f} times as long", next->name, *ratio(report, *next));
+  if (last != next) text += fmt::format(", {} {:.3f} times", last->name, *ratio(report, *last));
+  if (equal.empty() && next == nullptr) text += "; nobody else has a plan";
+  return text + ".";
+}
+
+std::string memory_measures(const Plan& plan) {
+  bool recomputes[3] = {}, shards[4] = {};
+  for (const StagePlan& stage : plan.stages) {
+    recomputes[static_cast<std::size_t>(stage.recompute)] = true;
+    shards[stage.zero] = true;
+  }
+  std::string text = "recompute ";
+  const char* between = "";
+  for (int mode = 0; mode < 3; ++mode) {
+    if (!recomputes[mode]) continue;
+    text += fmt::format("{}{}", between, to_string(static_cast<Recompute>(mode)));
+    between = "/";
+  }
+  text += ", ZeRO ";
+  between = "";
+  for (int zero = 0; zero < 4; ++zero) {
+    if (!shards[zero]) continue;
+    text += fmt::format("{}{}", between, zero);
+    between = "/";
+  }
+  return text;
+}
+
+std::string simulation_verdict(const CompareReport& report) {
+  const ComparedPlanner *base = report.baseline(), *best = nullptr;
+  for (const ComparedPlanner& planner : report.planners) {
+    if (planner.simulated_s && (best == nullptr || *planner.simulated_s < *best->simulated_s)) best = &planner;
+  }
+  if (base == nullptr || best == nullptr || !base->simulated_s) return {};
+  if (*best->simulated_s >= *base->simulated_s * (1 - kEqual)) return {};
+  return fmt::format("Simulated, {}'s plan is the fastest: {}, {:.3f} of {}'s.", best->name,
+                     format_duration(*best->simulated_s), *best->simulated_s / *base->simulated_s, base->name);
+}
+
+std::string compare_text(const CompareReport& report, const Style& style) {
+  const ComparedPlanner* base = report.baseline();
+  std::string text = heading(report) + style.paint(Ink::strong, wrap_after("", compare_headline(report))) + "\n\n";
+  std::vector<Column> columns = {{"planner", Align::left}, {"per step"}};
+  columns.push_back({base != nullptr ? "/ " + base->name : "ratio"});
+  if (report.simulated) columns.push_back({"simulated"});
+  for (const char* title : {"tokens/s", "devices", "memory", "search"}) columns.push_back({title});
+  Table table(std::move(columns));
+  for (const ComparedPlanner& planner : report.planners) table.add(row_of(report, planner));
+  text += table.render(style) + "\n";
+  Table strategies({{"", Align::left}, {"", Align::left, true}});
+  for (const ComparedPlanner& planner : report.planners) {
+    if (!planner.plan) continue;
+    strategies.add({planner.name, strategy_text(planner.plan->strategy) + ", " + memory_measures(*planner.plan)});
+  }
+  if (!strategies.empty()) text += strategies.render(style) + "\n";
+  if (const std::string said = simulation_verdict(report); !said.empty()) text += wrap_after("", said) + "\n\n";
+  if (const std::string said = notes(report); !said.empty()) text += said + "\n";
+  return text +
+         "One cost model prices all; every plan was checked independently. Each planner\n"
+         "ran in one thread.\n";
+}
+
+Json compare_json(const CompareReport& report) {
+  Plan about;
+  about.model = report.model;
+  about.cluster = report.cluster;
+  about.run = report.run;
+  const Json frame = plan_to_json(about);
+  Json json = {{"schema", "nest.compare/1"}};
+  for (const char* key : {"model", "cluster", "run"}) json[key] = frame.at(key);
+  json["device_memory_bytes"] = report.device_memory_bytes;
+  json["planners"] = Json::array();
+  for (const ComparedPlanner& planner : report.planners) {
+    Json row = {{"planner", planner.name}, {"idea", planner.idea}, {"source", planner.source}};
+    row["strategy"] = nullptr;
+    row["stages"] = nullptr;
+    row["prediction"] = nullptr;
+    Json search = {{"wall_s", planner.wall_s}, {"optimal", false}, {"planner", planner.name}};
+    if (planner.plan) {
+      const Json plan = plan_to_json(*planner.plan);
+      for (const char* key : {"strategy", "stages", "prediction"}) row[key] = plan.at(key);
+      if (plan.contains("search")) search = plan.at("search");
+      row["times_baseline"] = ratio(report, planner).value_or(0);
+    }
+    search["considered"] = json_number(planner.considered);
+    row["search"] = std::move(search);
+    if (planner.simulated_s) row["simulated"] = {{"iteration_s", *planner.simulated_s}};
+    if (!planner.note.empty()) row["note"] = planner.note;
+    if (!planner.simulation_note.empty()) row["simulation_note"] = planner.simulation_note;
+    json["planners"].push_back(std::move(row));
+  }
+  return json;
+}
+
+}  // namespace nest

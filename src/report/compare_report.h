@@ -1,0 +1,58 @@
+// Several planners' answers to one question, side by side, for people and for programs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "report/json.h"
+#include "report/style.h"
+
+namespace nest {
+
+struct ComparedPlanner {
+  std::string name, idea, source;
+  std::optional<Plan> plan;  // with stages, prediction and search; none was found
+  std::string note;          // why, or what was limited; may be empty
+  bool stopped = false;      // by a time limit
+  bool none_fits = false;    // proven
+  double considered = 0;     // plans, as the planner counts them
+  double wall_s = 0;
+  std::optional<double> simulated_s;  // of one step, where it was simulated
+  std::string simulation_note;        // why it was not
+};
+
+struct CompareReport {
+  std::string title;  // of the model
+  ModelReference model;
+  ClusterReference cluster;
+  Run run;
+  std::int64_t device_memory_bytes = 0;
+  std::vector<ComparedPlanner> planners;
+  bool simulated = false;  // was asked for
+
+  // What the others are measured by: nest's plan, or the fastest where nest has none or was not asked.
+  const ComparedPlanner* baseline() const;
+  // The one whose plan takes least; the baseline where it ties.
+  const ComparedPlanner* fastest() const;
+  // Nobody has a plan, but somebody was stopped and nobody proved that there is none.
+  bool is_open() const;
+};
+
+// Time of a step over the baseline's; nothing where there is no plan.
+std::optional<double> ratio(const CompareReport& report, const ComparedPlanner& planner);
+
+// One sentence: who is fastest, by how much.
+std::string compare_headline(const CompareReport& report);
+
+// Where the simulation puts another plan first, which one; else empty.
+std::string simulation_verdict(const CompareReport& report);
+
+// What the stages do about memory, "recompute selective, ZeRO 1"; ranges where they differ.
+std::string memory_measures(const Plan& plan);
+
+std::string compare_text(const CompareReport& report, const Style& style);
+Json compare_json(const CompareReport& report);  // nest.compare/1
+
+}  // namespace nest

@@ -1,0 +1,248 @@
+#include "rivals/manual.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "model/count.h"
+#include "rivals/configuration.h"
+#include "rivals/settle.h"
+
+namespace nest {
+namespace {
+
+// Degrees as published. The first ten: Table 1 of the SC 2021 paper; the others: NeMo's recipes.
+struct PublishedRun {
+  double parameters;
+  std::int64_t tp, pp, ep;
+};
+constexpr std::array<PublishedRun, 14> kDense = {{{1.7e9, 1, 1, 1},
+                                                  {3.6e9, 2, 1, 1},
+                                                  {7.5e9, 4, 1, 1},
+                                                  {18.4e9, 8, 1, 1},
+                                                  {39.1e9, 8, 2, 1},
+                                                  {76.1e9, 8, 4, 1},
+                                                  {145.6e9, 8, 8, 1},
+                                                  {310.1e9, 8, 16, 1},
+                                                  {529.6e9, 8, 35, 1},
+                                                  {1008e9, 8, 64, 1},
+                                                  {8e9, 1, 1, 1},
+                                                  {70e9, 4, 4, 1},
+                                                  {175e9, 4, 8, 1},
+                                                  {340e9, 8, 8, 1}}};
+constexpr std::array<PublishedRun, 2> kExperts = {{{46.7e9, 1, 4, 8}, {140.6e9, 2, 4, 8}}};
+constexpr double kAboutTheSize = 2;  // factor within which a published run is taken for a model
+
+class Expert {
+ public:
+  explicit Expert(const RivalRequest& request)
+      : request_(request),
+        deadline_(request.time_limit_s),
+        space_(*request.job, request.limits, device_limit(request)),
+        pricer_(space_, prices_),
+        best_(space_) {
+    for (const Layer& layer : request.job->model.kinds) experts_ = std::max(experts_, layer.experts);
+    node_ = usual_node(request.job->cluster);
+    // Limits that leave nothing inside a node are followed all the same.
+    std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+    for (const Split& split : space_.splits()) smallest = std::min(smallest, split.tp * split.ep);
+    if (!space_.splits().empty()) node_ = std::max(node_, smallest);
+    for (const int kind : request.job->model.layers) {
+      if (request.job->model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) ++blocks_;
+    }
+  }
+
+  RivalAnswer run() {
+    const bool stopped = !try_all_ways();
+    if (chosen_) best_.offer(space_.strategy(chosen_->key), stages_of(space_, *chosen_));
+    std::string note;
+    if (!chosen_ && best_fullness_ > 0) {
+      note = fmt::format("what comes closest needs {:.2f} times the memory of a device", best_fullness_);
+    }
+    return best_.answer(request_, pricer_.priced(), deadline_.elapsed_s(), stopped, std::move(note));
+  }
+
+ private:
+  // False when the time was over before the end.
+  bool try_all_ways() {
+    for (const std::int64_t size : space_.micro_batches()) {
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        if (deadline_.is_over()) return false;
+        for (const std::int64_t context : {1, 2, 4, 8, 16}) {
+          // Sequences are divided where nothing fits otherwise.
+          if (follow_rules(size, recompute, context)) break;
+        }
+        follow_tables(size, recompute);
+        shard(size, recompute);
+      }
+    }
+    return true;
+  }
+
+  struct Degrees {
+    Split split;
+    std::int64_t pp = 1;
+    std::int64_t product() const { return split.tp * split.ep * split.cp * pp; }
+  };
+
+  // Everything that the rules admit, the smallest product first; at equal products the one with more inside the node.
+  std::vector<Degrees> by_the_rules(std::int64_t context) const {
+    std::vector<Degrees> list;
+    for (const Split& split : space_.splits()) {
+      if (split.cp != context || split != preferred(split)) continue;
+      if (split.tp * split.ep > node_ && split.tp > 1) continue;
+      for (std::int64_t pp = 1; pp <= blocks_; ++pp) {
+        // More than one stage only once the node is full, as far as the model's sizes admit.
+        if (pp > 1 && grows_inside(split)) break;
+        list.push_back({split, pp});
+      }
+    }
+    std::stable_sort(list.begin(), list.end(), [](const Degrees& a, const Degrees& b) {
+      if (a.product() != b.product()) return a.product() < b.product();
+      return a.pp < b.pp;
+    });
+    return list;
+  }
+
+  // With sequence parallelism where tensors are divided, if the limits and the model admit that.
+  Split preferred(Split split) const {
+    split.sp = split.tp > 1;
+    if (std::find(space_.splits().begin(), space_.splits().end(), split) == space_.splits().end()) split.sp = false;
+    return split;
+  }
+
+  // Whether a larger legal split with as many or more tensor and expert ranks stays inside the node.
+  bool grows_inside(const Split& split) const {
+    return std::any_of(space_.splits().begin(), space_.splits().end(), [&](const Split& other) {
+      return other.cp == split.cp && other == preferred(other) && other.tp >= split.tp && other.ep >= split.ep &&
+             other.tp * other.ep > split.tp * split.ep && other.tp * other.ep <= node_;
+    });
+  }
+
+  // Products that use all devices come first.
+  bool follow_rules(std::int64_t size, Recompute recompute, std::int64_t context) {
+    const std::vector<Degrees> list = by_the_rules(context);
+    std::int64_t smallest = 0;
+    for (const bool all_devices : {true, false}) {
+      for (const Degrees& degrees : list) {
+        if (smallest > 0 && degrees.product() > smallest) break;
+        if ((space_.devices() % degrees.product() == 0) != all_devices) continue;
+        if (try_all(degrees, size, recompute)) smallest = degrees.product();
+      }
+      if (smallest > 0) return true;
+    }
+    return false;
+  }
+
+  void follow_tables(std::int64_t size, Recompute recompute) {
+    const auto parameters = static_cast<double>(count_parameters(request_.job->model).total);
+    const auto look = [&](const PublishedRun& run) {
+      if (std::abs(std::log(run.parameters / parameters)) > std::log(kAboutTheSize)) return;
+      try_all({preferred({run.tp, true, 1, run.ep, 0}), run.pp}, size, recompute);
+    };
+    if (experts_ > 1) {
+      std::for_each(kExperts.begin(), kExperts.end(), look);
+    } else {
+      std::for_each(kDense.begin(), kDense.end(), look);
+    }
+  }
+
+  // Data parallelism alone, sharded no further than it must be.
+  void shard(std::int64_t size, Recompute recompute) {
+    for (const int zero : {1, 2, 3}) {
+      if (try_all({Split{}, 1}, size, recompute, {zero})) return;
+    }
+  }
+
+  // Sharded optimizer state where the limits admit it.
+  std::vector<int> shardings() const {
+    if (request_.limits.zero[1]) return {1};
+    std::vector<int> admitted;
+    for (int zero = 0; zero < 4; ++zero) {
+      if (request_.limits.zero[static_cast<std::size_t>(zero)]) admitted.push_back(zero);
+    }
+    return admitted;
+  }
+
+  // As many replicas as there are devices for, and as many as divide the batch evenly.
+  std::vector<std::int64_t> replicas_of(const Strategy& strategy) const {
+    const std::int64_t batch = request_.job->run.global_batch, round = strategy.micro_batch * strategy.split.ep;
+    const std::int64_t most = std::min(space_.devices() / (strategy.devices_per_stage() * strategy.pp), batch / round);
+    std::vector<std::int64_t> list;
+    if (most < 1) return list;
+    list.push_back(most);
+    for (std::int64_t dp = most; dp >= 1; --dp) {
+      if (batch % (round * dp) != 0) continue;
+      if (dp != most) list.push_back(dp);
+      break;
+    }
+    return list;
+  }
+
+  bool try_all(const Degrees& degrees, std::int64_t size, Recompute recompute) {
+    return try_all(degrees, size, recompute, shardings());
+  }
+
+  bool try_all(const Degrees& degrees, std::int64_t size, Recompute recompute, const std::vector<int>& zeros) {
+    bool any = false;
+    Strategy strategy;
+    strategy.split = degrees.split;
+    strategy.pp = degrees.pp;
+    strategy.micro_batch = size;
+    for (const std::int64_t dp : replicas_of(strategy)) {
+      strategy.dp = dp;
+      for (const ScheduleChoice& schedule : space_.schedules()) {
+        strategy.schedule = schedule.kind;
+        strategy.virtual_stages = schedule.chunks;
+        if (schedule.chunks > 1 && (degrees.pp == 1 || blocks_ % (degrees.pp * schedule.chunks) != 0)) continue;
+        for (const std::int64_t inner : {dp, std::int64_t{1}}) {
+          strategy.dp_inner = inner;
+          for (const int zero : zeros) any |= try_one(strategy, recompute, zero);
+          if (dp == 1) break;
+        }
+      }
+    }
+    return any;
+  }
+
+  bool try_one(const Strategy& strategy, Recompute recompute, int zero) {
+    const std::optional<Key> key = key_of(space_, strategy);
+    if (!key) return false;
+    const std::vector<StagePlan> stages = even_stages(*request_.job, strategy, recompute, zero);
+    if (!refuse_strategy(*request_.job, strategy, stages).empty() || !admits_stages(space_, strategy, stages)) {
+      return false;
+    }
+    Configuration configuration{*key, {0}, {}};
+    for (const StagePlan& stage : stages) {
+      configuration.cuts.push_back(stage.last + 1);
+      configuration.options.push_back(StageOption{static_cast<int>(recompute), zero, 0}.code());
+    }
+    const ConfigurationPrice& price = pricer_.price(configuration);
+    if (best_fullness_ == 0 || price.fullness < best_fullness_) best_fullness_ = price.fullness;
+    if (!price.fits()) return false;
+    if (!chosen_ || price.time_s < chosen_s_) {
+      chosen_ = std::move(configuration);
+      chosen_s_ = price.time_s;
+    }
+    return true;
+  }
+
+  const RivalRequest& request_;
+  Deadline deadline_;
+  PriceCache prices_;
+  PlanSpace space_;
+  ConfigurationPricer pricer_;
+  BestPlan best_;
+  std::int64_t experts_ = 1, node_ = 0, blocks_ = 0;
+  std::optional<Configuration> chosen_;
+  double chosen_s_ = 0, best_fullness_ = 0;
+};
+
+}  // namespace
+
+RivalAnswer plan_manual(const RivalRequest& request) { return Expert(request).run(); }
+
+}  // namespace nest

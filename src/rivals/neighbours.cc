@@ -1,0 +1,43 @@
+#include "rivals/neighbours.h"
+
+#include <algorithm>
+
+namespace nest {
+
+std::vector<int> carried_options(const std::vector<int>& options, std::int64_t stages, const std::vector<int>& codes) {
+  std::vector<int> carried;
+  const auto old = static_cast<std::int64_t>(options.size());
+  for (std::int64_t s = 0; s < stages; ++s) {
+    StageOption option = StageOption::from_code(options[static_cast<std::size_t>(s * old / stages)]);
+    if (std::find(codes.begin(), codes.end(), option.code()) == codes.end()) option.group = 0;
+    const bool admitted = std::find(codes.begin(), codes.end(), option.code()) != codes.end();
+    carried.push_back(admitted ? option.code() : codes.front());
+  }
+  return carried;
+}
+
+std::vector<int> neighbouring_splits(const PlanSpace& space, int split) {
+  const Split& here = space.splits()[static_cast<std::size_t>(split)];
+  // Which degrees differ; etp of 0 follows tp.
+  const auto differ = [&](const Split& other) {
+    return (other.tp != here.tp ? 1 : 0) + (other.cp != here.cp ? 1 : 0) + (other.ep != here.ep ? 1 : 0) +
+           (other.sp != here.sp && other.tp == here.tp ? 1 : 0) + (other.etp != here.etp ? 1 : 0);
+  };
+  std::vector<int> list;
+  for (int k = 0; k < static_cast<int>(space.splits().size()); ++k) {
+    const Split& other = space.splits()[static_cast<std::size_t>(k)];
+    if (k == split || differ(other) != 1) continue;
+    // Nothing legal lies between.
+    const bool jumps = std::any_of(space.splits().begin(), space.splits().end(), [&](const Split& between) {
+      const auto inside = [](std::int64_t a, std::int64_t b, std::int64_t c) {
+        return std::min(a, c) < b && b < std::max(a, c);
+      };
+      return differ(between) == 1 && (inside(here.tp, between.tp, other.tp) || inside(here.cp, between.cp, other.cp) ||
+                                      inside(here.ep, between.ep, other.ep));
+    });
+    if (!jumps) list.push_back(k);
+  }
+  return list;
+}
+
+}  // namespace nest

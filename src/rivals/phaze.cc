@@ -1,0 +1,114 @@
+#include "rivals/phaze.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "rivals/settle.h"
+#include "rivals/simple_network.h"
+
+namespace nest {
+namespace {
+
+constexpr int kRanked = 6;      // plans of each flat network that are looked at
+constexpr double kTied = 1e-9;  // relative
+
+// On a flat network all groupings of replicas are alike: one stands for all.
+PlanLimits flat_limits(const PlanLimits& limits) {
+  PlanLimits flat = limits;
+  if (is_free(limits.dp_inner)) flat.replicas_together = true;
+  return flat;
+}
+
+// The dimensions that were published, as far as the request admits them.
+PlanLimits piper_limits(const PlanLimits& limits) {
+  PlanLimits piper = flat_limits(limits);
+  if (piper.cp.admits(1)) piper.cp = {1, 1, {}};
+  if (piper.one_f_one_b && piper.vpp.admits(1)) piper.interleaved = piper.gpipe = false;
+  return piper;
+}
+
+std::vector<StagePlan> bare_stages(const PlannedStrategy& planned) {
+  std::vector<StagePlan> stages;
+  for (const StagePlan& priced : planned.evaluation.stages) {
+    StagePlan stage;
+    stage.first = priced.first;
+    stage.last = priced.last;
+    stage.zero = priced.zero;
+    stage.zero_degree = 0;
+    stage.recompute = priced.recompute;
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+void place(BestPlan& best, const PlannedStrategy& planned) {
+  for (const std::int64_t inner : {planned.strategy.dp_inner, std::int64_t{1}, planned.strategy.dp}) {
+    Strategy strategy = planned.strategy;
+    strategy.dp_inner = inner;
+    strategy.pitch = 0;
+    best.offer(strategy, bare_stages(planned));
+  }
+}
+
+// The best plan of a ranking and those that tie with it; the next ones only where none of them can be realised.
+void realise(const PlanSpace& space, const std::vector<PlannedStrategy>& ranked, BestPlan& best) {
+  BestPlan here(space);
+  for (const PlannedStrategy& planned : ranked) {
+    const double least_s = ranked.front().evaluation.prediction.iteration_s;
+    if (!here.is_empty() && planned.evaluation.prediction.iteration_s > least_s * (1 + kTied)) break;
+    place(here, planned);
+  }
+  best.take(here);
+}
+
+// Where the published dimensions admit nothing, there is nothing to search.
+std::optional<PlanAnswer> search(const PlanRequest& request) {
+  try {
+    return make_plan(request);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+RivalAnswer plan_phaze(const RivalRequest& request) {
+  const Deadline deadline(request.time_limit_s);
+  const PlanSpace space(*request.job, request.limits, device_limit(request));
+  BestPlan best(space);
+  std::int64_t considered = 0;
+  bool complete = true, searched = false, fits = false;
+  Job job = *request.job;
+  const std::vector<Cluster> networks = flat_networks(request.job->cluster);
+  const std::vector<PlanLimits> spaces = {flat_limits(request.limits), piper_limits(request.limits)};
+  auto searches_left = static_cast<double>(networks.size() * spaces.size());
+  for (const Cluster& network : networks) {
+    job.cluster = network;
+    PriceCache prices;
+    for (const PlanLimits& limits : spaces) {
+      PlanRequest flat;
+      flat.job = &job;
+      flat.limits = limits;
+      flat.most_devices = request.most_devices;
+      flat.prices = &prices;
+      flat.order.top = kRanked;
+      if (request.time_limit_s > 0) {
+        flat.order.time_limit_s = std::max(0.0, request.time_limit_s - deadline.elapsed_s()) / searches_left;
+      }
+      --searches_left;
+      const std::optional<PlanAnswer> answer = search(flat);
+      if (!answer) continue;
+      searched = true;
+      fits = fits || !answer->plans.empty();
+      considered += answer->leaves;
+      complete = complete && answer->outcome != PlanOutcome::limit;
+      realise(space, answer->plans, best);
+    }
+  }
+  return best.answer(request, considered, deadline.elapsed_s(), !complete,
+                     searched && !fits ? "none of its plans fits into memory" : "");
+}
+
+}  // namespace nest

@@ -1,0 +1,139 @@
+// nest compare, as people and scripts call it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "golden.h"
+#include "program.h"
+#include "test_support/temporary_folder.h"
+
+namespace nest::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::vector<std::string> kSmall = {
+    "compare",        "--model", "llama3.2-1b", "--cluster", "h100-spine-leaf", "--devices", "4",
+    "--global-batch", "8",       "--seq",       "2048",      "--micro-batch",   "1,2"};
+
+std::vector<std::string> with(const std::vector<std::string>& more) {
+  std::vector<std::string> all = kSmall;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(Compare, ShowsAllPlannersAndNoneIsFaster) {
+  const TemporaryFolder folder;
+  const Result result =
+      nest(with({"-o", folder.file("c.json"), "--svg", folder.file("c.svg"), "--html", folder.file("c.html")}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_fits_screen(result.out);
+  EXPECT_THAT(result.out, HasSubstr("per step with nest"));
+  const auto json = nlohmann::json::parse(text_of(folder.file("c.json")));
+  EXPECT_EQ(json.at("schema"), "nest.compare/1");
+  EXPECT_EQ(json.at("run").at("global_batch"), 8);
+  const auto& planners = json.at("planners");
+  ASSERT_GE(planners.size(), 6U);
+  EXPECT_EQ(planners.front().at("planner"), "nest");
+  EXPECT_TRUE(planners.front().at("search").at("optimal").get<bool>());
+  const double own = planners.front().at("prediction").at("iteration_s");
+  for (const auto& row : planners) {
+    EXPECT_THAT(result.out, HasSubstr(row.at("planner").get<std::string>()));
+    const auto& search = row.at("search");
+    EXPECT_GE(search.at("wall_s").get<double>(), 0);
+    EXPECT_EQ(search.at("planner"), row.at("planner"));
+    EXPECT_EQ(search.at("optimal").get<bool>(), row.at("planner") == "nest");
+    EXPECT_GT(search.at("considered").get<double>(), 0);
+    if (row.at("prediction").is_null()) {
+      EXPECT_FALSE(row.at("note").get<std::string>().empty());
+      continue;
+    }
+    const double time = row.at("prediction").at("iteration_s");
+    EXPECT_GE(time, own * (1 - 1e-9)) << row.at("planner");
+    EXPECT_NEAR(row.at("times_baseline").get<double>(), time / own, 1e-9);
+    EXPECT_EQ(row.at("stages").size(), row.at("strategy").at("pp").get<std::size_t>());
+  }
+  const std::string svg = text_of(folder.file("c.svg")), html = text_of(folder.file("c.html"));
+  EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
+  EXPECT_THAT(svg, HasSubstr("manual"));
+  EXPECT_THAT(html, HasSubstr("Planners side by side"));
+  EXPECT_THAT(html, HasSubstr("Where the time goes"));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+}
+
+TEST(Compare, PrintsOneObjectForTheChosenPlanners) {
+  const Result result = nest(with({"--planners", "manual,nest", "--json", "--set", "tp=2"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const auto json = nlohmann::json::parse(result.out);
+  ASSERT_EQ(json.at("planners").size(), 2U);
+  EXPECT_EQ(json.at("planners")[0].at("planner"), "manual");
+  for (const auto& row : json.at("planners")) EXPECT_EQ(row.at("strategy").at("tp"), 2);
+}
+
+TEST(Compare, PlannersWithoutAPlanSayWhy) {
+  const TemporaryFolder folder;
+  const Result result = nest({"compare", "--model", "llama3-70b", "--cluster", "dgx-h100", "--devices", "8",
+                              "--planners", "nest,manual,phaze", "--micro-batch", "1", "--global-batch", "64", "-o",
+                              folder.file("c.json"), "--svg", folder.file("c.svg"), "--html", folder.file("c.html")});
+  EXPECT_EQ(result.code, 3) << result.out << result.err;
+  expect_fits_screen(result.out);
+  EXPECT_THAT(result.out, HasSubstr("No planner finds a plan that fits."));
+  EXPECT_THAT(result.out, HasSubstr("nest: proven: no plan fits in memory"));
+  EXPECT_THAT(result.out, HasSubstr("manual: "));
+  EXPECT_THAT(result.out, HasSubstr("phaze: none of its plans fits into memory"));
+  const auto json = nlohmann::json::parse(text_of(folder.file("c.json")));
+  EXPECT_FALSE(json.at("planners")[0].at("search").at("optimal").get<bool>());
+  EXPECT_THAT(text_of(folder.file("c.svg")), HasSubstr("<svg xmlns"));
+  const std::string html = text_of(folder.file("c.html"));
+  EXPECT_THAT(html, HasSubstr("proven: no plan fits in memory"));
+  EXPECT_THAT(html, Not(HasSubstr("Where the time goes")));
+}
+
+TEST(Compare, ALimitIsNoProof) {
+  const Result result = nest({"compare", "--model", "llama3-70b", "--cluster", "dgx-h100", "--devices", "64",
+                              "--planners", "manual,mist", "--global-batch", "64", "--time-limit", "0.000000001"});
+  EXPECT_EQ(result.code, 4) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("before its time is over"));
+  EXPECT_THAT(result.out, HasSubstr("manual: stopped by the time limit"));
+}
+
+TEST(Compare, MistakesAreExplained) {
+  Result result = nest(with({"--planners", "nest,manuel"}));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("did you mean `manual`?"));
+  result = nest(with({"--set", "pp=4000"}));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the limits admit no plan at all"));
+  result = nest(with({"--planners", "manual,mist", "--set", "pp=4000"}));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the limits admit no plan at all"));
+  result = nest(with({"--planners", "manual", "--svg", "/nowhere/c.svg"}));
+  EXPECT_EQ(result.code, 2);
+}
+
+#ifdef NEST_HAS_SIMULATOR
+TEST(Compare, SimulatesEveryPlan) {
+  const Result result = nest(with({"--planners", "nest,manual", "--simulate", "--json"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const auto& row : nlohmann::json::parse(result.out).at("planners")) {
+    const double predicted = row.at("prediction").at("iteration_s");
+    EXPECT_NEAR(row.at("simulated").at("iteration_s").get<double>(), predicted, 0.2 * predicted);
+  }
+  EXPECT_THAT(nest(with({"--planners", "nest,manual", "--simulate"})).out, HasSubstr("simulated"));
+}
+#endif
+
+}  // namespace
+}  // namespace nest::test

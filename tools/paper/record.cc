@@ -1,0 +1,188 @@
+#include "paper/record.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "plan/strategy_text.h"
+#include "report/compare_report.h"
+#include "rivals/side_by_side.h"
+#include "simulate/summary.h"
+#include "simulate_client/client.h"
+
+namespace nest::paper {
+namespace {
+
+// Of this thread: wall time says how busy the machine was.
+double processor_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+PlannerResult result_of(const PlannerRun& run, const Job& job) {
+  PlannerResult result;
+  result.planner = run.planner;
+  result.optimal = run.optimal;
+  result.note = run.note;
+  if (!run.plan) return result;
+  const Plan plan = to_plan(job, run);
+  result.iteration_s = plan.prediction.iteration_s;
+  result.strategy = strategy_text(plan.strategy);
+  if (plan.strategy.dp > 1 && plan.strategy.pp > 1)
+    result.strategy += fmt::format(" dp_inner={}", plan.strategy.dp_inner);
+  result.strategy += ", " + memory_measures(plan);
+  result.devices = plan.strategy.devices_used();
+  result.mfu = plan.prediction.mfu;
+  return result;
+}
+
+void simulate_plan(const Job& job, const PlannedStrategy& plan, const Effort& effort, PlannerResult& result) {
+  try {
+    const LoweredPlan lowered = lower_plan(job, plan.strategy, plan.evaluation.stages);
+    const Timeline timeline = simulate(effort.simulator, lowered.program, {.seconds = effort.simulation_s});
+    result.simulated_s = summarise(lowered, timeline, plan.evaluation.prediction).iteration_s;
+  } catch (const SimulatorError& error) {
+    result.simulation_note = error.what();
+  } catch (const InputError& error) {
+    result.simulation_note = error.what();
+  }
+}
+
+// Planners that agree are simulated once.
+void simulate_or_copy(const Job& job, const PlannerRun& run, const Effort& effort, Record& record) {
+  PlannerResult& result = record.planners.back();
+  for (const PlannerResult& other : record.planners) {
+    if (&other == &result || other.strategy != result.strategy || other.iteration_s != result.iteration_s) continue;
+    result.simulated_s = other.simulated_s;
+    result.simulation_note = other.simulation_note;
+    return;
+  }
+  simulate_plan(job, *run.plan, effort, result);
+}
+
+}  // namespace
+
+const PlannerResult* Record::find(const std::string& planner) const {
+  for (const PlannerResult& result : planners) {
+    if (result.planner == planner) return &result;
+  }
+  return nullptr;
+}
+
+std::optional<double> Record::ratio(const std::string& planner) const {
+  const PlannerResult *own = find(kOwnPlanner), *other = find(planner);
+  if (own == nullptr || other == nullptr || !own->has_plan() || !other->has_plan()) return std::nullopt;
+  return other->iteration_s / own->iteration_s;
+}
+
+std::optional<double> Record::simulated_ratio(const std::string& planner) const {
+  const PlannerResult *own = find(kOwnPlanner), *other = find(planner);
+  if (own == nullptr || other == nullptr || own->simulated_s <= 0 || other->simulated_s <= 0) return std::nullopt;
+  return other->simulated_s / own->simulated_s;
+}
+
+bool Record::answers(const Point& point, const Effort& effort) const {
+  if (program != NEST_VERSION || time_limit_s != effort.time_limit_s || seed != effort.seed || batch != kGlobalBatch) {
+    return false;
+  }
+  if (!point.simulate || effort.simulator.empty()) return true;
+  return std::all_of(planners.begin(), planners.end(), [](const PlannerResult& result) {
+    return !result.has_plan() || result.simulated_s > 0 || !result.simulation_note.empty();
+  });
+}
+
+Record run_point(const Point& point, const Effort& effort, std::mutex& solver) {
+  const Job job = job_of(point);
+  RivalRequest request;
+  request.job = &job;
+  request.limits = limits_of(point);
+  request.seed = effort.seed;
+  request.time_limit_s = effort.time_limit_s;
+  Record record;
+  record.id = point.id();
+  record.program = NEST_VERSION;
+  record.time_limit_s = effort.time_limit_s;
+  record.seed = effort.seed;
+  record.batch = kGlobalBatch;
+  for (const std::string& name : planner_names()) {
+    std::unique_lock alone(solver, std::defer_lock);
+    if (name == "alpa") alone.lock();
+    const double start_s = processor_s();
+    const PlannerRun run = run_planner(name, request);
+    const double search_s = processor_s() - start_s;
+    if (alone.owns_lock()) alone.unlock();
+    PlannerResult& result = record.planners.emplace_back(result_of(run, job));
+    result.search_s = search_s;
+    result.stopped = run.stopped;
+    if (run.plan && point.simulate && !effort.simulator.empty()) simulate_or_copy(job, run, effort, record);
+  }
+  return record;
+}
+
+std::string to_line(const Record& record) {
+  nlohmann::ordered_json json = {{"id", record.id},
+                                 {"program", record.program},
+                                 {"time_limit_s", record.time_limit_s},
+                                 {"seed", record.seed},
+                                 {"batch", record.batch}};
+  for (const PlannerResult& result : record.planners) {
+    json["planners"].push_back({{"planner", result.planner},
+                                {"iteration_s", result.iteration_s},
+                                {"strategy", result.strategy},
+                                {"devices", result.devices},
+                                {"mfu", result.mfu},
+                                {"search_s", result.search_s},
+                                {"stopped", result.stopped},
+                                {"optimal", result.optimal},
+                                {"note", result.note},
+                                {"simulated_s", result.simulated_s},
+                                {"simulation_note", result.simulation_note}});
+  }
+  return json.dump() + "\n";
+}
+
+Records read_records(const std::string& text) {
+  std::set<std::string> asked;
+  for (const Point& point : all_points()) asked.insert(point.id());
+  Records records;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    try {
+      const auto json = nlohmann::json::parse(line);
+      Record record;
+      record.id = json.at("id");
+      if (!asked.contains(record.id)) continue;
+      record.program = json.at("program");
+      record.time_limit_s = json.at("time_limit_s");
+      record.seed = json.at("seed");
+      record.batch = json.at("batch");
+      for (const auto& row : json.at("planners")) {
+        PlannerResult result;
+        result.planner = row.at("planner");
+        result.iteration_s = row.at("iteration_s");
+        result.strategy = row.at("strategy");
+        result.devices = row.at("devices");
+        result.mfu = row.at("mfu");
+        result.search_s = row.at("search_s");
+        result.stopped = row.at("stopped");
+        result.optimal = row.at("optimal");
+        result.note = row.at("note");
+        result.simulated_s = row.at("simulated_s");
+        result.simulation_note = row.at("simulation_note");
+        record.planners.push_back(std::move(result));
+      }
+      records[record.id] = std::move(record);
+    } catch (const nlohmann::json::exception&) {
+      continue;
+    }
+  }
+  return records;
+}
+
+}  // namespace nest::paper

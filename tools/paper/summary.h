@@ -1,0 +1,41 @@
+// Numbers over many points.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paper/record.h"
+
+namespace nest::paper {
+
+// Averages that the NEST paper (2026) gives of rival over nest, time of a step; 0: none.
+struct Published {
+  const char* planner;
+  double fat_tree, spine_leaf;
+};
+std::optional<Published> published(const std::string& planner);
+
+struct Tally {
+  int points = 0;   // where nest has a plan
+  int plans = 0;    // of those, where the planner has one
+  int as_fast = 0;  // within a thousandth of nest
+  double mean = 0;  // geometric, of the time of a step over nest's; 0: no plan anywhere
+  double largest = 0;
+  std::string largest_id;
+  int simulated = 0;  // where both plans were
+  double simulated_mean = 0;
+  double longest_search_s = 0, median_search_s = 0;
+};
+// Over the points of a group, or of all groups when it is empty; those of several groups count once.
+Tally tally(const Records& records, const std::string& planner, const std::string& group = {});
+
+// Points at which somebody's plan is faster than nest's.
+std::vector<std::string> lost_points(const Records& records);
+
+// Names of what differs between two strategies as PlannerResult writes them: "pp, vpp, recompute".
+std::string differences(const std::string& ours, const std::string& theirs);
+
+std::vector<std::string> rival_names(const Records& records);
+
+}  // namespace nest::paper
