@@ -12,7 +12,7 @@
 namespace nest {
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string toml_quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -50,8 +50,8 @@ class TitanFile {
       notes_.push_back(fmt::format("torchtitan ships no flavor for {}: register one under [model]", architecture.name));
     }
     text_ += "[model]\n";
-    key("name", quoted(model.name));
-    key("flavor", quoted(model.flavor));
+    key("name", toml_quoted(model.name));
+    key("flavor", toml_quoted(model.flavor));
     if (task_.job.precision == ComputePrecision::fp8) key("converters", "[\"quantize.linear.float8\"]");
   }
 
@@ -90,7 +90,7 @@ class TitanFile {
     const char* schedule = strategy_.virtual_stages > 1            ? "Interleaved1F1B"
                            : strategy_.schedule == Schedule::gpipe ? "GPipe"
                                                                    : "1F1B";
-    key("pipeline_parallel_schedule", quoted(schedule));
+    key("pipeline_parallel_schedule", toml_quoted(schedule));
     key("pipeline_parallel_microbatch_size", strategy_.micro_batch);
     std::vector<std::string> parts;
     std::int64_t layer = 0;
@@ -114,7 +114,7 @@ class TitanFile {
       if (blocks[s].blocks > 0) mode = task_.stages[s].recompute;
     }
     text_ += "\n[activation_checkpoint]\n";
-    key("mode", quoted(to_string(mode)));
+    key("mode", toml_quoted(to_string(mode)));
     if (mode == Recompute::selective) key("selective_ac_option", "\"op\"");
     text_ += "\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n";
   }

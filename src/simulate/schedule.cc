@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
+
 namespace nest {
 namespace {
 
@@ -16,10 +18,13 @@ std::int64_t forwards_ahead(const Strategy& strategy, std::int64_t total, std::i
 
 std::vector<PipelineStep> stage_order(const Strategy& strategy, std::int64_t micro_batches, std::int64_t stage) {
   const std::int64_t chunks = strategy.virtual_stages;
+  // Groups are counted as full: an order in which stages wait for each other in turn could result otherwise. Steps of
+  // micro-batches that are not there are left out, which keeps the order of all others.
+  const std::int64_t counted = chunks > 1 ? round_up(micro_batches, strategy.pp) : micro_batches;
   std::vector<PipelineStep> forwards;
   std::vector<PipelineStep> backwards;
-  for (std::int64_t first = 0; first < micro_batches; first += strategy.pp) {
-    const std::int64_t end = std::min(first + strategy.pp, micro_batches);
+  for (std::int64_t first = 0; first < counted; first += strategy.pp) {
+    const std::int64_t end = std::min(first + strategy.pp, counted);
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       for (std::int64_t i = first; i < end; ++i) {
         forwards.push_back({false, static_cast<std::int32_t>(i), static_cast<std::int32_t>(chunk)});
@@ -34,6 +39,7 @@ std::vector<PipelineStep> stage_order(const Strategy& strategy, std::int64_t mic
     if (ahead + i < total) order.push_back(forwards[static_cast<std::size_t>(ahead + i)]);
     order.push_back(backwards[static_cast<std::size_t>(i)]);
   }
+  std::erase_if(order, [&](const PipelineStep& step) { return step.micro_batch >= micro_batches; });
   return order;
 }
 

@@ -63,5 +63,48 @@ TEST(Schedule, EveryPassOnceAndForwardBeforeBackward) {
   }
 }
 
+std::size_t index_of(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+// Whether stages that keep to the order, and wait for each other, ever end.
+bool order_ends(const Strategy& strategy, std::int64_t micro_batches) {
+  const std::int64_t last = strategy.pp - 1, chunks = strategy.virtual_stages;
+  std::vector<std::vector<PipelineStep>> orders;
+  for (std::int64_t s = 0; s <= last; ++s) orders.push_back(stage_order(strategy, micro_batches, s));
+  std::vector<bool> done(index_of(2 * strategy.pp * micro_batches * chunks), false);
+  const auto index = [&](std::int64_t stage, bool backward, std::int64_t micro_batch, std::int64_t chunk) {
+    return index_of((((backward ? 1 : 0) * strategy.pp + stage) * micro_batches + micro_batch) * chunks + chunk);
+  };
+  const auto ready = [&](std::int64_t s, const PipelineStep& step) {
+    const std::int64_t edge = step.backward ? last : 0;
+    if (s != edge)
+      return static_cast<bool>(done[index(s + (step.backward ? 1 : -1), step.backward, step.micro_batch, step.chunk)]);
+    if (step.chunk == (step.backward ? chunks - 1 : 0)) return true;
+    return static_cast<bool>(
+        done[index(last - edge, step.backward, step.micro_batch, step.chunk + (step.backward ? 1 : -1))]);
+  };
+  std::vector<std::size_t> next(index_of(strategy.pp), 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::int64_t s = 0; s <= last; ++s) {
+      const std::vector<PipelineStep>& order = orders[index_of(s)];
+      for (std::size_t& k = next[index_of(s)]; k < order.size() && ready(s, order[k]); ++k, moved = true) {
+        done[index(s, order[k].backward, order[k].micro_batch, order[k].chunk)] = true;
+      }
+    }
+  }
+  return std::all_of(done.begin(), done.end(), [](bool one) { return one; });
+}
+
+TEST(Schedule, StagesNeverWaitForEachOtherInTurn) {
+  for (std::int64_t pp = 2; pp <= 8; ++pp) {
+    for (std::int64_t chunks = 1; chunks <= 4; ++chunks) {
+      const Strategy s = pipeline(chunks > 1 ? Schedule::interleaved : Schedule::one_f_one_b, pp, chunks);
+      for (std::int64_t m = 1; m <= 32; ++m) {
+        EXPECT_TRUE(order_ends(s, m)) << pp << " stages, " << chunks << " chunks, " << m << " micro-batches";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nest

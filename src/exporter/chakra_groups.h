@@ -1,0 +1,55 @@
+// Ranks of a trace, and the groups in which they communicate.
+//
+// Rank r is the r-th device that the plan uses, devices counted as the cluster counts them: where pipelines start at a
+// pitch, idle devices have no rank. Groups are numbered from 1, kind by kind; a group of one is none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "simulate/stage_work.h"
+
+namespace nest {
+
+enum class TraceGroup : std::uint8_t {
+  tensor,
+  context,
+  expert,
+  dense_shard,     // ranks over which dense state is divided (or that sum dense gradients)
+  dense_replicas,  // ranks with the same part of it
+  expert_shard,
+  expert_replicas,
+};
+inline constexpr std::size_t kTraceGroups = 7;
+const char* to_string(TraceGroup group);
+
+struct RankPlace {
+  std::int64_t device = 0;
+  std::int64_t replica = 0;
+  std::int64_t stage = 0;
+  std::int64_t inner = 0;  // among the devices of one stage of one replica
+};
+RankPlace place_of_rank(const Strategy& strategy, std::int64_t rank);
+std::int64_t rank_of_device(const Strategy& strategy, std::int64_t device);
+
+class TraceGroups {
+ public:
+  TraceGroups(const Strategy& strategy, const PlanWork& work);
+
+  // Number of the group of this kind that the rank belongs to; 0: it is alone.
+  std::int32_t group_of(TraceGroup kind, std::int64_t rank) const;
+  // Members of group 1, 2, …, rising.
+  const std::vector<std::vector<std::int64_t>>& groups() const { return groups_; }
+  // How many groups there are of a kind; they follow each other in groups().
+  std::int64_t count(TraceGroup kind) const { return counts_[static_cast<std::size_t>(kind)]; }
+
+ private:
+  void add(const Strategy& strategy, TraceGroup kind, const GroupSpec& spec);
+
+  std::vector<std::vector<std::int64_t>> groups_;
+  std::array<std::vector<std::int32_t>, kTraceGroups> of_rank_;
+  std::array<std::int64_t, kTraceGroups> counts_{};
+};
+
+}  // namespace nest
