@@ -1,0 +1,192 @@
+"""Plans and comparisons as objects."""
+import html
+import json
+import os
+
+from . import _program
+from ._errors import InputError
+from ._graph import write_whole
+
+
+class Record(dict):
+    """A JSON object whose members are attributes too; those called like a method of dictionaries only by [name]."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError("there is no %r here; there is %s" % (name, ", ".join(self))) from None
+
+    def __dir__(self):
+        return list(super().__dir__()) + list(self)
+
+
+def record(value):
+    if isinstance(value, dict):
+        return Record((key, record(item)) for key, item in value.items())
+    return [record(item) for item in value] if isinstance(value, list) else value
+
+
+class Plan:
+    """A plan, with what it is for and what it costs (nest.plan/1; docs/formats.md names its members)."""
+
+    _OWN = ("schema", "model", "cluster", "run", "strategy", "stages", "prediction", "search")
+
+    def __init__(self, data, alternatives=(), why_not=(), profile=None):
+        self._data = {key: value for key, value in data.items() if key in self._OWN}
+        self._evaluation = data.get("evaluation")
+        self._text = None
+        self._profile = profile  # a path or a dictionary: plans do not hold what they were measured with
+        self.alternatives = list(alternatives)
+        self.why_not = [record(why) for why in why_not]
+
+    model = property(lambda self: record(self._data["model"]), doc="name, family, parameters, config")
+    cluster = property(lambda self: record(self._data["cluster"]), doc="name, device, devices, description")
+    run = property(lambda self: record(self._data["run"]), doc="global_batch, seq, precision, stack, optimizer")
+    strategy = property(lambda self: record(self._data["strategy"]), doc="tp, sp, cp, ep, pp, dp, micro_batch, schedule, …")
+    stages = property(lambda self: record(self._data["stages"]), doc="layers, devices, zero, recompute, time_s, memory_bytes of each")
+    prediction = property(lambda self: record(self._data.get("prediction", {})), doc="iteration_s, mfu, peak_memory_bytes, breakdown_s, …")
+    search = property(lambda self: record(self._data.get("search")), doc="what the search proved; None for a plan that was not searched for")
+
+    @property
+    def evaluation(self):
+        """Everything else that pricing tells: whether it fits, which layers were measured, …"""
+        if self._evaluation is None:
+            self._evaluation = json.loads(self._run(["eval"], ["--json"], (_program.OK, _program.NO_PLAN)))["evaluation"]
+        return record(self._evaluation)
+
+    @property
+    def fits(self):
+        return self.evaluation["fits"]
+
+    @property
+    def optimal(self):
+        """Whether it is proven that no plan of the search space is faster."""
+        return bool(self.search) and self.search.optimal
+
+    def _run(self, before, after=(), expected=(_program.OK,)):
+        with _program.folder() as folder:
+            return _program.run(list(before) + [folder.write("plan.json", self.to_json())] + list(after) + self._priced_with(folder), expected)
+
+    def _priced_with(self, folder):
+        return [] if self._profile is None else ["--profile", folder.document(self._profile, "profile", "profile.json")]
+
+    @property
+    def text(self):
+        """What `nest eval` prints."""
+        if self._text is None:
+            self._text = self._run(["eval"], ["--color", "never"], (_program.OK, _program.NO_PLAN))
+        return self._text
+
+    def to_dict(self):
+        return json.loads(self.to_json())
+
+    def to_json(self):
+        return json.dumps(self._data, indent=2)
+
+    def save(self, path):
+        """Writes the file that every subcommand reads, whole or not at all."""
+        write_whole(path, self.to_json() + "\n")
+
+    @classmethod
+    def from_json(cls, text):
+        try:
+            data = json.loads(text) if isinstance(text, (str, bytes)) else dict(text)
+        except ValueError as error:
+            raise InputError("a plan is a JSON object: %s" % error) from None
+        return cls(data)
+
+    @classmethod
+    def load(cls, path):
+        with open(path) as file:
+            return cls.from_json(file.read())
+
+    def to_html(self):
+        """The report with drawings: one page that needs nothing else."""
+        with _program.folder() as folder:
+            plan, page = folder.write("plan.json", self.to_json()), folder.place("plan.html")
+            _program.run(["eval", plan, "--html", page] + self._priced_with(folder), (_program.OK, _program.NO_PLAN))
+            return folder.read("plan.html")
+
+    def _repr_html_(self):
+        return '<iframe srcdoc="%s" style="width:100%%;height:640px;border:0"></iframe>' % html.escape(self.to_html(), quote=True)
+
+    def __str__(self):
+        return self.text
+
+    def __repr__(self):
+        return "<nest.Plan %s on %d x %s: %s; %s>" % (self.model.name, self.cluster.devices, self.cluster.device, words(self.strategy),
+                                                       _costs(self.prediction))
+
+    def __eq__(self, other):
+        return isinstance(other, Plan) and self._data == other._data
+
+    __hash__ = None
+
+
+class Comparison:
+    """Planners side by side, under one cost model (nest.compare/1)."""
+
+    def __init__(self, data):
+        self._data = data
+
+    planners = property(lambda self: record(self._data["planners"]), doc="planner, strategy, prediction, search of each")
+
+    def __getitem__(self, planner):
+        for one in self.planners:
+            if one["planner"] == planner:
+                return one
+        raise KeyError(planner)
+
+    def to_dict(self):
+        return json.loads(json.dumps(self._data))
+
+    def _rows(self):
+        for one in self.planners:
+            if one.get("prediction"):
+                yield one["planner"], words(one["strategy"]), "%.4g s" % one["prediction"]["iteration_s"]
+            else:
+                yield one["planner"], one.get("note") or "", "no plan"
+
+    def __repr__(self):
+        return "\n".join("%-8s %12s  %s" % (planner, seconds, strategy) for planner, strategy, seconds in self._rows())
+
+    def _repr_html_(self):
+        cells = "".join("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(cell) for cell in row) for row in self._rows())
+        return "<table><tr><th>planner</th><th>strategy</th><th>step</th></tr>%s</table>" % cells
+
+
+def words(strategy):
+    """'tp=8 sp pp=4 dp=2 mbs=1': what is not 1."""
+    if isinstance(strategy, str):
+        return strategy
+    parts = []
+    for key in ("tp", "sp", "cp", "ep", "pp"):
+        value = strategy.get(key, 1)
+        if value is True:
+            parts.append(key)
+        elif value not in (1, False):
+            parts.append("%s=%s" % (key, value))
+    if strategy.get("virtual_stages", 1) > 1:
+        parts.append("vpp=%d" % strategy["virtual_stages"])
+    return " ".join(parts + ["dp=%d" % strategy.get("dp", 1), "mbs=%d" % strategy.get("micro_batch", 1)])
+
+
+def _costs(prediction):
+    if not prediction:
+        return "not priced"
+    return "%.4g s per step, mfu %.1f %%, %.1f GiB" % (prediction["iteration_s"], 100 * prediction["mfu"], prediction["peak_memory_bytes"] / 2**30)
+
+
+def as_plan(plan):
+    """A Plan from a Plan, a dictionary or a path."""
+    if isinstance(plan, Plan):
+        return plan
+    if isinstance(plan, dict):
+        return Plan(plan)
+    if isinstance(plan, (str, os.PathLike)):
+        try:
+            return Plan.load(plan)
+        except OSError as error:
+            raise InputError("%s: cannot be read: %s" % (os.fspath(plan), error.strerror)) from None
+    raise InputError("plan: %s; give a Plan, a path or a dictionary" % type(plan).__name__)
