@@ -14,6 +14,9 @@ TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev
 LINT_PACKAGES := clang-format clang-tidy
 BENCH_PACKAGES := libbenchmark-dev
 SIMULATE_PACKAGES := libsimgrid-dev
+ONNX_PACKAGES := libonnx-dev libprotobuf-dev protobuf-compiler
+PYTHON_PACKAGES := python3-dev pybind11-dev python3-pybind11
+ALPA_PACKAGES := coinor-libcbc-dev
 
 .PHONY: help
 help: ## Show this list
@@ -35,19 +38,26 @@ deps:
 deps-simulate: deps
 	$(call install,$(SIMULATE_PACKAGES))
 deps-test: deps-simulate
-	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES))
+	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES) $(ALPA_PACKAGES) $(PYTHON_PACKAGES) $(ONNX_PACKAGES))
 
 .PHONY: build
 build: deps ## Build the program: build/nest (and build/nest-simulate where SimGrid is installed)
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest nest-optional
 
+.PHONY: python
+python: deps ## Build the Python package: build/python (export PYTHONPATH=build/python)
+	$(call install,$(PYTHON_PACKAGES))
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest-python nest-optional
+	@PYTHONPATH=build/python $(or $(wildcard /usr/bin/python3),python3) -c 'import nest, nest._core; print("nest", nest.__version__, "in", nest.__path__[0])'
+
 .PHONY: demo
 demo: deps-simulate build ## Build and show what nest does
 	@tools/demo build/nest
 
 .PHONY: test
-test: deps-test lint test-asan ## Install, build and run every check: lint, sanitizers, all tests
+test: deps-test lint test-asan test-tsan ## Install, build and run every check: lint, sanitizers, all tests
 	@cmake --preset test $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset test -j $(JOBS)
 	@ctest --preset test -j $(JOBS)
@@ -64,6 +74,12 @@ test-asan: deps-test ## Run the tests under AddressSanitizer and UndefinedBehavi
 	@cmake --build --preset asan -j $(JOBS)
 # The commands of the pages and the longest oracle run in the optimised build only.
 	@NEST_TEST_SCALE=0.1 ctest --preset asan -j $(JOBS) -E 'Shows?WhatTheProgramPrints|Oracle.SearchFindsTheOptimum' --progress | tail -n 20
+
+.PHONY: test-tsan
+test-tsan: deps-test ## Run what uses several threads under ThreadSanitizer
+	@cmake --preset tsan $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset tsan -j $(JOBS) --target test_planner test_rivals
+	@NEST_TEST_SCALE=0.1 ctest --preset tsan -j $(JOBS) -R 'Thread'
 
 .PHONY: accuracy
 # The measurements of DATA (or NEST_DATA, or those beside the checkout) give the page in docs/; without any, the rows that ship with nest are compared.
@@ -85,6 +101,13 @@ simulation-check: deps-simulate ## Compare predictions with simulations of many 
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-simulate nest-simulation-check
 	@build/nest-simulation-check --folder docs/simulation
+
+.PHONY: paper
+paper: deps-simulate ## Repeat the evaluation of the NEST paper; writes docs/evaluation.md (half an hour; goes on where it was stopped)
+	$(call install,$(ALPA_PACKAGES))
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest-simulate nest-paper
+	@build/nest-paper --records build/paper.jsonl --threads $(JOBS) --page docs/evaluation.md --figures evaluation
 
 .PHONY: lint format
 lint: deps-test ## Check formatting, static analysis and house rules

@@ -173,11 +173,11 @@ int report_bug(const char* what) {
   return kExitBug;
 }
 
-}  // namespace
-
-int run_program(int argc, const char* const* argv) {
+// Never throws.
+int run_reported(int argc, const char* const* argv, const std::atomic<bool>* stop) {
   try {
     Program program;
+    program.session.stop = stop;
     return run_checked(program, argc, argv);
   } catch (const InputError& error) {
     write_stderr(fmt::format("nest: {}\n", error.what()));
@@ -194,6 +194,21 @@ int run_program(int argc, const char* const* argv) {
   } catch (...) {
     return report_bug("an unknown exception");
   }
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) { return run_reported(argc, argv, nullptr); }
+
+ProgramResult run_inside(const std::vector<std::string>& arguments, const std::atomic<bool>& stop) {
+  std::vector<const char*> words = {"nest"};
+  for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  CapturedOutput captured;
+  ProgramResult result;
+  result.code = run_reported(static_cast<int>(words.size()), words.data(), &stop);
+  result.out = std::move(captured.out);
+  result.err = std::move(captured.err);
+  return result;
 }
 
 }  // namespace nest

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <functional>
 #include <span>
 #include <string>
@@ -21,6 +22,8 @@ struct Session {
   std::string out;                     // the result; written to standard output when the subcommand returns
   std::span<const Command> commands;   // all of them, for the completion scripts
   std::vector<std::string> arguments;  // the command line, the program's name first
+  // Ends a search early; null: Ctrl-C does.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct Command {
@@ -38,6 +41,7 @@ std::span<const AddCommand> command_table();
 Command add_plan(CLI::App& program);
 Command add_show(CLI::App& program);
 Command add_eval(CLI::App& program);
+Command add_compare(CLI::App& program);
 Command add_export(CLI::App& program);
 Command add_check(CLI::App& program);
 Command add_simulate(CLI::App& program);

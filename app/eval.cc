@@ -48,6 +48,7 @@ PlanReport price_plan(const EvalQuestion& question, LoadedJob& loaded) {
   if (!question.plan_file.empty()) {
     report.plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
     loaded = load_job(report.plan);
+    load_profile(question.job.profile, loaded.job);
     stages = report.plan.stages;
   } else {
     loaded = load_job(question.job);

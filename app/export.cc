@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "command.h"
 #include "cost/evaluate.h"
+#include "export_chakra.h"
 #include "exporter/deepspeed.h"
 #include "exporter/framework.h"
 #include "exporter/megatron.h"
@@ -36,9 +37,10 @@ constexpr const char* kDescription =
 constexpr const char* kExamples =
     "  nest export plan.json --to megatron -o megatron.args\n"
     "  nest export plan.json --to torchtitan > train.toml\n"
-    "  nest export plan.json --to rankfile --format torchrun";
+    "  nest export plan.json --to rankfile --format torchrun\n"
+    "  nest export plan.json --to chakra -o traces     # for network simulators";
 
-enum class Target : std::uint8_t { megatron, nemo, deepspeed, torchtitan, rankfile };
+enum class Target : std::uint8_t { megatron, nemo, deepspeed, torchtitan, rankfile, chakra };
 
 struct ExportQuestion {
   std::string plan_file;
@@ -46,6 +48,8 @@ struct ExportQuestion {
   bool target_given = false;
   std::string format;
   std::string output;
+  std::string ranks = "all";
+  std::string profile;
   bool no_model = false;
   std::int64_t per_host = 0;
   std::int64_t cores_per_device = 0;
@@ -53,7 +57,7 @@ struct ExportQuestion {
   double time_limit_s = 0;
 };
 
-const std::vector<std::string> kTargets = {"megatron", "nemo", "deepspeed", "torchtitan", "rankfile"};
+const std::vector<std::string> kTargets = {"megatron", "nemo", "deepspeed", "torchtitan", "rankfile", "chakra"};
 
 // Formats of each target, the default first.
 const std::vector<std::string>& formats_of(Target target) {
@@ -62,7 +66,8 @@ const std::vector<std::string>& formats_of(Target target) {
       {"bridge", "nemo2"},
       {"json"},
       {"toml"},
-      {"slurm", "slurm-hosts", "openmpi", "torchrun", "json"}};
+      {"slurm", "slurm-hosts", "openmpi", "torchrun", "json"},
+      {"et"}};
   return kFormats[static_cast<std::size_t>(target)];
 }
 
@@ -86,6 +91,7 @@ struct Choice {
   double asked_s = 0;
   bool asked_fits = true;
   bool proven = true;
+  bool without_profile = false;  // what was asked for was measured at a precision that the framework does not have
 
   double excess() const { return plan.prediction.iteration_s / asked_s - 1; }
 };
@@ -94,6 +100,7 @@ Choice read_choice(const ExportQuestion& question) {
   Choice choice;
   choice.plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
   choice.loaded = load_job(choice.plan);
+  load_profile(question.profile, choice.loaded.job);
   const Job& job = choice.loaded.job;
   if (const std::string reason = refuse_strategy(job, choice.plan.strategy, choice.plan.stages); !reason.empty()) {
     throw InputError(question.plan_file + ": " + reason);
@@ -115,6 +122,7 @@ bool come_near(const ExportQuestion& question, Framework framework, Choice& choi
     choice.cannot.insert(choice.cannot.begin(), precision);
     choice.plan.run.precision = to_string(usable_precision(framework, choice.loaded.job.precision));
     choice.loaded = load_job(choice.plan);
+    choice.without_profile = !question.profile.empty();
   }
   if (choice.cannot.empty()) return true;
   SearchOrder order;
@@ -205,7 +213,8 @@ Written write_framework(const ExportQuestion& question, const ExportTask& task,
       written.notes = std::move(exported.notes);
       break;
     }
-    case Target::rankfile: break;
+    case Target::rankfile:
+    case Target::chakra: break;
   }
   return written;
 }
@@ -307,8 +316,20 @@ ExitCode export_ranks(const ExportQuestion& question, Session& session) {
   return kExitOk;
 }
 
+ExitCode export_traces(const ExportQuestion& question, Session& session) {
+  if (question.output.empty()) throw InputError("-o: is missing; --to chakra writes a folder, one file per rank");
+  const Choice choice = read_choice(question);
+  const ChakraExport traces(choice.loaded.job, choice.plan.strategy, choice.plan.stages);
+  const WrittenTraces written = write_traces(traces, question.ranks, question.output);
+  session.out = session.json ? to_text(traces_json(traces, written, question.output))
+                             : traces_text(traces, written, question.output);
+  if (!session.json && !choice.asked_fits) session.out += "The plan does not fit in memory: see nest eval.\n";
+  return kExitOk;
+}
+
 ExitCode export_plan(const ExportQuestion& question, Session& session) {
   static_cast<void>(format_index(question));  // a wrong format is refused before anything is searched
+  if (question.target == Target::chakra) return export_traces(question, session);
   if (question.target == Target::rankfile) return export_ranks(question, session);
   const auto framework = static_cast<Framework>(question.target);
   Choice choice = read_choice(question);
@@ -327,7 +348,11 @@ ExitCode export_plan(const ExportQuestion& question, Session& session) {
   }
   const ExportTask task{job, choice.plan.strategy, choice.plan.stages, launch ? launch->order : RankOrder::stages_last,
                         !question.no_model};
-  const Written written = write_framework(question, task, launch);
+  Written written = write_framework(question, task, launch);
+  if (choice.without_profile) {
+    written.notes.emplace_back(
+        "the profile holds for another precision: the plan that is written is priced without it");
+  }
   const std::string report = report_text(framework, choice, written, launch);
   if (!question.output.empty()) write_file_atomically(question.output, written.text);
   if (session.json) {
@@ -355,17 +380,20 @@ Command add_export(CLI::App& program) {
         question->target = static_cast<Target>(index);
         question->target_given = true;
       },
-      "the framework, or rankfile: which rank runs on which host and device");
+      "the framework, or rankfile: which rank runs on which host and device, or chakra: execution traces of a step");
   app->add_option("--format", question->format,
                   "megatron: args, script; nemo: bridge, nemo2; rankfile: slurm, slurm-hosts, openmpi, torchrun, json")
       ->type_name("NAME");
   app->add_option("-o,--output", question->output, "write it here; what there is to know goes to the terminal")
       ->type_name("FILE");
+  app->add_option("--ranks", question->ranks, "chakra: whose traces, 0,8,16-23 or all")->type_name("LIST");
   app->add_flag("--no-model", question->no_model, "only what the plan decides, without the sizes of the model");
   add_integer(*app, "--per-host", question->per_host, 1, 1 << 20,
               "devices of one host, where that is less than the cluster's first level");
   add_integer(*app, "--cores-per-device", question->cores_per_device, 1, 1 << 12,
               "openmpi: bind every rank to so many cores");
+  app->option_defaults()->group("How it is priced");
+  add_profile_option(*app, question->profile);
   app->option_defaults()->group("Search for the nearest plan");
   add_integer(*app, "--threads", question->threads, 1, 1024, "default: one per core");
   app->add_option("--time-limit", question->time_limit_s, "seconds of each search")

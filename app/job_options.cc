@@ -13,8 +13,10 @@ constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;
 
 void add_job_options(CLI::App& app, JobQuestion& question) {
   app.option_defaults()->group("What is trained, where");
-  app.add_option("--model", question.model,
-                 "a model preset, a config.json, a folder that holds one, or -; default llama3-70b")
+  app.add_option(
+         "--model", question.model,
+         "a model preset, a config.json, a folder that holds one, a graph traced by nest.trace, an ONNX file, or -; "
+         "default llama3-70b")
       ->type_name("NAME|FILE");
   app.add_option("--cluster", question.cluster, "a cluster preset or a YAML file; default dgx-h100")
       ->type_name("NAME|FILE");
@@ -36,8 +38,11 @@ void add_job_options(CLI::App& app, JobQuestion& question) {
   };
   word("--precision", question.precision, {"bf16", "fp16", "fp8", "fp4", "fp32"}, "of matrix products; default bf16");
   word("--optimizer", question.optimizer, {"adam", "sgd"}, "whose state is kept; default adam");
-  app.add_option("--profile", question.profile, "measured operators or layers that override estimates")
-      ->type_name("FILE");
+  add_profile_option(app, question.profile);
+}
+
+void add_profile_option(CLI::App& app, std::string& profile) {
+  app.add_option("--profile", profile, "measured operators or layers that override estimates")->type_name("FILE");
 }
 
 }  // namespace nest

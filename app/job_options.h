@@ -9,4 +9,7 @@ namespace nest {
 
 void add_job_options(CLI::App& app, JobQuestion& question);
 
+// --profile alone, for subcommands whose job is that of a plan.
+void add_profile_option(CLI::App& app, std::string& profile);
+
 }  // namespace nest

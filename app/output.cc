@@ -27,6 +27,11 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
+CapturedOutput*& captured() {
+  thread_local CapturedOutput* innermost = nullptr;
+  return innermost;
+}
+
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -39,11 +44,28 @@ bool use_color(ColorMode mode) {
   return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && ::isatty(STDOUT_FILENO) == 1;
 }
 
+CapturedOutput::CapturedOutput() : outer_(captured()) { captured() = this; }
+CapturedOutput::~CapturedOutput() { captured() = outer_; }
+
 void write_stdout(std::string_view text) {
+  if (captured() != nullptr) {
+    captured()->out += text;
+    return;
+  }
   const int failed = write_all(STDOUT_FILENO, text);
   if (failed != 0 && failed != EPIPE) {
     throw InputError(fmt::format("cannot write to standard output: {}", std::strerror(failed)));
   }
+}
+
+std::string make_beside(const std::string& path, const std::function<bool(const char*)>& make) {
+  constexpr int kAttempts = 100;
+  std::string name;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    name = fmt::format("{}.{}-{}", path, ::getpid(), attempt);
+    if (make(name.c_str()) || errno != EEXIST) break;
+  }
+  return name;
 }
 
 void write_file_atomically(const std::string& path, std::string_view text) {
@@ -52,15 +74,19 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   };
   struct stat about {};
   const bool special = ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
-  std::string beside = path + ".XXXXXX";
-  const int descriptor = special ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC) : ::mkostemp(beside.data(), O_CLOEXEC);
+  std::string beside;
+  int descriptor = -1;
+  if (special) {
+    descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    beside = make_beside(path, [&](const char* name) {
+      descriptor = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      return descriptor >= 0;
+    });
+  }
   if (descriptor < 0) fail(errno);
   int failed = write_all(descriptor, text);
-  if (!special && failed == 0) {
-    const mode_t mask = ::umask(0);  // mkstemp gives a private file; a result is an ordinary one
-    ::umask(mask);
-    if (::fchmod(descriptor, 0666 & ~mask) != 0 || ::fsync(descriptor) != 0) failed = errno;
-  }
+  if (!special && failed == 0 && ::fsync(descriptor) != 0) failed = errno;
   if (::close(descriptor) != 0 && failed == 0) failed = errno;
   if (special) {
     if (failed != 0) fail(failed);
@@ -72,6 +98,12 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   fail(failed);
 }
 
-void write_stderr(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
+void write_stderr(std::string_view text) {
+  if (captured() != nullptr) {
+    captured()->err += text;
+    return;
+  }
+  static_cast<void>(write_all(STDERR_FILENO, text));
+}
 
 }  // namespace nest

@@ -61,7 +61,7 @@ void on_interrupt(int /*signal*/) {
   std::signal(SIGINT, SIG_DFL);
 }
 
-PlanRequest make_request(const PlanQuestion& question, const Job& job, PriceCache& prices) {
+PlanRequest make_request(const PlanQuestion& question, const Job& job, PriceCache& prices, const Session& session) {
   PlanRequest request;
   request.job = &job;
   request.prices = &prices;
@@ -70,7 +70,7 @@ PlanRequest make_request(const PlanQuestion& question, const Job& job, PriceCach
   request.order.top = static_cast<int>(question.top);
   request.order.threads = static_cast<int>(question.threads);
   if (question.time_limit_s > 0) request.order.time_limit_s = question.time_limit_s;
-  request.order.stop = &interrupted();
+  request.order.stop = session.stop != nullptr ? session.stop : &interrupted();
   if (question.megatron) restrict_to_megatron(request.limits);
   if (question.micro_batch != "auto") {
     set_limit(request.limits, "mbs=" + question.micro_batch, "--micro-batch");
@@ -174,9 +174,10 @@ PlanAnswer plan_or_explain(const PlanRequest& request, const LoadedJob& loaded) 
 ExitCode plan_job(const PlanQuestion& question, Session& session) {
   const LoadedJob loaded = load_job(question.job);
   PriceCache prices;
-  PlanRequest request = make_request(question, loaded.job, prices);
+  PlanRequest request = make_request(question, loaded.job, prices, session);
   show_progress(request, session);
-  auto* const previous = std::signal(SIGINT, on_interrupt);
+  const bool catches = session.stop == nullptr;
+  auto* const previous = catches ? std::signal(SIGINT, on_interrupt) : SIG_DFL;
   const PlanAnswer answer = plan_or_explain(request, loaded);
   request.order.progress = nullptr;
   if (answer.plans.empty()) {
@@ -186,8 +187,8 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
     return proven ? kExitNoPlan : kExitLimit;
   }
   std::vector<WhyNot> whys;
-  if (!question.no_why && !interrupted().load()) whys = explain_plan(request, answer, kWhySeconds);
-  std::signal(SIGINT, previous);
+  if (!question.no_why && !request.order.stop->load()) whys = explain_plan(request, answer, kWhySeconds);
+  if (catches) std::signal(SIGINT, previous);
   const PlanReport report = make_report(question, loaded, answer.plans.front(), answer);
   Json json = plan_json(report);
   json["why_not"] = why_json(whys);

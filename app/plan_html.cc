@@ -52,8 +52,8 @@ std::vector<Alternative> next_best(const PlanAnswer& answer) {
 
 }  // namespace
 
-void write_plan_page(const std::string& path, const PlanReport& report, const LoadedJob& loaded, const Session& session,
-                     const PlanAnswer* answer, const std::vector<WhyNot>& whys, std::vector<HtmlSection> first) {
+std::string plan_page_text(const PlanReport& report, const LoadedJob& loaded, const Session& session,
+                           const PlanAnswer* answer, const std::vector<WhyNot>& whys, std::vector<HtmlSection> first) {
   PlanPage page;
   page.report = &report;
   page.job = &loaded.job;
@@ -62,7 +62,12 @@ void write_plan_page(const std::string& path, const PlanReport& report, const Lo
   page.first = std::move(first);
   page.command = session.arguments;
   page.version = NEST_VERSION;
-  write_file_atomically(path, plan_page(page).str());
+  return plan_page(page).str();
+}
+
+void write_plan_page(const std::string& path, const PlanReport& report, const LoadedJob& loaded, const Session& session,
+                     const PlanAnswer* answer, const std::vector<WhyNot>& whys, std::vector<HtmlSection> first) {
+  write_file_atomically(path, plan_page_text(report, loaded, session, answer, whys, std::move(first)));
 }
 
 }  // namespace nest

@@ -39,6 +39,7 @@ struct SimulateQuestion {
   std::string plan_file;
   std::string trace;
   std::string html;
+  std::string profile;
   std::int64_t steps = 1;
   double time_limit_s = 600;
 };
@@ -57,7 +58,8 @@ void write_page(const std::string& path, const SimulationReport& simulated, cons
 
 ExitCode simulate_plan(const SimulateQuestion& question, Session& session) {
   Plan plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
-  const LoadedJob loaded = load_job(plan);
+  LoadedJob loaded = load_job(plan);
+  load_profile(question.profile, loaded.job);
   if (const std::string reason = refuse_strategy(loaded.job, plan.strategy, plan.stages); !reason.empty()) {
     throw InputError(question.plan_file + ": " + reason);
   }
@@ -94,6 +96,7 @@ Command add_simulate(CLI::App& program) {
   app->add_option("PLAN", question->plan_file, "a plan file (nest.plan/1), or -")->required()->group("Arguments");
   app->add_option("--trace", question->trace, "write a trace for Perfetto or chrome://tracing here")->type_name("FILE");
   app->add_option("--html", question->html, "write a page with the simulation and the plan here")->type_name("FILE");
+  add_profile_option(*app, question->profile);
   add_integer(*app, "--steps", question->steps, 1, kMostSteps, "optimizer steps to execute; default 1");
   app->add_option("--time-limit", question->time_limit_s, "seconds that the simulator may take; default 600")
       ->check(CLI::PositiveNumber)

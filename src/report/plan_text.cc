@@ -34,8 +34,8 @@ std::string strategy_lines(const PlanReport& report) {
   const Strategy& s = plan.strategy;
   const std::int64_t m = micro_batches(s, plan.run.global_batch);
   std::string text = fmt::format("  {}\n", strategy_text(s));
-  text += fmt::format("  {} micro-batches of {} x {} tokens per replica, schedule {}\n", format_integer(m),
-                      s.micro_batch, format_integer(plan.run.sequence), to_string(s.schedule));
+  text += fmt::format("  {} micro-batch{} of {} x {} tokens per replica, schedule {}\n", format_integer(m),
+                      m == 1 ? "" : "es", s.micro_batch, format_integer(plan.run.sequence), to_string(s.schedule));
   return text;
 }
 

@@ -83,10 +83,33 @@ std::string certificate_text(const Plan& plan) {
                                     format_duration(search.lower_bound_s)));
 }
 
+namespace {
+
+// What fits of a list, in whole words: its last parts are left out first.
+std::string shortened(std::string text, std::size_t room) {
+  while (display_width(text) > room) {
+    const std::size_t end = text.find_last_of(";,");
+    if (end == std::string::npos) break;
+    text.resize(end);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string why_text(const std::vector<WhyLine>& lines, const Style& style) {
   if (lines.empty()) return {};
   Table table({{"Why not …", Align::left}, {"", Align::right}, {"", Align::left, true}});
-  for (const WhyLine& line : lines) table.add({line.name, line.verdict, line.detail});
+  std::size_t name = 0, verdict = 0;
+  for (const WhyLine& line : lines) {
+    name = std::max(name, display_width(line.name));
+    verdict = std::max(verdict, display_width(line.verdict));
+  }
+  constexpr std::size_t kMargins = 6;  // indent and the gaps between columns
+  const std::size_t taken = std::min(kLineWidth, name + verdict + kMargins);
+  for (const WhyLine& line : lines) {
+    table.add({line.name, line.verdict, shortened(line.detail, kLineWidth - taken)});
+  }
   return table.render(style);
 }
 

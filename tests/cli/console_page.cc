@@ -118,6 +118,8 @@ struct Comparable {
 
 Comparable comparable(const std::string& output) {
   static const std::regex kSearched("( opened,)\\s[0-9.]+\\ss\\.\\s");
+  // The last column of `nest compare`, which is as wide as the longest search.
+  static const std::regex kTook("((?:[GM]iB|-|memory) +)(?:[0-9.]+ (?:us|ms|s|min)|search)$");
   Comparable result;
   bool in_why = false;
   // The certificate is wrapped, and where depends on the time that it holds.
@@ -134,6 +136,8 @@ Comparable comparable(const std::string& output) {
     const bool wrapped = !result.lines.empty() && result.lines.back().starts_with("Proven optimal") && !line.empty();
     if (wrapped) {
       result.lines.back() += " " + line;
+    } else if (std::regex_search(line, kTook)) {
+      result.lines.push_back(collapsed(std::regex_replace(line, kTook, "$1…")));
     } else {
       result.lines.push_back(line);
     }

@@ -15,7 +15,7 @@ struct ConsolePage {
 // Runs all commands of the page, in order, in one fresh folder that holds copies of the inputs, and compares. With
 // NEST_UPDATE_GOLDEN=1 in the environment the page is written anew instead, where it is no longer true.
 //
-// What a machine decides is not compared: how long a search took, and how many of the comparisons under "Why not …" it
+// What a machine decides is not compared: how long searches took, and how many of the comparisons under "Why not …" it
 // settled in their time. Those that it did settle must be on the page as they are. Where SimGrid is not installed,
 // commands with `nest simulate` are passed over.
 void expect_page_is_true(const ConsolePage& page);

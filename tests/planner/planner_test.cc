@@ -61,19 +61,22 @@ TEST(Planner, FewerChoicesAreNeverBetter) {
 }
 
 TEST(Planner, SaysWhatIsMissingWhenNothingFits) {
-  const Job job = job_for("gpt3-175b", "dgx-a100", 8, 8);
-  const PlanAnswer answer = plan(job);
-  EXPECT_EQ(answer.outcome, PlanOutcome::no_plan);
-  PlanRequest request;
-  request.job = &job;
-  const auto closest = closest_plan(request);
-  ASSERT_TRUE(closest.has_value());
-  EXPECT_GT(closest->needed_bytes, job.cluster.device.memory_bytes);
-  EXPECT_FALSE(closest->evaluation.fits);
-  // With that much memory something does fit.
-  Job larger = job;
-  larger.cluster.device.memory_bytes = closest->needed_bytes + (std::int64_t{1} << 30);
-  EXPECT_EQ(plan(larger).outcome, PlanOutcome::optimal);
+  // The second has its largest layers in the middle.
+  for (const Job& job : {job_for("gpt3-175b", "dgx-a100", 8, 8), job_for("deepseek-v3", "dgx-h100", 64, 64)}) {
+    EXPECT_EQ(plan(job).outcome, PlanOutcome::no_plan);
+    PlanRequest request;
+    request.job = &job;
+    const auto closest = closest_plan(request);
+    ASSERT_TRUE(closest.has_value());
+    EXPECT_GT(closest->needed_bytes, job.cluster.device.memory_bytes);
+    EXPECT_FALSE(closest->evaluation.fits);
+    // With that much memory something does fit.
+    Job larger = job;
+    larger.cluster.device.memory_bytes = closest->needed_bytes + (std::int64_t{1} << 30);
+    PlanRequest again = request;
+    again.job = &larger;
+    EXPECT_EQ(make_plan(again).outcome, PlanOutcome::optimal);
+  }
 }
 
 TEST(Planner, StopsWhenTold) {
