@@ -280,7 +280,8 @@ class Localiser {
           break;
         }
         const Tensor& out = tensor(op.outputs.front());
-        local.m = sizes_.rows(out, place_[index(op.outputs.front())]);
+        // Of this rank: what every rank keeps whole is gathered after it was computed.
+        local.m = sizes_.rows(out.rows, place_[index(op.outputs.front())]) * out.rows_per_unit;
         local.k = whole_number(sizes_.row_elements(tensor(op.inputs.front())) * op.taps);
         double columns = 0;
         for (const TensorId id : op.outputs) columns += sizes_.row_elements(tensor(id));

@@ -103,10 +103,10 @@ TEST(Compare, PlannersWithoutAPlanSayWhy) {
 
 TEST(Compare, ALimitIsNoProof) {
   const Result result = nest({"compare", "--model", "llama3-70b", "--cluster", "dgx-h100", "--devices", "64",
-                              "--planners", "manual,mist", "--global-batch", "64", "--time-limit", "0.000000001"});
+                              "--planners", "mist,phaze", "--global-batch", "64", "--time-limit", "0.000000001"});
   EXPECT_EQ(result.code, 4) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("before its time is over"));
-  EXPECT_THAT(result.out, HasSubstr("manual: stopped by the time limit"));
+  EXPECT_THAT(result.out, HasSubstr("mist: stopped by the time limit"));
 }
 
 TEST(Compare, MistakesAreExplained) {

@@ -232,6 +232,10 @@ TEST(LocalLayer, LatentAttentionByHand) {
   const LocalLayer half = local_block(model, shape, {.tp = 2});
   // Down projections are repeated on every rank, the rest is halved.
   EXPECT_EQ(2 * half.flops_forward() - layer.flops_forward(), 32.0 * (40 + 40));
+  // With sequence parallelism each rank projects its own tokens, and gathers the latents after that.
+  const LocalLayer own = local_block(model, shape, {.tp = 2, .sp = true});
+  EXPECT_EQ(find(own, "q down").m, 8);
+  EXPECT_EQ(2 * own.flops_forward(), layer.flops_forward());
 }
 
 TEST(LocalLayer, EncoderAttendsBothWays) {
