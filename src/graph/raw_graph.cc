@@ -84,6 +84,7 @@ const char* to_string(RawOp op) { return kOps[static_cast<std::size_t>(op)].name
 const std::vector<std::string>& raw_op_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
+    all.reserve(std::size(kOps));
     for (const OpName& op : kOps) all.emplace_back(op.name);
     return all;
   }();

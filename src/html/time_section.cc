@@ -17,6 +17,7 @@ struct Part {
 
 std::vector<Part> parts_of(const Prediction& prediction) {
   std::vector<Part> parts;
+  parts.reserve(kBreakdownParts.size());
   for (const BreakdownPart& part : kBreakdownParts) {
     parts.push_back({part.name, part.key, prediction.breakdown_s.*part.seconds});
   }

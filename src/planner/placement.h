@@ -18,8 +18,8 @@ struct Messages {
 };
 
 struct SyncPrices {
-  std::array<std::array<ShardLines, 2>, 2> lines;  // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
-  std::int64_t degrees[2] = {0, 0};                // as StagePlan::zero_degree; 0: all
+  ShardLines lines[2][2];            // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
+  std::int64_t degrees[2] = {0, 0};  // as StagePlan::zero_degree; 0: all
   bool has_inner = false;
 };
 

@@ -136,14 +136,14 @@ SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool sha
   all.expert_shard = line(expert_count, 0, 0);
   all.dense_degree = dense_count;
   all.expert_degree = expert_count;
-  sync.lines[0].fill(all);
+  sync.lines[0][0] = sync.lines[0][1] = all;
   ShardLines inner;
   inner.dense_shard = {rings ? fabric.latency_s[0] : 0, 0.5 / fabric.capacity[0]};
   inner.dense_replicate = line(dense_count, node - 1, dense_count / node);
   inner.expert_replicate = line(expert_count, node - 1, 0);
   inner.dense_degree = std::min(node, dense_count);
   inner.expert_degree = std::min(node, expert_count);
-  sync.lines[1].fill(inner);
+  sync.lines[1][0] = sync.lines[1][1] = inner;
   return sync;
 }
 

@@ -86,6 +86,7 @@ std::string where_it_goes(const Prediction::Breakdown& best, const Prediction::B
     double more_s;
   };
   std::vector<Term> terms;
+  terms.reserve(kBreakdownParts.size());
   for (const BreakdownPart& part : kBreakdownParts) {
     terms.push_back({part.name, other.*part.seconds - best.*part.seconds});
   }
