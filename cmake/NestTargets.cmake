@@ -27,7 +27,7 @@ function(nest_library name)
   file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${root}/${name}" SYMBOLIC)
 
   add_library(nest_${name} STATIC ${sources} ${headers})
-  if(NEST_SANITIZE)
+  if(NEST_SANITIZE MATCHES address)
     target_compile_options(nest_${name} PRIVATE -O1)  # the tests spend their time here
   endif()
   target_include_directories(nest_${name} PUBLIC "${root}")
