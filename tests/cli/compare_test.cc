@@ -127,7 +127,8 @@ TEST(Compare, MistakesAreExplained) {
 TEST(Compare, SimulatesEveryPlan) {
   const Result result = nest(with({"--planners", "nest,manual", "--simulate", "--json"}));
   ASSERT_EQ(result.code, 0) << result.err;
-  for (const auto& row : nlohmann::json::parse(result.out).at("planners")) {
+  const auto json = nlohmann::json::parse(result.out);
+  for (const auto& row : json.at("planners")) {
     const double predicted = row.at("prediction").at("iteration_s");
     EXPECT_NEAR(row.at("simulated").at("iteration_s").get<double>(), predicted, 0.2 * predicted);
   }
