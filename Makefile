@@ -57,7 +57,7 @@ demo: deps-simulate build ## Build and show what nest does
 	@tools/demo build/nest
 
 .PHONY: test
-test: deps-test lint test-asan test-tsan ## Install, build and run every check: lint, sanitizers, all tests
+test: deps-test lint test-asan ## Install, build and run every check: lint, sanitizers, all tests
 	@cmake --preset test $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset test -j $(JOBS)
 	@ctest --preset test -j $(JOBS)
