@@ -78,7 +78,7 @@ test-asan: deps-test ## Run the tests under AddressSanitizer and UndefinedBehavi
 .PHONY: test-tsan
 test-tsan: deps-test ## Run what uses several threads under ThreadSanitizer
 	@cmake --preset tsan $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset tsan -j $(JOBS) --target test_planner test_rivals
+	@cmake --build --preset tsan -j $(JOBS) --target test_search test_rivals
 	@NEST_TEST_SCALE=0.1 ctest --preset tsan -j $(JOBS) -R 'ThreadsDoNotMatter'
 
 .PHONY: accuracy

@@ -7,8 +7,8 @@
 #include "job_options.h"
 #include "load/input.h"
 #include "plan/plan_json.h"
-#include "planner/judge.h"
 #include "report/check_report.h"
+#include "search/judge.h"
 
 namespace nest {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/judge.h"
+#include "search/judge.h"
 
 namespace nest {
 

@@ -20,11 +20,11 @@
 #include "plan_html.h"
 #include "plan_instance.h"
 #include "plan_no_fit.h"
-#include "planner/judge.h"
-#include "planner/planner.h"
-#include "planner/why.h"
 #include "report/plan_report.h"
 #include "report/plan_why.h"
+#include "search/judge.h"
+#include "search/planner.h"
+#include "search/why.h"
 
 namespace nest {
 namespace {

@@ -7,8 +7,8 @@
 #include "command.h"
 #include "html/page.h"
 #include "job_options.h"
-#include "planner/why.h"
 #include "report/plan_report.h"
+#include "search/why.h"
 
 namespace nest {
 

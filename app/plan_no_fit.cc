@@ -60,22 +60,6 @@ std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, con
       (bytes.weight + bytes.gradient + bytes.optimizer) * static_cast<double>(count_parameters(job.model).total);
   const std::optional<ClosestPlan> closest = closest_plan(request);
   const std::optional<Hint> hint = more_devices(request);
-  if (session.json) {
-    Json json = {{"schema", "nest.no-plan/1"}, {"state_bytes", json_number(state)}, {"device_memory_bytes", room}};
-    json["devices"] = job.cluster.devices;
-    if (closest) {
-      json["closest"] = {{"strategy", strategy_text(closest->strategy)},
-                         {"stage", closest->stage},
-                         {"needed_bytes", closest->needed_bytes},
-                         {"missing_bytes", closest->needed_bytes - room}};
-    }
-    if (hint) {
-      json["would_fit"] = {{"devices", hint->devices},
-                           {"strategy", strategy_text(hint->plan.strategy)},
-                           {"iteration_s", hint->plan.evaluation.prediction.iteration_s}};
-    }
-    return to_text(json);
-  }
   const auto total = static_cast<std::int64_t>(state);
   std::string text = wrap_after("", fmt::format("{} needs {} for weights, gradients and optimizer; {} x {} have {}.",
                                                 loaded.title, format_bytes(total), format_integer(job.cluster.devices),
@@ -98,6 +82,23 @@ std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, con
                     strategy_text(hint->plan.strategy), format_duration(hint->plan.evaluation.prediction.iteration_s));
   }
   if (closest) text += fmt::format("  memory    {} per device\n", format_bytes(closest->needed_bytes));
+  if (session.json) {
+    Json json = {{"schema", "nest.no-plan/1"}, {"state_bytes", json_number(state)}, {"device_memory_bytes", room}};
+    json["devices"] = job.cluster.devices;
+    if (closest) {
+      json["closest"] = {{"strategy", strategy_text(closest->strategy)},
+                         {"stage", closest->stage},
+                         {"needed_bytes", closest->needed_bytes},
+                         {"missing_bytes", closest->needed_bytes - room}};
+    }
+    if (hint) {
+      json["would_fit"] = {{"devices", hint->devices},
+                           {"strategy", strategy_text(hint->plan.strategy)},
+                           {"iteration_s", hint->plan.evaluation.prediction.iteration_s}};
+    }
+    json["text"] = text;
+    return to_text(json);
+  }
   return text;
 }
 

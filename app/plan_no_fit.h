@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "job_options.h"
-#include "planner/planner.h"
+#include "search/planner.h"
 
 namespace nest {
 

@@ -23,7 +23,7 @@
 
 #include "base/error.h"
 #include "model/presets.h"
-#include "planner/planner.h"
+#include "search/planner.h"
 
 namespace {
 

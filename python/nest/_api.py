@@ -3,6 +3,7 @@ import json
 import os
 
 from . import _program
+from ._errors import InputError, NoPlanFits
 from ._plan import Comparison, Plan, as_plan, record
 
 
@@ -38,7 +39,7 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
         out = _program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN))
         answer = json.loads(out)
         if answer["schema"] != "nest.plan/1":
-            _program.run(arguments + ["--color", "never"])  # raises NoPlanFits with the text for people
+            raise NoPlanFits(answer["text"])
         return Plan(answer, [Plan(other, profile=profile) for other in answer.get("alternatives", [])], answer.get("why_not", []), profile)
 
 
@@ -50,6 +51,11 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
     """
     with _program.folder() as folder:
         if isinstance(plan, Plan) or (isinstance(plan, dict) and plan.get("schema") == "nest.plan/1"):
+            given = dict(strategy=strategy, cluster=cluster, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq,
+                         stack=stack, precision=precision, optimizer=optimizer)
+            names = [name for name, value in given.items() if value is not None]
+            if names:
+                raise InputError("%s: a plan says that itself; give a model and a strategy to price another one" % ", ".join(names))
             profile = _remembered(plan, profile)
             arguments = ["eval", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, plan, profile)
         elif strategy is None and isinstance(plan, (str, os.PathLike)) and os.path.isfile(plan):
@@ -70,7 +76,7 @@ def compare(model=None, cluster=None, *, planners=None, devices=None, global_bat
                                       max_devices=max_devices, seed=seed, threads=threads, time_limit=time_limit, simulate=simulate)
         if simulate:
             _find_simulator()
-        return Comparison(json.loads(_program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN))))
+        return Comparison(json.loads(_program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN, _program.LIMIT))))
 
 
 def check(plan):
@@ -105,7 +111,7 @@ def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, pe
             return _program.run(arguments + ([] if output is None else ["--output", os.fspath(output)]))
         place = os.fspath(output) if output is not None else folder.place("exported")
         _program.run(arguments + ["--output", place])
-        with open(place) as file:
+        with open(place, encoding="utf-8") as file:
             return file.read()
 
 

@@ -132,7 +132,7 @@ def write_whole(path, text):
     """Writes a file completely, or leaves what was there."""
     partial = "%s.%d.part" % (os.fspath(path), os.getpid())
     try:
-        with open(partial, "w") as file:
+        with open(partial, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(partial, path)
     finally:

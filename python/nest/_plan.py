@@ -94,11 +94,13 @@ class Plan:
             data = json.loads(text) if isinstance(text, (str, bytes)) else dict(text)
         except ValueError as error:
             raise InputError("a plan is a JSON object: %s" % error) from None
+        if not isinstance(data, dict):
+            raise InputError("a plan is a JSON object, not %s" % type(data).__name__)
         return cls(data)
 
     @classmethod
     def load(cls, path):
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             return cls.from_json(file.read())
 
     def to_html(self):

@@ -46,12 +46,12 @@ class Folder:
 
     def write(self, name, text):
         path = os.path.join(self.path, name)
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
 
     def read(self, name):
-        with open(os.path.join(self.path, name)) as file:
+        with open(os.path.join(self.path, name), encoding="utf-8") as file:
             return file.read()
 
     def place(self, name):
@@ -131,6 +131,6 @@ def strategy(given):
 def _word(value):
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, range):
+    if isinstance(value, range) and value.step == 1 and len(value) > 0:
         return "%d..%d" % (value.start, value.stop - 1)
-    return ",".join(str(_word(item)) for item in value) if isinstance(value, (list, tuple)) else value
+    return ",".join(str(_word(item)) for item in value) if isinstance(value, (list, tuple, range)) else value

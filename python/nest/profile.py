@@ -377,7 +377,7 @@ def main(arguments=None):
         parser.error("give either --model or --work")
     try:
         if args.work:
-            with open(args.work) as file:
+            with open(args.work, encoding="utf-8") as file:
                 work = json.load(file)
             if work.get("schema") != WORK_SCHEMA:
                 raise InputError("%s: schema: %r; this version reads %s" % (args.work, work.get("schema"), WORK_SCHEMA))
@@ -385,7 +385,7 @@ def main(arguments=None):
             work = work_list(args.model, stack=args.stack, seq=args.seq, micro_batch=args.micro_batch, tp=args.tp, cp=args.cp, ep=args.ep,
                              sp=(False, True) if args.sp else (False,))
         if args.list:
-            with open(args.list, "w") as file:
+            with open(args.list, "w", encoding="utf-8") as file:
                 json.dump(work, file, indent=1)
             print("%d layers and %d operators to measure -> %s" % (len(work["layers"]), len(work["operators"]), args.list), file=sys.stderr)
             return 0

@@ -11,7 +11,7 @@
 #include "graph/read_graph.h"
 #include "model/config.h"
 #include "model/count.h"
-#include "planner/planner.h"
+#include "search/planner.h"
 #include "sketch.h"
 #include "split/local_layer.h"
 

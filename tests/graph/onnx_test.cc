@@ -14,7 +14,7 @@
 #include "model/config.h"
 #include "model/count.h"
 #include "onnx_sketch.h"
-#include "planner/planner.h"
+#include "search/planner.h"
 #include "split/local_layer.h"
 #include "test_support/data.h"
 

@@ -53,7 +53,8 @@ TEST(ReadGraph, NamesThePlace) {
   EXPECT_THAT(refusal({.operators = R"({"name": "a", "op": "linear", "inptus": [0], "outputs": [1]})"}),
               HasSubstr("inptus"));
   EXPECT_THAT(refusal({.tensors = R"({"name": "x", "dtype": "bfloat16"})"}), HasSubstr("tensors[0].shape"));
-  EXPECT_THAT(refusal({.tensors = R"({"name": "x", "shape": [[1,1]], "dtype": "bfloat16"})"}), HasSubstr("[0]"));
+  EXPECT_THAT(refusal({.tensors = R"({"name": "x", "shape": [[1,1]], "dtype": "bfloat16"})"}),
+              HasSubstr("is no dimension"));
   EXPECT_THAT(refusal({.tensors = R"({"name": "x", "shape": [[-4,0,0]], "dtype": "bfloat16"})"}),
               HasSubstr("a coefficient of -4"));
   EXPECT_THAT(refusal({.tensors = R"({"name": "x", "shape": [[1,99,0]], "dtype": "bfloat16"})"}),

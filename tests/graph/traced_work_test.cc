@@ -9,7 +9,7 @@
 #include "cost/memory_parts.h"
 #include "graph/graph_model.h"
 #include "model/count.h"
-#include "planner/planner.h"
+#include "search/planner.h"
 #include "sketch.h"
 #include "split/local_layer.h"
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "planner/planner.h"
+#include "search/planner.h"
 #include "tiny_jobs.h"
 
 namespace nest {

@@ -4,13 +4,13 @@
 #include <cstdlib>
 
 #include "check/check.h"
-#include "planner/judge.h"
 #include "rivals/aceso.h"
 #include "rivals/aceso_primitives.h"
 #include "rivals/manual.h"
 #include "rivals/mcmc.h"
 #include "rivals/settle.h"
 #include "rivals/side_by_side.h"
+#include "search/judge.h"
 #include "small_jobs.h"
 
 namespace nest {

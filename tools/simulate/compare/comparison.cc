@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "model/presets.h"
 #include "plan/strategy_text.h"
-#include "planner/planner.h"
+#include "search/planner.h"
 #include "simulate_client/client.h"
 
 namespace nest {

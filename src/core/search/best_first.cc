@@ -1,0 +1,346 @@
+#include "search/best_first.h"
+
+#include <algorithm>
+#include <chrono>
+#include <queue>
+#include <thread>
+#include <tuple>
+
+#include "cost/constants.h"
+#include "search/workers.h"
+
+namespace nest {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t kRound = 64;  // nodes opened with one cutoff
+constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
+
+enum class NodeKind : std::uint8_t { pair, stages, chain, family, key };
+
+struct Node {
+  double low = 0;
+  Key key;
+  NodeKind kind = NodeKind::pair;
+  std::size_t tries = 0;
+  std::int64_t most = 0;  // replicas of a chain, or of the plateau that a family is of
+};
+
+struct Later {
+  bool operator()(const Node& a, const Node& b) const {
+    return std::tie(a.low, a.key, a.kind) > std::tie(b.low, b.key, b.kind);
+  }
+};
+
+struct Opened {
+  std::vector<Node> children;
+  std::vector<RankedPlan> plans;
+  std::int64_t leaves = 0, passes = 0;
+};
+
+// The best keys so far, ties broken by key.
+class Incumbents {
+ public:
+  Incumbents(std::size_t top, double known) : top_(top), known_(known) {}
+
+  void offer(RankedPlan plan) {
+    const auto same =
+        std::find_if(plans_.begin(), plans_.end(), [&](const RankedPlan& p) { return p.key == plan.key; });
+    if (same != plans_.end()) return;
+    const auto place = std::upper_bound(plans_.begin(), plans_.end(), plan, [](const auto& a, const auto& b) {
+      return std::tie(a.score, a.key) < std::tie(b.score, b.key);
+    });
+    plans_.insert(place, std::move(plan));
+    if (plans_.size() > top_) plans_.pop_back();
+  }
+
+  double cutoff() const { return plans_.size() < top_ ? known_ : std::min(known_, plans_.back().score); }
+  bool excludes(const Node& node) const {
+    if (node.low != cutoff()) return node.low > cutoff();
+    return plans_.size() >= top_ && node.low == plans_.back().score && node.key > plans_.back().key;
+  }
+  std::vector<RankedPlan>& plans() { return plans_; }
+
+ private:
+  std::size_t top_;
+  double known_;
+  std::vector<RankedPlan> plans_;
+};
+
+class Opener {
+ public:
+  Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective)
+      : space_(space), prices_(prices), objective_(objective), rule_(sync_rule(space.job())), solver_(space) {}
+
+  Opened open(const Node& node, double cutoff) {
+    out_ = {};
+    cutoff_ = cutoff;
+    const std::int64_t passes = solver_.passes();
+    switch (node.kind) {
+      case NodeKind::pair: open_pair(node); break;
+      case NodeKind::stages: open_stages(node); break;
+      case NodeKind::chain: open_chain(node); break;
+      case NodeKind::family: open_family(node); break;
+      case NodeKind::key: open_key(node); break;
+    }
+    out_.passes = solver_.passes() - passes;
+    return std::move(out_);
+  }
+
+ private:
+  std::shared_ptr<const PairPrices> pair(const Key& key) {
+    return prices_.get(space_.job(), space_.splits()[static_cast<std::size_t>(key.split)],
+                       space_.micro_batches()[static_cast<std::size_t>(key.micro_batch)]);
+  }
+
+  double score(double time_s, std::int64_t devices) const {
+    return objective_ == PlanObjective::time ? time_s : time_s * static_cast<double>(devices);
+  }
+
+  void push(const Node& child) {
+    if (child.low <= cutoff_) out_.children.push_back(child);
+  }
+
+  // Of a family: its micro-batches on the slowest stage of any cut.
+  double family_low(const Key& key, const PairPrices& prices) const {
+    const auto m = static_cast<double>(space_.micro_batch_count(key));
+    const auto v = static_cast<double>(space_.schedule(key).chunks);
+    const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1);
+    const double time = m * slowest + std::max(0.0, total - slowest) / v + constants::kStep_s;
+    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+  }
+
+  // The same with the gradients' way through the network.
+  // `most`: replicas up to which it must hold, with equally many micro-batches.
+  double traffic_low(const Key& key, const PairPrices& prices, Placed placed, std::int64_t most) const {
+    const Strategy strategy = space_.strategy(key);
+    Strategy largest = strategy;
+    largest.dp = largest.dp_inner = most;
+    const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
+    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, zero_degrees(largest, 0));
+    const auto m = static_cast<double>(space_.micro_batch_count(key));
+    const auto v = static_cast<double>(strategy.virtual_stages), p = static_cast<double>(strategy.pp);
+    const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
+    const double time = std::max(m * slowest + std::max(0.0, total - slowest) / v + traffic.seconds(p / v),
+                                 m * even + (total - even) / v + traffic.seconds(m - 1 / v + p / v));
+    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+  }
+
+  // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
+  // the whole batch, whose device-seconds are those of its layers at least.
+  double chain_low(Key key, const PairPrices& prices, std::int64_t most) const {
+    if (objective_ == PlanObjective::device_hours) {
+      key.replicas = 1;
+      const auto all = static_cast<double>(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
+      return all * prices.slowest_s(key.stages) * (1 - 1e-12);
+    }
+    key.replicas = most;
+    return family_low(key, prices);
+  }
+
+  void open_pair(const Node& node) {
+    const auto prices = pair(node.key);
+    Node child = node;
+    child.kind = NodeKind::stages;
+    for (child.key.stages = 1; child.key.stages <= space_.most_stages(node.key); ++child.key.stages) {
+      if (!space_.limits().pp.admits(child.key.stages)) continue;
+      child.low = kInfinity;
+      for_chains(child.key, [&](const Key& key, std::int64_t most) {
+        child.low = std::min(child.low, chain_low(key, *prices, most));
+      });
+      if (child.low < kInfinity) push(child);
+    }
+  }
+
+  template <class Visit>
+  void for_chains(Key key, const Visit& visit) const {
+    for (key.schedule = 0; key.schedule < static_cast<int>(space_.schedules().size()); ++key.schedule) {
+      if (!space_.admits_schedule(key)) continue;
+      if (const auto first = space_.plateau(key, space_.most_replicas(key))) visit(key, first->high);
+    }
+  }
+
+  void open_stages(const Node& node) {
+    const auto prices = pair(node.key);
+    Node child = node;
+    child.kind = NodeKind::chain;
+    for_chains(node.key, [&](const Key& key, std::int64_t most) {
+      child.key = key;
+      child.most = most;
+      child.low = std::max(node.low, chain_low(key, *prices, most));
+      push(child);
+    });
+  }
+
+  // Families with the fewest micro-batches, and the rest of the chain. Those that come later have more in flight and
+  // shard less: when memory does not admit the first, it admits none.
+  void open_chain(const Node& node) {
+    const auto prices = pair(node.key);
+    const auto plateau = space_.plateau(node.key, node.most);
+    if (!plateau) return;
+    Key largest = node.key;
+    largest.replicas = largest.inner_replicas = plateau->high;
+    if (!solver_.memory_floor().admits(space_.strategy(largest), *prices)) return;
+    Node child = node;
+    child.most = plateau->high;
+    push_family(child, *prices, plateau->low);
+    if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
+      Node rest = node;
+      rest.most = next->high;
+      rest.low = std::max(node.low, chain_low(node.key, *prices, rest.most));
+      push(rest);
+    }
+  }
+
+  // The first admitted family of a plateau with at least so many replicas. Families of a plateau have equally many
+  // micro-batches, and the more replicas the more members exchange gradients: with the optimizer's state divided over
+  // the most of them, the bound of the first holds for those after it, which are looked at when it is opened.
+  void push_family(Node child, const PairPrices& prices, std::int64_t fewest) {
+    const auto replicas = space_.next_replicas(child.key, {fewest, child.most});
+    if (!replicas) return;
+    child.kind = NodeKind::family;
+    child.key.replicas = *replicas;
+    child.low = std::max(child.low, family_low(child.key, prices));
+    if (child.low > cutoff_) return;
+    Key anywhere = child.key;
+    anywhere.inner_replicas = *replicas;
+    child.low = std::max(child.low, traffic_low(anywhere, prices, Placed::anywhere, child.most));
+    push(child);
+  }
+
+  void open_family(const Node& node) {
+    const auto prices = pair(node.key);
+    push_family(node, *prices, node.key.replicas + 1);
+    Node child = node;
+    child.kind = NodeKind::key;
+    for (const std::int64_t inner : space_.inner_replicas(node.key)) {
+      child.key.inner_replicas = inner;
+      for (const std::int64_t pitch : space_.pitches(child.key)) {
+        child.key.pitch = pitch;
+        child.low = std::max(node.low, traffic_low(child.key, *prices, Placed::as_given, child.key.replicas));
+        if (child.low > cutoff_) continue;
+        const double time = solver_.message_bound_s(child.key, *prices);
+        child.low = std::max(child.low, score(time, space_.strategy(child.key).devices_spanned()));
+        push(child);
+      }
+    }
+  }
+
+  void open_key(const Node& node) {
+    const auto prices = pair(node.key);
+    const auto devices = space_.strategy(node.key).devices_spanned();
+    const double unit = score(1, devices);
+    const bool probing = node.tries < std::size(kProbes);
+    const double limit = probing ? std::min(cutoff_, node.low * kProbes[node.tries]) : cutoff_;
+    ++out_.leaves;
+    if (std::optional<LeafPlan> plan = solver_.solve(node.key, *prices, limit / unit)) {
+      out_.plans.push_back({plan->time_s * unit, node.key, std::move(*plan)});
+    } else if (limit < cutoff_) {
+      Node again = node;
+      // A bound that was not known before does not count as a try.
+      const double low = solver_.low_s() * unit;
+      again.low = std::max(limit, low);
+      if (low <= limit) ++again.tries;
+      push(again);
+    }
+  }
+
+  const PlanSpace& space_;
+  PriceCache& prices_;
+  PlanObjective objective_;
+  SyncRule rule_;
+  LeafSolver solver_;
+  double cutoff_ = kInfinity;
+  Opened out_;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+std::shared_ptr<const PairPrices> PriceCache::get(const Job& job, const Split& split, std::int64_t micro_batch) {
+  const Name name{split.tp, split.sp ? 1 : 0, split.cp, split.ep, split.etp, micro_batch};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = known_.find(name); found != known_.end()) return found->second;
+  }
+  auto fresh = std::make_shared<const PairPrices>(job, split, micro_batch);
+  ++priced_;
+  const std::lock_guard lock(mutex_);
+  return known_.try_emplace(name, std::move(fresh)).first->second;
+}
+
+SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOrder& order) {
+  const auto start = std::chrono::steady_clock::now();
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  Workers workers(order.threads > 0 ? order.threads : cores);
+  std::vector<std::unique_ptr<Opener>> openers;
+  openers.reserve(static_cast<std::size_t>(workers.size()));
+  for (int k = 0; k < workers.size(); ++k) {
+    openers.push_back(std::make_unique<Opener>(space, prices, order.objective));
+  }
+  Incumbents incumbents(static_cast<std::size_t>(std::max(1, order.top)), order.known_score);
+  std::priority_queue<Node, std::vector<Node>, Later> queue;
+  for (int split = 0; split < static_cast<int>(space.splits().size()); ++split) {
+    for (int size = 0; size < static_cast<int>(space.micro_batches().size()); ++size) {
+      Node node;
+      node.key.split = split;
+      node.key.micro_batch = size;
+      if (space.admits_pair(node.key)) queue.push(node);
+    }
+  }
+  SearchFindings findings;
+  findings.complete = true;
+  double reported = 0;
+  std::vector<Node> round;
+  std::vector<Opened> results;
+  while (!queue.empty() && !incumbents.excludes(queue.top())) {
+    const double elapsed = seconds_since(start);
+    if (elapsed > order.time_limit_s || (order.stop != nullptr && order.stop->load())) {
+      findings.complete = false;
+      break;
+    }
+    if (order.progress && elapsed - reported > 0.1) {
+      reported = elapsed;
+      order.progress({findings.opened, incumbents.plans().empty() ? kInfinity : incumbents.plans().front().score,
+                      queue.top().low, elapsed});
+    }
+    round.clear();
+    while (round.size() < kRound && !queue.empty() && !incumbents.excludes(queue.top())) {
+      round.push_back(queue.top());
+      queue.pop();
+    }
+    results.assign(round.size(), {});
+    const double cutoff = incumbents.cutoff();
+    workers.run(round.size(), [&](std::size_t item, int worker) {
+      results[item] = openers[static_cast<std::size_t>(worker)]->open(round[item], cutoff);
+    });
+    for (Opened& result : results) {
+      ++findings.opened;
+      findings.leaves += result.leaves;
+      findings.passes += result.passes;
+      for (RankedPlan& plan : result.plans) incumbents.offer(std::move(plan));
+      for (const Node& child : result.children) {
+        if (!incumbents.excludes(child)) queue.push(child);
+      }
+    }
+  }
+  findings.plans = std::move(incumbents.plans());
+  // Cuts and options that do not depend on the limits under which they were found.
+  LeafSolver solver(space);
+  for (RankedPlan& plan : findings.plans) {
+    const auto pair = prices.get(space.job(), space.splits()[static_cast<std::size_t>(plan.key.split)],
+                                 space.micro_batches()[static_cast<std::size_t>(plan.key.micro_batch)]);
+    if (auto again = solver.solve(plan.key, *pair, plan.leaf.time_s)) plan.leaf = std::move(*again);
+  }
+  findings.lower_bound = findings.plans.empty() ? order.known_score : findings.plans.front().score;
+  if (!queue.empty()) findings.lower_bound = std::min(findings.lower_bound, queue.top().low);
+  if (findings.complete && !findings.plans.empty()) findings.lower_bound = findings.plans.front().score;
+  findings.keys = space.count_keys();
+  findings.wall_s = seconds_since(start);
+  return findings;
+}
+
+}  // namespace nest

@@ -1,0 +1,77 @@
+// Best-first search over keys, with exact plans at the leaves.
+//
+//   pair    a split and micro-batch size            bound: all work spread evenly over all devices
+//   stages  ... and a number of stages              bound: the most replicas, the slowest stage of any cut
+//   chain   ... and schedule, and at most so many replicas: bound: the same with these micro-batches and chunks
+//   family  ... and replicas                        bound: the same
+//   key     ... and inner replicas and pitch        bound: with the messages of this placement; then the exact plan
+// A node's bound holds for every plan below it and its children cover it, so when the best bound left exceeds the best
+// plan found, that plan is optimal. Leaves are solved under a limit a little above their bound first, where few cuts
+// are admissible, and return to the queue with the limit as their bound if they prove larger. Nodes are opened in
+// rounds of a fixed size with the cutoff frozen, and merged in order: the answer is the same for any number of threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "search/leaf.h"
+#include "search/space.h"
+
+namespace nest {
+
+enum class PlanObjective : std::uint8_t { time, device_hours };
+
+// Layer prices, kept from one search of a job to the next. Thread-safe.
+class PriceCache {
+ public:
+  std::shared_ptr<const PairPrices> get(const Job& job, const Split& split, std::int64_t micro_batch);
+  std::int64_t priced() const { return priced_; }
+
+ private:
+  using Name = std::array<std::int64_t, 6>;
+  std::mutex mutex_;
+  std::map<Name, std::shared_ptr<const PairPrices>> known_;
+  std::atomic<std::int64_t> priced_{0};
+};
+
+struct PlanProgress {
+  std::int64_t opened = 0;
+  double best = std::numeric_limits<double>::infinity();  // seconds, or device-seconds
+  double lower_bound = 0;                                 // in the same unit
+  double elapsed_s = 0;
+};
+
+struct SearchOrder {
+  PlanObjective objective = PlanObjective::time;
+  int top = 1;
+  int threads = 1;  // 0: one per core
+  double time_limit_s = std::numeric_limits<double>::infinity();
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const PlanProgress&)> progress;
+  double known_score = std::numeric_limits<double>::infinity();  // only plans that score less are wanted
+};
+
+struct RankedPlan {
+  double score = 0;
+  Key key;
+  LeafPlan leaf;
+};
+
+struct SearchFindings {
+  std::vector<RankedPlan> plans;  // best first
+  bool complete = false;          // nothing is left that could be better
+  double lower_bound = 0;         // of the score
+  double keys = 0;
+  std::int64_t opened = 0, leaves = 0, passes = 0;
+  double wall_s = 0;
+};
+
+SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOrder& order);
+
+}  // namespace nest

@@ -1,0 +1,147 @@
+#include "search/limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace nest {
+namespace {
+
+struct Setting {
+  std::string_view source, key, value;
+
+  [[noreturn]] void refuse(std::string_view allowed) const {
+    throw InputError(fmt::format("{}: {}={} is not understood; allowed is {}", source, key, clip(value, 40), allowed));
+  }
+};
+
+std::int64_t parse_degree(const Setting& setting, std::string_view text) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > kMost) {
+    setting.refuse("a number from 1, a range such as 2..16 or ..8, or a list such as 1,2,4");
+  }
+  return value;
+}
+
+Limit parse_limit(const Setting& setting) {
+  Limit limit;
+  if (const auto dots = setting.value.find(".."); dots != std::string_view::npos) {
+    const std::string_view low = setting.value.substr(0, dots), high = setting.value.substr(dots + 2);
+    if (!low.empty()) limit.low = parse_degree(setting, low);
+    if (!high.empty()) limit.high = parse_degree(setting, high);
+    if (limit.low > limit.high) setting.refuse("a range whose end is not before its beginning");
+    return limit;
+  }
+  for (const std::string_view part : split_text(setting.value, ',')) {
+    limit.only.push_back(parse_degree(setting, trim(part)));
+  }
+  limit.low = *std::min_element(limit.only.begin(), limit.only.end());
+  limit.high = *std::max_element(limit.only.begin(), limit.only.end());
+  return limit;
+}
+
+// Marks the words that the list names.
+void parse_words(const Setting& setting, std::span<const std::string> words, std::span<bool> chosen) {
+  std::fill(chosen.begin(), chosen.end(), false);
+  for (const std::string_view part : split_text(setting.value, ',')) {
+    const auto found = std::find(words.begin(), words.end(), to_lower(trim(part)));
+    if (found == words.end()) setting.refuse(fmt::format("a list of {}", join_words(words)));
+    chosen[static_cast<std::size_t>(found - words.begin())] = true;
+  }
+}
+
+bool parse_switch(const Setting& setting) {
+  const std::string word = to_lower(setting.value);
+  if (word == "1" || word == "on" || word == "yes") return true;
+  if (word == "0" || word == "off" || word == "no") return false;
+  setting.refuse("0 or 1");
+}
+
+struct NamedLimit {
+  const char* name;
+  Limit PlanLimits::*field;
+};
+constexpr NamedLimit kDegrees[] = {{"tp", &PlanLimits::tp},
+                                   {"cp", &PlanLimits::cp},
+                                   {"ep", &PlanLimits::ep},
+                                   {"etp", &PlanLimits::etp},
+                                   {"pp", &PlanLimits::pp},
+                                   {"dp", &PlanLimits::dp},
+                                   {"dp_inner", &PlanLimits::dp_inner},
+                                   {"vpp", &PlanLimits::vpp},
+                                   {"mbs", &PlanLimits::micro_batch}};
+
+struct NamedSwitch {
+  const char* name;
+  bool PlanLimits::*field;
+};
+constexpr NamedSwitch kSwitches[] = {{"pitch", &PlanLimits::pitch},
+                                     {"shard_in_node", &PlanLimits::shard_in_node},
+                                     {"uniform", &PlanLimits::uniform},
+                                     {"uneven_batch", &PlanLimits::uneven_batch},
+                                     {"any_rounds", &PlanLimits::any_rounds}};
+
+}  // namespace
+
+void set_limit(PlanLimits& limits, std::string_view text, std::string_view source) {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos) {
+    throw InputError(fmt::format("{}: `{}` has no value; write key=value, e.g. tp=8", source, clip(text, 40)));
+  }
+  const std::string key = to_lower(trim(text.substr(0, equals)));
+  const Setting setting{source, key, trim(text.substr(equals + 1))};
+  std::vector<std::string> known = {"sp", "recompute", "zero", "schedule"};
+  for (const NamedLimit& degree : kDegrees) {
+    known.emplace_back(degree.name);
+    if (key != degree.name) continue;
+    limits.*degree.field = parse_limit(setting);
+    return;
+  }
+  for (const NamedSwitch& toggle : kSwitches) {
+    known.emplace_back(toggle.name);
+    if (key != toggle.name) continue;
+    limits.*toggle.field = parse_switch(setting);
+    return;
+  }
+  if (key == "sp") {
+    const std::vector<std::string> words = {"0", "1"};
+    parse_words(setting, words, limits.sp);
+  } else if (key == "recompute") {
+    const std::vector<std::string> words = {"none", "selective", "full"};
+    parse_words(setting, words, limits.recompute);
+  } else if (key == "zero") {
+    const std::vector<std::string> words = {"0", "1", "2", "3"};
+    parse_words(setting, words, limits.zero);
+  } else if (key == "schedule") {
+    const std::vector<std::string> words = {"1f1b", "interleaved", "gpipe"};
+    std::array<bool, 3> chosen{};
+    parse_words(setting, words, chosen);
+    limits.one_f_one_b = chosen[0];
+    limits.interleaved = chosen[1];
+    limits.gpipe = chosen[2];
+  } else {
+    std::sort(known.begin(), known.end());
+    throw InputError(fmt::format("{}: `{}` is no dimension of a plan{}; known are {}", source, clip(key, 40),
+                                 did_you_mean(key, known), join_words(known)));
+  }
+}
+
+void restrict_to_megatron(PlanLimits& limits) {
+  limits.uniform = true;
+  limits.zero[2] = limits.zero[3] = false;  // its distributed optimizer is ZeRO 1
+  limits.shard_in_node = false;
+  limits.pitch = false;
+  limits.whole_blocks_only = true;
+  limits.uneven_batch = false;
+  limits.any_rounds = false;
+}
+
+}  // namespace nest

@@ -1,0 +1,36 @@
+// What a stage needs at least: weights, optimizer state, and all activations but those of one micro-batch; in
+// Megatron's accounting gradients and the last micro-batch as well. Never more than stage_memory() says, a few
+// operations to work out, and growing with the layers and with what is in flight.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/memory.h"
+#include "search/limits.h"
+#include "search/pair_prices.h"
+
+namespace nest {
+
+class MemoryFloor {
+ public:
+  MemoryFloor(const Job& job, const PlanLimits& limits);
+
+  // Of layers [begin, end), without what context_bytes() counts.
+  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero, const ZeroDegrees& degrees,
+               int recompute, double in_flight) const;
+
+  // False when no cut and no options of this strategy can fit, nor of any with fewer replicas and more micro-batches.
+  bool admits(const Strategy& strategy, const PairPrices& pair) const;
+
+ private:
+  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero, const ZeroDegrees& degrees,
+               const std::vector<double>& kept, double in_flight) const;
+
+  const Job* job_;
+  StateBytes state_;
+  bool gradients_;     // are counted
+  double margin_;      // factor
+  int most_zero_ = 0;  // that the limits admit
+};
+
+}  // namespace nest

@@ -1,0 +1,110 @@
+#include "search/pair_prices.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/checked.h"
+
+namespace nest {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+void add_sums(StageSums& sums, const StageSums& other, double sign) {
+  sums.forward_s += sign * other.forward_s;
+  sums.backward_s += sign * other.backward_s;
+  for (std::size_t mode = 0; mode < 3; ++mode) sums.recompute_s[mode] += sign * other.recompute_s[mode];
+  sums.hide_forward_s += sign * other.hide_forward_s;
+  sums.hide_backward_s += sign * other.hide_backward_s;
+  sums.deferred_s += sign * other.deferred_s;
+  sums.dense_parameters += sign * other.dense_parameters;
+  sums.expert_parameters += sign * other.expert_parameters;
+  sums.tensors += sign * other.tensors;
+}
+
+}  // namespace
+
+PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_batch)
+    : job_(&job),
+      split_(split),
+      micro_batch_(micro_batch),
+      table_(price_table(job, split, micro_batch)),
+      prefix_one_{0.0},
+      prefix_many_{0.0} {
+  std::map<int, Run> longest;
+  std::int64_t length = 0;
+  for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
+    const int kind = job.model.layers[i];
+    const LayerPrice& price = table_.kinds[static_cast<std::size_t>(kind)];
+    const double one = price.forward_s + price.backward_s;
+    const double many = one - (job.stack.defer_head_gradient ? price.deferrable_s : 0);
+    prefix_one_.push_back(prefix_one_.back() + one);
+    prefix_many_.push_back(prefix_many_.back() + many);
+    length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
+    Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
+    run.length = std::max(run.length, length);
+    if (job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) hide_s_ += one;
+    all_have_parameters_ = all_have_parameters_ && price.dense_parameters > 0;
+    dense_ += static_cast<double>(price.dense_parameters);
+    expert_ += static_cast<double>(price.expert_parameters);
+  }
+  for (const auto& [kind, run] : longest) runs_.push_back(run);
+  first_head_ = static_cast<std::int64_t>(job.model.layers.size());
+  sums_.resize(job.model.layers.size() + 1);
+  for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
+    const auto layer = static_cast<int>(i);
+    add_sums(sums_[i + 1] = sums_[i], sum_stage(job, table_, layer, layer, 2), 1);
+    const LayerKind kind = job.model.kinds[static_cast<std::size_t>(job.model.layers[i])].kind;
+    if (kind == LayerKind::embedding) last_embedding_ = layer;
+    if (kind == LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
+  }
+  dense_ = std::max(0.0, dense_ - static_cast<double>(table_.tied_parameters));
+  if (!table_.cut_bytes.empty()) {
+    least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
+  }
+}
+
+PairPrices::Kept::Kept(const PairPrices& pair) : model(*pair.job_, pair.split_, pair.micro_batch_) {
+  const auto layers = static_cast<int>(pair.job_->model.layers.size());
+  for (std::vector<double>& sums : prefix) sums.push_back(0);
+  least.push_back(0);
+  for (int i = 0; i < layers; ++i) {
+    double smallest = std::numeric_limits<double>::infinity();
+    for (std::size_t mode = 0; mode < 3; ++mode) {
+      const double kept = model.kept_bytes(i, static_cast<Recompute>(mode));
+      prefix[mode].push_back(prefix[mode].back() + kept);
+      smallest = std::min(smallest, kept);
+    }
+    least.push_back(least.back() + smallest);
+  }
+}
+
+const PairPrices::Kept& PairPrices::kept() const {
+  std::call_once(looked_, [this] { kept_ = std::make_unique<const Kept>(*this); });
+  return *kept_;
+}
+
+StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many) const {
+  StageSums sums = sums_[at(end)];
+  add_sums(sums, sums_[at(begin)], -1);
+  if (!many) {
+    sums.backward_s += sums.deferred_s;
+    sums.deferred_s = 0;
+  }
+  if (begin <= last_embedding_ && first_head_ < end) {
+    sums.dense_parameters -= static_cast<double>(table_.tied_parameters);
+  }
+  return sums;
+}
+
+double PairPrices::slowest_s(std::int64_t stages) const {
+  double slowest = total_s(stages > 1) / static_cast<double>(stages);
+  for (const Run& run : runs_) {
+    const std::int64_t share = ceil_div(run.length, stages);  // of one stage at least
+    slowest = std::max(slowest, static_cast<double>(share) * (stages > 1 ? run.many_s : run.one_s));
+  }
+  return slowest;
+}
+
+}  // namespace nest

@@ -1,0 +1,44 @@
+// What the network charges a placement, remembered: keys that differ in micro-batch or schedule only share it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "cost/group_time.h"
+#include "cost/tables.h"
+#include "search/space.h"
+
+namespace nest {
+
+struct Messages {
+  std::vector<CostLine> hops;  // after stage s
+  CostLine wrap;               // from the last stage to the first
+};
+
+struct SyncPrices {
+  ShardLines lines[2][2];            // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
+  std::int64_t degrees[2] = {0, 0};  // as StagePlan::zero_degree; 0: all
+  bool has_inner = false;
+};
+
+// One per thread. References stay valid until the next call.
+class PlacementPrices {
+ public:
+  explicit PlacementPrices(const PlanSpace& space) : space_(&space) {}
+
+  const Messages& messages(const Key& key);
+  // `table` is that of the key's split; its parameters do not depend on the micro-batch.
+  const SyncPrices& sync(const Key& key, const PriceTable& table);
+
+ private:
+  using Name = std::array<std::int64_t, 5>;
+  static Name name_of(const Key& key);
+
+  const PlanSpace* space_;
+  std::map<Name, Messages> messages_;
+  std::map<Name, SyncPrices> sync_;
+};
+
+}  // namespace nest

@@ -1,0 +1,67 @@
+// From a job to its best plans, each priced by evaluate() and judged by check_plan().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/evaluate.h"
+#include "search/best_first.h"
+#include "search/limits.h"
+
+namespace nest {
+
+struct PlanRequest {
+  const Job* job = nullptr;
+  PlanLimits limits;
+  std::int64_t most_devices = 0;  // 0: all of the cluster
+  SearchOrder order;
+  PriceCache* prices = nullptr;  // kept between requests for the same job; may be null
+};
+
+enum class PlanOutcome : std::uint8_t {
+  optimal,  // proven
+  limit,    // stopped early; plans, if any, are the best so far
+  no_plan,  // proven that nothing fits
+};
+
+struct PlannedStrategy {
+  Strategy strategy;
+  Evaluation evaluation;  // stages, prediction, memory
+};
+
+// The plan that comes closest where none fits, every option at its most frugal.
+struct ClosestPlan {
+  Strategy strategy;
+  Evaluation evaluation;
+  std::int64_t stage = 0;         // that lacks most
+  std::int64_t needed_bytes = 0;  // there
+};
+
+struct PlanAnswer {
+  PlanOutcome outcome = PlanOutcome::limit;
+  std::vector<PlannedStrategy> plans;  // best first
+  PlanObjective objective = PlanObjective::time;
+  double lower_bound = 0;  // of the first: seconds, or device-seconds when device-hours are minimised
+  double keys = 0;
+  std::int64_t opened = 0, leaves = 0, priced = 0;
+  double wall_s = 0;
+};
+
+// Devices that may be used: `most_devices` (0: all), and no more than the cluster has.
+std::int64_t device_limit(const Job& job, std::int64_t most_devices);
+
+// Throws InputError when a space has no plan at all, whatever its memory. `keys` is its count_keys().
+void refuse_empty(const PlanSpace& space, double keys);
+
+// Throws InputError as refuse_empty() does.
+PlanAnswer make_plan(const PlanRequest& request);
+
+// For a job and limits that admit no plan in memory. Nothing when not even one stage can be placed.
+std::optional<ClosestPlan> closest_plan(const PlanRequest& request);
+
+// Plan as data, with what the search proved.
+Plan to_plan(const Job& job, const PlannedStrategy& planned, const PlanAnswer& answer);
+
+}  // namespace nest

@@ -1,0 +1,313 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include "base/checked.h"
+#include "cost/group_time.h"
+
+namespace nest {
+namespace {
+
+constexpr std::int64_t kMostTensor = 64, kMostContext = 64, kMostMicroBatch = 64;
+constexpr std::array<std::int64_t, 8> kChunks = {2, 3, 4, 5, 6, 8, 10, 12};
+
+Weave find_weave(const std::vector<int>& layers) {
+  constexpr std::size_t kLongestMotif = 8;
+  const std::size_t n = layers.size();
+  Weave best;
+  std::int64_t covered = 0;
+  for (std::size_t motif = 1; motif <= std::min(kLongestMotif, n / 2); ++motif) {
+    for (std::size_t head = 0; head + 2 * motif <= n; ++head) {
+      std::size_t end = head + motif;
+      while (end < n && layers[end] == layers[end - motif]) ++end;
+      const std::size_t repeats = (end - head) / motif;
+      const auto covers = static_cast<std::int64_t>(repeats * motif);
+      if (repeats < 2 || covers <= covered) continue;
+      covered = covers;
+      best = {static_cast<std::int64_t>(head), static_cast<std::int64_t>(motif), static_cast<std::int64_t>(repeats),
+              static_cast<std::int64_t>(n - head) - covers};
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> divisors_of(std::int64_t value) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t k = 1; k * k <= value; ++k) {
+    if (value % k != 0) continue;
+    low.push_back(k);
+    if (k * k != value) high.push_back(value / k);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices)
+    : job_(&job), limits_(limits), devices_(devices) {
+  weave_ = find_weave(job.model.layers);
+  list_splits();
+  list_schedules();
+  index_intervals();
+  // Sizes that somebody names are taken as they are.
+  if (!limits.micro_batch.only.empty()) {
+    micro_batches_ = limits.micro_batch.only;
+    std::sort(micro_batches_.begin(), micro_batches_.end());
+    micro_batches_.erase(std::unique(micro_batches_.begin(), micro_batches_.end()), micro_batches_.end());
+  } else {
+    for (std::int64_t size = 1; size <= std::min(kMostMicroBatch, job.run.global_batch); size *= 2) {
+      if (limits.micro_batch.admits(size)) micro_batches_.push_back(size);
+    }
+  }
+  for (const Split& split : splits_) {
+    for (const std::int64_t size : micro_batches_) {
+      const std::int64_t round = size * split.ep;
+      if (job.run.global_batch % round == 0) divisors_.try_emplace(round, divisors_of(job.run.global_batch / round));
+    }
+  }
+  if (limits.pitch && !job.cluster.torus) {
+    for (std::size_t l = 1; l < job.cluster.fabric.levels; ++l) {
+      if (job.cluster.fabric.unit[l] > 1) alignments_.push_back(job.cluster.fabric.unit[l]);
+    }
+  }
+}
+
+void PlanSpace::list_splits() {
+  const RunShape shape{1, job_->run.sequence, job_->run.encoder_sequence, 1.0};
+  std::int64_t experts = 1;
+  for (const Layer& layer : job_->model.kinds) experts = std::max(experts, layer.experts);
+  const std::vector<std::int64_t> expert_degrees = divisors_of(experts);
+  for (std::int64_t tp = 1; tp <= std::min(kMostTensor, devices_); ++tp) {
+    if (!limits_.tp.admits(tp)) continue;
+    for (std::int64_t cp = 1; cp <= kMostContext && tp * cp <= devices_; cp *= 2) {
+      if (!limits_.cp.admits(cp)) continue;
+      for (const std::int64_t ep : expert_degrees) {
+        if (!limits_.ep.admits(ep) || tp * cp * ep > devices_) continue;
+        for (const bool sp : {false, true}) {
+          if (!limits_.sp[sp ? 1 : 0] && tp > 1) continue;
+          if (sp && tp == 1) continue;
+          for (const std::int64_t etp : {tp, std::int64_t{1}}) {
+            if (etp != tp && experts == 1) continue;
+            if (!limits_.etp.admits(etp)) continue;
+            const Split split{tp, sp, cp, ep, etp == tp ? 0 : etp};
+            if (std::find(splits_.begin(), splits_.end(), split) != splits_.end()) continue;
+            if (refuse_split(job_->model, shape, split).empty()) splits_.push_back(split);
+          }
+        }
+      }
+    }
+  }
+}
+
+void PlanSpace::list_schedules() {
+  if (limits_.one_f_one_b && limits_.vpp.admits(1)) schedules_.push_back({Schedule::one_f_one_b, 1});
+  if (limits_.gpipe && limits_.vpp.admits(1)) schedules_.push_back({Schedule::gpipe, 1});
+  if (!limits_.interleaved || weave_.repeats == 0) return;
+  for (const std::int64_t chunks : kChunks) {
+    if (limits_.vpp.admits(chunks)) schedules_.push_back({Schedule::interleaved, chunks});
+  }
+}
+
+void PlanSpace::index_intervals() {
+  const std::int64_t n = layers();
+  interval_.assign(static_cast<std::size_t>((n + 1) * (n + 1)), -1);
+  std::map<std::vector<int>, int> known;
+  for (std::int64_t begin = 0; begin < n; ++begin) {
+    std::vector<int> counts(job_->model.kinds.size(), 0);
+    for (std::int64_t end = begin + 1; end <= n; ++end) {
+      ++counts[static_cast<std::size_t>(job_->model.layers[static_cast<std::size_t>(end - 1)])];
+      const auto [place, fresh] = known.try_emplace(counts, interval_count_);
+      if (fresh) ++interval_count_;
+      interval_[static_cast<std::size_t>(begin * (n + 1) + end)] = place->second;
+    }
+  }
+}
+
+Strategy PlanSpace::strategy(const Key& key) const {
+  Strategy strategy;
+  strategy.split = splits_[static_cast<std::size_t>(key.split)];
+  strategy.micro_batch = micro_batches_[static_cast<std::size_t>(key.micro_batch)];
+  strategy.pp = key.stages;
+  strategy.dp = key.replicas;
+  strategy.dp_inner = key.inner_replicas;
+  strategy.schedule = schedule(key).kind;
+  strategy.virtual_stages = schedule(key).chunks;
+  strategy.pitch = key.pitch == strategy.pipeline_block() ? 0 : key.pitch;
+  return strategy;
+}
+
+std::int64_t PlanSpace::stage_devices(const Key& key) const {
+  const Split& split = splits_[static_cast<std::size_t>(key.split)];
+  return split.tp * split.cp * split.ep;
+}
+
+std::int64_t PlanSpace::most_stages(const Key& key) const {
+  return std::min({layers(), devices_ / stage_devices(key), limits_.pp.high});
+}
+
+bool PlanSpace::admits_pair(const Key& key) const {
+  const Split& split = splits_[static_cast<std::size_t>(key.split)];
+  const std::int64_t size = micro_batches_[static_cast<std::size_t>(key.micro_batch)];
+  if (size * split.ep > job_->run.global_batch) return false;
+  if (!limits_.uneven_batch && job_->run.global_batch % (size * split.ep) != 0) return false;
+  return refuse_split(job_->model, {size, job_->run.sequence, job_->run.encoder_sequence, 1.0}, split).empty();
+}
+
+bool PlanSpace::admits_schedule(const Key& key) const {
+  const std::int64_t chunks = schedule(key).chunks;
+  if (chunks == 1) return true;
+  return key.stages > 1 && key.stages * chunks - 2 <= weave_.repeats;
+}
+
+bool PlanSpace::may_cut(std::int64_t position, std::int64_t chunks) const {
+  if (chunks == 1) return true;
+  const std::int64_t inside = position - weave_.head;
+  return inside >= 0 && inside <= weave_.motif * weave_.repeats && inside % weave_.motif == 0;
+}
+
+std::int64_t PlanSpace::fewest_layers(std::int64_t stage, std::int64_t stages, std::int64_t chunks) const {
+  if (chunks == 1) return 1;
+  if (stage == 0) return weave_.head + (chunks - 1) * weave_.motif;
+  if (stage + 1 == stages) return weave_.tail + (chunks - 1) * weave_.motif;
+  return chunks * weave_.motif;
+}
+
+std::int64_t PlanSpace::sequences_per_round(const Key& key) const {
+  return micro_batches_[static_cast<std::size_t>(key.micro_batch)] * splits_[static_cast<std::size_t>(key.split)].ep;
+}
+
+std::int64_t PlanSpace::most_replicas(const Key& key) const {
+  return std::min({job_->run.global_batch / sequences_per_round(key), devices_ / (key.stages * stage_devices(key)),
+                   limits_.dp.high});
+}
+
+bool PlanSpace::admits_replicas(const Key& key, std::int64_t replicas) const {
+  if (!limits_.dp.admits(replicas)) return false;
+  const std::int64_t round = sequences_per_round(key) * replicas, batch = job_->run.global_batch;
+  if (!limits_.uneven_batch && batch % round != 0) return false;
+  return schedule(key).chunks == 1 || limits_.any_rounds || ceil_div(batch, round) % key.stages == 0;
+}
+
+std::optional<Plateau> PlanSpace::plateau(const Key& key, std::int64_t most) const {
+  const std::int64_t size = sequences_per_round(key), batch = job_->run.global_batch;
+  if (!limits_.uneven_batch) {
+    const std::vector<std::int64_t>& all = divisors_.at(size);
+    for (auto next = std::upper_bound(all.begin(), all.end(), most); next != all.begin();) {
+      --next;
+      if (admits_replicas(key, *next)) return Plateau{*next, *next};
+    }
+    return std::nullopt;
+  }
+  while (most >= std::max<std::int64_t>(1, limits_.dp.low)) {
+    const std::int64_t rounds = ceil_div(batch, size * most);
+    const Plateau plateau{ceil_div(batch, size * rounds), most};  // the fewest replicas that need no more rounds
+    for (std::int64_t replicas = plateau.high; replicas >= plateau.low; --replicas) {
+      if (admits_replicas(key, replicas)) return plateau;
+      if (limits_.dp.admits(replicas)) break;  // it is the rounds that are not admitted
+    }
+    most = plateau.low - 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> PlanSpace::next_replicas(const Key& key, const Plateau& plateau) const {
+  for (std::int64_t replicas = plateau.low; replicas <= plateau.high; ++replicas) {
+    if (admits_replicas(key, replicas)) return replicas;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::int64_t> PlanSpace::inner_replicas(const Key& key) const {
+  std::vector<std::int64_t> result;
+  for (const std::int64_t inner : divisors_of(key.replicas)) {
+    if (!limits_.dp_inner.admits(inner)) continue;
+    if (limits_.replicas_together && inner != key.replicas) continue;
+    if (limits_.whole_blocks_only && inner != 1 && inner != key.replicas) continue;
+    result.push_back(inner);
+  }
+  return result;
+}
+
+std::vector<std::int64_t> PlanSpace::pitches(const Key& key) const {
+  const std::int64_t bare = key.stages * key.inner_replicas * stage_devices(key);
+  std::vector<std::int64_t> result{bare};
+  if (key.replicas == key.inner_replicas) return result;  // one pipeline has no pitch
+  // One stage: every tight grouping of the replicas is the same placement.
+  const bool same = key.stages == 1 && limits_.dp_inner.admits(key.replicas);
+  for (const std::int64_t unit : alignments_) result.push_back(round_up(bare, unit));
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  const std::int64_t gaps = key.replicas / key.inner_replicas - 1;
+  std::erase_if(result, [&](std::int64_t pitch) { return gaps * pitch + bare > devices_ || (same && pitch == bare); });
+  return result;
+}
+
+std::int64_t PlanSpace::micro_batch_count(const Key& key) const {
+  const std::int64_t size = micro_batches_[static_cast<std::size_t>(key.micro_batch)];
+  return ceil_div(job_->run.global_batch, size * key.replicas * splits_[static_cast<std::size_t>(key.split)].ep);
+}
+
+std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) const {
+  if (!limits_.shard_in_node || job_->cluster.torus || job_->cluster.fabric.levels < 2) return std::nullopt;
+  const std::int64_t unit = job_->cluster.fabric.unit[1], all = dense_replicas(strategy);
+  const Split& split = strategy.split;
+  const std::int64_t inside = split.cp * split.ep;
+  // First device of the last of the innermost `degree` ranks.
+  const auto offset = [&](std::int64_t degree) {
+    const std::int64_t last = degree - 1, replica = last / inside;
+    return last % inside * split.tp + replica % strategy.dp_inner * strategy.devices_per_stage() +
+           replica / strategy.dp_inner * strategy.effective_pitch();
+  };
+  const std::vector<std::int64_t> degrees = divisors_of(all);
+  for (auto degree = degrees.rbegin(); degree != degrees.rend(); ++degree) {
+    if (*degree == all || *degree == 1) continue;
+    if (offset(*degree) + split.tp <= unit && can_shard(strategy, *degree)) return *degree;
+  }
+  return std::nullopt;
+}
+
+double PlanSpace::count_keys() const {
+  // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, whether
+  // chunks interleave) the sum over the admitted ones.
+  std::map<std::int64_t, double> inner;
+  std::map<std::array<std::int64_t, 4>, double> sums;
+  double keys = 0;
+  Key key;
+  const auto of_replicas = [&] {
+    const auto [place, fresh] = inner.try_emplace(key.replicas, 0);
+    if (fresh) place->second = static_cast<double>(inner_replicas(key).size());
+    return place->second;
+  };
+  const auto of_schedule = [&] {
+    const std::int64_t most = most_replicas(key);
+    const auto [place, fresh] =
+        sums.try_emplace({sequences_per_round(key), key.stages, most, schedule(key).chunks > 1 ? 1 : 0}, 0);
+    if (!fresh) return place->second;
+    for (auto next = plateau(key, most); next; next = plateau(key, next->low - 1)) {
+      for (auto replicas = next_replicas(key, *next); replicas;
+           replicas = next_replicas(key, {*replicas + 1, next->high})) {
+        key.replicas = *replicas;
+        place->second += of_replicas();
+      }
+    }
+    return place->second;
+  };
+  for (key.split = 0; key.split < static_cast<int>(splits_.size()); ++key.split) {
+    for (key.micro_batch = 0; key.micro_batch < static_cast<int>(micro_batches_.size()); ++key.micro_batch) {
+      if (!admits_pair(key)) continue;
+      for (key.stages = 1; key.stages <= most_stages(key); ++key.stages) {
+        if (!limits_.pp.admits(key.stages)) continue;
+        for (key.schedule = 0; key.schedule < static_cast<int>(schedules_.size()); ++key.schedule) {
+          if (admits_schedule(key)) keys += of_schedule();
+        }
+      }
+    }
+  }
+  return keys;
+}
+
+}  // namespace nest

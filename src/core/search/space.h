@@ -1,0 +1,114 @@
+// The plans a search chooses from: keys, enumerated by arithmetic.
+//
+// A key (planner/key.h) fixes split, micro-batch, stages, schedule, replicas, inner replicas and pitch; a plan adds
+// where the chain of layers is cut and what every stage recomputes and shards. Splits are all legal ones with tp and cp
+// up to 64 (cp a power of two), micro-batches are 1, 2, 4 … 64, chunks of interleaved schedules 2, 3, 4, 5, 6, 8, 10,
+// 12; replicas are all counts that the batch and the limits admit.
+//
+// Interleaved schedules. A stage is priced as one interval of layers, of which each of its v chunks holds a part. That
+// can be realised when the chain is a head of any layers, a motif of layers that repeats, and a tail: the first stage
+// holds the head (in its first chunk) and at least one motif for every other chunk, the last one the same with the
+// tail, every other stage at least one motif per chunk, and stages are cut between motifs. Then whole motifs can be
+// handed to chunks in any numbers, and the model's order is kept whatever they are. The motif is the one of at most 8
+// layers that covers most of the chain (ties: the shortest, then the earliest); a chain of which none repeats is not
+// interleaved.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cost/job.h"
+#include "plan/plan.h"
+#include "search/key.h"
+#include "search/limits.h"
+
+namespace nest {
+
+struct ScheduleChoice {
+  Schedule kind = Schedule::one_f_one_b;
+  std::int64_t chunks = 1;
+};
+
+// The chain as head + motif * repeats + tail.
+struct Weave {
+  std::int64_t head = 0;
+  std::int64_t motif = 1;
+  std::int64_t repeats = 0;  // 0: nothing repeats
+  std::int64_t tail = 0;
+};
+
+// Replicas from low to high have equally many micro-batches each.
+struct Plateau {
+  std::int64_t low = 0, high = 0;
+};
+
+// Ascending.
+std::vector<std::int64_t> divisors_of(std::int64_t value);
+
+class PlanSpace {
+ public:
+  PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices);
+
+  const Job& job() const { return *job_; }
+  const PlanLimits& limits() const { return limits_; }
+  std::int64_t devices() const { return devices_; }
+  const std::vector<Split>& splits() const { return splits_; }
+  const std::vector<std::int64_t>& micro_batches() const { return micro_batches_; }
+  const std::vector<ScheduleChoice>& schedules() const { return schedules_; }
+  const ScheduleChoice& schedule(const Key& key) const { return schedules_[static_cast<std::size_t>(key.schedule)]; }
+
+  std::int64_t layers() const { return static_cast<std::int64_t>(job_->model.layers.size()); }
+  // Layers first … first + count - 1 and any others with the same number of each kind share an id.
+  int interval(std::int64_t begin, std::int64_t end) const {
+    return interval_[static_cast<std::size_t>(begin * (layers() + 1) + end)];
+  }
+  int intervals() const { return interval_count_; }
+
+  Strategy strategy(const Key& key) const;
+  std::int64_t stage_devices(const Key& key) const;
+  std::int64_t most_stages(const Key& key) const;
+  // Whether split and micro-batch can be combined at all.
+  bool admits_pair(const Key& key) const;
+  bool admits_schedule(const Key& key) const;  // given stages and schedule
+  // Given stages and schedule: the admitted replicas with the fewest micro-batches among those up to `most`; then
+  // plateau.low - 1 gives the next.
+  std::optional<Plateau> plateau(const Key& key, std::int64_t most) const;
+  std::int64_t most_replicas(const Key& key) const;  // that devices, batch and limits admit, or more
+  std::optional<std::int64_t> next_replicas(const Key& key, const Plateau& plateau) const;  // the fewest admitted ones
+  std::vector<std::int64_t> inner_replicas(const Key& key) const;                           // given replicas
+  std::vector<std::int64_t> pitches(const Key& key) const;  // given inner replicas; those that fit
+
+  std::int64_t micro_batch_count(const Key& key) const;
+
+  // Where stages with so many chunks may be cut, and the fewest layers of stage s of p.
+  bool may_cut(std::int64_t position, std::int64_t chunks) const;
+  std::int64_t fewest_layers(std::int64_t stage, std::int64_t stages, std::int64_t chunks) const;
+  // Degree of the sharding group inside one innermost unit; nothing where there is none beside 1 and all.
+  std::optional<std::int64_t> node_degree(const Strategy& strategy) const;
+
+  // Keys, not counting pitches.
+  double count_keys() const;
+
+ private:
+  void list_splits();
+  void list_schedules();
+  void index_intervals();
+  std::int64_t sequences_per_round(const Key& key) const;  // of one replica
+  bool admits_replicas(const Key& key, std::int64_t replicas) const;
+
+  const Job* job_;
+  PlanLimits limits_;
+  std::int64_t devices_;
+  std::vector<Split> splits_;
+  std::vector<std::int64_t> micro_batches_;
+  std::vector<ScheduleChoice> schedules_;
+  std::vector<std::int64_t> alignments_;
+  std::map<std::int64_t, std::vector<std::int64_t>> divisors_;  // ascending, of the batch over sequences_per_round
+  Weave weave_;
+  std::vector<int> interval_;
+  int interval_count_ = 0;
+};
+
+}  // namespace nest

@@ -1,0 +1,150 @@
+#include "search/traffic_floor.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/checked.h"
+#include "cost/constants.h"
+
+namespace nest {
+
+TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const PairPrices& pair,
+                           const SyncPrices& sync, const Strategy& strategy, const ZeroDegrees& most)
+    : rule_(&rule),
+      dense_(pair.dense_parameters()),
+      expert_(pair.expert_parameters()),
+      stages_(static_cast<double>(strategy.pp)),
+      all_exchange_(pair.every_layer_has_parameters()),
+      hide_s_(rule.step_hide * (strategy.virtual_stages > 1 ? stages_ : 1) * pair.hide_s()) {
+  const double twice = rule.all_reduce_zero1 || rule.hides_backward_only ? 2 : 1;
+  for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
+    for (int zero = group; zero < 4; ++zero) {
+      if (!limits.zero[static_cast<std::size_t>(zero)]) continue;
+      const ShardLines& lines = sync.lines[group][zero == 3 ? 1 : 0];
+      const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
+      const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
+      Rate& rate = rates_[options_++];
+      double bucket = constants::kBucketParameters;
+      if (group == 0) {
+        bucket = std::max(bucket, constants::kBucketParametersPerRank * static_cast<double>(lines.dense_degree));
+      }
+      const bool buckets = rule.step_hide > 0 && !rule.hides_backward_only && dense_ + expert_ > 0;
+      rate.exposed = std::max(rule.step_exposed, buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
+      const double shard_s = lines.dense_shard.latency_s, between_s = 2 * lines.dense_replicate.latency_s;
+      rate.each_latency_s = zero == 2 ? shard_s : zero == 3 ? 3 * shard_s : 0;
+      rate.once_latency_s = between_s + (zero == 0 ? 2 : zero == 1 ? twice + 1 : zero == 2 ? 1 : 0) * shard_s;
+      for (std::size_t kind = 0; kind < 2; ++kind) {
+        const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
+        const double between = 2 * rule.gradient_bytes * replicate[kind];
+        const std::int64_t inside = kind == 0 ? lines.dense_degree : lines.expert_degree;
+        const std::int64_t whole = kind == 0 ? most.dense : most.expert;
+        const auto degree = static_cast<double>(group == 0 ? whole : inside);
+        rate.optimizer[kind] =
+            (rule.update_bytes / (zero >= 1 ? degree : 1) + constants::kNormBytes / (zero == 3 ? degree : 1)) /
+            rule.memory_bytes_per_s;
+        rate.each[kind] = zero == 2 ? scatter : zero == 3 ? scatter + 2 * gather : 0;
+        rate.once[kind] = zero == 0   ? 2 * scatter + between
+                          : zero == 1 ? twice * scatter + between + gather
+                          : zero == 2 ? between + gather
+                                      : between;
+      }
+    }
+  }
+}
+
+double TrafficFloor::seconds(double weight) const {
+  constexpr double kRounding = 1e-12, kNone = std::numeric_limits<double>::infinity();
+  if (options_ == 0) return constants::kStep_s;
+  std::array<double, 3> least{kNone, kNone, kNone}, hidden = least;  // dense, expert, latency
+  const double micro = weight * rule_->micro_exposed;
+  for (std::size_t k = 0; k < options_; ++k) {
+    const Rate& rate = rates_[k];
+    const double each[3] = {rate.each[0], rate.each[1], rate.each_latency_s};
+    const double once[3] = {rate.once[0], rate.once[1], rate.once_latency_s};
+    const double optimizer[3] = {rate.optimizer[0], rate.optimizer[1], 0};
+    for (std::size_t part = 0; part < 3; ++part) {
+      const double always = micro * each[part] + optimizer[part];
+      least[part] = std::min(least[part], always + rate.exposed * once[part]);
+      hidden[part] = std::min(hidden[part], always + once[part]);
+    }
+  }
+  const auto all = [&](const std::array<double, 3>& rates) {
+    return rates[0] * dense_ + rates[1] * expert_ + (all_exchange_ ? rates[2] * stages_ : 0);
+  };
+  return constants::kStep_s + std::max({0.0, all(least), all(hidden) - hide_s_}) / stages_ * (1 - kRounding);
+}
+
+namespace {
+
+// Most devices of one stage in any `unit` neighbouring devices.
+std::int64_t of_one_stage(const Strategy& strategy, std::int64_t unit) {
+  const std::int64_t block = strategy.dp_inner * strategy.devices_per_stage(), pitch = strategy.effective_pitch();
+  return unit / pitch * block + std::min(unit % pitch, block);
+}
+
+// One step of an exchange of n members' worth of bytes over the fabric: its latency, and seconds per byte. `spread`:
+// members of a unit count as so many more, because they belong to groups that its border may cut.
+CostLine crossing(const Fabric& fabric, const Strategy& strategy, std::int64_t n, std::int64_t spread, Placed placed) {
+  const std::int64_t tp = strategy.split.tp;
+  CostLine step{n > 1 ? fabric.latency_s[0] : 0, 0};
+  bool crosses = false;
+  for (std::size_t l = 1; l < fabric.levels; ++l) {
+    const std::int64_t unit = fabric.unit[l];
+    const std::int64_t near = placed == Placed::as_given ? of_one_stage(strategy, unit) : unit;
+    const std::int64_t most = ceil_div(near, tp) + spread;  // members in one unit
+    if (n <= most) continue;
+    const bool together = fabric.regular && unit % tp == 0;
+    auto groups = static_cast<double>(tp > unit ? 1 : together ? tp : ceil_div(tp, 2));
+    const bool tight = strategy.pitch == 0 && strategy.devices_spanned() >= unit;
+    if (placed == Placed::as_given && fabric.regular && tight) {
+      groups = std::max(groups, static_cast<double>(unit) / static_cast<double>(most));
+    }
+    double capacity = fabric.capacity[l];
+    if (fabric.has_rails() && l >= fabric.rail_level && fabric.lanes(l)) {
+      capacity *= static_cast<double>(fabric.unit[fabric.rail_level]);
+    }
+    const double leaving = 1 - static_cast<double>(most) / static_cast<double>(n);
+    step.s_per_byte = std::max(step.s_per_byte, groups * leaving / capacity);
+    if (!crosses) step.latency_s = fabric.latency_s[l];
+    crosses = true;
+  }
+  return step;
+}
+
+}  // namespace
+
+SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed) {
+  SyncPrices sync;
+  sync.has_inner = shards_in_node;
+  for (ShardLines& lines : sync.lines[1]) {
+    lines.dense_degree = dense_replicas(strategy);
+    lines.expert_degree = expert_replicas(strategy);
+  }
+  if (cluster.torus || !cluster.measured.empty()) return sync;
+  const Fabric& fabric = cluster.fabric;
+  const std::int64_t dense_count = dense_replicas(strategy), expert_count = expert_replicas(strategy);
+  // Of every node at least one rank takes part in the second step of sharding inside nodes.
+  const std::int64_t node = ceil_div(fabric.levels > 1 ? fabric.unit[1] : fabric.devices, strategy.split.tp);
+  const bool rings = cluster.algorithms == AlgorithmSet::all();
+  const auto line = [&](std::int64_t count, std::int64_t spread, std::int64_t members) {
+    CostLine exchange = crossing(fabric, strategy, count, spread, placed);
+    exchange.latency_s *= rings ? static_cast<double>(std::max<std::int64_t>(0, members - 1)) : 0;
+    return exchange;
+  };
+  ShardLines all;
+  all.dense_shard = line(dense_count, 0, dense_count);
+  all.expert_shard = line(expert_count, 0, 0);
+  all.dense_degree = dense_count;
+  all.expert_degree = expert_count;
+  sync.lines[0][0] = sync.lines[0][1] = all;
+  ShardLines inner;
+  inner.dense_shard = {rings ? fabric.latency_s[0] : 0, 0.5 / fabric.capacity[0]};
+  inner.dense_replicate = line(dense_count, node - 1, dense_count / node);
+  inner.expert_replicate = line(expert_count, node - 1, 0);
+  inner.dense_degree = std::min(node, dense_count);
+  inner.expert_degree = std::min(node, expert_count);
+  sync.lines[1][0] = sync.lines[1][1] = inner;
+  return sync;
+}
+
+}  // namespace nest

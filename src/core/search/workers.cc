@@ -1,0 +1,72 @@
+#include "search/workers.h"
+
+namespace nest {
+
+Workers::Workers(int threads) {
+  for (int worker = 1; worker < threads; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
+}
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::drain(int worker) {
+  for (std::size_t item = next_++; item < items_; item = next_++) {
+    try {
+      (*work_)(item, worker);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_ || item < failed_item_) {
+        failure_ = std::current_exception();
+        failed_item_ = item;
+      }
+    }
+  }
+}
+
+void Workers::serve(int worker) {
+  std::uint64_t seen = 0;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      start_.wait(lock, [&] { return stop_ || round_ != seen; });
+      if (stop_) return;
+      seen = round_;
+    }
+    drain(worker);
+    const std::lock_guard lock(mutex_);
+    if (--busy_ == 0) done_.notify_one();
+  }
+}
+
+void Workers::run(std::size_t items, const std::function<void(std::size_t, int)>& work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_ = &work;
+    items_ = items;
+    next_ = 0;
+    failure_ = nullptr;
+    busy_ = static_cast<int>(threads_.size());
+    ++round_;
+  }
+  if (items > 1) {
+    start_.notify_all();
+    drain(0);
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return busy_ == 0; });
+  } else {
+    drain(0);
+    // The others find nothing left; they are waited for so that no round overlaps the next.
+    start_.notify_all();
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return busy_ == 0; });
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+}  // namespace nest

@@ -1,0 +1,210 @@
+#include "accuracy/recipes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "accuracy/run.h"
+#include "base/error.h"
+#include "search/space.h"
+
+namespace nest::accuracy {
+namespace {
+
+bool is_recipe(const PublishedRun& run) { return run.source == "mbridge" || run.source == "dgxc"; }
+
+// Everything that a price depends on except the strategy. Of the stack: what differs between rows of these sources.
+std::string job_key(const PublishedRun& run, const Job& job) {
+  const SoftwareStack& stack = job.stack;
+  std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.model.name, run.model.attention, job.model.architecture.hidden,
+                  job.model.architecture.vocabulary, fmt::join(job.model.layers, ","), job.cluster.device.name,
+                  job.cluster.devices, job.run.global_batch, job.run.sequence, nest::to_string(job.precision));
+  for (const Level& level : job.cluster.levels) {
+    key += fmt::format("|{}x{}/{}", level.group, level.bandwidth_bytes_per_s, level.efficiency);
+  }
+  key += fmt::format("|{}|{}|{}|{}|{}|{}", stack.name, stack.gradient_bytes, stack.optimizer_bytes,
+                     static_cast<int>(stack.loss), stack.expert_overlap, stack.shared_expert_overlap);
+  for (const Module module : stack.selective_modules) key += fmt::format("|{}", static_cast<int>(module));
+  return key;
+}
+
+bool same_stages(const std::vector<StagePlan>& a, const std::vector<StagePlan>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const StagePlan& x, const StagePlan& y) {
+    return x.first == y.first && x.last == y.last && x.zero == y.zero && x.zero_degree == y.zero_degree &&
+           x.recompute == y.recompute;
+  });
+}
+
+// Cuts and options of every stage; the key is known to be one of the space.
+std::string outside_stages(const PlanSpace& space, const Key& key, const Strategy& strategy,
+                           const std::vector<StagePlan>& stages) {
+  const std::int64_t chunks = strategy.virtual_stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StagePlan& stage = stages[s];
+    const auto index = static_cast<std::int64_t>(s);
+    if (s > 0 && !space.may_cut(stage.first, chunks)) {
+      return fmt::format("stage {} begins at layer {}, inside a motif of the interleaved schedule", s, stage.first);
+    }
+    if (stage.last - stage.first + 1 < space.fewest_layers(index, key.stages, chunks)) {
+      return fmt::format("stage {} has {} layers, too few for {} chunks", s, stage.last - stage.first + 1, chunks);
+    }
+    if (stage.zero > 0 && stage.zero_degree != dense_replicas(strategy) &&
+        stage.zero_degree != space.node_degree(strategy)) {
+      return fmt::format("a sharding degree of {}", stage.zero_degree);
+    }
+  }
+  return {};
+}
+
+std::string outside_space(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  const PlanSpace space(job, PlanLimits{}, job.cluster.devices);
+  Split split = strategy.split;
+  if (split.etp == split.tp) split.etp = 0;
+  const auto in_splits = std::find(space.splits().begin(), space.splits().end(), split);
+  if (in_splits == space.splits().end()) return "this split";
+  const auto& sizes = space.micro_batches();
+  const auto in_sizes = std::find(sizes.begin(), sizes.end(), strategy.micro_batch);
+  if (in_sizes == sizes.end()) return fmt::format("a micro-batch of {}", strategy.micro_batch);
+  const auto& schedules = space.schedules();
+  const auto in_schedules = std::find_if(schedules.begin(), schedules.end(), [&](const ScheduleChoice& choice) {
+    return choice.kind == strategy.schedule && choice.chunks == strategy.virtual_stages;
+  });
+  if (in_schedules == schedules.end()) return fmt::format("{} chunks per stage", strategy.virtual_stages);
+  Key key;
+  key.split = static_cast<int>(in_splits - space.splits().begin());
+  key.micro_batch = static_cast<int>(in_sizes - sizes.begin());
+  key.schedule = static_cast<int>(in_schedules - schedules.begin());
+  key.stages = strategy.pp;
+  key.replicas = strategy.dp;
+  if (!space.admits_pair(key)) return "this split with this micro-batch";
+  if (key.stages > space.most_stages(key)) return fmt::format("{} stages", key.stages);
+  if (!space.admits_schedule(key)) {
+    return fmt::format("{} stages of {} chunks of this chain of layers", key.stages, strategy.virtual_stages);
+  }
+  if (!space.next_replicas(key, {strategy.dp, strategy.dp})) {
+    return fmt::format("{} micro-batches for {} interleaved stages", micro_batches(strategy, job.run.global_batch),
+                       key.stages);
+  }
+  return outside_stages(space, key, strategy, stages);
+}
+
+// The same layout with as little recomputation as fits, where the row leaves that open.
+void find_what_fits(const PublishedRun& run, const Job& job, Recipe& recipe) {
+  if (recipe.evaluation.fits || run.recompute) return;
+  for (const Recompute mode : {Recompute::selective, Recompute::full}) {
+    std::vector<StagePlan> stages = recipe.evaluation.stages;
+    for (StagePlan& stage : stages) stage.recompute = mode;
+    const Evaluation evaluation = evaluate(job, recipe.strategy, stages);
+    if (!evaluation.fits) continue;
+    recipe.fits_with = mode;
+    recipe.fits_with_s = evaluation.prediction.iteration_s;
+    return;
+  }
+}
+
+void add_row(const PublishedRun& run, const Case& one, std::map<std::string, std::size_t>& known, RecipeJobs& all) {
+  Recipe recipe;
+  recipe.strategy = one.strategy;
+  recipe.evaluation = evaluate(one.job, one.strategy, one.stages);
+  const auto [place, fresh] = known.try_emplace(job_key(run, one.job), all.jobs.size());
+  if (fresh) all.jobs.push_back({run.model.name, one.job, {}});
+  std::vector<Recipe>& recipes = all.jobs[place->second].recipes;
+  auto same = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& other) {
+    return other.strategy == recipe.strategy && same_stages(other.evaluation.stages, recipe.evaluation.stages);
+  });
+  if (same == recipes.end()) {
+    recipe.says_what_it_recomputes = run.recompute.has_value();
+    recipe.outside = outside_space(one.job, recipe.strategy, recipe.evaluation.stages);
+    find_what_fits(run, one.job, recipe);
+    same = recipes.insert(recipes.end(), std::move(recipe));
+  }
+  same->ids.push_back(run.id);
+  if (run.iteration_s) same->measured_s.push_back(*run.iteration_s);
+  ++all.rows;
+}
+
+// Without a plan where the limits admit none, whatever its memory.
+PlanAnswer search(const Job& job, const PlanLimits& limits, PriceCache& prices) {
+  PlanRequest request;
+  request.job = &job;
+  request.limits = limits;
+  request.order.threads = 0;
+  request.prices = &prices;
+  try {
+    return make_plan(request);
+  } catch (const InputError&) {
+    PlanAnswer none;
+    none.outcome = PlanOutcome::no_plan;
+    return none;
+  }
+}
+
+// Its distributed optimizer with any pipeline, or, where a recipe uses it, its FSDP without one.
+PlanAnswer megatron_plan(const RecipeJob& job, PriceCache& prices) {
+  PlanLimits limits;
+  restrict_to_megatron(limits);
+  PlanAnswer best = search(job.job, limits, prices);
+  const bool fsdp = std::any_of(job.recipes.begin(), job.recipes.end(),
+                                [](const Recipe& recipe) { return recipe.evaluation.stages.front().zero == 3; });
+  if (!fsdp) return best;
+  limits.zero = {false, false, false, true};
+  limits.pp.high = 1;
+  PlanAnswer sharded = search(job.job, limits, prices);
+  const bool better =
+      !sharded.plans.empty() && (best.plans.empty() || sharded.plans.front().evaluation.prediction.iteration_s <
+                                                           best.plans.front().evaluation.prediction.iteration_s);
+  return better ? sharded : best;
+}
+
+}  // namespace
+
+RecipeJobs read_recipes(const std::filesystem::path& folder) {
+  Set reading;
+  const std::filesystem::path file = folder / "published" / "runs.json";
+  const auto document = read_list(file, reading);
+  if (!document) {
+    throw InputError(fmt::format("--recipes: {} {}; it is a list of published runs", file.string(),
+                                 reading.left_out.empty() ? "is not there" : "cannot be read"));
+  }
+  RecipeJobs all;
+  std::map<std::string, std::size_t> known;
+  for (const Value& value : *document->root.as_array()) {
+    const PublishedRun run = read_run(value);
+    if (!is_recipe(run)) continue;
+    auto made = make_case(run, false);
+    if (const auto* refusal = std::get_if<Refusal>(&made)) {
+      all.left_out.push_back({run.id, run.source, refusal->reason});
+    } else {
+      add_row(run, std::get<Case>(made), known, all);
+    }
+  }
+  if (all.jobs.empty()) throw InputError(fmt::format("--recipes: {} has no row of mbridge or dgxc", file.string()));
+  return all;
+}
+
+Job job_with_room(const RecipeJob& job, const Recipe& recipe) {
+  Job roomy = job.job;
+  for (const MemoryEstimate& memory : recipe.evaluation.memory) {
+    roomy.cluster.device.memory_bytes = std::max(roomy.cluster.device.memory_bytes, memory.needed);
+  }
+  return roomy;
+}
+
+RecipeAnswer plan_recipes(const RecipeJob& job) {
+  PriceCache prices;
+  RecipeAnswer answer;
+  answer.full = search(job.job, PlanLimits{}, prices);
+  answer.megatron = megatron_plan(job, prices);
+  for (const Recipe& recipe : job.recipes) {
+    answer.with_room.emplace_back();
+    if (recipe.evaluation.fits) continue;
+    PriceCache own;  // prices belong to one job
+    answer.with_room.back() = search(job_with_room(job, recipe), PlanLimits{}, own);
+  }
+  return answer;
+}
+
+}  // namespace nest::accuracy

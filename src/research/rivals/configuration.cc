@@ -1,0 +1,168 @@
+#include "rivals/configuration.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost/constants.h"
+#include "search/leaf.h"
+
+namespace nest {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+constexpr std::size_t kMostKnown = 2'000'000;
+
+}  // namespace
+
+const PairPrices& ConfigurationPricer::pair(const Key& key) {
+  std::shared_ptr<const PairPrices>& known = pairs_[{key.split, key.micro_batch}];
+  if (known == nullptr) {
+    known = prices_->get(space_->job(), space_->splits()[at(key.split)], space_->micro_batches()[at(key.micro_batch)]);
+  }
+  return *known;
+}
+
+double ConfigurationPricer::fullness(const PairPrices& pair, const Strategy& strategy,
+                                     const Configuration& configuration, std::size_t stage, std::int64_t degree) {
+  const Key& key = configuration.key;
+  if (known_ > kMostKnown) {
+    fullness_.clear();
+    known_ = 0;
+  }
+  const std::int64_t begin = configuration.cuts[stage], end = configuration.cuts[stage + 1];
+  const auto layers = static_cast<std::uint64_t>(space_->interval(begin, end));
+  const auto code = static_cast<std::uint64_t>(configuration.options[stage]);
+  const std::uint64_t name = (layers * StageOption::kCodes + code) << 20U | stage;
+  auto& known = fullness_[{key.split, key.micro_batch, key.stages, key.replicas, degree, key.schedule}];
+  const auto [place, fresh] = known.try_emplace(name, 0);
+  if (!fresh) return place->second;
+  ++known_;
+  const StageOption option = StageOption::from_code(configuration.options[stage]);
+  StagePlan plan;
+  plan.first = static_cast<int>(begin);
+  plan.last = static_cast<int>(end - 1);
+  plan.zero = option.zero;
+  plan.zero_degree = option.group == 1 ? degree : 0;
+  plan.recompute = static_cast<Recompute>(option.recompute);
+  const auto needed =
+      static_cast<double>(pair.memory().estimate(strategy, plan, static_cast<std::int64_t>(stage)).needed);
+  return place->second = needed / static_cast<double>(space_->job().cluster.device.memory_bytes);
+}
+
+const ConfigurationPrice& ConfigurationPricer::price(const Configuration& configuration) {
+  ++priced_;
+  const Job& job = space_->job();
+  const Key& key = configuration.key;
+  const PairPrices& prices = pair(key);
+  const Strategy strategy = space_->strategy(key);
+  const SyncPrices& sync = placements_.sync(key, prices.table());
+  const Messages& messages = placements_.messages(key);
+  const std::int64_t p = key.stages;
+  const auto m = static_cast<double>(space_->micro_batch_count(key));
+  const auto v = static_cast<double>(strategy.virtual_stages);
+  const double share = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? constants::kMessageExposed : 1;
+  const double wrap_s = p > 1 ? share * (v - 1) * messages.wrap.at(prices.table().wrap_bytes) : 0;
+  double arrives_s = 0, slowest_s = 0, sum_s = 0, last_s = 0;
+  price_.fullness = 0;
+  price_.stages.resize(at(p));
+  for (std::int64_t s = 0; s < p; ++s) {
+    const std::int64_t begin = configuration.cuts[at(s)], end = configuration.cuts[at(s + 1)];
+    const StageOption option = StageOption::from_code(configuration.options[at(s)]);
+    const StageSums sums = prices.sums(begin, end, p > 1);
+    const StageCost cost =
+        stage_cost(job, rule_, strategy, sums, sync.lines[at(option.group)][option.zero == 3 ? 1 : 0], option.zero,
+                   static_cast<Recompute>(option.recompute));
+    const double leaves_s = s + 1 < p ? share * v * messages.hops[at(s)].at(prices.table().cut_bytes[at(end - 1)]) : 0;
+    const double messages_s = arrives_s + leaves_s + (s == 0 || s + 1 == p ? wrap_s : 0);
+    arrives_s = leaves_s;
+    StagePrice& stage = price_.stages[at(s)];
+    stage.time_s =
+        sums.forward_s + sums.backward_s + sums.recompute_s[at(option.recompute)] + cost.micro_exposed_s + messages_s;
+    stage.traffic_s = sums.tp_s + sums.cp_s + sums.ep_s + cost.micro_exposed_s + messages_s;
+    stage.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s;
+    stage.fullness = fullness(prices, strategy, configuration, at(s), sync.degrees[1]);
+    slowest_s = std::max(slowest_s, stage.time_s);
+    sum_s += stage.time_s;
+    last_s = std::max(last_s, stage.per_step_s);
+    price_.fullness = std::max(price_.fullness, stage.fullness);
+  }
+  price_.time_s = m * slowest_s + (sum_s - slowest_s) / v + last_s;
+  return price_;
+}
+
+std::vector<int> admitted_options(const PlanSpace& space, const Strategy& strategy) {
+  const PlanLimits& limits = space.limits();
+  const bool inner = space.node_degree(strategy).has_value();
+  std::vector<int> codes;
+  for (int code = 0; code < StageOption::kCodes; ++code) {
+    const StageOption option = StageOption::from_code(code);
+    if (!limits.recompute[at(option.recompute)] || !limits.zero[at(option.zero)]) continue;
+    if (option.group == 1 && (option.zero == 0 || !inner)) continue;
+    codes.push_back(code);
+  }
+  return codes;
+}
+
+std::optional<std::vector<std::int64_t>> balanced_cuts(const PlanSpace& space, const PairPrices& pair, const Key& key) {
+  const std::int64_t n = space.layers(), p = key.stages, chunks = space.schedule(key).chunks;
+  const std::vector<double>& prefix = pair.prefix(p > 1);
+  std::int64_t after = 0;
+  for (std::int64_t s = 0; s < p; ++s) after += space.fewest_layers(s, p, chunks);
+  std::vector<std::int64_t> cuts{0};
+  for (std::int64_t s = 1; s < p; ++s) {
+    const std::int64_t fewest = space.fewest_layers(s - 1, p, chunks);
+    after -= fewest;
+    // What is left, spread evenly over the stages that are left.
+    const double target =
+        prefix[at(cuts.back())] + (prefix.back() - prefix[at(cuts.back())]) / static_cast<double>(p - s + 1);
+    std::int64_t best = -1;
+    for (std::int64_t i = cuts.back() + fewest; i <= n - after; ++i) {
+      if (!space.may_cut(i, chunks)) continue;
+      if (best < 0 || std::abs(prefix[at(i)] - target) < std::abs(prefix[at(best)] - target)) best = i;
+      if (prefix[at(i)] > target) break;
+    }
+    if (best < 0) return std::nullopt;
+    cuts.push_back(best);
+  }
+  cuts.push_back(n);
+  if (n - cuts[at(p - 1)] < space.fewest_layers(p - 1, p, chunks)) return std::nullopt;
+  return cuts;
+}
+
+bool move_cut(const PlanSpace& space, Configuration& configuration, std::int64_t stage, int direction) {
+  const Key& key = configuration.key;
+  const std::int64_t chunks = space.schedule(key).chunks;
+  std::int64_t& cut = configuration.cuts[at(stage)];
+  const std::int64_t before = configuration.cuts[at(stage - 1)], after = configuration.cuts[at(stage + 1)];
+  const std::int64_t low = before + space.fewest_layers(stage - 1, key.stages, chunks);
+  const std::int64_t high = after - space.fewest_layers(stage, key.stages, chunks);
+  for (std::int64_t i = cut + direction; i >= low && i <= high; i += direction) {
+    if (!space.may_cut(i, chunks)) continue;
+    cut = i;
+    return true;
+  }
+  return false;
+}
+
+std::optional<std::int64_t> most_admitted_replicas(const PlanSpace& space, const Key& key) {
+  const std::optional<Plateau> plateau = space.plateau(key, space.most_replicas(key));
+  return plateau ? space.next_replicas(key, *plateau) : std::nullopt;
+}
+
+std::vector<StagePlan> stages_of(const PlanSpace& space, const Configuration& configuration) {
+  const Strategy strategy = space.strategy(configuration.key);
+  std::vector<StagePlan> stages;
+  for (std::size_t s = 0; s < configuration.options.size(); ++s) {
+    const StageOption option = StageOption::from_code(configuration.options[s]);
+    StagePlan& stage = stages.emplace_back();
+    stage.first = static_cast<int>(configuration.cuts[s]);
+    stage.last = static_cast<int>(configuration.cuts[s + 1] - 1);
+    stage.zero = option.zero;
+    stage.zero_degree = LeafSolver::degree_of(space, strategy, option);
+    stage.recompute = static_cast<Recompute>(option.recompute);
+  }
+  return stages;
+}
+
+}  // namespace nest

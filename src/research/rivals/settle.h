@@ -1,0 +1,74 @@
+// What every rival ends with: its choice, admitted by the request, priced on the job's own network and judged.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rivals/rival.h"
+#include "search/space.h"
+
+namespace nest {
+
+// Seconds since it was made, and whether they are more than were granted.
+class Deadline {
+ public:
+  explicit Deadline(double limit_s) : limit_s_(limit_s), start_(Clock::now()) {}  // 0: no limit
+
+  double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  bool is_over() const { return limit_s_ > 0 && elapsed_s() > limit_s_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double limit_s_;
+  Clock::time_point start_;
+};
+
+// Devices of a node; the usual 8 where the network has none.
+std::int64_t usual_node(const Cluster& cluster);
+
+// Whether a limit leaves everything open.
+bool is_free(const Limit& limit);
+
+// Devices that the request admits.
+inline std::int64_t device_limit(const RivalRequest& request) {
+  return device_limit(*request.job, request.most_devices);
+}
+
+inline constexpr const char* kStopped = "stopped by the time limit";
+
+// The strategy as a key of the space; nothing when the limits, the batch or the devices do not admit it. With one stage
+// every tight grouping of the replicas is the same placement, and stands for the one that the space knows.
+std::optional<Key> key_of(const PlanSpace& space, const Strategy& strategy);
+
+// Whether the space holds these stages of an admitted strategy: cuts that chunks can realise, options that the limits
+// admit.
+bool admits_stages(const PlanSpace& space, const Strategy& strategy, const std::vector<StagePlan>& stages);
+
+// The fastest of what it was offered.
+class BestPlan {
+ public:
+  explicit BestPlan(const PlanSpace& space) : space_(&space) {}
+
+  // True when the plan is sound, admitted, fits, and was faster than all before.
+  bool offer(Strategy strategy, const std::vector<StagePlan>& stages);
+  // Everything that another one of the same space was offered.
+  void take(const BestPlan& other);
+
+  bool is_empty() const { return !plan_; }
+  double time_s() const { return plan_->evaluation.prediction.iteration_s; }  // of a plan that is there
+  // The plan, judged (planner/judge.h). A judge that does not accept it throws. A search that was stopped says so
+  // instead of the note.
+  RivalAnswer answer(const RivalRequest& request, std::int64_t considered, double wall_s, bool stopped,
+                     std::string note = {}) const;
+
+ private:
+  const PlanSpace* space_;
+  std::optional<PlannedStrategy> plan_;
+  std::string misfit_;             // of what was offered and did not fit, what came closest lacks
+  std::int64_t needed_bytes_ = 0;  // by that
+};
+
+}  // namespace nest

@@ -1,0 +1,88 @@
+// No placement's lines are below what least_sync() says of them.
+#include "search/traffic_floor.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/checked.h"
+#include "cost/group_time.h"
+
+namespace nest {
+namespace {
+
+constexpr double kSlack = 1 + 1e-9;
+
+Cluster random_cluster(std::mt19937& random) {
+  Cluster cluster;
+  cluster.device = find_device("h100").value();
+  const auto pick = [&](std::initializer_list<std::int64_t> of) { return of.begin()[random() % of.size()]; };
+  const bool rails = random() % 2 == 0;
+  const std::int64_t node = pick({2, 4, 6, 8}), nodes = pick({1, 2, 3, 4, 8}), racks = pick({1, 2, 4});
+  cluster.levels.push_back({"node", node, {}, 300e9, 3e-6, 1, 0.8, false, false});
+  cluster.levels.push_back({"rack", nodes, {}, rails ? 50e9 : 25e9, 8e-6, 1, 0.7, rails, false});
+  cluster.levels.push_back({"pod", racks, {}, 100e9, 12e-6, 2, 1, false, false});
+  cluster.devices = node * nodes * racks;
+  cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+  return cluster;
+}
+
+// Whether the first `degree` replicas of rank 0 sit in one node.
+bool inside_a_node(const Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
+  const std::int64_t per_replica = strategy.split.cp * strategy.split.ep;
+  for (std::int64_t k = 0; k < degree; ++k) {
+    const std::int64_t device = device_of(strategy, k / per_replica, 0, k % per_replica * strategy.split.tp);
+    if (device + strategy.split.tp > cluster.fabric.unit[1]) return false;
+  }
+  return true;
+}
+
+TEST(TrafficFloor, NoPlacementIsCheaper) {
+  std::mt19937 random(5);
+  int compared = 0, positive = 0;
+  for (int round = 0; round < 60'000; ++round) {
+    const Cluster cluster = random_cluster(random);
+    const auto upto = [&](std::int64_t most) {
+      return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+    };
+    Strategy strategy;
+    strategy.split = {upto(8), false, upto(2), upto(4), 0};
+    strategy.pp = upto(6);
+    strategy.dp_inner = upto(6);
+    strategy.dp = strategy.dp_inner * upto(6);
+    if (random() % 3 == 0) strategy.pitch = round_up(strategy.pipeline_block(), cluster.fabric.unit[1]);
+    if (strategy.devices_spanned() > cluster.devices) continue;
+    ++compared;
+    const ShardLines all = shard_lines(cluster, strategy, 0);
+    for (const Placed placed : {Placed::anywhere, Placed::as_given}) {
+      const SyncPrices least = least_sync(cluster, strategy, true, placed);
+      positive += least.lines[0][0].dense_shard.s_per_byte > 0;
+      EXPECT_LE(least.lines[0][0].dense_shard.s_per_byte, all.dense_shard.s_per_byte * kSlack);
+      EXPECT_LE(least.lines[0][0].dense_shard.latency_s, all.dense_shard.latency_s * kSlack);
+      EXPECT_LE(least.lines[0][0].expert_shard.s_per_byte, all.expert_shard.s_per_byte * kSlack);
+      for (std::int64_t degree = 2; degree < dense_replicas(strategy); ++degree) {
+        if (dense_replicas(strategy) % degree != 0 || !can_shard(strategy, degree)) continue;
+        if (!inside_a_node(cluster, strategy, degree)) continue;
+        const ShardLines inner = shard_lines(cluster, strategy, degree);
+        EXPECT_LE(least.lines[1][0].dense_shard.s_per_byte, inner.dense_shard.s_per_byte * kSlack);
+        EXPECT_LE(least.lines[1][0].dense_shard.latency_s, inner.dense_shard.latency_s * kSlack);
+        EXPECT_LE(least.lines[1][0].dense_replicate.s_per_byte, inner.dense_replicate.s_per_byte * kSlack);
+        EXPECT_LE(least.lines[1][0].dense_replicate.latency_s, inner.dense_replicate.latency_s * kSlack);
+        EXPECT_LE(least.lines[1][0].expert_replicate.s_per_byte, inner.expert_replicate.s_per_byte * kSlack);
+        EXPECT_GE(least.lines[1][0].dense_degree, inner.dense_degree);
+        EXPECT_GE(least.lines[1][0].expert_degree, inner.expert_degree);
+      }
+      if (testing::Test::HasFailure()) {
+        FAIL() << "tp " << strategy.split.tp << " cp " << strategy.split.cp << " ep " << strategy.split.ep << " pp "
+               << strategy.pp << " dp " << strategy.dp << " inner " << strategy.dp_inner << " pitch " << strategy.pitch
+               << " node " << cluster.fabric.unit[1] << " rack " << cluster.fabric.unit[2] << " of " << cluster.devices
+               << " rails " << cluster.fabric.has_rails() << " placed " << static_cast<int>(placed);
+      }
+    }
+  }
+  EXPECT_GT(compared, 3000);
+  EXPECT_GT(positive, 1000);
+}
+
+}  // namespace
+}  // namespace nest
