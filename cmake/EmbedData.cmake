@@ -65,7 +65,7 @@ function(nest_embed_data target)
     COMMENT "Embedding data/{${folders}}"
     VERBATIM)
 
-  set(root "${CMAKE_BINARY_DIR}/include/preset_data")
+  set(root "${PROJECT_BINARY_DIR}/include/preset_data")
   file(MAKE_DIRECTORY "${root}")
   file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/preset_data" "${root}/preset_data" SYMBOLIC)
   add_library(${target} STATIC "${output}")

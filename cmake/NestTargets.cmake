@@ -5,9 +5,12 @@
 
 add_library(nest_settings INTERFACE)
 target_compile_features(nest_settings INTERFACE cxx_std_20)
-target_compile_options(nest_settings INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror
-  -Wno-restrict)  # g++ 12 sees overlaps in std::string that are not there once it inlines
+target_include_directories(nest_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")  # the public headers: nest/….h
+if(NEST_WARNINGS)
+  target_compile_options(nest_settings INTERFACE
+    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror
+    -Wno-restrict)  # g++ 12 sees overlaps in std::string that are not there once it inlines
+endif()
 if(NEST_SANITIZE)
   # Instrumented code makes g++ 12 report uninitialised variants that are not (its manual says so); the plain build still checks.
   target_compile_options(nest_settings INTERFACE
@@ -15,15 +18,16 @@ if(NEST_SANITIZE)
   target_link_options(nest_settings INTERFACE -fsanitize=${NEST_SANITIZE})
 endif()
 
-# nest_library(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...])
-# Builds every .cc of the calling folder into nest_<folder>. ALONE: files whose local names others of the folder use too, and
+# nest_library(<folder> [TOOL] [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...])
+# Builds every .cc of the calling folder into nest_<folder>, which becomes a part of the one library that strangers link
+# (NestLibrary.cmake), unless it is a TOOL of those who work on nest. ALONE: files whose local names others of the folder use too, and
 # which are compiled by themselves where files are compiled together (the sanitizers' build, CMAKE_UNITY_BUILD).
 function(nest_library name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;ALONE" ${ARGN})
+  cmake_parse_arguments(arg "TOOL" "" "DEPENDS;LIBRARIES;ALONE" ${ARGN})
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
   file(GLOB headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.h")
-  set(root "${CMAKE_BINARY_DIR}/include/${name}")
+  set(root "${PROJECT_BINARY_DIR}/include/${name}")
   file(MAKE_DIRECTORY "${root}")
   file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${root}/${name}" SYMBOLIC)
 
@@ -34,6 +38,9 @@ function(nest_library name)
   target_include_directories(nest_${name} PUBLIC "${root}")
   list(TRANSFORM arg_DEPENDS PREPEND nest_)
   target_link_libraries(nest_${name} PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES} PRIVATE nest_settings)
+  if(NOT arg_TOOL)
+    set_property(GLOBAL APPEND PROPERTY NEST_FOLDERS nest_${name})
+  endif()
 endfunction()
 
 # nest_test(<folder> [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...])
@@ -47,7 +54,7 @@ function(nest_test name)
   add_executable(test_${name} ${sources})
   list(TRANSFORM arg_DEPENDS PREPEND nest_)
   target_link_libraries(test_${name} PRIVATE nest_settings ${arg_DEPENDS} ${arg_LIBRARIES} nest_test_support GTest::gmock_main)
-  set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   if(NEST_PRECOMPILE)
     target_precompile_headers(test_${name} REUSE_FROM test_headers)
   endif()
