@@ -366,18 +366,5 @@ TEST_F(Properties, RelabellingDevicesChangesNothing) {
   }
 }
 
-TEST_F(Properties, OneChunkIsThePlainHierarchy) {
-  for (int round = 0; round < 300; ++round) {
-    const Case drawn = draw();
-    const GroupLayout layout = make_layout(drawn.fabric, drawn.spec);
-    if (layout.members < 2 || layout.top == 0 || layout.members % layout.inside[1] != 0) continue;
-    const std::vector<std::int64_t> dims = {layout.inside[1], layout.members / layout.inside[1]};
-    const auto plain = hierarchical_time(drawn.fabric, layout, Collective::all_reduce, drawn.bytes, dims);
-    if (!plain) continue;
-    // Playing follows the flows that climb highest; the formula takes the slowest class of flows.
-    EXPECT_LE(pipelined_hierarchical_s(drawn.fabric, layout, drawn.bytes, dims, 1), plain->seconds * (1 + 1e-9));
-  }
-}
-
 }  // namespace
 }  // namespace nest

@@ -184,7 +184,7 @@ StepFlows halving_step(const Fabric& fabric, const GroupLayout& layout, int bit,
 }
 
 std::optional<CollectiveTime> halving_doubling(const Fabric& fabric, const GroupLayout& layout, Collective collective,
-                                               double bytes, bool near_first) {
+                                               double bytes) {
   const auto rounds = passes(collective);
   const auto n = static_cast<std::uint64_t>(layout.members);
   if (!rounds || !std::has_single_bit(n) || !layout.in_order || !layout.alike) return std::nullopt;
@@ -193,7 +193,7 @@ std::optional<CollectiveTime> halving_doubling(const Fabric& fabric, const Group
   double part = bytes;
   for (int k = 0; k < steps; ++k) {
     part /= 2;
-    sum.add(step_time(fabric, layout, halving_step(fabric, layout, near_first ? k : steps - 1 - k, part)), *rounds);
+    sum.add(step_time(fabric, layout, halving_step(fabric, layout, k, part)), *rounds);
   }
   return sum.total();
 }
@@ -366,11 +366,6 @@ std::optional<CollectiveTime> hierarchical_time(const Fabric& fabric, const Grou
   return sum.total();
 }
 
-std::optional<CollectiveTime> halving_doubling_far_first(const Fabric& fabric, const GroupLayout& layout,
-                                                         double bytes) {
-  return halving_doubling(fabric, layout, Collective::all_reduce, bytes, false);
-}
-
 std::optional<CollectiveTime> algorithm_time(const Fabric& fabric, const GroupLayout& layout, Collective collective,
                                              double bytes, Algorithm algorithm) {
   if (layout.members < 2) return CollectiveTime{.algorithm = algorithm};
@@ -378,7 +373,7 @@ std::optional<CollectiveTime> algorithm_time(const Fabric& fabric, const GroupLa
     case Algorithm::ring: return ring_time(fabric, layout, collective, bytes);
     case Algorithm::multi_ring: return multi_ring_time(fabric, layout, collective, bytes);
     case Algorithm::hierarchical: return best_hierarchy(fabric, layout, collective, bytes);
-    case Algorithm::halving_doubling: return halving_doubling(fabric, layout, collective, bytes, true);
+    case Algorithm::halving_doubling: return halving_doubling(fabric, layout, collective, bytes);
     case Algorithm::tree: return tree_time(fabric, layout, collective, bytes);
     case Algorithm::direct: return direct_time(fabric, layout, collective, bytes);
     case Algorithm::pairwise:

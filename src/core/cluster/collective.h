@@ -92,12 +92,4 @@ CollectiveTime best_time(const Fabric& fabric, const GroupLayout& layout, Collec
 std::optional<CollectiveTime> hierarchical_time(const Fabric& fabric, const GroupLayout& layout, Collective collective,
                                                 double bytes, std::span<const std::int64_t> dims);
 
-// Halving-doubling all-reduce with the farthest partner first: how much the order costs (4–15 times on fat trees).
-std::optional<CollectiveTime> halving_doubling_far_first(const Fabric& fabric, const GroupLayout& layout, double bytes);
-
-// Hierarchical all-reduce in `chunks` equal parts that follow each other through the phases; by playing the phases
-// through.
-double pipelined_hierarchical_s(const Fabric& fabric, const GroupLayout& layout, double bytes,
-                                std::span<const std::int64_t> dims, std::int64_t chunks);
-
 }  // namespace nest

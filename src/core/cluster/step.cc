@@ -33,6 +33,24 @@ double flows_on_lane(const Fabric& fabric, const GroupLayout& layout, const Step
   return static_cast<double>(flows * groups_on_lane(fabric, layout, l));
 }
 
+// Level that flows which cross `top` really climb to: one more where they change lanes under rail switches.
+std::size_t climb(const Fabric& fabric, const StepFlows& step, std::size_t top) {
+  const bool forced = fabric.rail_switches && top == fabric.rail_level && !step.keeps_lane;
+  return forced && top + 1 < fabric.levels ? top + 1 : top;
+}
+
+// Flows of all groups on the busiest level-l uplink that climb to level `top` or higher.
+double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, std::size_t l,
+                     std::size_t top) {
+  if (fabric.has_rails() && top >= fabric.rail_level && fabric.lanes(l))
+    return flows_on_lane(fabric, layout, step, l, top);
+  std::int64_t flows = climbing(step, l, top) * step.rings;
+  // Where each device has a rail port, one of its rings leaves through that instead of the link inside the node.
+  if (step.rings > 1 && fabric.has_rails() && l == 0 && top < fabric.rail_level && layout.top >= fabric.rail_level)
+    --flows;
+  return static_cast<double>(flows * layout.sharing[l][top]);
+}
+
 // The class of flows, by the level it crosses, that ends last; latencies count `latencies` times (1 or 0).
 StepTime slowest_flows(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, double latencies) {
   StepTime slowest;
@@ -57,22 +75,6 @@ StepTime slowest_flows(const Fabric& fabric, const GroupLayout& layout, const St
 
 std::size_t first_link(const Fabric& fabric, std::size_t top) {
   return fabric.has_rails() && top >= fabric.rail_level ? fabric.rail_level : 0;
-}
-
-std::size_t climb(const Fabric& fabric, const StepFlows& step, std::size_t top) {
-  const bool forced = fabric.rail_switches && top == fabric.rail_level && !step.keeps_lane;
-  return forced && top + 1 < fabric.levels ? top + 1 : top;
-}
-
-double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, std::size_t l,
-                     std::size_t top) {
-  if (fabric.has_rails() && top >= fabric.rail_level && fabric.lanes(l))
-    return flows_on_lane(fabric, layout, step, l, top);
-  std::int64_t flows = climbing(step, l, top) * step.rings;
-  // Where each device has a rail port, one of its rings leaves through that instead of the link inside the node.
-  if (step.rings > 1 && fabric.has_rails() && l == 0 && top < fabric.rail_level && layout.top >= fabric.rail_level)
-    --flows;
-  return static_cast<double>(flows * layout.sharing[l][top]);
 }
 
 StepTime step_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step) {

@@ -30,13 +30,6 @@ struct StepTime {
   double total() const { return latency_s + transfer_s; }
 };
 
-// Flows of all groups on the busiest level-l uplink that climb to level `top` or higher.
-double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, std::size_t l,
-                     std::size_t top);
-
-// Level that flows which cross `top` really climb to: one more where they change lanes under rail switches.
-std::size_t climb(const Fabric& fabric, const StepFlows& step, std::size_t top);
-
 // First uplink that flows crossing `top` use: 0, or the rail port.
 std::size_t first_link(const Fabric& fabric, std::size_t top);
 

@@ -82,7 +82,7 @@ std::optional<CollectiveTime> ring_time(const Torus& torus, const std::vector<Di
 }
 
 std::optional<CollectiveTime> halving_time(const Torus& torus, const std::vector<Dimension>& box, Collective collective,
-                                           double bytes, bool near_first) {
+                                           double bytes) {
   const auto rounds = passes(collective);
   if (!rounds) return std::nullopt;
   struct Partner {
@@ -96,7 +96,6 @@ std::optional<CollectiveTime> halving_time(const Torus& torus, const std::vector
       partners.push_back({distance * dimension.stride, static_cast<double>(distance) * dimension.sharing});
     }
   }
-  if (!near_first) std::reverse(partners.begin(), partners.end());
   CollectiveTime time;
   time.algorithm = Algorithm::halving_doubling;
   time.bottleneck = box[0].index;
@@ -288,7 +287,7 @@ std::optional<CollectiveTime> torus_algorithm_time(const Torus& torus, const Tor
     case Algorithm::ring: return ring_time(torus, box, n, collective, bytes);
     case Algorithm::multi_ring: return multi_ring_time(torus, place, box, collective, bytes);
     case Algorithm::hierarchical: return torus_dimension_rings(torus, place, collective, bytes, 1, 1);
-    case Algorithm::halving_doubling: return halving_time(torus, box, collective, bytes, true);
+    case Algorithm::halving_doubling: return halving_time(torus, box, collective, bytes);
     case Algorithm::tree: return tree_time(torus, box, collective, bytes);
     case Algorithm::direct:
       if (collective == Collective::all_to_all) return direct_all_to_all(torus, box, n, bytes);
@@ -301,11 +300,6 @@ std::optional<CollectiveTime> torus_algorithm_time(const Torus& torus, const Tor
     case Algorithm::measured: return std::nullopt;
   }
   return std::nullopt;
-}
-
-std::optional<CollectiveTime> torus_halving_far_first(const Torus& torus, const TorusPlace& place, double bytes) {
-  if (!place.boxed || place.members < 2) return std::nullopt;
-  return halving_time(torus, box_of(torus, place), Collective::all_reduce, bytes, false);
 }
 
 CollectiveTime torus_best_time(const Torus& torus, const TorusPlace& place, Collective collective, double bytes,

@@ -25,9 +25,6 @@ namespace nest {
 std::optional<CollectiveTime> torus_algorithm_time(const Torus& torus, const TorusPlace& place, Collective collective,
                                                    double bytes, Algorithm algorithm);
 
-// Halving-doubling all-reduce with the farthest partner first.
-std::optional<CollectiveTime> torus_halving_far_first(const Torus& torus, const TorusPlace& place, double bytes);
-
 CollectiveTime torus_best_time(const Torus& torus, const TorusPlace& place, Collective collective, double bytes,
                                AlgorithmSet allowed = AlgorithmSet::all());
 

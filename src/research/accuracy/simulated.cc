@@ -146,13 +146,9 @@ Time tree_time(const Simulated& row, Collective collective) {
   const auto with = [&](Algorithm algorithm) {
     return algorithm_time(fabric, layout, collective, row.bytes, algorithm);
   };
-  if (row.kind == "hier_pipelined") {
-    return CollectiveTime{.seconds = pipelined_hierarchical_s(fabric, layout, row.bytes, row.dims, row.chunks)};
-  }
   if (row.kind == "multiring8") return with(Algorithm::multi_ring);
   if (row.algorithm == "ring") return with(Algorithm::ring);
   if (row.algorithm == "hd_near") return with(Algorithm::halving_doubling);
-  if (row.algorithm == "hd_far") return halving_doubling_far_first(fabric, layout, row.bytes);
   if (row.algorithm.starts_with("hier")) return hierarchical_time(fabric, layout, collective, row.bytes, row.dims);
   if (row.algorithm == "direct" || row.algorithm == "p2p") return with(Algorithm::direct);
   if (row.algorithm == "pairwise") return with(Algorithm::pairwise);
@@ -179,7 +175,6 @@ Time torus_time(const Simulated& row, Collective collective) {
   if (row.algorithm == "hier3_rot3") return rings(3, 1);
   if (row.algorithm == "hier3_rot3_bidir") return rings(3, 2);
   if (row.algorithm == "hd_near") return with(Algorithm::halving_doubling);
-  if (row.algorithm == "hd_far") return torus_halving_far_first(torus, place, row.bytes);
   if (row.algorithm == "direct") return with(Algorithm::direct);
   if (row.algorithm == "pairwise") return with(Algorithm::pairwise);
   return std::nullopt;
@@ -196,11 +191,10 @@ std::optional<Simulated> read_simulated(const Value& value) {
   row.kind = fields.text("kind").value_or("");
   row.members = fields.integer("n").value_or(0);
   row.groups = fields.integer("concurrent_groups").value_or(1);
-  row.chunks = fields.integer("chunks").value_or(1);
   row.bytes = fields.number("bytes").value_or(0);
   row.seconds = fields.number("seconds").value_or(0);
   for (const double dim : numbers(fields, "hier_dims")) row.dims.push_back(static_cast<std::int64_t>(dim));
-  if (row.members < 1 || row.groups < 1 || row.chunks < 1 || row.bytes <= 0 || row.seconds <= 0) return std::nullopt;
+  if (row.members < 1 || row.groups < 1 || row.bytes <= 0 || row.seconds <= 0) return std::nullopt;
   const Fields levels = fields.object("levels");
   if (!(levels.value("dims") ? read_torus(levels, row) : read_fabric(levels, row))) return std::nullopt;
   if (row.members > device_count(row) || row.groups > device_count(row)) return std::nullopt;
@@ -210,8 +204,7 @@ std::optional<Simulated> read_simulated(const Value& value) {
 std::optional<double> predict_s(const Simulated& row) {
   const auto collective = collective_of(row);
   if (!collective || row.scattered) return std::nullopt;
-  const bool one_collective =
-      row.kind.empty() || row.kind == "misaligned" || row.kind == "hier_pipelined" || row.kind == "multiring8";
+  const bool one_collective = row.kind.empty() || row.kind == "misaligned" || row.kind == "multiring8";
   if (!one_collective) return std::nullopt;
   const Time time = row.torus ? torus_time(row, *collective) : tree_time(row, *collective);
   return time ? std::optional(time->seconds) : std::nullopt;

@@ -20,7 +20,6 @@ struct Simulated {
   std::string kind;  // of rows that mix several jobs; else empty
   std::int64_t members = 0;
   std::int64_t groups = 1;
-  std::int64_t chunks = 1;
   double bytes = 0;
   double seconds = 0;
   std::vector<std::int64_t> dims;  // of a hierarchical algorithm
