@@ -9,7 +9,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
+BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libtomlplusplus-dev libpugixml-dev
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev python3-torch
 LINT_PACKAGES := clang-format clang-tidy
 BENCH_PACKAGES := libbenchmark-dev

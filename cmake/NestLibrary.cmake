@@ -25,7 +25,7 @@ set_target_properties(libnest PROPERTIES
 target_compile_features(libnest PUBLIC cxx_std_20)
 target_include_directories(libnest PUBLIC
   "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-target_link_libraries(libnest PRIVATE fmt::fmt yaml-cpp Threads::Threads)
+target_link_libraries(libnest PRIVATE fmt::fmt yaml-cpp pugixml::pugixml Threads::Threads)
 foreach(package IN LISTS packages)
   target_link_libraries(libnest PRIVATE ${package}::${package})
 endforeach()
@@ -41,7 +41,7 @@ set(place "${CMAKE_INSTALL_LIBDIR}/cmake/nest")
 install(TARGETS libnest EXPORT nest)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/nest" TYPE INCLUDE)
 install(EXPORT nest NAMESPACE nest:: FILE nestTargets.cmake DESTINATION "${place}")
-set(needs "fmt yaml-cpp Threads ${packages}")  # whoever links a static library also links what it needs
+set(needs "fmt yaml-cpp pugixml Threads ${packages}")  # whoever links a static library also links what it needs
 string(REPLACE ";" " " NEST_NEEDS "${needs}")
 if(BUILD_SHARED_LIBS)
   set(NEST_NEEDS "")

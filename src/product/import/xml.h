@@ -1,5 +1,5 @@
-// XML as NCCL writes it: elements with attributes, nothing else. No text, entities, namespaces, processing instructions
-// or document types; comments are passed over. Strict: what NCCL's own reader would misread is refused with its line.
+// XML as NCCL writes it: elements with attributes, nothing else. Text, document types and processing instructions are
+// refused, comments and a declaration passed over. Strict: what NCCL's own reader would misread is refused with its line.
 #pragma once
 
 #include <string>

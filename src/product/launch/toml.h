@@ -1,5 +1,4 @@
-// TOML as configuration files use it: tables, dotted keys, strings, numbers, booleans, arrays and inline tables. Dates
-// and multi-line strings are refused.
+// TOML files as documents. Dates, times and numbers that are not finite are refused: nothing that nest reads has them.
 #pragma once
 
 #include <string>
@@ -8,7 +7,8 @@
 
 namespace nest {
 
-// Throws InputError that names the file, line and what is wrong; a key or table given twice is wrong.
+// Throws InputError that names the file, line and what is wrong; a key or table given twice is wrong. Members stand in
+// the order in which they were written.
 Document parse_toml(std::string name, std::string text, const Limits& limits = {});
 
 }  // namespace nest
