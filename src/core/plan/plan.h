@@ -15,12 +15,11 @@
 #include <vector>
 
 #include "doc/value.h"
+#include "schedule/kind.h"
 #include "split/local_layer.h"
 #include "split/split.h"
 
 namespace nest {
-
-enum class Schedule : std::uint8_t { one_f_one_b, interleaved, gpipe };
 
 struct Strategy {
   Split split;

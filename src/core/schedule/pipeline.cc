@@ -1,0 +1,133 @@
+#include "schedule/pipeline.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace nest::schedule {
+namespace {
+
+constexpr double kNever = -1;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+double work_s(Pass pass, const PassSeconds& seconds) {
+  switch (pass) {
+    case Pass::forward: return seconds.forward_s;
+    case Pass::backward: return seconds.input_s + seconds.weight_s;
+    case Pass::input_gradient: return seconds.input_s;
+    case Pass::weight_gradient: return seconds.weight_s;
+  }
+  return 0;
+}
+
+class Player {
+ public:
+  Player(const Pipeline& pipeline, const PipelineSeconds& seconds)
+      : pipeline_(pipeline), seconds_(seconds), shape_(pipeline.shape()), next_(at(shape_.stages), 0) {
+    const std::size_t passes = at(shape_.positions() * shape_.micro_batches);
+    forward_end_s_.assign(passes, kNever);
+    gradient_end_s_.assign(passes, kNever);
+    played_.stages.resize(at(shape_.stages));
+    busy_s_.assign(at(shape_.stages), 0);
+  }
+
+  PlayedPipeline run() {
+    // A stage is looked at again whenever something that it may wait for has ended.
+    std::vector<std::int64_t> stages;
+    for (std::int64_t s = shape_.stages - 1; s >= 0; --s) stages.push_back(s);
+    while (!stages.empty()) {
+      const std::int64_t stage = stages.back();
+      stages.pop_back();
+      const Order& order = pipeline_.order(stage);
+      for (std::size_t& k = next_[at(stage)]; k < order.size() && advance(stage, order[k]); ++k) {
+        const std::optional<Neighbour> waiting = pipeline_.target(stage, order[k]);
+        if (waiting && waiting->stage != stage) stages.push_back(waiting->stage);
+      }
+    }
+    for (std::size_t s = 0; s < next_.size(); ++s) {
+      NEST_CHECK(next_[s] == pipeline_.orders()[s].size(), "a pipeline does not block itself");
+      if (!played_.stages[s].empty()) played_.total_s = std::max(played_.total_s, played_.stages[s].back().end_s);
+      played_.busiest_s = std::max(played_.busiest_s, busy_s_[s]);
+    }
+    return std::move(played_);
+  }
+
+ private:
+  double& end_s(bool forward, std::int64_t position, std::int32_t micro_batch) {
+    return (forward ? forward_end_s_ : gradient_end_s_)[at(position * shape_.micro_batches + micro_batch)];
+  }
+
+  bool advance(std::int64_t stage, const Operation& operation) {
+    const std::int64_t position = pipeline_.position(stage, operation.chunk);
+    std::vector<Span>& spans = played_.stages[at(stage)];
+    double since_s = spans.empty() ? 0 : spans.back().end_s, wait_s = 0;
+    if (operation.pass == Pass::weight_gradient) {
+      if (end_s(false, position, operation.micro_batch) == kNever) return false;
+    } else {
+      if (!operation.is_forward() && end_s(true, position, operation.micro_batch) == kNever) return false;
+      if (const std::optional<Neighbour> source = pipeline_.source(stage, operation)) {
+        const std::int64_t from = position + (operation.is_forward() ? -1 : 1);
+        double ready_s = end_s(operation.is_forward(), from, operation.micro_batch);
+        if (ready_s == kNever) return false;
+        const auto& messages = operation.is_forward() ? seconds_.forward : seconds_.backward;
+        if (source->stage != stage && !messages.empty()) {
+          ready_s += messages[at(source->link)].travel_s;
+          wait_s = messages[at(source->link)].wait_s;
+        }
+        since_s = std::max(since_s, ready_s);
+      }
+    }
+    const double begin_s = since_s + wait_s;
+    const double seconds = work_s(operation.pass, seconds_.chunks[at(position)]);
+    spans.push_back({begin_s, begin_s + seconds});
+    busy_s_[at(stage)] += seconds;
+    if (operation.pass != Pass::weight_gradient) {
+      end_s(operation.is_forward(), position, operation.micro_batch) = spans.back().end_s;
+    }
+    return true;
+  }
+
+  const Pipeline& pipeline_;
+  const PipelineSeconds& seconds_;
+  const Shape& shape_;
+  std::vector<std::size_t> next_;  // by stage
+  std::vector<double> forward_end_s_, gradient_end_s_;
+  std::vector<double> busy_s_;
+  PlayedPipeline played_;
+};
+
+}  // namespace
+
+Chain::Chain(const Rule& rule, const Shape& shape) : shape_(shape) {
+  const std::string problem = refuse(rule, shape);
+  NEST_CHECK(problem.empty(), problem);
+  places_.resize(at(shape.positions()));
+  for (std::int64_t s = 0; s < shape.stages; ++s) {
+    for (std::int64_t c = 0; c < shape.chunks; ++c) {
+      positions_.push_back(rule.position(shape, s, c));
+      places_[at(positions_.back())] = {s, c};
+    }
+  }
+}
+
+Pipeline::Pipeline(const Rule& rule, const Shape& shape) : Chain(rule, shape) {
+  orders_.reserve(at(shape.stages));
+  for (std::int64_t s = 0; s < shape.stages; ++s) orders_.push_back(rule.order(shape, s));
+}
+
+std::optional<Neighbour> Chain::neighbour(std::int64_t stage, const Operation& operation, std::int64_t step) const {
+  if (operation.pass == Pass::weight_gradient) return std::nullopt;
+  const std::int64_t here = position(stage, operation.chunk), there = here + step;
+  if (there < 0 || there >= shape_.positions()) return std::nullopt;
+  const Place& place = places_[at(there)];
+  Neighbour found{place.stage, operation, std::min(here, there)};
+  found.operation.chunk = static_cast<std::int32_t>(place.chunk);
+  return found;
+}
+
+PlayedPipeline play(const Pipeline& pipeline, const PipelineSeconds& seconds) {
+  return Player(pipeline, seconds).run();
+}
+
+}  // namespace nest::schedule

@@ -1,0 +1,55 @@
+// The schedules there are. A schedule is a rule by which every stage orders its operations; all else follows from the
+// orders (pipeline.h) or is a closed form of what would follow (held here, step_time.h).
+//
+// With p stages, v chunks per stage, m micro-batches, s a stage and w the forwards before its first backward:
+//
+//     1f1b          w = min(p-1-s, m):                  F^w, then F B in turn, then B^w
+//     interleaved   w = min(2(p-1-s) + (v-1) g, m v):   the same; groups of g micro-batches pass chunk 0, then chunk 1, …,
+//                                                       backward chunk v-1 first
+//     gpipe         w = m:                              F^m B^m
+//
+// Without a pipeline (p = 1, v = 1) micro-batches follow each other under any of them: F B F B …
+//
+// A last group of fewer than p micro-batches is ordered as if it had p, and what is not there is left out. Counted as it
+// is, stages would wait for each other in turn (p = 4, v = 3, m = 5 is the smallest such case). Megatron-LM refuses such
+// batches ("0 < m mod g < p introduces dependency bubbles"); every other last group is ordered as there.
+//
+// A new schedule is a function in a file of its own, its line in generators.h, and a row in rules.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "schedule/kind.h"
+#include "schedule/operation.h"
+
+namespace nest::schedule {
+
+struct Rule {
+  Schedule kind;
+  const char* words;  // "one forward, one backward"
+  bool interleaves;   // a stage has several chunks
+  Order (*order)(const Shape& shape, std::int64_t stage);
+  std::int64_t (*position)(const Shape& shape, std::int64_t stage, std::int64_t chunk);
+  // Chunks whose activations a stage holds at most, as a closed form: what most_held() of its order says wherever the
+  // last group has p micro-batches or more, and no less elsewhere. Null: there is none, and the order is asked.
+  std::int64_t (*held)(const Shape& shape, std::int64_t stage);
+};
+
+std::span<const Rule> rules();
+const Rule& rule_of(Schedule kind);
+
+// Why a pipeline of this shape cannot run; empty if it can.
+std::string refuse(const Rule& rule, const Shape& shape);
+
+// Chunks whose activations are held at the worst moment of an order: from F to B, or to W where gradients are apart.
+std::int64_t most_held(const Order& order);
+
+// Micro-batches in flight on a stage, in units of its whole activations: chunks held / v. Never less than the orders
+// need.
+//     1f1b min(p-s, m)    interleaved min(2(p-s-1) + (v-1) g + 1, m v) / v    gpipe m    without a pipeline 1
+double in_flight(const Rule& rule, const Shape& shape, std::int64_t stage);
+double in_flight(Schedule kind, const Shape& shape, std::int64_t stage);
+
+}  // namespace nest::schedule
