@@ -6,13 +6,13 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "simulate/schedule.h"
 
 namespace nest {
 namespace {
 
 using Id = std::uint64_t;
 using Ids = std::vector<Id>;
+using schedule::Operation;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -65,15 +65,16 @@ std::vector<std::vector<int>> chunk_layers(const Job& job, const StagePlan& stag
 
 // One layer of one pass.
 struct Visit {
-  PipelineStep step;
+  Operation operation;
   int layer = 0;  // in the stage
 };
 
 class StageProgram {
  public:
   StageProgram(const Job& job, const Strategy& strategy, const StagePlan& plan, std::int64_t stage,
-               const PlanWork& work, const SyncRule& rule, std::vector<TracedLayer> layers)
-      : strategy_(strategy),
+               const PlanWork& work, const schedule::Chain& chain, const SyncRule& rule,
+               std::vector<TracedLayer> layers)
+      : chain_(chain),
         plan_(plan),
         stage_(stage),
         all_(work),
@@ -85,11 +86,11 @@ class StageProgram {
     overlaps_ = overlap != DataOverlap::none;
     gathers_first_ = (plan.zero == 1 || plan.zero == 2) && overlaps_ && overlap != DataOverlap::per_tensor;
     const std::vector<std::vector<int>> chunks = chunk_layers(job, plan, strategy.virtual_stages);
-    order_ = stage_order(strategy, work.micro_batches, stage);
-    for (const PipelineStep& step : order_) {
-      std::vector<int> visited = chunks[at(step.chunk)];
-      if (step.backward) std::reverse(visited.begin(), visited.end());
-      for (const int layer : visited) visits_.push_back({step, layer - plan.first});
+    order_ = schedule::rule_of(strategy.schedule).order(chain.shape(), stage);
+    for (const Operation& operation : order_) {
+      std::vector<int> visited = chunks[at(operation.chunk)];
+      if (!operation.is_forward()) std::reverse(visited.begin(), visited.end());
+      for (const int layer : visited) visits_.push_back({operation, layer - plan.first});
     }
   }
 
@@ -97,7 +98,7 @@ class StageProgram {
     std::size_t next = 0;
     for (std::size_t k = 0; k < order_.size(); ++k) {
       receive(k);
-      for (; next < visits_.size() && visits_[next].step == order_[k]; ++next) visit(next);
+      for (; next < visits_.size() && visits_[next].operation == order_[k]; ++next) visit(next);
       send(order_[k]);
       ends_.push_back(front_);
     }
@@ -151,8 +152,8 @@ class StageProgram {
     return last.front();
   }
 
-  std::string named(const char* part, const PipelineStep& step, int layer) const {
-    return fmt::format("{} mb{} L{}", part, step.micro_batch, plan_.first + layer);
+  std::string named(const char* part, const Operation& operation, int layer) const {
+    return fmt::format("{} mb{} L{}", part, operation.micro_batch, plan_.first + layer);
   }
 
   void play(const std::vector<LayerStep>& steps, const std::string& name) {
@@ -180,51 +181,31 @@ class StageProgram {
 
   // --- messages
 
-  struct Neighbour {
-    std::int64_t stage = 0;
-    std::int32_t chunk = 0;
-    double bytes = 0;
-  };
-
-  // Where the output of a pass goes (`ahead`), or where its input comes from. False: nowhere.
-  bool neighbour(const PipelineStep& step, bool ahead, Neighbour& found) const {
-    const std::int64_t last = strategy_.pp - 1;
-    if (last == 0) return false;
-    const bool up = step.backward != ahead;  // towards higher stages
-    const std::int64_t edge = up ? last : 0;
-    const std::int64_t chunk = step.chunk + (stage_ != edge ? 0 : up ? 1 : -1);
-    if (chunk < 0 || chunk >= strategy_.virtual_stages) return false;
-    found.chunk = static_cast<std::int32_t>(chunk);
-    found.stage = stage_ == edge ? last - edge : stage_ + (up ? 1 : -1);
-    found.bytes = stage_ == edge ? all_.wrap_bytes : all_.boundary_bytes[at(up ? stage_ : stage_ - 1)];
-    return true;
-  }
-
-  TraceNode message(TraceNode::Kind kind, const PipelineStep& step, const Neighbour& peer,
+  TraceNode message(TraceNode::Kind kind, const Operation& operation, const schedule::Neighbour& peer,
                     std::int32_t receiver_chunk) const {
     TraceNode node;
     node.kind = kind;
     node.name = fmt::format("{} {} mb{} chunk {} {} stage {}", kind == TraceNode::Kind::send ? "send" : "recv",
-                            step.backward ? "gradient" : "activation", step.micro_batch, receiver_chunk,
+                            operation.is_forward() ? "activation" : "gradient", operation.micro_batch, receiver_chunk,
                             kind == TraceNode::Kind::send ? "to" : "from", peer.stage);
-    node.bytes = whole(peer.bytes);
+    node.bytes = whole(all_.message_bytes(chain_.place(peer.link).stage));
     node.peer_stage = peer.stage;
-    const std::int64_t pass = step.micro_batch * strategy_.virtual_stages + receiver_chunk;
-    node.tag = static_cast<std::int32_t>(2 * pass + (step.backward ? 1 : 0));
+    const std::int64_t pass = operation.micro_batch * chain_.shape().chunks + receiver_chunk;
+    node.tag = static_cast<std::int32_t>(2 * pass + (operation.is_forward() ? 0 : 1));
     return node;
   }
 
   void receive(std::size_t k) {
-    Neighbour from;
-    if (!neighbour(order_[k], false, from)) return;
-    const std::size_t ahead = strategy_.virtual_stages > 1 ? 2 : 1;
-    front_.push_back(add(message(TraceNode::Kind::receive, order_[k], from, order_[k].chunk),
+    const std::optional<schedule::Neighbour> from = chain_.source(stage_, order_[k]);
+    if (!from) return;
+    const std::size_t ahead = chain_.shape().chunks > 1 ? 2 : 1;
+    front_.push_back(add(message(TraceNode::Kind::receive, order_[k], *from, order_[k].chunk),
                          k >= ahead ? ends_[k - ahead] : Ids()));
   }
 
-  void send(const PipelineStep& step) {
-    Neighbour to;
-    if (neighbour(step, true, to)) add(message(TraceNode::Kind::send, step, to, to.chunk), front_);
+  void send(const Operation& operation) {
+    const std::optional<schedule::Neighbour> to = chain_.target(stage_, operation);
+    if (to) add(message(TraceNode::Kind::send, operation, *to, to->operation.chunk), front_);
   }
 
   // --- state
@@ -275,13 +256,13 @@ class StageProgram {
 
   bool gathers(const Visit& visit) const {
     if (plan_.zero == 3) return true;
-    return gathers_first_ && !visit.step.backward && visit.step.micro_batch == 0;
+    return gathers_first_ && visit.operation.is_forward() && visit.operation.micro_batch == 0;
   }
 
   void gather_for(const Visit& visit, Ids& done) {
     if (!gathers(visit)) return;
     gather(plan_.zero == 3 ? work_.in_forward.calls : work_.gather.calls, visit.layer,
-           named(visit.step.backward ? "bwd" : "fwd", visit.step, visit.layer), done);
+           named(!visit.operation.is_forward() ? "bwd" : "fwd", visit.operation, visit.layer), done);
   }
 
   // --- passes
@@ -297,26 +278,26 @@ class StageProgram {
       if (index + 1 < visits_.size()) gather_for(visits_[index + 1], gathered_);
     }
     const TracedLayer& layer = layers_[at(visit.layer)];
-    if (!visit.step.backward) {
-      play(layer.forward, named("fwd", visit.step, visit.layer));
+    if (visit.operation.is_forward()) {
+      play(layer.forward, named("fwd", visit.operation, visit.layer));
       return;
     }
-    play(layer.again, named("again", visit.step, visit.layer));
-    play(layer.backward, named("bwd", visit.step, visit.layer));
+    play(layer.again, named("again", visit.operation, visit.layer));
+    play(layer.backward, named("bwd", visit.operation, visit.layer));
     end_backward(visit, layer);
   }
 
   void end_backward(const Visit& visit, const TracedLayer& layer) {
-    const std::string name = named("bwd", visit.step, visit.layer);
+    const std::string name = named("bwd", visit.operation, visit.layer);
     const bool puts_off = layer.deferred_s > 0;
-    if (puts_off && visit.step.micro_batch >= all_.put_off) {
+    if (puts_off && visit.operation.micro_batch >= all_.put_off) {
       compute(layer.deferred_s, layer.deferred_flops, 1, name + " head gradient");
     }
     if (plan_.zero >= 2) {
       const std::size_t gathers = plan_.zero == 3 ? work_.in_forward.calls.size() : 0;
       reduce(work_.in_backward.calls, gathers, visit.layer, name, !overlaps_);
     }
-    if (visit.step.micro_batch + 1 < all_.micro_batches) return;
+    if (visit.operation.micro_batch + 1 < all_.micro_batches) return;
     if (overlaps_ && !puts_off) {
       reduce(work_.reduce.calls, 0, visit.layer, name, false);
     } else {
@@ -349,7 +330,7 @@ class StageProgram {
     compute(all_.step_s, 1, 1, "step overhead");
   }
 
-  const Strategy& strategy_;
+  const schedule::Chain& chain_;
   const StagePlan& plan_;
   std::int64_t stage_;
   const PlanWork& all_;
@@ -358,7 +339,7 @@ class StageProgram {
   std::vector<TracedLayer> layers_;
   bool overlaps_ = false;
   bool gathers_first_ = false;  // weights are gathered in the first forward instead of after the optimizer
-  std::vector<PipelineStep> order_;
+  schedule::Order order_;
   std::vector<Visit> visits_;
   std::vector<TraceNode> nodes_;
   Ids front_;              // what the next compute waits for
@@ -380,6 +361,7 @@ TracePlan::TracePlan(const Job& job, const Strategy& strategy, const std::vector
       stages_(stages),
       work_(plan_work(job, strategy, stages)),
       table_(price_table(job, strategy.split, strategy.micro_batch)),
+      chain_(schedule::rule_of(strategy.schedule), {strategy.pp, strategy.virtual_stages, work_.micro_batches}),
       rule_(sync_rule(job)),
       context_(job, strategy.split) {}
 
@@ -403,7 +385,7 @@ std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {
 }
 
 std::vector<TraceNode> TracePlan::stage(std::int64_t stage) const {
-  return StageProgram(job_, strategy_, stages_[at(stage)], stage, work_, rule_, layers_of(stage)).run();
+  return StageProgram(job_, strategy_, stages_[at(stage)], stage, work_, chain_, rule_, layers_of(stage)).run();
 }
 
 double TracePlan::node_bound(std::int64_t stage) const {

@@ -1,7 +1,7 @@
 // One step of one stage of a plan as nodes that wait for each other: what every rank of the stage executes, before it
 // is known which rank it is.
 //
-// Order. Passes come in the order of the schedule (simulate/schedule.h), layers in the order of the pass. All compute
+// Order. Passes come in the order of the schedule (schedule/rules.h), layers in the order of the pass. All compute
 // of a rank is one chain. A collective or message is written where a rank issues it, and waits for the compute before
 // it; so of two that are ready, the one with the smaller number comes first, on every rank of a group alike.
 // Collectives of one group follow each other. A receive is posted when the pass before it has ended, with interleaved
@@ -20,6 +20,7 @@
 #include "cost/tables.h"
 #include "exporter/chakra_groups.h"
 #include "exporter/chakra_layer.h"
+#include "schedule/pipeline.h"
 
 namespace nest {
 
@@ -42,7 +43,7 @@ struct TraceNode {
 // What the traces of all stages share.
 class TracePlan {
  public:
-  // The strategy must be sound. Throws InputError where an interleaved schedule never ends.
+  // The strategy must be sound.
   TracePlan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
   const PlanWork& work() const { return work_; }
@@ -58,6 +59,7 @@ class TracePlan {
   const std::vector<StagePlan>& stages_;
   PlanWork work_;
   PriceTable table_;
+  schedule::Chain chain_;
   SyncRule rule_;
   PricingContext context_;
 };

@@ -2,12 +2,7 @@
 // times.
 //
 // Stage s computes a micro-batch forward in f_s and backward in b_s seconds, a chunk of an interleaved stage in f_s/v
-// and b_s/v. It works through a fixed order and starts each cell when its own previous cell and the cell it waits for
-// have ended: forward waits for the stage before (the first stage of a later chunk for the last stage of the chunk
-// before), backward for the stage behind; messages are part of the cells. The orders:
-//   1F1B         min(p-1-s, m) forwards, then forward and backward in turn, then the remaining backwards
-//   interleaved  the same with min(2(p-1-s) + (v-1)p, mv) chunks, micro-batches in rounds of p through all chunks
-//   GPipe        all forwards, then all backwards
+// and b_s/v; messages are part of them. The orders and who waits for whom are those of schedule/.
 //
 // Of many micro-batches the middle ones repeat: beyond a few rounds they are left out, and counted at the pace of the
 // slowest stage.
@@ -48,7 +43,7 @@ struct PipelineSchedule {
 // How one micro-batch's time on a stage divides: messages half and half, gathered weights a third forward.
 PassTimes pass_times(const StagePlan& stage);
 
-PipelineSchedule play_schedule(Schedule schedule, std::int64_t virtual_stages, const std::vector<PassTimes>& stages,
+PipelineSchedule play_schedule(Schedule kind, std::int64_t virtual_stages, const std::vector<PassTimes>& stages,
                                std::int64_t micro_batches);
 
 }  // namespace nest

@@ -6,16 +6,13 @@
 
 namespace nest {
 
-Exchanges::Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, Merge merge)
+Exchanges::Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, const schedule::Chain& chain,
+                     Merge merge)
     : cluster_(job.cluster), strategy_(strategy), network_(job.cluster) {
-  const std::int64_t last = strategy.pp - 1;
-  for (std::int64_t s = 0; s < last; ++s) {
-    add_messages(s, s + 1);
-    add_messages(s + 1, s);
-  }
-  if (strategy.virtual_stages > 1 && last > 0) {
-    add_messages(last, 0);
-    add_messages(0, last);
+  for (std::int64_t link = 0; link + 1 < chain.shape().positions(); ++link) {
+    const std::int64_t lower = chain.place(link).stage, upper = chain.place(link + 1).stage;
+    add_messages(lower, upper);
+    add_messages(upper, lower);
   }
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
     const StageWork& stage = work.stages[s];

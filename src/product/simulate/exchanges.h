@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "schedule/pipeline.h"
 #include "simulate/stage_work.h"
 #include "simulate/symmetry.h"
 
@@ -15,7 +16,7 @@ namespace nest {
 
 class Exchanges {
  public:
-  Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, Merge merge);
+  Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, const schedule::Chain& chain, Merge merge);
 
   // Exchange of the messages from one stage to another, in which every device sends its counterpart one byte.
   std::int32_t message(std::int64_t from, std::int64_t to) const { return messages_.at({from, to}); }

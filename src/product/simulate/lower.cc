@@ -7,18 +7,19 @@
 #include <optional>
 
 #include "base/error.h"
+#include "schedule/pipeline.h"
 #include "simulate/exchanges.h"
-#include "simulate/schedule.h"
 
 namespace nest {
 namespace {
 
 using Id = std::int32_t;
+using schedule::Operation;
 constexpr Id kNone = -1;
 
 // One forward or backward of one class of replicas on one stage.
 struct Pass {
-  PipelineStep step;
+  Operation operation;
   double seconds = 0;
   std::vector<Id> compute;  // pieces, one after the other
   Id done = kNone;
@@ -34,10 +35,11 @@ class Lowering {
  public:
   Lowering(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t steps,
            Merge merge)
-      : strategy_(strategy), pp_(strategy.pp), chunks_(strategy.virtual_stages) {
+      : kind_(strategy.schedule), pp_(strategy.pp), chunks_(strategy.virtual_stages) {
     plan_.steps = steps;
     plan_.work = plan_work(job, strategy, stages);
-    exchanges_.emplace(job, strategy, plan_.work, merge);
+    shape_ = {pp_, chunks_, plan_.work.micro_batches};
+    exchanges_.emplace(job, strategy, plan_.work, schedule::Chain(schedule::rule_of(kind_), shape_), merge);
     plan_.symmetry = exchanges_->symmetry();
     plan_.as_predicted = exchanges_->as_predicted();
     classes_ = static_cast<Id>(plan_.symmetry.replica_classes());
@@ -47,6 +49,7 @@ class Lowering {
 
   LoweredPlan run() {
     refuse_size();
+    pipeline_.emplace(kind_, shape_);
     Id begin = kNone;
     for (step_ = 0; step_ < plan_.steps; ++step_) begin = add_step(begin);
     return std::move(plan_);
@@ -85,23 +88,23 @@ class Lowering {
 
   // --- passes
 
-  double pass_seconds(std::int64_t stage, const PipelineStep& step) const {
+  double pass_seconds(std::int64_t stage, const Operation& operation) const {
     const StageWork& stage_work = work(stage);
-    if (!step.backward) return stage_work.forward_s / static_cast<double>(chunks_);
+    if (operation.is_forward()) return stage_work.forward_s / static_cast<double>(chunks_);
     double seconds = stage_work.backward_s / static_cast<double>(chunks_);
-    const bool puts_off = step.micro_batch < plan_.work.put_off;
-    if (step.chunk == chunks_ - 1 && !puts_off) seconds += stage_work.head_gradient_s;
+    const bool puts_off = operation.micro_batch < plan_.work.put_off;
+    if (operation.chunk == chunks_ - 1 && !puts_off) seconds += stage_work.head_gradient_s;
     return seconds;
   }
 
-  Id add_compute(double seconds, const PipelineStep& step, std::int64_t stage, Id replicas) {
+  Id add_compute(double seconds, const Operation& operation, std::int64_t stage, Id replicas) {
     ActivityLabel label;
-    label.part = step.backward ? Part::backward : Part::forward;
-    label.backward = step.backward;
+    label.part = operation.is_forward() ? Part::forward : Part::backward;
+    label.backward = !operation.is_forward();
     label.stage = static_cast<Id>(stage);
     label.replicas = replicas;
-    label.micro_batch = step.micro_batch;
-    label.chunk = step.chunk;
+    label.micro_batch = operation.micro_batch;
+    label.chunk = operation.chunk;
     return add({seconds, {}, {}}, label);
   }
 
@@ -109,8 +112,8 @@ class Lowering {
   void add_track(Id replicas, std::int64_t stage, double hidden_s) {
     Track& added = track(replicas, stage);
     added = {};
-    for (const PipelineStep& step : stage_order(strategy_, plan_.work.micro_batches, stage)) {
-      added.passes.push_back({step, pass_seconds(stage, step), {}, kNone});
+    for (const Operation& operation : pipeline_->order(stage)) {
+      added.passes.push_back({operation, pass_seconds(stage, operation), {}, kNone});
     }
     double left_s = 0;
     std::size_t cut = added.passes.size();
@@ -120,14 +123,15 @@ class Lowering {
       Pass& pass = added.passes[k];
       const bool cuts = k == cut && before_s > 0 && hidden_s > 0;
       if (cuts) {
-        pass.compute.push_back(add_compute(before_s, pass.step, stage, replicas));
+        pass.compute.push_back(add_compute(before_s, pass.operation, stage, replicas));
         added.mark = pass.compute.back();
         added.at_once = false;
       } else if (k == cut && k > 0 && hidden_s > 0) {
         added.mark = added.passes[k - 1].compute.back();
         added.at_once = false;
       }
-      pass.compute.push_back(add_compute(cuts ? pass.seconds - before_s : pass.seconds, pass.step, stage, replicas));
+      pass.compute.push_back(
+          add_compute(cuts ? pass.seconds - before_s : pass.seconds, pass.operation, stage, replicas));
       for (std::size_t i = 1; i < pass.compute.size(); ++i) wait(pass.compute[i], pass.compute[i - 1]);
       pass.done = pass.compute.back();
     }
@@ -136,10 +140,13 @@ class Lowering {
     added.at_once = false;
   }
 
-  const Pass& find_pass(Id replicas, std::int64_t stage, const PipelineStep& step) {
-    const std::int64_t index =
-        ((step.backward ? 1 : 0) * plan_.work.micro_batches + step.micro_batch) * chunks_ + step.chunk;
-    return track(replicas, stage).passes[at(positions_[at(stage)][at(index)])];
+  std::size_t index_of(const Operation& operation) const {
+    const std::int64_t pass = operation.is_forward() ? 0 : 1;
+    return at((pass * plan_.work.micro_batches + operation.micro_batch) * chunks_ + operation.chunk);
+  }
+
+  const Pass& find_pass(Id replicas, std::int64_t stage, const Operation& operation) {
+    return track(replicas, stage).passes[at(positions_[at(stage)][index_of(operation)])];
   }
 
   void index_passes() {
@@ -147,54 +154,32 @@ class Lowering {
     for (std::int64_t s = 0; s < pp_; ++s) {
       const auto& passes = track(0, s).passes;
       for (std::size_t k = 0; k < passes.size(); ++k) {
-        const PipelineStep& step = passes[k].step;
-        const std::int64_t index =
-            ((step.backward ? 1 : 0) * plan_.work.micro_batches + step.micro_batch) * chunks_ + step.chunk;
-        positions_[at(s)][at(index)] = static_cast<std::int32_t>(k);
+        positions_[at(s)][index_of(passes[k].operation)] = static_cast<std::int32_t>(k);
       }
     }
   }
 
   // --- messages
 
-  struct Source {
-    std::int64_t stage;
-    PipelineStep step;
-    double bytes;
-  };
-
-  // The pass whose output this one needs from another stage.
-  std::optional<Source> source_of(std::int64_t stage, const PipelineStep& step) const {
-    if (pp_ == 1) return std::nullopt;
-    Source source{stage, step, 0};
-    if (!step.backward) {
-      if (stage == 0 && step.chunk == 0) return std::nullopt;
-      source.stage = stage > 0 ? stage - 1 : pp_ - 1;
-      source.step.chunk = stage > 0 ? step.chunk : step.chunk - 1;
-      source.bytes = stage > 0 ? plan_.work.boundary_bytes[at(stage - 1)] : plan_.work.wrap_bytes;
-    } else {
-      if (stage == pp_ - 1 && step.chunk == chunks_ - 1) return std::nullopt;
-      source.stage = stage < pp_ - 1 ? stage + 1 : 0;
-      source.step.chunk = stage < pp_ - 1 ? step.chunk : step.chunk + 1;
-      source.bytes = stage < pp_ - 1 ? plan_.work.boundary_bytes[at(stage)] : plan_.work.wrap_bytes;
-    }
-    return source;
+  double message_bytes(const schedule::Neighbour& source) const {
+    return plan_.work.message_bytes(pipeline_->place(source.link).stage);
   }
 
-  Id add_message(const Source& source, std::int64_t stage, Id replicas, double share, bool hidden) {
+  Id add_message(const schedule::Neighbour& source, std::int64_t stage, Id replicas, double share, bool hidden) {
     ActivityLabel label;
     label.part = Part::message;
     label.hidden = hidden;
-    label.backward = source.step.backward;
+    label.backward = !source.operation.is_forward();
     label.stage = static_cast<Id>(stage);
     label.replicas = replicas;
-    label.micro_batch = source.step.micro_batch;
-    label.chunk = source.step.chunk;
+    label.micro_batch = source.operation.micro_batch;
+    label.chunk = source.operation.chunk;
     label.from_stage = static_cast<Id>(source.stage);
     label.exchange = exchanges_->message(source.stage, stage);
+    const double bytes = message_bytes(source);
     SimulatedActivity activity;
     for (const ClassFlow& flow : plan_.symmetry.flows[at(label.exchange)][at(replicas)]) {
-      activity.flows.push_back({flow.route, share * flow.latency_s, share * source.bytes * flow.bytes});
+      activity.flows.push_back({flow.route, share * flow.latency_s, share * bytes * flow.bytes});
     }
     return add(std::move(activity), label);
   }
@@ -203,18 +188,18 @@ class Lowering {
   std::vector<Id> inputs_of(Id replicas, std::int64_t stage, const Pass& pass, Id before) {
     std::vector<Id> inputs;
     if (before != kNone) inputs.push_back(before);
-    const std::optional<Source> source = source_of(stage, pass.step);
+    const std::optional<schedule::Neighbour> source = pipeline_->source(stage, pass.operation);
     if (!source) {
       // The last chunk's backward follows its own forward.
-      if (pass.step.backward) {
-        PipelineStep forward = pass.step;
-        forward.backward = false;
+      if (!pass.operation.is_forward()) {
+        Operation forward = pass.operation;
+        forward.pass = schedule::Pass::forward;
         inputs.push_back(find_pass(replicas, stage, forward).done);
       }
       return inputs;
     }
-    const Id sent = find_pass(replicas, source->stage, source->step).done;
-    if (source->bytes <= 0) {
+    const Id sent = find_pass(replicas, source->stage, source->operation).done;
+    if (message_bytes(*source) <= 0) {
       inputs.push_back(sent);
       return inputs;
     }
@@ -269,8 +254,8 @@ class Lowering {
       Track& on = track(c, stage);
       inputs.push_back(inputs_of(c, stage, on.passes[k], k == 0 ? begin : on.passes[k - 1].done));
     }
-    const PipelineStep step = track(0, stage).passes[k].step;
-    const StateTraffic& traffic = step.backward ? work(stage).in_backward : work(stage).in_forward;
+    const Operation operation = track(0, stage).passes[k].operation;
+    const StateTraffic& traffic = operation.is_forward() ? work(stage).in_forward : work(stage).in_backward;
     if (traffic.calls.empty()) {
       for (Id c = 0; c < classes_; ++c) wait(track(c, stage).passes[k].compute.front(), inputs[at(c)]);
       return;
@@ -279,9 +264,9 @@ class Lowering {
     for (const auto& of_class : inputs) all.insert(all.end(), of_class.begin(), of_class.end());
     ActivityLabel label;
     label.part = Part::shard;
-    label.backward = step.backward;
-    label.micro_batch = step.micro_batch;
-    label.chunk = step.chunk;
+    label.backward = !operation.is_forward();
+    label.micro_batch = operation.micro_batch;
+    label.chunk = operation.chunk;
     const double chunk = 1 / static_cast<double>(chunks_);
     const Id exposed = add_state(traffic, chunk * traffic.exposed, stage, label, all);
     label.hidden = true;
@@ -304,7 +289,7 @@ class Lowering {
       for (std::int64_t s = 0; s < pp_; ++s) {
         for (std::size_t k = 0; k < passes; ++k) {
           Pass& pass = track(c, s).passes[k];
-          const StateTraffic& traffic = pass.step.backward ? work(s).in_backward : work(s).in_forward;
+          const StateTraffic& traffic = pass.operation.is_forward() ? work(s).in_forward : work(s).in_backward;
           if (traffic.calls.empty()) continue;
           ActivityLabel label;
           label.stage = static_cast<Id>(s);
@@ -389,9 +374,11 @@ class Lowering {
     return add_delay(plan_.work.step_s, Part::overhead, -1, ends);
   }
 
-  const Strategy& strategy_;
+  Schedule kind_;
   std::int64_t pp_;
   std::int64_t chunks_;
+  schedule::Shape shape_;
+  std::optional<schedule::Pipeline> pipeline_;
   std::optional<Exchanges> exchanges_;
   LoweredPlan plan_;
   Id classes_ = 1;

@@ -53,6 +53,12 @@ struct PlanWork {
   std::int64_t micro_batches = 1;
   std::int64_t put_off = 0;  // micro-batches whose head gradient waits for the drain
   double step_s = 0;         // fixed overhead of a step
+
+  // Of a message between a chunk of this stage and the chunk after it in the chain.
+  double message_bytes(std::int64_t stage) const {
+    const auto s = static_cast<std::size_t>(stage);
+    return s < boundary_bytes.size() ? boundary_bytes[s] : wrap_bytes;
+  }
 };
 
 // The strategy must be sound (refuse_strategy).
