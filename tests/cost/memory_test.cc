@@ -27,18 +27,6 @@ MemoryEstimate tiny_memory(const SoftwareStack& stack, std::int64_t dp = 1, int 
   return all_memory(job, strategy, stages_of(job, strategy, mode, zero)).front();
 }
 
-TEST(InFlight, BySchedule) {
-  using enum Schedule;
-  EXPECT_EQ(in_flight(one_f_one_b, 4, 1, 0, 16), 4);
-  EXPECT_EQ(in_flight(one_f_one_b, 4, 1, 3, 16), 1);
-  EXPECT_EQ(in_flight(one_f_one_b, 4, 1, 0, 2), 2);
-  EXPECT_EQ(in_flight(gpipe, 4, 1, 3, 16), 16);
-  EXPECT_EQ(in_flight(gpipe, 1, 1, 0, 16), 1);
-  EXPECT_EQ(in_flight(interleaved, 4, 5, 0, 16), 4.6);    // (2*3 + 4*4 + 1) / 5
-  EXPECT_EQ(in_flight(interleaved, 4, 8, 3, 16), 3.625);  // (0 + 7*4 + 1) / 8
-  EXPECT_EQ(in_flight(interleaved, 4, 2, 0, 2), 2);       // never more than there are
-}
-
 TEST(StateBytes, ByPrecisionAndOptimizer) {
   const auto bytes = [](const SoftwareStack& stack, ComputePrecision precision, Optimizer optimizer) {
     const StateBytes b = state_bytes(job_of(kTiny, stack, 1, precision, optimizer));

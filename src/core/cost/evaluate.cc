@@ -10,6 +10,7 @@
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "cost/tables.h"
+#include "schedule/step_time.h"
 
 namespace nest {
 namespace {
@@ -111,6 +112,7 @@ class Evaluator {
     double sum_s = 0;
     for (const PricedStage& stage : priced_) sum_s += stage.time.total;
     const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
+    const auto v = static_cast<double>(strategy_.virtual_stages);
     const StageTime& time = slowest->time;
 
     Prediction& prediction = result_.prediction;
@@ -122,11 +124,11 @@ class Evaluator {
     parts.ep = m * time.ep;
     parts.p2p = m * time.p2p;
     parts.zero = m * time.zero;
-    parts.bubble = (sum_s - time.total) / static_cast<double>(strategy_.virtual_stages);
+    parts.bubble = schedule::fill_time(v, time.total, sum_s);
     parts.grad_sync = last->once.sync_exposed_s;
     parts.optimizer = last->once.optimizer_s;
     parts.other = last->once.deferred_s + constants::kStep_s;
-    prediction.iteration_s = m * time.total + parts.bubble + last->per_step_s;
+    prediction.iteration_s = schedule::step_time(m, v, time.total, sum_s, last->per_step_s);
 
     const auto batch = static_cast<double>(job_.run.global_batch);
     const auto devices = static_cast<double>(strategy_.devices_used());

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
+#include "schedule/rules.h"
 
 namespace nest {
 namespace {
@@ -30,16 +31,7 @@ std::string refuse_sizes(const Strategy& strategy) {
   if (strategy.dp % strategy.dp_inner != 0) {
     return fmt::format("dp_inner={} does not divide dp={}", strategy.dp_inner, strategy.dp);
   }
-  if (strategy.virtual_stages > 1 && strategy.schedule != Schedule::interleaved) {
-    return fmt::format("{} virtual stages need the interleaved schedule", strategy.virtual_stages);
-  }
-  if (strategy.virtual_stages > 1 && strategy.pp < 2) {
-    return fmt::format("{} virtual stages need a pipeline; pp is 1", strategy.virtual_stages);
-  }
-  if (strategy.schedule == Schedule::interleaved && strategy.virtual_stages < 2) {
-    return "the interleaved schedule needs at least 2 virtual stages";
-  }
-  return {};
+  return schedule::refuse(schedule::rule_of(strategy.schedule), {strategy.pp, strategy.virtual_stages});
 }
 
 // Sizes are at most 2^24 each, so products are formed as doubles until they are known to be small.

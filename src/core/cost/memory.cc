@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cost/memory_kinds.h"
 #include "cost/memory_parts.h"
+#include "plan/pipeline_shape.h"
 
 namespace nest {
 namespace {
@@ -174,19 +175,6 @@ std::int64_t rounded(double bytes) { return static_cast<std::int64_t>(std::llrou
 
 }  // namespace
 
-double in_flight(Schedule schedule, std::int64_t stages, std::int64_t virtual_stages, std::int64_t stage,
-                 std::int64_t micro_batches) {
-  if (stages == 1) return 1;
-  switch (schedule) {
-    case Schedule::gpipe: return static_cast<double>(micro_batches);
-    case Schedule::one_f_one_b: return static_cast<double>(std::min(stages - stage, micro_batches));
-    case Schedule::interleaved: break;
-  }
-  const std::int64_t chunks =
-      std::min(2 * (stages - stage - 1) + (virtual_stages - 1) * stages + 1, micro_batches * virtual_stages);
-  return static_cast<double>(chunks) / static_cast<double>(virtual_stages);
-}
-
 StateBytes state_bytes(const Job& job) {
   if (job.stack.memory == MemoryModel::internevo) return kInternEvoState;
   StateBytes bytes{job.stack.weight_bytes, job.stack.gradient_bytes, job.stack.optimizer_bytes};
@@ -229,8 +217,7 @@ MemoryEstimate StageMemoryModel::estimate(const Strategy& strategy, const StageP
   StageQuantities q;
   q.parameters = totals.parameters();
   q.kept = totals.kept;
-  q.flight = in_flight(strategy.schedule, strategy.pp, strategy.virtual_stages, stage_index,
-                       micro_batches(strategy, job.run.global_batch));
+  q.flight = schedule::in_flight(strategy.schedule, pipeline_shape(strategy, job.run.global_batch), stage_index);
   q.block_working = largest_working(*kinds_, stage, account.gather_share, false);
   q.head_working = largest_working(*kinds_, stage, account.gather_share, true);
 

@@ -15,6 +15,7 @@
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "plan/plan.h"
+#include "schedule/rules.h"
 
 namespace nest {
 
@@ -26,10 +27,10 @@ struct MemoryEstimate {
   std::string moment;          // "layer backward", "head", "optimizer step", …
 };
 
-// Micro-batches in flight on a stage in units of its whole activations: 1F1B min(p-s, m), GPipe m, interleaved
-// min(2(p-s-1) + (v-1)p + 1, m v) / v. Without a pipeline: 1.
-double in_flight(Schedule schedule, std::int64_t stages, std::int64_t virtual_stages, std::int64_t stage,
-                 std::int64_t micro_batches);
+inline double in_flight(Schedule kind, std::int64_t stages, std::int64_t virtual_stages, std::int64_t stage,
+                        std::int64_t micro_batches) {
+  return schedule::in_flight(kind, {stages, virtual_stages, micro_batches}, stage);
+}
 
 class MemoryKinds;  // cost/memory_kinds.h
 
