@@ -7,12 +7,13 @@
 // pipeline passes every other stage once, one chunk at a time.
 //
 // How it compares with the longest path T* through the orders (pipeline.h, messages part of t_s, Y = 0):
-//     equal stages and chunks, v = 1 or p divides m            T* = T
-//     1F1B whose last stage is the slowest                     T* = T
-//     GPipe, f_s and b_s forward and backward                  T* = S + (m - 1)(max f_s + max b_s) >= T
-//     any stages of equal chunks, v = 1 or p divides m         both in [max_k (m t_k + (t_0 + … + t_{k-1}) / v), (m + (p-1)/v) tau]
-//                                                              (GPipe: T* up to the line above)
-//     a last group of r < p micro-batches, equal stages        T <= T* <= T with m rounded up to a multiple of p
+//     equal stages and chunks, v = 1 or p divides m        T* = T
+//     1F1B whose last stage is the slowest                 T* = T
+//     GPipe                                                T* = S + (m - 1)(max f_s + max b_s) >= T
+//     stages of equal chunks, v = 1 or p divides m         max_k (m t_k + (t_0 + … + t_{k-1}) / v)
+//                                                             <= T*, T <= (m + (p-1) / v)(max f_s + max b_s)
+//     equal stages, a last group of fewer than p           T <= T* <= T with m rounded up to a multiple of p
+// with f_s and b_s the forward and backward part of t_s.
 // So it is neither a lower nor an upper bound of T* in general; the search minimises T.
 #pragma once
 
