@@ -4,13 +4,14 @@
 // it: rings (one or several side by side) for all-gather and reduce-scatter, rings or double trees for an all-reduce
 // that leaves the innermost unit. A measured table of the cluster overrides all of this.
 //
-// All-to-all of routed tokens. A token goes to top_k experts on ep ranks, `per` of which share an innermost unit
-// (node). Every copy moves inside its node; into another node a token travels once, however many of its experts live
-// there
-// ("node dedup"), and is spread there:
-//     t = bytes (ep-1)/ep / (0.47 C_0)  +  max over links l above of bytes/top_k * hit * flows_l / C_l  +  2us (ep-1) +
-//     20us
-// with hit = (nodes beyond the link) * (1 - (1 - 1/nodes)^top_k), the number of nodes there that a token reaches.
+// All-to-all of routed tokens. A token goes to top_k experts on ep ranks that fill `nodes` innermost units. Every copy
+// moves inside its node; into another node a token travels once, however many of its experts live there ("node dedup"),
+// and is spread there:
+//     t = bytes (ep-1)/ep / (0.47 C_0)
+//       + max over the links l above of  bytes/top_k * hit_l * sharing_l / C_l
+//       + 2us (ep-1) + 20us
+// with hit_l = (nodes beyond link l) * (1 - (1 - 1/nodes)^top_k), the number of nodes there that a token reaches, and
+// sharing_l the devices of all groups whose traffic passes one link l.
 //
 // Sharding groups are priced as lines, seconds = latency + bytes * slope, which a search can add up: frameworks
 // exchange in calls of a known size, so that the latency of all calls but one becomes part of the slope.

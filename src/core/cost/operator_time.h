@@ -1,12 +1,26 @@
-// Seconds of single operators on one device. Pure functions of a shape and of what the device sustains.
+// Seconds of single operators on one device. Pure functions of a shape and of what the device sustains (rates.h); the
+// constants are those of constants.h.
 //
-// Matrix product of `batch` pairs m x k, k x n, as one kernel. Tiles of bm x bn rows and columns are spread over the
-// multiprocessors; the last wave may be partly empty, and smaller tiles run at a lower rate q^i:
-//     t = max( min over tiles of ceil(batch ceil(m/bm) ceil(n/bn) / M) * 2 bm bn (k + k0) / (rate / M * q^i),  bytes /
-//     memory ) + gap
-// with tiles 128x256 and 256x128 (i = 0), 128x128 (1), 64x128 (2); k0 doubled below 16 bits.
-// Fused attention of b sequences and H heads, queries Q against a span of keys K (half of them under a causal mask):
-//     F = 4 b H d Q (K + s0),  forward F / rate_f, backward 2.5 F / rate_b
+// Matrix product of `batch` pairs m x k, k x n, as one kernel. Tiles of bm rows and bn columns are spread over the M
+// multiprocessors; the last wave may be partly empty, and smaller tiles run at a lower rate:
+//
+//     compute = min over tiles of  ceil(batch ceil(m/bm) ceil(n/bn) / M) * 2 bm bn (k + k0) / (rate / M * q^i)
+//     t       = max(compute, bytes / memory) + gap
+//
+//     bm x bn   128x256   256x128   128x128   64x128
+//     i         0         0         1         2
+//
+// with k0 = 208, doubled below 16 bits; q = `tile`; rate times 0.284 where n or k is no multiple of 8; bytes of both
+// inputs and of the output. Without multiprocessors (TPU): compute = batch * 2 m n (k + k0) / rate.
+//
+// Attention of b sequences and H heads, Q queries against K keys, d the mean of the query's and the value's head size:
+//
+//     fused     F = 4 b H d Q (span + 64),  forward F / rate_f,  backward 2.5 F / rate_b (3.75 where deterministic)
+//               span = K, or K/2 under a causal mask; at most the window (twice the window where not causal);
+//               F / 0.6 for heads of at most 64
+//     unfused   forward 4 b H d Q K / (0.7 peak) + the passes over the scores (4, with dropout 6.5) through memory
+//               + 4 gaps, backward twice that; 0.0318 instead of 0.7 for heads of no multiple of 8
+//
 // Row-wise operators move bytes: those of their inputs and outputs, times a factor, through memory.
 #pragma once
 

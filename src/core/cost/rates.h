@@ -1,12 +1,15 @@
 // What one device sustains in long training runs: its peaks times its efficiencies (data/devices), with defaults by
-// rule for devices that were never calibrated. Names of the constants in a device's `efficiency` map, all shares of a
-// peak:
-//   gemm_bf16, gemm_fp8, gemm_fp4, gemm_fp32          matrix products (16-bit products of either format: gemm_bf16)
-//   fp4_peak                                          peak at 4 bits over the peak at 8 bits; 0 or absent: no such
-//   arithmetic triton_, flash2_, native_ + forward, backward     attention kernels by generation, against the 16-bit
-//   peak native_deterministic                              0: the native kernel has no deterministic backward; flash2
-//   runs instead tile                                              rate lost with every halving of the tile below 128 x
-//   256 memory                                            share of the memory bandwidth
+// rule for devices that were never calibrated. Names of the constants in a device's `efficiency` map:
+//
+//   gemm_bf16, gemm_fp8, gemm_fp4, gemm_fp32   matrix products, share of that precision's peak; fp16, and what is
+//                                              absent, as gemm_bf16
+//   fp4_peak                                   peak at 4 bits over the peak at 8 bits; 0 or absent: no such arithmetic
+//   triton_forward,  triton_backward           attention kernels by generation, share of the 16-bit peak; triton, where
+//   flash2_forward,  flash2_backward           absent, as flash2; native at least as fast as flash2
+//   native_forward,  native_backward
+//   native_deterministic                       0: the native kernel has no deterministic backward; flash2 runs instead
+//   tile                                       rate kept with every halving of the tile below 128 x 256
+//   memory                                     share of the memory bandwidth
 #pragma once
 
 #include <cstdint>

@@ -2,22 +2,35 @@
 // sum (or a maximum) over its layers, so that intervals of layers can be priced from prefix sums.
 //
 // Stage s with layers I, for one micro-batch of one replica:
-//     t_s = sum_I (forward + backward + recompute) + messages + sharding
-//     y_s = gradient exchange + optimizer + fixed overhead + deferred head gradient
+//     t_s = sum_I (forward + backward + recompute) + messages + sharding per micro-batch
+//     y_s = sharding per step + optimizer + fixed overhead + deferred head gradient
 // Messages: a stage waits for the activations of its predecessor and for the gradients of its successor, each once per
 // chunk; interleaved schedules pass the wrap-around as well. Where the stack overlaps them (interleaved only), a
 // quarter is exposed.
 //
-// Traffic of P dense and E expert parameters (gradient bytes g, weight bytes w per parameter):
-//     scatter = shard(g P) + shard(g E),  gather = shard(w P) + shard(w E),  between = 2 (replicate(g P) + replicate(g
-//     E)) ZeRO 0   per step         2 scatter + between ZeRO 1   per step         scatter + between + gather
-//     (DeepSpeed: 2 scatter + between + gather) ZeRO 2   per micro-batch  scatter;  per step  between + gather ZeRO 3
-//     per micro-batch  scatter + 2 gather;  per step  between
-// What of it is exposed: max(traffic - hide, fraction * traffic, last bucket). Per micro-batch hide = 0.66 (forward +
-// backward + recompute) (ZeRO 2, which scatters in backward only: two thirds of that) and fraction 0.34; per step hide
-// = 0.8 (forward + backward) of one micro-batch, of the stage's blocks, times the stages where chunks interleave,
-// fraction 0.17, and the last bucket hides behind nothing. A stack without overlap hides nothing; one that gathers
-// weights tensor by tensor hides gradients only, and pays one latency per tensor.
+// Sharding traffic of P dense and E expert parameters (g bytes of gradient, w bytes of weight per parameter):
+//     scatter = shard(g P) + shard(g E)
+//     gather  = shard(w P) + shard(w E)   and a latency per tensor where a stack gathers tensor by tensor, ZeRO < 3
+//     between = 2 (replicate(g P) + replicate(g E))
+//
+//              per micro-batch        per step
+//     ZeRO 0                          2 scatter + between
+//     ZeRO 1                          scatter + between + gather   (stacks that all-reduce: 2 scatter + …)
+//     ZeRO 2   scatter                between + gather
+//     ZeRO 3   scatter + 2 gather     between
+//
+// What of it is exposed: max(traffic - hide, fraction * traffic), with
+//
+//                       hide                                                              fraction
+//     per micro-batch   0.66 (forward + backward + recompute); ZeRO 2, which              0.34
+//                       scatters in backward only: two thirds of that
+//     per step          0.8 (forward + backward) of one micro-batch, times the            0.17, or the share of the
+//                       stages where chunks interleave                                    bucket that is filled last
+//
+// where forward and backward are those of the stage's blocks. On devices without multiprocessors to share (TPU) the
+// hide per micro-batch is 1 and its fraction 0. A stack without overlap hides nothing. One that gathers weights tensor
+// by tensor hides gradients only, behind backward only, fraction 0.17; under ZeRO 1 its 2 scatter + between may hide,
+// its gather adds to that.
 #pragma once
 
 #include <array>

@@ -6,9 +6,9 @@
 namespace nest {
 
 // Whose kernels run the model. They compute the same function but keep and move different tensors:
+//   megatron     Megatron-Core with Transformer Engine: fused gated activation; sequence-parallel aware
 //   plain        PyTorch modules: fused QKV projection, fused norms, separate activation kernels
-//   huggingface  transformers' modules as written: eager RMSNorm in fp32, separate projections, explicit masks where
-//   needed megatron     Megatron-Core with Transformer Engine: fused gated activation; sequence-parallel aware
+//   huggingface  transformers' modules as written: eager RMSNorm in fp32, separate projections, masks where needed
 //   torchtitan   FSDP2 reference code: plain kernels with separate projections
 enum class Stack : std::uint8_t { megatron, plain, huggingface, torchtitan };
 

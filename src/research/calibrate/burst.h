@@ -5,27 +5,30 @@
 // launch or the power cap. With peak rate P, S multiprocessors, memory bandwidth B (data sheet), and constants written
 // in `code`:
 //
-//   GEMM m x n x k   the best of many tiles bm x bn (64, 128 or 256 rows; columns in steps of 32 up to 128 x 256 in
-//   all):
-//                      waves = ceil(tiles / S);  t = waves * 2 bm bn (k + `k_ramp`) S / (P * `gemm` * `small_tile`^i),
-//                      where i counts the halvings of the tile's area; at least bytes / (B * `memory`); plus `gap_us`.
-//                      fp8 has its own peak, rate and ramp. Grouped: the tiles of all experts together with fixed
-//                      tiles, times `grouped`; bytes at `grouped_memory` of the bandwidth; plus `grouped_us` to set up.
-//   row-wise         `gap_us` + passes * 2 bytes * rows * h / (B * `memory`); operands that fit into the cache run
-//   `cache` times faster. attention        blocks of 128 queries x 128 keys. One block costs 4 * 128^2 * 128 * r / (P /
-//   S * `attention_forward`) with
-//                      r = `softmax_share` + (1 - `softmax_share`) hd / 128: exponentials cost the same for every head
-//                      size. A tile of queries works through its keys' blocks and `tile_overhead` more. Causal: tiles
-//                      are unequal, so the device is done after the mean load and `tail` times the longest tile;
-//                      otherwise after ceil(tiles / S) tiles. Backward: 2.5 times the arithmetic, its own rate and
-//                      share, and `attention_bytes` per element through memory.
-//   power cap        a time t measured with N repetitions is multiplied by 1 + share * `throttle` / (1 + (`throttle_ms`
-//   / (N t))^3.4), with
-//                      share 1 for matmuls, 1/2 for attention, 0 for what memory bounds.
+//   memory           bytes / (B * `memory`), `cache` times faster where a call moves at most 32 MiB
+//   GEMM m x n x k   the best of many tiles bm x bn (64, 128 or 256 rows; 64 … 256 columns in steps of 32; at most
+//                    128 x 256 in all):
+//                        waves = ceil(ceil(m/bm) ceil(n/bn) / S)
+//                        t     = waves * 2 bm bn (k + `k_ramp`) / (P / S * `gemm` * `small_tile`^i)
+//                    where i = log2(128 * 256 / (bm bn)); at least the time of its bytes through memory; plus `gap_us`.
+//                    fp8 has its own peak, rate and ramp. Grouped: the tiles of all experts together, columns in steps
+//                    of 128, times `grouped`; bytes at `grouped_memory` of the bandwidth; plus `grouped_us` to set up.
+//   row-wise         starts * `gap_us` + the time of passes * 2 bytes * rows * h through memory; starts is 1 … 3 by
+//                    operator
+//   attention        blocks of 128 queries x 128 keys, each of
+//                        4 * 128^3 * r / (P / S * `attention_forward`),
+//                        r = `softmax_share` + (1 - `softmax_share`) hd / 128
+//                    as exponentials cost the same for every head size hd. A tile of queries works through its keys'
+//                    blocks and `tile_overhead` more. Causal: tiles are unequal, so the device is done after the mean
+//                    load and `tail` times the longest tile; otherwise after ceil(tiles / S) tiles. Plus `gap_us`.
+//                    Backward: 2.5 times the arithmetic, its own rate and share, two gaps, and `attention_bytes` per
+//                    element through memory.
+//   power cap        a time t measured with N repetitions is multiplied by
+//                        1 + share * `throttle` / (1 + (`throttle_ms` / (N t))^3.4),
+//                    share 1 for matmuls, 1/2 for attention, 0 for what memory bounds.
 //   host             a call that starts on an idle device takes max(t + launch, `host_call_us` * calls). A layer is a
-//   queue: the host
-//                      issues a kernel every `host_forward_us` (`host_backward_us`), the device runs them in order, and
-//                      it idles for `host_turn_us` where the backward pass begins.
+//                    queue: the host issues a kernel every `host_forward_us` (`host_backward_us`), the device runs them
+//                    in order, and it idles for `host_turn_us` where the backward pass begins.
 #pragma once
 
 #include <array>

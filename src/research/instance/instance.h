@@ -9,21 +9,19 @@
 // Devices form groups: g0 of them a level-0 group, g1 of those a level-1 group, … . lev(x, y) is the smallest i such
 // that x and y are in one level-i group.
 //
-//   hop_i(c)   = c / B_0 + lat_0 for i = 0, else 2 * (c / B_i + lat_i), with B_i = min(bw_0 … bw_i)
+//   hop_i(c)   = c / B_0 + lat_0 for i = 0, else 2 (c / B_i + lat_i), with B_i = min(bw_0 … bw_i)
 //   forward    nodes in order; each starts at max(end of the one before, hop_i of every edge that enters the stage at
-//   it) and
-//              takes its forward time; i = level of the link to the stage before, 0 for the first stage
+//              it) and takes its forward time; i = level of the link to the stage before, 0 for the first stage
 //   backward   nodes in reverse; each starts at max(end of the one before, hop_j of every edge that leaves the stage at
-//   it) and
-//              takes its backward time; j = level of the link to the stage after, 0 for the last stage
+//              it) and takes its backward time; j = level of the link to the stage after, 0 for the last stage
 //   recompute  where the instance says so and s > 1, no node's backward starts before R = sum of the stage's backward
-//   times load       = end of forward + end of backward memory     = 2 P + (Adam ? 6 P : 0) + A + (s - 1) * stash <= M,
-//   with P, A the sums of parameters and activations, and
+//              times
+//   load       = end of forward + end of backward
+//   memory     = 2 P + (Adam ? 6 P : 0) + A + (s - 1) stash <= M, with P, A the sums of parameters and activations, and
 //              stash = bytes of the edges that enter the stage with recomputation, else A
 //   sync       T = sum over i < floor(log2 d) of (lat_0 + P1 / 2^i / bw_0); low = 0;
-//              then for l = 1 … q-1: T += 2 * (lat_l + P1 / bw_l) + low; low += T
-//              with P1 = P of the first stage, and q = number of levels until the devices 0, x, …, (d-1) x with x = S *
-//              a are in one group
+//              then for l = 1 … q: T += 2 (lat_l + P1 / bw_l) + low; low += T
+//              with P1 = P of the first stage, and q the highest of lev(0, x), lev(0, 2x), …, lev(0, (d-1) x), x = S a
 //   objective  = max load * (ceil(m / d) + S - 1) + T
 //
 // Bytes are whole numbers whose total is bounded, so sums of bytes are exact in any order. Times are doubles, added in
