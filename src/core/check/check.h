@@ -1,10 +1,12 @@
-// A second judge of plans, ours or hand-written. It shares no code with the cost model or the search: it knows the
-// model, the cluster and arithmetic, and believes no number in the plan that it can work out itself.
+// A second judge of plans, ours or hand-written. It knows the model, the cluster and arithmetic, and believes no number
+// in the plan that it can work out itself. With the cost model and the search it shares what a plan is (plan/) and what
+// one layer becomes on one device (localise() of split/: parameters, kept tensors, FLOPs), and nothing else: ranks and
+// groups, sharding, what is in flight, the pipeline's law and the network's levels are worked out here once more.
 //
 // Memory is judged by a floor from first principles: weights, gradients and optimizer state after sharding, plus the
-// tensors that autograd keeps for the micro-batches in flight, plus the largest single layer's gradients. A plan whose
-// floor exceeds the device cannot run under any allocator; a plan that passes may still be too large by transient
-// buffers, which is the cost model's business.
+// tensors that autograd keeps for the micro-batches in flight (of a recomputed layer its input). A plan whose floor
+// exceeds the device cannot run under any allocator; a plan that passes may still be too large by transient buffers,
+// which is the cost model's business.
 //
 // Time is judged by consistency: parts must sum to the claimed total, the total must follow from the stages by the
 // pipeline's law, no plan may be faster than the device's peak allows, and no message faster than the level of the

@@ -1,10 +1,10 @@
 // Best-first search over keys, with exact plans at the leaves.
 //
-//   pair    a split and micro-batch size            bound: all work spread evenly over all devices
-//   stages  ... and a number of stages              bound: the most replicas, the slowest stage of any cut
-//   chain   ... and schedule, and at most so many replicas: bound: the same with these micro-batches and chunks
-//   family  ... and replicas                        bound: the same
-//   key     ... and inner replicas and pitch        bound: with the messages of this placement; then the exact plan
+//   pair    a split and micro-batch size                 bound: all work spread evenly over all devices
+//   stages  ... and a number of stages                   bound: the most replicas, the slowest stage of any cut
+//   chain   ... and schedule, at most so many replicas   bound: the same with these micro-batches and chunks
+//   family  ... and replicas                             bound: the same
+//   key     ... and inner replicas and pitch             bound: with the messages of this placement; then the exact plan
 // A node's bound holds for every plan below it and its children cover it, so when the best bound left exceeds the best
 // plan found, that plan is optimal. Leaves are solved under a limit a little above their bound first, where few cuts
 // are admissible, and return to the queue with the limit as their bound if they prove larger. Nodes are opened in

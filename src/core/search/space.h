@@ -1,6 +1,6 @@
 // The plans a search chooses from: keys, enumerated by arithmetic.
 //
-// A key (planner/key.h) fixes split, micro-batch, stages, schedule, replicas, inner replicas and pitch; a plan adds
+// A key (search/key.h) fixes split, micro-batch, stages, schedule, replicas, inner replicas and pitch; a plan adds
 // where the chain of layers is cut and what every stage recomputes and shards. Splits are all legal ones with tp and cp
 // up to 64 (cp a power of two), micro-batches are 1, 2, 4 … 64, chunks of interleaved schedules 2, 3, 4, 5, 6, 8, 10,
 // 12; replicas are all counts that the batch and the limits admit.

@@ -18,7 +18,7 @@
 namespace nest {
 namespace {
 
-constexpr std::int64_t kMostTensor = 64;  // as planner/space.h
+constexpr std::int64_t kMostTensor = 64;  // as search/space.h
 constexpr double kProgramSeconds = 10;    // of one integer program
 constexpr double kCollecting = 0.8;       // share of the time for integer programs; the rest is for stages
 

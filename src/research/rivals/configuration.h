@@ -1,4 +1,4 @@
-// Points of the planner's own space, for rivals that walk through it: a key (planner/key.h), where the chain is cut,
+// Points of the planner's own space, for rivals that walk through it: a key (search/key.h), where the chain is cut,
 // and what every stage does about memory. Priced from prefix sums, in microseconds; the value is evaluate()'s.
 #pragma once
 

@@ -3,7 +3,7 @@
 // Parallelization", NeurIPS 2021): an exact dynamic program over stages, their tensor parallelism, replicas and
 // recomputation within memory, on a network of one bandwidth.
 //
-// Here: the exact search of planner/planner.h on the cluster with all its devices at one switch, once over the
+// Here: the exact search of search/planner.h on the cluster with all its devices at one switch, once over the
 // dimensions that were published (no context parallelism, whole stages) and once over all that our plans have. Where
 // replicas sit, pipelines that start on node boundaries and sharding inside nodes mean nothing there. Its best plan
 // (all of them where several tie) is placed in the two rank orders that frameworks know, pipelines together and
