@@ -87,27 +87,27 @@ DATA ?= $(or $(NEST_DATA),$(wildcard ../shared/data))
 accuracy: deps ## Compare predictions with measurements: make accuracy [DATA=folder]
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-accuracy
-	@build/nest-accuracy $(if $(DATA),--data $(DATA) --markdown docs/accuracy.md --plots docs/accuracy,--markdown build/accuracy.md) --json build/accuracy.json
+	@build/nest-accuracy $(if $(DATA),--data $(DATA) --markdown docs/generated/accuracy.md --plots docs/generated/accuracy,--markdown build/accuracy.md) --json build/accuracy.json
 
 .PHONY: recipes
-recipes: deps ## Compare published recipes with our plans: make recipes DATA=folder; writes docs/recipes.md
+recipes: deps ## Compare published recipes with our plans: make recipes DATA=folder; writes docs/generated/recipes.md
 	@[ -n "$(DATA)" ] || { echo "make recipes: needs the folder of published runs: make recipes DATA=folder" >&2; exit 2; }
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-accuracy
-	@build/nest-accuracy --data $(DATA) --recipes docs/recipes.md
+	@build/nest-accuracy --data $(DATA) --recipes docs/generated/recipes.md
 
 .PHONY: simulation-check
-simulation-check: deps-simulate ## Compare predictions with simulations of many plans; writes docs/simulation
+simulation-check: deps-simulate ## Compare predictions with simulations of many plans; writes docs/generated/simulation
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-simulate nest-simulation-check
-	@build/nest-simulation-check --folder docs/simulation
+	@build/nest-simulation-check --folder docs/generated/simulation
 
 .PHONY: paper
-paper: deps-simulate ## Repeat the evaluation of the NEST paper; writes docs/evaluation.md (half an hour; goes on where it was stopped)
+paper: deps-simulate ## Repeat the evaluation of the NEST paper; writes docs/generated/evaluation.md (half an hour; goes on where it was stopped)
 	$(call install,$(ALPA_PACKAGES))
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-simulate nest-paper
-	@build/nest-paper --records build/paper.jsonl --threads $(JOBS) --page docs/evaluation.md --figures evaluation
+	@build/nest-paper --records build/paper.jsonl --threads $(JOBS) --page docs/generated/evaluation.md --figures evaluation
 
 .PHONY: lint format
 lint: deps-test ## Check formatting, static analysis and house rules

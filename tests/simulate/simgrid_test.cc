@@ -81,7 +81,7 @@ TEST(SimGrid, NothingTakesNoTime) {
   EXPECT_EQ(simulate(NEST_SIMULATE_PROGRAM, joins).total_s, 0);
 }
 
-// The promise about all plans, on a sample; docs/simulation has the full one. NEST_TEST_SCALE makes it smaller, but not
+// The promise about all plans, on a sample; docs/generated/simulation has the full one. NEST_TEST_SCALE makes it smaller, but not
 // so small that a percentile means nothing.
 TEST(SimGrid, RandomPlansAreClose) {
   NEST_REQUIRE_SIMGRID();

@@ -435,7 +435,7 @@ Written by `make recipes DATA=folder`, from measurements (make accuracy DATA=fol
 
 For every tuned recipe that Megatron Bridge (mbridge) and the DGX Cloud benchmarks (dgxc) publish: what nest predicts for the recipe, and what
 it plans for the same model, devices, batch, sequence, precision and software. Both sides are priced by the same model, so the page says
-what planning adds if the model is right; docs/accuracy.md says how right it is.
+what planning adds if the model is right; docs/generated/accuracy.md says how right it is.
 
 - *measured s*: time of a step as the source publishes it, a range where several releases measured the same recipe. Only recipes were measured.
 - *our plan*: the optimum of the whole space (docs/planning.md), proven, in the memory of the device less our margin.

@@ -171,7 +171,7 @@ std::string introduction(bool carried) {
 constexpr const char* kConstants =
     "\n## Where the constants come from\n\n"
     "Formulas, every constant, its origin (measured, fitted, counted) and how far the data determine it: "
-    "[cost-model.md](cost-model.md). In short: the sustained\n"
+    "[cost-model.md](../cost-model.md). In short: the sustained\n"
     "rate of matrix products on Hopper and the byte counts of memory are measured or counted; rates of other devices, "
     "attention kernels, host time per kernel and\n"
     "network efficiencies are fitted to part of the published runs, few constants for all of them, none per row.\n";

@@ -1,4 +1,4 @@
-// Every set that nest is judged on. Each function reads its file below `folder` (laid out as docs/accuracy.md
+// Every set that nest is judged on. Each function reads its file below `folder` (laid out as docs/generated/accuracy.md
 // describes) and gives a set with no rows where there is none.
 #pragma once
 

@@ -103,7 +103,8 @@ class Writer {
         "# Planners side by side\n\n"
         "`make paper` repeats the evaluation of the NEST paper (Network- and Memory-Aware Device Placement, 2026) with "
         "this program: its\nclusters, models and batch, nest's plan beside those of other planners. Every planner is "
-        "implemented in [src/rivals](../src/rivals), each file\nsays after which publication, and gets the same cost "
+        "implemented in [src/research/rivals](../../src/research/rivals), each file\nsays after which publication, and "
+        "gets the same cost "
         "model, the same memory accounting and the same network; every plan was judged by the\nindependent check. "
         "Ratios are the time of a step over nest's: 1.2 means that nest's plan is 1.2 times as fast. Everything on "
         "this page is\nwritten by `src/research/paper` from what the runs returned.\n\n";
@@ -352,7 +353,7 @@ class Writer {
 
   void simulations() {
     out_ +=
-        "## Simulated\n\nPlans executed event by event on the same network ([simulation.md](simulation.md)), at the "
+        "## Simulated\n\nPlans executed event by event on the same network ([simulation.md](../simulation.md)), at the "
         "points that the table lists: nest's plan beside\nits prediction, then the simulated times of the others' "
         "plans over that of nest's.\n\n";
     std::string head = "| point | predicted | simulated | apart |", line = "|---|---:|---:|---:|", not_done;
