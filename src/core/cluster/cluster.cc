@@ -215,8 +215,8 @@ CollectiveTime collective_time(const Cluster& cluster, const GroupLayout& layout
       return {table->seconds(bytes), latency_s, table->seconds(bytes) - latency_s, Algorithm::measured, layout.top};
     }
   }
-  return cluster.torus ? torus_best_time(*cluster.torus, layout.torus, collective, bytes, cluster.algorithms)
-                       : best_time(cluster.fabric, layout, collective, bytes, cluster.algorithms);
+  return cluster.torus ? torus_best_time(*cluster.torus, layout.torus, collective, bytes, cluster.algorithms.allowed())
+                       : best_time(cluster.fabric, layout, collective, bytes, cluster.algorithms.allowed());
 }
 
 std::vector<LevelSummary> summarise(const Cluster& cluster) {

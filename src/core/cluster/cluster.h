@@ -59,7 +59,7 @@ struct Cluster {
   std::size_t node_level = 0;
   std::vector<std::string> node_names;    // of those units, in order; may be empty
   std::vector<std::string> device_names;  // in index order, for clusters given as a graph; else empty
-  AlgorithmSet algorithms = AlgorithmSet::all();
+  AlgorithmChoice algorithms;
   std::vector<MeasuredCollective> measured;
   SizeRule sizes;
 };

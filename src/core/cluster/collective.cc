@@ -11,11 +11,6 @@
 namespace nest {
 namespace {
 
-constexpr std::array kCollectiveNames = {"all-reduce", "all-gather", "reduce-scatter",
-                                         "all-to-all", "broadcast",  "send-recv"};
-constexpr std::array kAlgorithmNames = {"ring", "multi-ring", "hierarchical", "halving-doubling",
-                                        "tree", "direct",     "pairwise",     "measured"};
-
 // Adds up the steps of one algorithm.
 class Sum {
  public:
@@ -342,9 +337,6 @@ std::optional<CollectiveTime> best_hierarchy(const Fabric& fabric, const GroupLa
 
 }  // namespace
 
-const char* to_string(Collective collective) { return kCollectiveNames[static_cast<std::size_t>(collective)]; }
-const char* to_string(Algorithm algorithm) { return kAlgorithmNames[static_cast<std::size_t>(algorithm)]; }
-
 std::optional<CollectiveTime> hierarchical_time(const Fabric& fabric, const GroupLayout& layout, Collective collective,
                                                 double bytes, std::span<const std::int64_t> dims) {
   const auto rounds = passes(collective);
@@ -386,14 +378,11 @@ std::optional<CollectiveTime> algorithm_time(const Fabric& fabric, const GroupLa
 
 CollectiveTime best_time(const Fabric& fabric, const GroupLayout& layout, Collective collective, double bytes,
                          AlgorithmSet allowed) {
-  constexpr std::array kTried = {Algorithm::ring,         Algorithm::multi_ring,
-                                 Algorithm::hierarchical, Algorithm::halving_doubling,
-                                 Algorithm::tree,         Algorithm::direct};
   for (const AlgorithmSet set : {allowed, AlgorithmSet::all()}) {
     std::optional<CollectiveTime> best;
-    for (const Algorithm algorithm : kTried) {
-      if (!set.has(algorithm)) continue;
-      const auto time = algorithm_time(fabric, layout, collective, bytes, algorithm);
+    for (const AlgorithmFacts& row : kAlgorithmTable) {
+      if (!row.is_tried || !set.has(row.algorithm)) continue;
+      const auto time = algorithm_time(fabric, layout, collective, bytes, row.algorithm);
       if (time && (!best || time->seconds < best->seconds)) best = time;
     }
     if (best) return *best;

@@ -28,48 +28,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
+#include "cluster/algorithms.h"
 #include "cluster/fabric.h"
 #include "cluster/layout.h"
 
 namespace nest {
-
-enum class Collective : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
-inline constexpr std::size_t kCollectives = 6;
-
-enum class Algorithm : std::uint8_t {
-  ring,
-  multi_ring,
-  hierarchical,
-  halving_doubling,
-  tree,
-  direct,
-  pairwise,
-  measured
-};
-inline constexpr std::size_t kAlgorithms = 8;
-
-const char* to_string(Collective collective);
-const char* to_string(Algorithm algorithm);
-
-// A set of algorithms that may be chosen.
-class AlgorithmSet {
- public:
-  static AlgorithmSet all() { return AlgorithmSet(0xFF); }
-  AlgorithmSet() = default;
-  void add(Algorithm algorithm) { bits_ = static_cast<std::uint8_t>(bits_ | bit(algorithm)); }
-  bool has(Algorithm algorithm) const { return (bits_ & bit(algorithm)) != 0; }
-  bool operator==(const AlgorithmSet&) const = default;
-
- private:
-  explicit AlgorithmSet(std::uint8_t bits) : bits_(bits) {}
-  static std::uint8_t bit(Algorithm algorithm) {
-    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(algorithm));
-  }
-  std::uint8_t bits_ = 0;
-};
 
 struct CollectiveTime {
   double seconds = 0;

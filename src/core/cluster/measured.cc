@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -15,16 +14,6 @@ namespace nest {
 namespace {
 
 constexpr std::size_t kMostPoints = 100'000;
-
-struct OperationName {
-  std::string_view name;
-  Collective collective;
-};
-constexpr std::array kOperations = {
-    OperationName{"all_reduce", Collective::all_reduce},         OperationName{"all_gather", Collective::all_gather},
-    OperationName{"reduce_scatter", Collective::reduce_scatter}, OperationName{"alltoall", Collective::all_to_all},
-    OperationName{"broadcast", Collective::broadcast},           OperationName{"sendrecv", Collective::send_recv},
-};
 
 std::optional<double> number_of(std::string_view word) {
   double value = 0;
@@ -52,10 +41,10 @@ class LogReader {
 
   MeasuredCollective take() {
     if (!collective_) {
-      throw InputError(
-          fmt::format("{}: the log does not name its operation; say which of all-reduce, all-gather, "
-                      "reduce-scatter, all-to-all, broadcast or send-recv it is",
-                      name_));
+      std::vector<std::string> known;
+      for (const CollectiveFacts& row : kCollectiveTable) known.emplace_back(row.name);
+      throw InputError(fmt::format("{}: the log does not name its operation; say which of {} it is", name_,
+                                   join_words(known, "or")));
     }
     if (points_.empty())
       throw InputError(fmt::format("{}: no line with measured times; expected nccl-tests output", name_));
@@ -80,9 +69,9 @@ class LogReader {
   }
 
   void find_operation(std::string_view line) {
-    for (const OperationName& operation : kOperations) {
-      if (line.find(fmt::format("{}_perf", operation.name)) != std::string_view::npos && !collective_) {
-        collective_ = operation.collective;
+    for (const CollectiveFacts& row : kCollectiveTable) {
+      if (line.find(fmt::format("{}_perf", row.nccl_tests)) != std::string_view::npos && !collective_) {
+        collective_ = row.collective;
       }
     }
   }

@@ -226,21 +226,24 @@ Device read_device_of(Reader& root) {
                                   did_you_mean(name, known)));
 }
 
-AlgorithmSet read_algorithms(Reader& root) {
+AlgorithmChoice read_algorithms(Reader& root) {
   const auto names = root.maybe_texts("algorithms", kAlgorithms);
-  if (!names) return AlgorithmSet::all();
+  if (!names) return {};
   AlgorithmSet set;
-  std::vector<std::string> known;
-  for (std::size_t i = 0; i + 1 < kAlgorithms; ++i) known.emplace_back(to_string(static_cast<Algorithm>(i)));
   for (const std::string& name : *names) {
-    const auto found = std::find(known.begin(), known.end(), name);
-    if (found == known.end()) {
+    const auto* found = std::find_if(kAlgorithmTable.begin(), kAlgorithmTable.end(),
+                                     [&](const AlgorithmFacts& row) { return row.is_listed && name == row.name; });
+    if (found == kAlgorithmTable.end()) {
+      std::vector<std::string> known;
+      for (const AlgorithmFacts& row : kAlgorithmTable) {
+        if (row.is_listed) known.emplace_back(row.name);
+      }
       root.fail("algorithms", fmt::format("`{}` is not known; allowed are {}{}", clip(name, 40), join_words(known),
                                           did_you_mean(name, known)));
     }
-    set.add(static_cast<Algorithm>(found - known.begin()));
+    set.add(found->algorithm);
   }
-  return set;
+  return AlgorithmChoice(set);
 }
 
 void read_sizes(Reader& root, Cluster& cluster) {

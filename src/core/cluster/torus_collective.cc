@@ -306,10 +306,9 @@ CollectiveTime torus_best_time(const Torus& torus, const TorusPlace& place, Coll
                                AlgorithmSet allowed) {
   for (const AlgorithmSet set : {allowed, AlgorithmSet::all()}) {
     std::optional<CollectiveTime> best;
-    for (std::size_t i = 0; i < kAlgorithms; ++i) {
-      const auto algorithm = static_cast<Algorithm>(i);
-      if (!set.has(algorithm) || algorithm == Algorithm::pairwise) continue;
-      const auto time = torus_algorithm_time(torus, place, collective, bytes, algorithm);
+    for (const AlgorithmFacts& row : kAlgorithmTable) {
+      if (!row.is_tried || !set.has(row.algorithm)) continue;
+      const auto time = torus_algorithm_time(torus, place, collective, bytes, row.algorithm);
       if (time && (!best || time->seconds < best->seconds)) best = time;
     }
     if (best) return *best;

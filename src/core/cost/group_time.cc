@@ -16,13 +16,7 @@ constexpr double kReferenceBytes = 256e6;    // at which the algorithm of a line
 constexpr std::int64_t kReplicasTried = 64;  // pipelines whose position is tried; patterns repeat
 
 AlgorithmSet library_algorithms(const Cluster& cluster, const GroupLayout& layout) {
-  if (!(cluster.algorithms == AlgorithmSet::all())) return cluster.algorithms;
-  AlgorithmSet set;
-  set.add(Algorithm::ring);
-  set.add(Algorithm::multi_ring);
-  set.add(Algorithm::direct);
-  if (layout.top > 0) set.add(Algorithm::tree);
-  return set;
+  return cluster.algorithms.as_nccl() ? AlgorithmSet::nccl(layout.top > 0) : cluster.algorithms.allowed();
 }
 
 CollectiveTime library_time(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes) {

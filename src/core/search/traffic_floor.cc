@@ -125,7 +125,7 @@ SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool sha
   const std::int64_t dense_count = dense_replicas(strategy), expert_count = expert_replicas(strategy);
   // Of every node at least one rank takes part in the second step of sharding inside nodes.
   const std::int64_t node = ceil_div(fabric.levels > 1 ? fabric.unit[1] : fabric.devices, strategy.split.tp);
-  const bool rings = cluster.algorithms == AlgorithmSet::all();
+  const bool rings = cluster.algorithms.as_nccl();
   const auto line = [&](std::int64_t count, std::int64_t spread, std::int64_t members) {
     CostLine exchange = crossing(fabric, strategy, count, spread, placed);
     exchange.latency_s *= rings ? static_cast<double>(std::max<std::int64_t>(0, members - 1)) : 0;

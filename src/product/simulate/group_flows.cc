@@ -33,7 +33,7 @@ Algorithm choose(const Cluster& cluster, GroupSpec groups, Stride stages) {
   groups.siblings.push_back(stages);
   const GroupLayout layout = place_group(cluster, groups);
   const CollectiveTime time = collective_time(cluster, layout, Collective::reduce_scatter, kReferenceBytes);
-  if (cluster.torus || time.algorithm == Algorithm::measured || !(cluster.algorithms == AlgorithmSet::all())) {
+  if (cluster.torus || time.algorithm == Algorithm::measured || !cluster.algorithms.as_nccl()) {
     return time.algorithm;
   }
   // NCCL's choice: one ring or several.
