@@ -23,15 +23,6 @@ namespace {
 
 constexpr double kWorthASecondOption = 1.5;  // a pair is recommended when it gains so much more than the best single
 
-Framework framework_of(LaunchedBy launched) {
-  switch (launched) {
-    case LaunchedBy::megatron: return Framework::megatron;
-    case LaunchedBy::deepspeed: return Framework::deepspeed;
-    case LaunchedBy::torchtitan: return Framework::torchtitan;
-  }
-  return Framework::megatron;
-}
-
 ShellVariables variables_of(const std::vector<std::string>& defines) {
   ShellVariables variables;
   for (const std::string& define : defines) {
@@ -300,7 +291,7 @@ FromQuestion complete(FromQuestion from, const JobQuestion& job, const CLI::App&
 ExitCode eval_from(const FromQuestion& question, Session& session) {
   FromJob from = load_from(question);
   const Job& job = from.loaded.job;
-  const Framework framework = framework_of(from.setup.framework);
+  const Framework framework = from.setup.framework;
   const LaunchedPlan launched = lay_out(from.setup, job);
   const SetupVariant mine{job.stack, launched.strategy, launched.stages};
   const Evaluation evaluation = evaluate(job, mine.strategy, mine.stages);

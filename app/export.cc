@@ -1,7 +1,6 @@
 // nest export: a plan in the words of the framework that runs it.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -10,15 +9,11 @@
 #include "base/units.h"
 #include "command.h"
 #include "cost/evaluate.h"
-#include "export_chakra.h"
-#include "exporter/deepspeed.h"
+#include "exporter/exporters.h"
 #include "exporter/framework.h"
-#include "exporter/megatron.h"
-#include "exporter/nemo.h"
-#include "exporter/rankfile.h"
-#include "exporter/torchtitan.h"
 #include "job_options.h"
 #include "load/input.h"
+#include "new_folder.h"
 #include "options.h"
 #include "output.h"
 #include "plan/plan_json.h"
@@ -40,12 +35,9 @@ constexpr const char* kExamples =
     "  nest export plan.json --to rankfile --format torchrun\n"
     "  nest export plan.json --to chakra -o traces     # for network simulators";
 
-enum class Target : std::uint8_t { megatron, nemo, deepspeed, torchtitan, rankfile, chakra };
-
 struct ExportQuestion {
   std::string plan_file;
-  Target target = Target::megatron;
-  bool target_given = false;
+  const Exporter* exporter = nullptr;
   std::string format;
   std::string output;
   std::string ranks = "all";
@@ -56,32 +48,6 @@ struct ExportQuestion {
   std::int64_t threads = 0;
   double time_limit_s = 0;
 };
-
-const std::vector<std::string> kTargets = {"megatron", "nemo", "deepspeed", "torchtitan", "rankfile", "chakra"};
-
-// Formats of each target, the default first.
-const std::vector<std::string>& formats_of(Target target) {
-  static const std::vector<std::vector<std::string>> kFormats = {
-      {"args", "script"},
-      {"bridge", "nemo2"},
-      {"json"},
-      {"toml"},
-      {"slurm", "slurm-hosts", "openmpi", "torchrun", "json"},
-      {"et"}};
-  return kFormats[static_cast<std::size_t>(target)];
-}
-
-std::size_t format_index(const ExportQuestion& question) {
-  const std::vector<std::string>& formats = formats_of(question.target);
-  if (question.format.empty()) return 0;
-  const auto found = std::find(formats.begin(), formats.end(), question.format);
-  if (found == formats.end()) {
-    throw InputError(fmt::format("--format: `{}` is none of {}, the formats of --to {}{}", clip(question.format, 40),
-                                 join_words(formats), kTargets[static_cast<std::size_t>(question.target)],
-                                 did_you_mean(question.format, formats)));
-  }
-  return static_cast<std::size_t>(found - formats.begin());
-}
 
 // The plan that is written, and what became of the one that was asked for.
 struct Choice {
@@ -138,97 +104,12 @@ bool come_near(const ExportQuestion& question, Framework framework, Choice& choi
   return true;
 }
 
-struct Written {
-  std::string text;
-  Json json;  // the same for programs, under the names below
-  std::vector<std::string> notes;
-  std::vector<std::pair<std::string, std::string>> environment;
-};
-
-Json option_list(const std::vector<LaunchOption>& options) {
-  Json list = Json::array();
-  for (const LaunchOption& option : options) {
-    list.push_back(option.name);
-    for (const std::string& value : option.values) list.push_back(value);
-  }
-  return list;
-}
-
-Written write_megatron(const ExportTask& task, bool script, const std::optional<LaunchOrder>& launch) {
-  if (script && !launch) {
-    throw InputError(
-        "--format script: hosts of this cluster cannot be started one by one for this plan; --format args and --to "
-        "rankfile say the same in two files");
-  }
-  const MegatronExport exported = export_megatron(task);
-  Written written;
-  if (script) {
-    const std::string devices =
-        launch->hosts.natural_devices() ? "" : fmt::format("{}", fmt::join(launch->hosts.local_devices, ","));
-    written.text = launch_script(exported, static_cast<std::int64_t>(launch->hosts.hosts.size()),
-                                 launch->hosts.ranks_per_host, devices);
-  } else {
-    written.text = arguments_text(exported.options);
-  }
-  written.json["options"] = option_list(exported.options);
-  written.notes = exported.notes;
-  written.environment = exported.environment;
-  return written;
-}
-
-Written write_framework(const ExportQuestion& question, const ExportTask& task,
-                        const std::optional<LaunchOrder>& launch) {
-  const std::size_t format = format_index(question);
-  Written written;
-  switch (question.target) {
-    case Target::megatron: return write_megatron(task, format == 1, launch);
-    case Target::nemo: {
-      const NemoExport exported = export_nemo(task, format == 1 ? NemoForm::nemo2 : NemoForm::bridge);
-      written.text = overrides_text(exported);
-      written.json["overrides"] = Json::array();
-      for (const auto& [key, value] : exported.overrides) written.json["overrides"].push_back(key + "=" + value);
-      written.notes = exported.notes;
-      written.environment = exported.environment;
-      break;
-    }
-    case Target::deepspeed: {
-      const DeepspeedExport exported = export_deepspeed(task);
-      written.text = exported.config.dump(2) + "\n";
-      written.json["config"] = exported.config;
-      if (!exported.arguments.empty()) {
-        written.json["options"] = option_list(exported.arguments);
-        std::string arguments;
-        for (const LaunchOption& option : exported.arguments) {
-          arguments += " " + option.name + (option.values.empty() ? "" : " " + option.values.front());
-        }
-        written.notes.push_back("Megatron-DeepSpeed takes, beside the file:" + arguments);
-      }
-      written.notes.insert(written.notes.begin(), exported.notes.begin(), exported.notes.end());
-      break;
-    }
-    case Target::torchtitan: {
-      TorchtitanExport exported = export_torchtitan(task);
-      written.text = std::move(exported.toml);
-      written.json["toml"] = written.text;
-      written.notes = std::move(exported.notes);
-      break;
-    }
-    case Target::rankfile:
-    case Target::chakra: break;
-  }
-  return written;
-}
-
 // What the plan costs as the framework is usually run, where it was priced as something else.
 std::string stack_note(Framework framework, const Choice& choice) {
-  const MemoryModel memory = choice.loaded.job.stack.memory;
-  const bool own = framework == Framework::torchtitan ? memory == MemoryModel::fsdp
-                   : framework == Framework::deepspeed
-                       ? memory == MemoryModel::megatron_deepspeed || memory == MemoryModel::plain
-                       : memory == MemoryModel::megatron;
-  if (own) return {};
+  const FrameworkRules& rules = rules_of(framework);
+  if (rules.is_own(choice.loaded.job.stack.memory)) return {};
   Plan other = choice.plan;
-  other.run.stack = usual_stack(framework);
+  other.run.stack = rules.usual_stack;
   const LoadedJob loaded = load_job(other);
   const Evaluation evaluation = evaluate(loaded.job, other.strategy, other.stages);
   if (!evaluation.fits) {
@@ -258,7 +139,7 @@ std::string verdict_text(Framework framework, const Choice& choice) {
   return text;
 }
 
-std::string report_text(Framework framework, const Choice& choice, const Written& written,
+std::string report_text(Framework framework, const Choice& choice, const ExportedText& written,
                         const std::optional<LaunchOrder>& launch) {
   std::string text = verdict_text(framework, choice);
   if (!choice.asked_fits && choice.cannot.empty()) text += "The plan does not fit in memory: see nest eval.\n";
@@ -274,13 +155,12 @@ std::string report_text(Framework framework, const Choice& choice, const Written
   return text;
 }
 
-Json report_json(const ExportQuestion& question, const Choice& choice, const Written& written,
+Json report_json(const ExportQuestion& question, const Choice& choice, const ExportedText& written,
                  const std::vector<Host>& hosts, const std::optional<LaunchOrder>& launch) {
-  Json json = {
-      {"schema", "nest.export/1"},           {"framework", kTargets[static_cast<std::size_t>(question.target)]},
-      {"as_asked", choice.cannot.empty()},   {"cannot", choice.cannot},
-      {"asked_iteration_s", choice.asked_s}, {"iteration_s", choice.plan.prediction.iteration_s},
-      {"excess", choice.excess()},           {"proven", choice.proven}};
+  Json json = {{"schema", "nest.export/1"},           {"framework", question.exporter->name},
+               {"as_asked", choice.cannot.empty()},   {"cannot", choice.cannot},
+               {"asked_iteration_s", choice.asked_s}, {"iteration_s", choice.plan.prediction.iteration_s},
+               {"excess", choice.excess()},           {"proven", choice.proven}};
   if (launch) {
     json["rank_order"] = to_string(launch->order);
     json["ranks_per_host"] = launch->hosts.ranks_per_host;
@@ -296,15 +176,16 @@ Json report_json(const ExportQuestion& question, const Choice& choice, const Wri
   return json;
 }
 
+// A rank file: nothing of it depends on prices, so that a plan that does not fit is written too.
 ExitCode export_ranks(const ExportQuestion& question, Session& session) {
   const Choice choice = read_choice(question);
-  const std::vector<Host> hosts = hosts_of(choice.loaded.job.cluster, question.per_host);
-  const std::optional<LaunchOrder> launch = launch_order(hosts, choice.plan.strategy);
-  const RankfileTask task{choice.plan.strategy, hosts, launch ? launch->order : RankOrder::stages_last,
-                          question.cores_per_device};
-  const auto form =
-      static_cast<RankfileForm>(session.json ? formats_of(Target::rankfile).size() - 1 : format_index(question));
-  const std::string text = rankfile_text(task, form);
+  ExportTask task{choice.loaded.job, choice.plan.strategy, choice.plan.stages};
+  task.hosts = hosts_of(choice.loaded.job.cluster, question.per_host);
+  const std::optional<LaunchOrder> launch = launch_order(task.hosts, choice.plan.strategy);
+  if (launch) task.order = launch->order;
+  task.cores_per_device = question.cores_per_device;
+  const std::size_t format = format_index(*question.exporter, session.json ? "json" : question.format);
+  const std::string text = question.exporter->write(task, format).text;
   if (question.output.empty()) {
     session.out = text;
     return kExitOk;
@@ -312,26 +193,42 @@ ExitCode export_ranks(const ExportQuestion& question, Session& session) {
   write_file_atomically(question.output, text);
   session.out = fmt::format("Written to {}: {} ranks on {} hosts, rank order {}.\n", question.output,
                             format_integer(choice.plan.strategy.devices_used()),
-                            format_integer(static_cast<std::int64_t>(hosts.size())), to_string(task.order));
+                            format_integer(static_cast<std::int64_t>(task.hosts.size())), to_string(task.order));
   return kExitOk;
 }
 
-ExitCode export_traces(const ExportQuestion& question, Session& session) {
-  if (question.output.empty()) throw InputError("-o: is missing; --to chakra writes a folder, one file per rank");
+ExitCode export_files(const ExportQuestion& question, Session& session) {
+  const char* name = question.exporter->name;
+  if (question.output.empty()) {
+    throw InputError(fmt::format("-o: is missing; --to {} writes a folder, one file per rank", name));
+  }
   const Choice choice = read_choice(question);
-  const ChakraExport traces(choice.loaded.job, choice.plan.strategy, choice.plan.stages);
-  const WrittenTraces written = write_traces(traces, question.ranks, question.output);
-  session.out = session.json ? to_text(traces_json(traces, written, question.output))
-                             : traces_text(traces, written, question.output);
-  if (!session.json && !choice.asked_fits) session.out += "The plan does not fit in memory: see nest eval.\n";
+  ExportTask task{choice.loaded.job, choice.plan.strategy, choice.plan.stages};
+  task.ranks = question.ranks;
+  std::optional<NewFolder> folder;  // not before there is something to put into it
+  const ExportedFiles files =
+      question.exporter->write_files(task, [&](const std::string& file, const std::string& content) {
+        if (!folder) folder.emplace(question.output);
+        folder->write(file, content);
+      });
+  folder->complete();
+  if (session.json) {
+    Json json = {{"schema", "nest.export/1"}, {"framework", name}, {"folder", question.output}};
+    json.update(files.json);
+    session.out = to_text(json);
+    return kExitOk;
+  }
+  session.out = fmt::format("Written to {}: {}", question.output, files.summary);
+  if (!choice.asked_fits) session.out += "The plan does not fit in memory: see nest eval.\n";
   return kExitOk;
 }
 
 ExitCode export_plan(const ExportQuestion& question, Session& session) {
-  static_cast<void>(format_index(question));  // a wrong format is refused before anything is searched
-  if (question.target == Target::chakra) return export_traces(question, session);
-  if (question.target == Target::rankfile) return export_ranks(question, session);
-  const auto framework = static_cast<Framework>(question.target);
+  const Exporter& exporter = *question.exporter;
+  const std::size_t format = format_index(exporter, question.format);  // refused before anything is searched
+  if (exporter.write_files != nullptr) return export_files(question, session);
+  if (!exporter.framework) return export_ranks(question, session);
+  const Framework framework = *exporter.framework;
   Choice choice = read_choice(question);
   if (!come_near(question, framework, choice)) {
     std::string text = fmt::format("nest: no plan that {} can run fits; it\n", to_string(framework));
@@ -340,15 +237,18 @@ ExitCode export_plan(const ExportQuestion& question, Session& session) {
     return kExitNoPlan;
   }
   const Job& job = choice.loaded.job;
-  std::vector<Host> hosts;
+  ExportTask task{job, choice.plan.strategy, choice.plan.stages};
   std::optional<LaunchOrder> launch;
   if (!job.cluster.torus) {
-    hosts = hosts_of(job.cluster, question.per_host);
-    launch = launch_order(hosts, choice.plan.strategy);
+    task.hosts = hosts_of(job.cluster, question.per_host);
+    launch = launch_order(task.hosts, choice.plan.strategy);
   }
-  const ExportTask task{job, choice.plan.strategy, choice.plan.stages, launch ? launch->order : RankOrder::stages_last,
-                        !question.no_model};
-  Written written = write_framework(question, task, launch);
+  if (launch) {
+    task.order = launch->order;
+    task.launch = &*launch;
+  }
+  task.with_model = !question.no_model;
+  ExportedText written = exporter.write(task, format);
   if (choice.without_profile) {
     written.notes.emplace_back(
         "the profile holds for another precision: the plan that is written is priced without it");
@@ -356,7 +256,7 @@ ExitCode export_plan(const ExportQuestion& question, Session& session) {
   const std::string report = report_text(framework, choice, written, launch);
   if (!question.output.empty()) write_file_atomically(question.output, written.text);
   if (session.json) {
-    session.out = to_text(report_json(question, choice, written, hosts, launch));
+    session.out = to_text(report_json(question, choice, written, task.hosts, launch));
   } else if (question.output.empty()) {
     session.out = written.text;
     write_stderr(report);
@@ -364,6 +264,15 @@ ExitCode export_plan(const ExportQuestion& question, Session& session) {
     session.out = report + fmt::format("Written to {}.\n", question.output);
   }
   return kExitOk;
+}
+
+// "the framework, or rankfile: which rank …, or chakra: …"
+std::string targets_text() {
+  std::string text = "the framework";
+  for (const Exporter& row : exporters()) {
+    if (!row.framework) text += fmt::format(", or {}: {}", row.name, row.words);
+  }
+  return text;
 }
 
 }  // namespace
@@ -375,15 +284,9 @@ Command add_export(CLI::App& program) {
   app->add_option("PLAN", question->plan_file, "a plan file (nest plan -o), or -")->group("Arguments");
   app->option_defaults()->group("What is written");
   add_word(
-      *app, "--to", kTargets,
-      [question](std::size_t index) {
-        question->target = static_cast<Target>(index);
-        question->target_given = true;
-      },
-      "the framework, or rankfile: which rank runs on which host and device, or chakra: execution traces of a step");
-  app->add_option("--format", question->format,
-                  "megatron: args, script; nemo: bridge, nemo2; rankfile: slurm, slurm-hosts, openmpi, torchrun, json")
-      ->type_name("NAME");
+      *app, "--to", exporter_names(), [question](std::size_t index) { question->exporter = &exporters()[index]; },
+      targets_text());
+  app->add_option("--format", question->format, formats_text())->type_name("NAME");
   app->add_option("-o,--output", question->output, "write it here; what there is to know goes to the terminal")
       ->type_name("FILE");
   app->add_option("--ranks", question->ranks, "chakra: whose traces, 0,8,16-23 or all")->type_name("LIST");
@@ -402,8 +305,8 @@ Command add_export(CLI::App& program) {
   return {app,
           [question](Session& session) {
             if (question->plan_file.empty()) throw InputError("PLAN: a plan file is missing; nest plan -o writes one");
-            if (!question->target_given) {
-              throw InputError(fmt::format("--to: is missing; allowed are {}", join_words(kTargets)));
+            if (question->exporter == nullptr) {
+              throw InputError(fmt::format("--to: is missing; allowed are {}", join_words(exporter_names())));
             }
             return export_plan(*question, session);
           },

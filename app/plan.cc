@@ -6,11 +6,13 @@
 #include <atomic>
 #include <csignal>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "command.h"
+#include "exporter/framework_rules.h"
 #include "job_options.h"
 #include "load/input.h"
 #include "options.h"
@@ -37,7 +39,7 @@ struct PlanQuestion {
   std::string instance;
   std::string micro_batch = "auto";
   std::vector<std::string> settings;
-  bool megatron = false;
+  std::optional<Framework> target;
   PlanObjective objective = PlanObjective::time;
   std::int64_t top = 1;
   std::int64_t threads = 0;
@@ -71,7 +73,7 @@ PlanRequest make_request(const PlanQuestion& question, const Job& job, PriceCach
   request.order.threads = static_cast<int>(question.threads);
   if (question.time_limit_s > 0) request.order.time_limit_s = question.time_limit_s;
   request.order.stop = session.stop != nullptr ? session.stop : &interrupted();
-  if (question.megatron) restrict_to_megatron(request.limits);
+  if (question.target) rules_of(*question.target).restrict(job, request.limits);
   if (question.micro_batch != "auto") {
     set_limit(request.limits, "mbs=" + question.micro_batch, "--micro-batch");
   }
@@ -216,7 +218,9 @@ void add_plan_options(CLI::App& app, PlanQuestion& question) {
                  "admit only some values: tp=8, pp=1..16, zero=0,1, sp=1, recompute=none, …")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  add_choice(app, "--target", question.megatron, {{"any", false}, {"megatron", true}},
+  std::vector<std::pair<std::string, std::optional<Framework>>> targets = {{"any", std::nullopt}};
+  for (const FrameworkRules& row : framework_rules()) targets.emplace_back(to_string(row.framework), row.framework);
+  add_choice(app, "--target", question.target, targets,
              "plans that this framework can run: one setting for all stages, its rank order");
   add_choice(app, "--objective", question.objective,
              {{"time", PlanObjective::time}, {"device-hours", PlanObjective::device_hours}}, "what is made least");

@@ -82,7 +82,7 @@ constexpr const char* kTitan =
 
 TEST(TorchtitanFile, IsRead) {
   const LaunchSetup setup = read_launch("t.toml", kTitan, {}, "", nullptr);
-  EXPECT_EQ(setup.framework, LaunchedBy::torchtitan);
+  EXPECT_EQ(setup.framework, Framework::torchtitan);
   EXPECT_EQ(setup.model_name, "llama3-8b");
   EXPECT_EQ(setup.world, 64);
   EXPECT_EQ(setup.micro_batch, 1);
@@ -130,7 +130,7 @@ TEST(DeepspeedFile, IsRead) {
       "bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "mics_shard_size": 8, "offload_param": {"device": "cpu"}},
       "tensor_parallel": {"autotp_size": 2}, "sequence_parallel_size": 1})",
       {}, "", nullptr);
-  EXPECT_EQ(setup.framework, LaunchedBy::deepspeed);
+  EXPECT_EQ(setup.framework, Framework::deepspeed);
   EXPECT_EQ(setup.global_batch, 128);
   EXPECT_EQ(setup.zero, 3);
   EXPECT_EQ(setup.shard_degree, 8);
@@ -155,7 +155,7 @@ TEST(MegatronDeepspeed, TakesItsFile) {
       "--deepspeed "
       "--zero-stage 1 --deepspeed_config ";
   const LaunchSetup setup = read_launch("line", line + "ds.json", {}, "", read);
-  EXPECT_EQ(setup.framework, LaunchedBy::deepspeed);
+  EXPECT_EQ(setup.framework, Framework::deepspeed);
   EXPECT_EQ(setup.accumulation, 4);
   EXPECT_EQ(setup.zero, 1);
   EXPECT_EQ(setup.world, 16);

@@ -399,7 +399,7 @@ ChangeList price_changes(Framework framework, const Job& job, const SetupVariant
 
 SoftwareStack best_stack(Framework framework, const SoftwareStack& mine) {
   if (framework == Framework::deepspeed || framework == Framework::torchtitan) return mine;
-  const SoftwareStack usual = *find_stack(usual_stack(framework));
+  const SoftwareStack usual = *find_stack(rules_of(framework).usual_stack);
   SoftwareStack best = mine;
   best.name = usual.name;
   if (best.data_overlap == DataOverlap::none) best.data_overlap = usual.data_overlap;

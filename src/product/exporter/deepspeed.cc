@@ -6,7 +6,7 @@
 #include <array>
 
 #include "cost/group_time.h"
-#include "exporter/framework.h"
+#include "exporter/framework_rules.h"
 #include "exporter/gpt.h"
 
 namespace nest {
@@ -104,6 +104,73 @@ DeepspeedExport export_deepspeed(const ExportTask& task) {
   }
   s.pp > 1 ? add_pipeline(task, sharding.zero, full, exported) : add_flat(task, full, exported);
   return exported;
+}
+
+void refuse_deepspeed(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                      Obstacles& found) {
+  const Split& split = strategy.split;
+  const Sharding sharding = sharding_of(strategy, stages.front());
+  if (sharding.zero >= 2 && strategy.pp > 1) {
+    found.push_back(fmt::format("cannot combine ZeRO {} with a pipeline (pp={}); its pipelines take ZeRO 0 or 1",
+                                sharding.zero, strategy.pp));
+  }
+  if (strategy.virtual_stages > 1) found.emplace_back("cannot interleave; its pipelines run plain 1F1B");
+  if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
+  if (split.sp) found.emplace_back("cannot split norms along the sequence (sp)");
+  if (split.cp > 1) found.push_back(fmt::format("cannot pass keys and values around a ring (cp={})", split.cp));
+  if (split.ep > 1 && (strategy.pp > 1 || split.tp > 1)) {
+    found.push_back(
+        fmt::format("cannot spread experts (ep={}) inside a pipeline or with tensor parallelism", split.ep));
+  }
+  if (split.ep > 1 && sharding.zero > 0 && sharding.degree < dense_replicas(strategy)) {
+    found.emplace_back("cannot shard over part of the ranks in a model with spread experts");
+  } else if (sharding.zero > 0 && sharding.degree < dense_replicas(strategy) && (sharding.zero < 3 || split.tp > 1)) {
+    found.push_back(fmt::format("cannot shard ZeRO {} over {} of {} ranks", sharding.zero, sharding.degree,
+                                dense_replicas(strategy)));
+  }
+  if (recomputes(stages, Recompute::selective))
+    found.emplace_back("cannot recompute selectively; it checkpoints whole layers");
+  if (strategy.pp > 1 && !is_even_cut(job.model, stages, 1)) {
+    found.emplace_back("cannot cut a pipeline where it is told; it balances blocks itself");
+  }
+}
+
+// Sharding over part of the ranks is admitted only where no other choice makes it an obstacle: a search gives one plan
+// per strategy, so that limits must not mix what can be run with what cannot.
+std::vector<PlanLimits> deepspeed_cover(const Job& job) {
+  PlanLimits flat = common_limits();
+  set_limit(flat, "pp=1");
+  set_limit(flat, "cp=1");
+  flat.sp[1] = false;
+  flat.recompute[1] = false;
+  flat.shard_in_node = false;
+  PlanLimits spread = flat, grouped = flat, pipeline = flat;
+  set_limit(flat, "ep=1");
+  set_limit(grouped, "ep=1");
+  set_limit(grouped, "tp=1");
+  set_limit(grouped, "zero=3");
+  grouped.shard_in_node = true;
+  pipeline.pp = {};
+  pipeline.pp.low = 2;
+  set_limit(pipeline, "ep=1");
+  set_limit(pipeline, "zero=0,1");
+  set_limit(pipeline, "schedule=1f1b");
+  std::vector<PlanLimits> all = {flat, grouped, pipeline};
+  if (!has_experts(job.model)) return all;
+  set_limit(spread, "tp=1");
+  spread.ep.low = 2;
+  all.push_back(spread);
+  return all;
+}
+
+// Its pipelines balance blocks themselves, which limits cannot say: none. Spread experts keep to tp = 1.
+void restrict_to_deepspeed(const Job& job, PlanLimits& limits) {
+  restrict_to_common(limits);
+  set_limit(limits, "pp=1");
+  set_limit(limits, "cp=1");
+  limits.sp[1] = false;
+  limits.recompute[1] = false;
+  if (has_experts(job.model)) set_limit(limits, "tp=1");
 }
 
 }  // namespace nest

@@ -11,13 +11,17 @@
 
 namespace nest {
 
-// What an exporter needs: a plan without obstacles, and the order in which its ranks are counted.
+// What an exporter needs: a plan without obstacles, the order in which its ranks are counted, and where they start.
 struct ExportTask {
   const Job& job;
   const Strategy& strategy;
   const std::vector<StagePlan>& stages;
   RankOrder order = RankOrder::stages_last;
-  bool with_model = true;  // sizes of the model too; without, only what a plan decides
+  bool with_model = true;               // sizes of the model too; without, only what a plan decides
+  std::vector<Host> hosts = {};         // of the cluster; none on a torus
+  const LaunchOrder* launch = nullptr;  // where hosts can be started one by one
+  std::int64_t cores_per_device = 0;    // rank files bind every rank to so many; 0: not at all
+  std::string ranks = "all";            // whose traces
 };
 
 // One option with its values; none for a flag.

@@ -13,94 +13,6 @@ namespace {
 
 constexpr std::array kListLengths = {1, 16, 128};  // plans asked for, until one of them is without obstacles
 
-// What all frameworks have in common: one treatment of all stages, whole batches.
-PlanLimits common_limits() {
-  PlanLimits limits;
-  limits.uniform = true;
-  limits.uneven_batch = false;
-  limits.any_rounds = false;
-  return limits;
-}
-
-// Where experts are spread there is no context parallelism, and the other way round.
-std::vector<PlanLimits> part_experts_from_context(const Job& job, const PlanLimits& limits) {
-  if (!has_experts(job.model)) return {limits};
-  PlanLimits without_context = limits, without_experts = limits;
-  set_limit(without_context, "cp=1");
-  set_limit(without_experts, "ep=1");
-  without_experts.cp.low = 2;
-  return {without_context, without_experts};
-}
-
-std::vector<PlanLimits> megatron_limits(const Job& job) {
-  PlanLimits classic = common_limits();
-  set_limit(classic, "zero=0,1");
-  classic.shard_in_node = !has_experts(job.model);
-  if (has_experts(job.model)) classic.sp[0] = false;
-  PlanLimits sharded = classic;  // Megatron-FSDP
-  set_limit(sharded, "zero=2,3");
-  set_limit(sharded, "pp=1");
-  if (job.stack.selective != SelectiveKind::modules) classic.recompute[1] = sharded.recompute[1] = false;
-  std::vector<PlanLimits> all = part_experts_from_context(job, classic);
-  for (const PlanLimits& limits : part_experts_from_context(job, sharded)) all.push_back(limits);
-  return all;
-}
-
-// Sharding over part of the ranks is admitted only where no other choice makes it an obstacle: a search gives one plan
-// per strategy, so that limits must not mix what can be run with what cannot.
-std::vector<PlanLimits> deepspeed_limits(const Job& job) {
-  PlanLimits flat = common_limits();
-  set_limit(flat, "pp=1");
-  set_limit(flat, "cp=1");
-  flat.sp[1] = false;
-  flat.recompute[1] = false;
-  flat.shard_in_node = false;
-  PlanLimits spread = flat, grouped = flat, pipeline = flat;
-  set_limit(flat, "ep=1");
-  set_limit(grouped, "ep=1");
-  set_limit(grouped, "tp=1");
-  set_limit(grouped, "zero=3");
-  grouped.shard_in_node = true;
-  pipeline.pp = {};
-  pipeline.pp.low = 2;
-  set_limit(pipeline, "ep=1");
-  set_limit(pipeline, "zero=0,1");
-  set_limit(pipeline, "schedule=1f1b");
-  std::vector<PlanLimits> all = {flat, grouped, pipeline};
-  if (!has_experts(job.model)) return all;
-  set_limit(spread, "tp=1");
-  spread.ep.low = 2;
-  all.push_back(spread);
-  return all;
-}
-
-std::vector<PlanLimits> torchtitan_limits(const Job& job) {
-  PlanLimits sharded = common_limits();
-  set_limit(sharded, "zero=2,3");
-  sharded.sp[0] = false;
-  sharded.shard_in_node = false;
-  if (job.stack.selective != SelectiveKind::every_second_matmul) sharded.recompute[1] = false;
-  PlanLimits grouped = sharded, replicated = sharded;
-  set_limit(grouped, "ep=1");
-  grouped.shard_in_node = true;
-  set_limit(replicated, "zero=0");
-  for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1"}) set_limit(replicated, one);
-  std::vector<PlanLimits> all = part_experts_from_context(job, sharded);
-  all.push_back(grouped);
-  all.push_back(replicated);
-  return all;
-}
-
-std::vector<PlanLimits> limits_of(Framework framework, const Job& job) {
-  switch (framework) {
-    case Framework::megatron:
-    case Framework::nemo: return megatron_limits(job);
-    case Framework::deepspeed: return deepspeed_limits(job);
-    case Framework::torchtitan: return torchtitan_limits(job);
-  }
-  return {};
-}
-
 class NearestSearch {
  public:
   NearestSearch(Framework framework, const Job& job, const SearchOrder& order, PriceCache* prices)
@@ -109,12 +21,12 @@ class NearestSearch {
   std::optional<NearestPlan> run() {
     const auto begin = std::chrono::steady_clock::now();
     // First in the order that every framework has, where no placement is an obstacle: a good plan to beat.
-    for (PlanLimits limits : limits_of(framework_, job_)) {
+    for (PlanLimits limits : rules_of(framework_).cover(job_)) {
       limits.replicas_together = true;
       limits.pitch = false;
       search(limits);
     }
-    for (const PlanLimits& limits : limits_of(framework_, job_)) search(limits);
+    for (const PlanLimits& limits : rules_of(framework_).cover(job_)) search(limits);
     if (!best_) return std::nullopt;
     best_->proven = proven_;
     best_->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -134,7 +46,7 @@ class NearestSearch {
   // Whether the plan settles its search: nothing after it in the list can be better.
   bool settles(const PlannedStrategy& plan) {
     if (plan.evaluation.prediction.iteration_s >= best_s()) return true;
-    if (framework_ == Framework::deepspeed && plan.strategy.pp > 1) {
+    if (rules_of(framework_).cuts_evenly && plan.strategy.pp > 1) {
       take_balanced(plan.strategy);
       return false;
     }

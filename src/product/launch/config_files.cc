@@ -86,7 +86,7 @@ void read_deepspeed(Reader& root, LaunchSetup& setup) {
 class TitanReader {
  public:
   TitanReader(std::string_view source, const Document& document) : root_(document) {
-    setup_.framework = LaunchedBy::torchtitan;
+    setup_.framework = Framework::torchtitan;
     setup_.source = source;
     setup_.stack = *find_stack("fsdp2");
   }
@@ -292,7 +292,7 @@ Document with_overrides(const Document& document, const std::vector<ShellWord>& 
 
 LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text) {
   LaunchSetup setup;
-  setup.framework = LaunchedBy::deepspeed;
+  setup.framework = Framework::deepspeed;
   setup.source = source;
   setup.stack = *find_stack("megatron-deepspeed");
   setup.precision = "fp32";

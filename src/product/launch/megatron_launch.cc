@@ -411,7 +411,7 @@ class MegatronReader {
   }
 
   void read_megatron_deepspeed(const ReadNamedFile& read_file) {
-    setup_.framework = LaunchedBy::deepspeed;
+    setup_.framework = Framework::deepspeed;
     const std::vector<Module> modules = setup_.stack.selective_modules;
     setup_.stack = *find_stack("megatron-deepspeed");
     setup_.stack.selective_modules = modules;

@@ -229,15 +229,6 @@ Strategy strategy_of(const LaunchSetup& setup, const Job& job) {
 
 }  // namespace
 
-const char* to_string(LaunchedBy framework) {
-  switch (framework) {
-    case LaunchedBy::megatron: return "megatron";
-    case LaunchedBy::deepspeed: return "deepspeed";
-    case LaunchedBy::torchtitan: return "torchtitan";
-  }
-  return "?";
-}
-
 LaunchSetup read_launch(std::string_view source, const std::string& text, const ShellVariables& variables,
                         std::string_view more_arguments, const ReadNamedFile& read_file) {
   const std::vector<ShellWord> more = read_arguments("--with", more_arguments);
@@ -289,7 +280,7 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job) {
       throw InputError(fmt::format("{}: {} stages of {} chunks are more than the {} layers", setup.source, setup.pp,
                                    setup.vpp, blocks));
     }
-    if (blocks % (setup.pp * setup.vpp) != 0 && setup.framework == LaunchedBy::megatron) {
+    if (blocks % (setup.pp * setup.vpp) != 0 && setup.framework == Framework::megatron) {
       throw InputError(fmt::format("{}: {} layers do not divide over {} stages of {} chunks", setup.source, blocks,
                                    setup.pp, setup.vpp));
     }

@@ -10,13 +10,10 @@
 
 #include "cost/job.h"
 #include "launch/command.h"
+#include "launch/frameworks.h"
 #include "plan/plan.h"
 
 namespace nest {
-
-enum class LaunchedBy : std::uint8_t { megatron, deepspeed, torchtitan };
-
-const char* to_string(LaunchedBy framework);
 
 // A part of a pipeline as the text describes it.
 struct LaunchChunk {
@@ -27,7 +24,7 @@ struct LaunchChunk {
 };
 
 struct LaunchSetup {
-  LaunchedBy framework = LaunchedBy::megatron;
+  Framework framework = Framework::megatron;
   std::string source;  // in messages
 
   // The model, where the text has its sizes: a config of family "megatron"; or the name of a preset.

@@ -1,0 +1,206 @@
+#include "exporter/exporters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "exporter/chakra.h"
+#include "exporter/deepspeed.h"
+#include "exporter/nemo.h"
+#include "exporter/rankfile.h"
+#include "exporter/torchtitan.h"
+
+namespace nest {
+namespace {
+
+using ExportJson = nlohmann::ordered_json;
+
+ExportJson option_list(const std::vector<LaunchOption>& options) {
+  ExportJson list = ExportJson::array();
+  for (const LaunchOption& option : options) {
+    list.push_back(option.name);
+    for (const std::string& value : option.values) list.push_back(value);
+  }
+  return list;
+}
+
+constexpr std::array kMegatronFormats = {
+    ExportFormat{"args", "arguments of Megatron-LM's `pretrain_gpt.py`, one option per line"},
+    ExportFormat{"script", "a bash script: environment, `torchrun` with static rendezvous, all options quoted"}};
+
+ExportedText write_megatron(const ExportTask& task, std::size_t format) {
+  const bool script = format == 1;
+  if (script && task.launch == nullptr) {
+    throw InputError(
+        "format script: hosts of this cluster cannot be started one by one for this plan; format args and a rankfile "
+        "say the same in two files");
+  }
+  const MegatronExport exported = export_megatron(task);
+  ExportedText written;
+  if (script) {
+    const HostOrder& hosts = task.launch->hosts;
+    const std::string devices = hosts.natural_devices() ? "" : fmt::format("{}", fmt::join(hosts.local_devices, ","));
+    written.text =
+        launch_script(exported, static_cast<std::int64_t>(hosts.hosts.size()), hosts.ranks_per_host, devices);
+  } else {
+    written.text = arguments_text(exported.options);
+  }
+  written.json["options"] = option_list(exported.options);
+  written.notes = exported.notes;
+  written.environment = exported.environment;
+  return written;
+}
+
+constexpr std::array kNemoFormats = {
+    ExportFormat{"bridge", "overrides for a Megatron-Bridge recipe, `key=value` per line (Hydra's grammar)"},
+    ExportFormat{"nemo2", "the same for a NeMo 2 factory (`trainer.strategy.…`)"}};
+
+ExportedText write_nemo(const ExportTask& task, std::size_t format) {
+  const NemoExport exported = export_nemo(task, format == 1 ? NemoForm::nemo2 : NemoForm::bridge);
+  ExportedText written;
+  written.text = overrides_text(exported);
+  written.json["overrides"] = ExportJson::array();
+  for (const auto& [key, value] : exported.overrides) written.json["overrides"].push_back(key + "=" + value);
+  written.notes = exported.notes;
+  written.environment = exported.environment;
+  return written;
+}
+
+constexpr std::array kDeepspeedFormats = {ExportFormat{
+    "json", "DeepSpeed's configuration; arguments of Megatron-DeepSpeed beside it where the plan has a pipeline"}};
+
+ExportedText write_deepspeed(const ExportTask& task, std::size_t /*format*/) {
+  const DeepspeedExport exported = export_deepspeed(task);
+  ExportedText written;
+  written.text = exported.config.dump(2) + "\n";
+  written.json["config"] = exported.config;
+  written.notes = exported.notes;
+  if (!exported.arguments.empty()) {
+    written.json["options"] = option_list(exported.arguments);
+    std::string arguments;
+    for (const LaunchOption& option : exported.arguments) {
+      arguments += " " + option.name + (option.values.empty() ? "" : " " + option.values.front());
+    }
+    written.notes.push_back("Megatron-DeepSpeed takes, beside the file:" + arguments);
+  }
+  return written;
+}
+
+constexpr std::array kTorchtitanFormats = {
+    ExportFormat{"toml", "torchtitan's configuration (v0.2.2, the last that reads TOML)"}};
+
+ExportedText write_torchtitan(const ExportTask& task, std::size_t /*format*/) {
+  TorchtitanExport exported = export_torchtitan(task);
+  ExportedText written;
+  written.text = std::move(exported.toml);
+  written.json["toml"] = written.text;
+  written.notes = std::move(exported.notes);
+  return written;
+}
+
+// In the order of RankfileForm.
+constexpr std::array kRankfileFormats = {
+    ExportFormat{"slurm", "`SLURM_HOSTFILE`, one line per rank: task i runs on line i"},
+    ExportFormat{"slurm-hosts", "one line per host, for one `torchrun` per host with `--node_rank=$SLURM_PROCID`"},
+    ExportFormat{"openmpi", "`mpirun --map-by rankfile:file=F`; `--cores-per-device C` adds the cores of every rank"},
+    ExportFormat{"torchrun", "node ranks and hosts"},
+    ExportFormat{"json", "everything about every rank: host, device, coordinates in both grids (`nest.ranks/1`)"}};
+
+ExportedText write_rankfile(const ExportTask& task, std::size_t format) {
+  const RankfileTask ranks{task.strategy, task.hosts, task.order, task.cores_per_device};
+  ExportedText written;
+  written.text = rankfile_text(ranks, static_cast<RankfileForm>(format));
+  return written;
+}
+
+constexpr std::array kChakraFormats = {
+    ExportFormat{"et", "a folder: one Chakra execution trace per rank, communicator groups, a map of the ranks"}};
+
+ExportedFiles write_chakra(const ExportTask& task, const TakeFile& take) {
+  const ChakraExport traces(task.job, task.strategy, task.stages);
+  const std::vector<std::int64_t> ranks = parse_ranks(task.ranks, traces.ranks());
+  traces.refuse_size(ranks);
+  std::map<std::int64_t, std::vector<std::int64_t>> of_stage;  // all ranks of a stage execute the same nodes
+  for (const std::int64_t rank : ranks) of_stage[traces.place(rank).stage].push_back(rank);
+  std::int64_t all_nodes = 0, bytes = 0;
+  for (const auto& [stage, members] : of_stage) {
+    const std::vector<TraceNode> nodes = traces.plan().stage(stage);
+    for (const std::int64_t rank : members) {
+      const std::string file = traces.trace(nodes, rank);
+      take(fmt::format("trace.{}.et", rank), file);
+      all_nodes += static_cast<std::int64_t>(nodes.size());
+      bytes += static_cast<std::int64_t>(file.size());
+    }
+  }
+  take("groups.json", traces.group_file().dump() + "\n");
+  take("ranks.json", traces.rank_file(ranks).dump(1) + "\n");
+  const auto written = static_cast<std::int64_t>(ranks.size());
+  const auto groups = static_cast<std::int64_t>(traces.groups().groups().size());
+  const std::string of_all = written == traces.ranks() ? "" : fmt::format(" of {}", format_integer(traces.ranks()));
+  ExportedFiles files;
+  files.summary = fmt::format(
+      "one step, {}{} ranks, {} nodes, {}.\n"
+      "  trace.RANK.et  Chakra {}\n"
+      "  groups.json    {} communicator groups\n"
+      "  ranks.json     node and device of each\n",
+      format_integer(written), of_all, format_integer(all_nodes), format_bytes(bytes), kChakraVersion,
+      format_integer(groups));
+  files.json = {{"version", kChakraVersion}, {"ranks", written}, {"ranks_in_all", traces.ranks()},
+                {"nodes", all_nodes},        {"bytes", bytes},   {"groups", groups}};
+  return files;
+}
+
+constexpr std::array kExporters = {
+    Exporter{"megatron", "Megatron-LM", kMegatronFormats, Framework::megatron, write_megatron},
+    Exporter{"nemo", "Megatron-Bridge and NeMo 2", kNemoFormats, Framework::nemo, write_nemo},
+    Exporter{"deepspeed", "DeepSpeed", kDeepspeedFormats, Framework::deepspeed, write_deepspeed},
+    Exporter{"torchtitan", "torchtitan", kTorchtitanFormats, Framework::torchtitan, write_torchtitan},
+    Exporter{"rankfile", "which rank runs on which host and device", kRankfileFormats, std::nullopt, write_rankfile},
+    Exporter{"chakra", "execution traces of a step", kChakraFormats, std::nullopt, nullptr, write_chakra},
+};
+
+}  // namespace
+
+std::span<const Exporter> exporters() { return kExporters; }
+
+const Exporter* find_exporter(std::string_view name) {
+  const auto* found =
+      std::find_if(kExporters.begin(), kExporters.end(), [&](const Exporter& row) { return name == row.name; });
+  return found == kExporters.end() ? nullptr : found;
+}
+
+std::vector<std::string> exporter_names() {
+  std::vector<std::string> names;
+  for (const Exporter& row : kExporters) names.emplace_back(row.name);
+  return names;
+}
+
+std::size_t format_index(const Exporter& exporter, std::string_view format) {
+  if (format.empty()) return 0;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < exporter.formats.size(); ++i) {
+    if (format == exporter.formats[i].name) return i;
+    names.emplace_back(exporter.formats[i].name);
+  }
+  throw InputError(fmt::format("format `{}` is none of {}, the formats of {}{}", clip(format, 40), join_words(names),
+                               exporter.name, did_you_mean(format, names)));
+}
+
+std::string formats_text() {
+  std::string text;
+  for (const Exporter& row : kExporters) {
+    if (row.formats.size() < 2) continue;
+    text += fmt::format("{}{}: ", text.empty() ? "" : "; ", row.name);
+    for (std::size_t i = 0; i < row.formats.size(); ++i) {
+      text += fmt::format("{}{}", i == 0 ? "" : ", ", row.formats[i].name);
+    }
+  }
+  return text;
+}
+
+}  // namespace nest

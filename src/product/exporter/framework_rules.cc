@@ -1,0 +1,128 @@
+#include "exporter/framework_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost/group_time.h"
+#include "exporter/gpt.h"
+#include "exporter/rank_map.h"
+
+namespace nest {
+namespace {
+
+bool is_megatron_memory(MemoryModel memory) { return memory == MemoryModel::megatron; }
+bool is_fsdp_memory(MemoryModel memory) { return memory == MemoryModel::fsdp; }
+bool is_deepspeed_memory(MemoryModel memory) {
+  return memory == MemoryModel::megatron_deepspeed || memory == MemoryModel::plain;
+}
+
+bool any_precision(ComputePrecision /*precision*/) { return true; }
+bool no_narrow_precision(ComputePrecision precision) {
+  return precision != ComputePrecision::fp8 && precision != ComputePrecision::fp4;
+}
+bool torchtitan_precision(ComputePrecision precision) {
+  return precision != ComputePrecision::fp4 && precision != ComputePrecision::fp16;
+}
+
+void restrict_megatron(const Job& /*job*/, PlanLimits& limits) { restrict_to_megatron(limits); }
+
+// clang-format off
+constexpr std::array<FrameworkRules, kFrameworkNames.size()> kRules = {{
+    {Framework::megatron, "Megatron-LM", "megatron-core", true, false,
+     is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
+    {Framework::nemo, "NeMo and Megatron-Bridge", "megatron-core", true, false,
+     is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
+    {Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "megatron-deepspeed", false, true,
+     is_deepspeed_memory, no_narrow_precision, refuse_deepspeed, deepspeed_cover, restrict_to_deepspeed},
+    {Framework::torchtitan, "torchtitan", "fsdp2", false, false,
+     is_fsdp_memory, torchtitan_precision, refuse_torchtitan, torchtitan_cover, restrict_to_torchtitan},
+}};
+// clang-format on
+
+constexpr bool rules_in_order() {
+  for (std::size_t i = 0; i < kRules.size(); ++i) {
+    if (static_cast<std::size_t>(kRules[i].framework) != i) return false;
+  }
+  return true;
+}
+static_assert(rules_in_order());
+
+void check_chunks(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found) {
+  if (strategy.virtual_stages == 1) return;
+  const std::vector<StageBlocks> chunks = chunk_blocks(job.model, stages, strategy.virtual_stages);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (chunks[i].blocks > 0 || chunks[i].embedding || chunks[i].head) continue;
+    found.push_back(fmt::format("cannot interleave stage {}: it has too few layers for its {} chunks",
+                                i % stages.size(), strategy.virtual_stages));
+    return;
+  }
+  if (!keeps_priced_layers(job.model, stages, chunks)) {
+    found.emplace_back("cannot interleave layers of several kinds that are cut in the middle of their pattern");
+  }
+}
+
+void check_rounds(const Job& job, const Strategy& strategy, Obstacles& found) {
+  const std::int64_t m = micro_batches(strategy, job.run.global_batch);
+  if (strategy.virtual_stages > 1 && m % strategy.pp != 0) {
+    found.push_back(fmt::format("cannot interleave {} micro-batches on {} stages: no multiple", m, strategy.pp));
+  }
+}
+
+}  // namespace
+
+const std::array<FrameworkRules, kFrameworkNames.size()>& framework_rules() { return kRules; }
+
+const FrameworkRules& rules_of(Framework framework) { return kRules[static_cast<std::size_t>(framework)]; }
+
+Sharding sharding_of(const Strategy& strategy, const StagePlan& stage) {
+  const std::int64_t all = dense_replicas(strategy);
+  const std::int64_t degree = stage.zero_degree == 0 ? all : stage.zero_degree;
+  if (stage.zero == 0 || degree <= 1) return {0, 1};
+  return {stage.zero, degree};
+}
+
+bool recomputes(const std::vector<StagePlan>& stages, Recompute mode) {
+  return std::any_of(stages.begin(), stages.end(), [&](const StagePlan& stage) { return stage.recompute == mode; });
+}
+
+void refuse_interleaving(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                         Obstacles& found) {
+  check_rounds(job, strategy, found);
+  check_chunks(job, strategy, stages, found);
+}
+
+void refuse_spread_experts(const Strategy& strategy, Obstacles& found) {
+  if (keeps_expert_groups(strategy)) return;
+  found.push_back(fmt::format(
+      "cannot spread experts across context-parallel groups (cp={}, ep={}): it takes neighbouring ranks, context first",
+      strategy.split.cp, strategy.split.ep));
+}
+
+PlanLimits common_limits() {
+  PlanLimits limits;
+  limits.uniform = true;
+  limits.uneven_batch = false;
+  limits.any_rounds = false;
+  return limits;
+}
+
+void restrict_to_common(PlanLimits& limits) {
+  limits.uniform = true;
+  limits.uneven_batch = false;
+  limits.any_rounds = false;
+  limits.pitch = false;
+  limits.shard_in_node = false;
+  limits.replicas_together = true;
+}
+
+std::vector<PlanLimits> part_experts_from_context(const Job& job, const PlanLimits& limits) {
+  if (!has_experts(job.model)) return {limits};
+  PlanLimits without_context = limits, without_experts = limits;
+  set_limit(without_context, "cp=1");
+  set_limit(without_experts, "ep=1");
+  without_experts.cp.low = 2;
+  return {without_context, without_experts};
+}
+
+}  // namespace nest

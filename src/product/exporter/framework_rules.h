@@ -1,0 +1,80 @@
+// What each framework can run, one row each: the rules behind obstacles(), nearest_plan() and "plan for a framework".
+//
+// A new framework is a word in launch/frameworks.h, a row in framework_rules.cc, and a file that defines the row's
+// functions; what several frameworks have in common is below.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "cost/job.h"
+#include "launch/frameworks.h"
+#include "search/limits.h"
+
+namespace nest {
+
+using Obstacles = std::vector<std::string>;
+
+struct FrameworkRules {
+  Framework framework;
+  const char* words;            // for people: whose program it is
+  const char* usual_stack;      // whose prices are those of the framework as people run it
+  bool counts_stages_first;     // it also knows the order of ranks in which stages come before replicas
+  bool cuts_evenly;             // it gives all stages of a pipeline as many blocks, whatever it is told
+  bool (*is_own)(MemoryModel);  // a stack that accounts for memory like this is the framework's own
+  bool (*computes_in)(ComputePrecision);
+  // Adds what it cannot do, beyond what no framework can: treatment that differs by stage, batches that do not divide,
+  // placements that cannot be started.
+  void (*refuse)(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found);
+  // Limits that together contain every plan that it runs.
+  std::vector<PlanLimits> (*cover)(const Job& job);
+  // Limits of a single search whose plans it runs, as far as limits can say that.
+  void (*restrict)(const Job& job, PlanLimits& limits);
+};
+
+// In the order of the enumeration.
+const std::array<FrameworkRules, kFrameworkNames.size()>& framework_rules();
+const FrameworkRules& rules_of(Framework framework);
+
+// How a stage shards its state: ZeRO stage and over how many ranks; {0, 1} where there is nothing to divide by.
+struct Sharding {
+  int zero = 0;
+  std::int64_t degree = 1;
+  bool operator==(const Sharding&) const = default;
+};
+Sharding sharding_of(const Strategy& strategy, const StagePlan& stage);
+
+// --- what rows are made of
+
+bool recomputes(const std::vector<StagePlan>& stages, Recompute mode);
+
+// Interleaving: every chunk has layers, and as many of each kind as was priced; micro-batches are a multiple of the
+// stages.
+void refuse_interleaving(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                         Obstacles& found);
+
+// Experts on ranks that are not neighbours.
+void refuse_spread_experts(const Strategy& strategy, Obstacles& found);
+
+// What all frameworks have in common: one treatment of all stages, whole batches.
+PlanLimits common_limits();
+
+// The same for a single search, in the order of ranks that every framework has.
+void restrict_to_common(PlanLimits& limits);
+
+// Two parts of the limits: where experts are spread there is no context parallelism, and the other way round.
+std::vector<PlanLimits> part_experts_from_context(const Job& job, const PlanLimits& limits);
+
+// The functions of the rows, each in its framework's file.
+void refuse_megatron(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found);
+std::vector<PlanLimits> megatron_cover(const Job& job);
+void refuse_deepspeed(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found);
+std::vector<PlanLimits> deepspeed_cover(const Job& job);
+void restrict_to_deepspeed(const Job& job, PlanLimits& limits);
+void refuse_torchtitan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                       Obstacles& found);
+std::vector<PlanLimits> torchtitan_cover(const Job& job);
+void restrict_to_torchtitan(const Job& job, PlanLimits& limits);
+
+}  // namespace nest

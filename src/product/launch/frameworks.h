@@ -1,0 +1,18 @@
+// The frameworks that nest reads launch lines of and writes plans for.
+//
+// What each can run, and what is written for it, is a row of exporter/framework_rules.h and exporter/exporters.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace nest {
+
+enum class Framework : std::uint8_t { megatron, nemo, deepspeed, torchtitan };
+
+inline constexpr std::array kFrameworkNames = {"megatron", "nemo", "deepspeed", "torchtitan"};
+
+constexpr const char* to_string(Framework framework) { return kFrameworkNames[static_cast<std::size_t>(framework)]; }
+
+}  // namespace nest
