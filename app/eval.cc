@@ -10,6 +10,7 @@
 #include "eval_from.h"
 #include "job_options.h"
 #include "load/input.h"
+#include "plan/dimensions.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
 #include "plan_html.h"
@@ -84,11 +85,9 @@ Command add_eval(CLI::App& program) {
   app->add_option("PLAN", question->plan_file, "a plan file, instead of all that follows")->group("Arguments");
   add_from_options(*app, *from);
   app->option_defaults()->group("Strategy");
-  app->add_option(
-         "--strategy", question->strategy,
-         "any of tp=8, sp=1, cp=1, ep=1, etp=1, pp=4, vpp=2, dp=4, mbs=1, schedule=1f1b|interleaved|gpipe, "
-         "recompute=none|selective|full, zero=0…3, zero_degree=8, joined by commas; what is left out is 1 or off, and "
-         "dp fills the devices")
+  app->add_option("--strategy", question->strategy,
+                  fmt::format("any of {}, joined by commas; what is left out is 1 or off, and dp fills the devices",
+                              strategy_help()))
       ->type_name("LIST");
   add_job_options(*app, question->job);
   app->option_defaults()->group("Totals");

@@ -170,9 +170,8 @@ Problem pinned(const Problem& problem, const Strategy& strategy) {
   limits.dp_inner = exactly(strategy.dp_inner);
   limits.vpp = exactly(strategy.virtual_stages);
   limits.micro_batch = exactly(strategy.micro_batch);
-  limits.one_f_one_b = strategy.schedule == Schedule::one_f_one_b;
-  limits.gpipe = strategy.schedule == Schedule::gpipe;
-  limits.interleaved = strategy.schedule == Schedule::interleaved;
+  limits.schedule = {};
+  limits.schedule.at(static_cast<std::size_t>(strategy.schedule)) = true;
   one.top = 2;
   return one;
 }

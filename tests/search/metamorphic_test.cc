@@ -326,10 +326,10 @@ TEST(Metamorphic, WiderLimitsAreNotWorse) {
     widened("sp", [](PlanLimits& limits) { limits.sp = {true, true}; });
     widened("recompute", [](PlanLimits& limits) { limits.recompute = {true, true, true}; });
     widened("zero", [](PlanLimits& limits) { limits.zero = {true, true, true, true}; });
-    const std::pair<const char*, bool PlanLimits::*> on[] = {{"1f1b", &PlanLimits::one_f_one_b},
-                                                             {"interleaved", &PlanLimits::interleaved},
-                                                             {"gpipe", &PlanLimits::gpipe},
-                                                             {"pitch", &PlanLimits::pitch},
+    for (std::size_t kind = 0; kind < 3; ++kind) {
+      widened(to_string(static_cast<Schedule>(kind)), [=](PlanLimits& limits) { limits.schedule.at(kind) = true; });
+    }
+    const std::pair<const char*, bool PlanLimits::*> on[] = {{"pitch", &PlanLimits::pitch},
                                                              {"shard in node", &PlanLimits::shard_in_node},
                                                              {"uneven batch", &PlanLimits::uneven_batch},
                                                              {"any rounds", &PlanLimits::any_rounds}};

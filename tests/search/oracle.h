@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cost/job.h"
+#include "plan/limits.h"
 #include "plan/plan.h"
-#include "search/limits.h"
 
 namespace nest::test {
 

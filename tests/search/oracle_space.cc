@@ -61,11 +61,11 @@ struct Enumeration {
     Strategy strategy;
     strategy.pp = pp;
     if (limits.vpp.admits(1)) {
-      if (limits.one_f_one_b) list.push_back(strategy);
+      if (limits.admits(Schedule::one_f_one_b)) list.push_back(strategy);
       strategy.schedule = Schedule::gpipe;
-      if (limits.gpipe) list.push_back(strategy);
+      if (limits.admits(Schedule::gpipe)) list.push_back(strategy);
     }
-    if (!limits.interleaved || pp == 1 || pattern.repeats == 0) return list;
+    if (!limits.admits(Schedule::interleaved) || pp == 1 || pattern.repeats == 0) return list;
     strategy.schedule = Schedule::interleaved;
     for (const std::int64_t chunks : {2, 3, 4, 5, 6, 8, 10, 12}) {
       strategy.virtual_stages = chunks;

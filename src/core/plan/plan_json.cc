@@ -1,9 +1,11 @@
 #include "plan/plan_json.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "doc/reader.h"
+#include "plan/dimensions.h"
 
 namespace nest {
 namespace {
@@ -14,9 +16,6 @@ constexpr double kMostDevices = 1 << 24;
 constexpr double kMostLayers = 1 << 20;
 constexpr double kMostBytes = 0x1p62;
 constexpr double kMostSeconds = 1e12;
-
-const std::vector<std::string> kSchedules = {"1f1b", "interleaved", "gpipe"};
-const std::vector<std::string> kRecompute = {"none", "selective", "full"};
 
 struct TimeField {
   const char* key;
@@ -42,19 +41,33 @@ constexpr std::array kMemory = {
     MemoryField{"working", &StageMemory::working},     MemoryField{"buffers", &StageMemory::buffers},
     MemoryField{"total", &StageMemory::total}};
 
-Json strategy_json(const Strategy& s) {
-  return {{"tp", s.split.tp},
-          {"sp", s.split.sp},
-          {"cp", s.split.cp},
-          {"ep", s.split.ep},
-          {"etp", s.split.expert_tp()},
-          {"pp", s.pp},
-          {"dp", s.dp},
-          {"micro_batch", s.micro_batch},
-          {"schedule", to_string(s.schedule)},
-          {"virtual_stages", s.virtual_stages},
-          {"dp_inner", s.dp_inner},
-          {"pitch", s.effective_pitch()}};
+Json value_json(const PlanDimension& row, std::int64_t value) {
+  switch (row.kind) {
+    case DimensionKind::count: return value;
+    case DimensionKind::flag: return value != 0;
+    case DimensionKind::word: break;
+  }
+  return value_text(row, value);
+}
+
+std::int64_t read_value(Reader& reader, const PlanDimension& row, std::int64_t otherwise) {
+  switch (row.kind) {
+    case DimensionKind::count:
+      return reader.integer_or(row.key, otherwise, {static_cast<double>(row.low), static_cast<double>(row.high)});
+    case DimensionKind::flag: return std::int64_t{reader.flag_or(row.key, otherwise != 0)};
+    case DimensionKind::word: break;
+  }
+  const std::vector<std::string> words(row.words.begin(), row.words.end());
+  const std::string word = reader.choice_or(row.key, value_text(row, otherwise), words);
+  return std::find(words.begin(), words.end(), word) - words.begin();
+}
+
+Json strategy_json(const Strategy& strategy) {
+  Json json;
+  for (const PlanDimension& row : plan_dimensions()) {
+    if (row.of_strategy != nullptr) json[row.key] = value_json(row, row.of_strategy(strategy));
+  }
+  return json;
 }
 
 Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t index) {
@@ -65,9 +78,13 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
   Json memory;
   for (const MemoryField& entry : kMemory) memory[entry.key] = stage.memory.*entry.field;
   memory["in_flight"] = stage.memory.in_flight;
-  return {{"layers", {stage.first, stage.last}}, {"devices", std::move(devices)},           {"zero", stage.zero},
-          {"zero_degree", stage.zero_degree},    {"recompute", to_string(stage.recompute)}, {"time_s", std::move(time)},
-          {"memory_bytes", std::move(memory)}};
+  Json json = {{"layers", {stage.first, stage.last}}, {"devices", std::move(devices)}};
+  for (const PlanDimension& row : plan_dimensions()) {
+    if (row.of_stage != nullptr) json[row.key] = value_json(row, row.of_stage(stage));
+  }
+  json["time_s"] = std::move(time);
+  json["memory_bytes"] = std::move(memory);
+  return json;
 }
 
 Json prediction_json(const Prediction& p) {
@@ -82,26 +99,11 @@ Json prediction_json(const Prediction& p) {
 }
 
 Strategy read_strategy(Reader reader) {
-  const auto count = [&](const char* key, std::int64_t otherwise) {
-    return reader.integer_or(key, otherwise, {1, kMostDevices});
-  };
   Strategy s;
-  s.split.tp = count("tp", 1);
-  s.split.sp = reader.flag_or("sp", false);
-  s.split.cp = count("cp", 1);
-  s.split.ep = count("ep", 1);
-  s.split.etp = count("etp", s.split.tp);
+  for (const PlanDimension& row : plan_dimensions()) {
+    if (row.of_strategy != nullptr) row.set_strategy(s, read_value(reader, row, row.of_strategy(s)));
+  }
   if (s.split.etp == s.split.tp) s.split.etp = 0;
-  s.pp = count("pp", 1);
-  s.dp = count("dp", 1);
-  s.micro_batch = count("micro_batch", 1);
-  const std::string schedule = reader.choice_or("schedule", "1f1b", kSchedules);
-  s.schedule = schedule == "gpipe"  ? Schedule::gpipe
-               : schedule == "1f1b" ? Schedule::one_f_one_b
-                                    : Schedule::interleaved;
-  s.virtual_stages = count("virtual_stages", 1);
-  s.dp_inner = count("dp_inner", 1);
-  s.pitch = reader.integer_or("pitch", 0, {0, kMostDevices});
   if (s.pitch == s.pipeline_block()) s.pitch = 0;
   reader.refuse_unknown_keys();
   return s;
@@ -114,12 +116,9 @@ StagePlan read_stage(Reader reader) {
   stage.first = static_cast<int>((*layers)[0]);
   stage.last = static_cast<int>((*layers)[1]);
   reader.maybe_integers("devices", {0, kMostDevices}, 1 << 24);
-  stage.zero = static_cast<int>(reader.integer_or("zero", 0, {0, 3}));
-  stage.zero_degree = reader.integer_or("zero_degree", 1, {1, kMostDevices});
-  const std::string recompute = reader.choice_or("recompute", "none", kRecompute);
-  stage.recompute = recompute == "full"        ? Recompute::full
-                    : recompute == "selective" ? Recompute::selective
-                                               : Recompute::none;
+  for (const PlanDimension& row : plan_dimensions()) {
+    if (row.of_stage != nullptr) row.set_stage(stage, read_value(reader, row, row.of_stage(stage)));
+  }
   if (auto time = reader.maybe_object("time_s")) {
     for (const TimeField& entry : kTimes) {
       stage.time.*entry.field = time->maybe_number(entry.key, {0, kMostSeconds}).value_or(0);

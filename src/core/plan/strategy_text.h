@@ -1,8 +1,7 @@
 // A strategy as people write it: "tp=8,pp=16,dp=64,vpp=2,mbs=1,sp=1,recompute=selective,zero=1".
 //
-// Keys (and other spellings): tp, sp, cp, ep, etp, pp, dp, vpp (virtual_stages), mbs (micro_batch), schedule (1f1b,
-// interleaved, gpipe), recompute (none, selective, full), zero (0 … 3), zero_degree, dp_inner, pitch. What is left out
-// is 1, off, or derived: dp fills the devices, schedule is interleaved when vpp > 1, zero is the stack's default.
+// Keys are the dimensions of a plan (dimensions.h). What is left out is 1, off, or derived: dp fills the devices,
+// schedule is interleaved when vpp > 1, zero is the stack's default.
 #pragma once
 
 #include <cstdint>

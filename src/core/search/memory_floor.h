@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "cost/memory.h"
-#include "search/limits.h"
+#include "plan/limits.h"
 #include "search/pair_prices.h"
 
 namespace nest {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cost/evaluate.h"
+#include "plan/limits.h"
 #include "search/best_first.h"
-#include "search/limits.h"
 
 namespace nest {
 

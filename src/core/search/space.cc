@@ -104,9 +104,9 @@ void PlanSpace::list_splits() {
 }
 
 void PlanSpace::list_schedules() {
-  if (limits_.one_f_one_b && limits_.vpp.admits(1)) schedules_.push_back({Schedule::one_f_one_b, 1});
-  if (limits_.gpipe && limits_.vpp.admits(1)) schedules_.push_back({Schedule::gpipe, 1});
-  if (!limits_.interleaved || weave_.repeats == 0) return;
+  if (limits_.admits(Schedule::one_f_one_b) && limits_.vpp.admits(1)) schedules_.push_back({Schedule::one_f_one_b, 1});
+  if (limits_.admits(Schedule::gpipe) && limits_.vpp.admits(1)) schedules_.push_back({Schedule::gpipe, 1});
+  if (!limits_.admits(Schedule::interleaved) || weave_.repeats == 0) return;
   for (const std::int64_t chunks : kChunks) {
     if (limits_.vpp.admits(chunks)) schedules_.push_back({Schedule::interleaved, chunks});
   }

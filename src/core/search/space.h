@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "cost/job.h"
+#include "plan/limits.h"
 #include "plan/plan.h"
 #include "search/key.h"
-#include "search/limits.h"
 
 namespace nest {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cost/tables.h"
-#include "search/limits.h"
+#include "plan/limits.h"
 #include "search/pair_prices.h"
 #include "search/placement.h"
 

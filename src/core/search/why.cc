@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "plan/dimensions.h"
 
 namespace nest {
 namespace {
@@ -19,19 +20,22 @@ struct Variation {
 Limit exactly(std::int64_t value) { return {value, value, {value}}; }
 
 void vary_degrees(const PlanLimits& limits, const Strategy& best, std::vector<Variation>& list) {
-  const auto fix = [&](const char* name, const char* dimension, Limit PlanLimits::*field, std::int64_t value) {
-    if (value < 1 || !(limits.*field).admits(value)) return;
-    Variation variation{fmt::format("{} {}", name, value), limits, dimension};
-    variation.limits.*field = exactly(value);
+  enum class Way : std::uint8_t { half, twice };
+  const auto vary = [&](const char* name, Way way) {
+    const PlanDimension& row = *find_dimension(name);
+    const std::int64_t now = row.of_strategy(best), value = way == Way::half ? now / 2 : now * 2;
+    if (value < 1 || !(limits.*row.limit).admits(value)) return;
+    Variation variation{fmt::format("{} {}", row.noun, value), limits, row.name};
+    variation.limits.*row.limit = exactly(value);
     list.push_back(std::move(variation));
   };
-  fix("tensor", "tp", &PlanLimits::tp, best.split.tp / 2);
-  fix("tensor", "tp", &PlanLimits::tp, best.split.tp * 2);
-  fix("pipeline", "pp", &PlanLimits::pp, best.pp / 2);
-  fix("pipeline", "pp", &PlanLimits::pp, best.pp * 2);
-  if (best.split.cp > 1) fix("context", "cp", &PlanLimits::cp, best.split.cp / 2);
-  if (best.split.ep > 1) fix("expert", "ep", &PlanLimits::ep, best.split.ep / 2);
-  fix("micro-batch", "mbs", &PlanLimits::micro_batch, best.micro_batch * 2);
+  vary("tp", Way::half);
+  vary("tp", Way::twice);
+  vary("pp", Way::half);
+  vary("pp", Way::twice);
+  vary("cp", Way::half);
+  vary("ep", Way::half);
+  vary("mbs", Way::twice);
 }
 
 std::vector<Variation> variations(const PlanLimits& limits, const PlannedStrategy& best) {
@@ -43,7 +47,9 @@ std::vector<Variation> variations(const PlanLimits& limits, const PlannedStrateg
     return list.back().limits;
   };
   if (strategy.split.sp && limits.sp[0]) add("no sequence parallelism").sp = {true, false};
-  if (strategy.virtual_stages > 1 && limits.one_f_one_b) add("no interleaving").interleaved = false;
+  if (strategy.virtual_stages > 1 && limits.admits(Schedule::one_f_one_b)) {
+    add("no interleaving").refuse(Schedule::interleaved);
+  }
   const auto& stages = best.evaluation.stages;
   const auto any = [&](const auto& test) { return std::any_of(stages.begin(), stages.end(), test); };
   if (limits.recompute[0] && any([](const StagePlan& s) { return s.recompute != Recompute::none; })) {
@@ -66,16 +72,11 @@ std::vector<Variation> variations(const PlanLimits& limits, const PlannedStrateg
 // "pp=16 mbs=2": what else is different in the best plan of a variation.
 std::string differences(const Strategy& best, const Strategy& other, const std::string& overruled) {
   std::string text;
-  const auto note = [&](const char* name, std::int64_t before, std::int64_t after) {
-    if (before != after && overruled != name) text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, after);
-  };
-  note("tp", best.split.tp, other.split.tp);
-  note("cp", best.split.cp, other.split.cp);
-  note("ep", best.split.ep, other.split.ep);
-  note("pp", best.pp, other.pp);
-  note("vpp", best.virtual_stages, other.virtual_stages);
-  note("dp", best.dp, other.dp);
-  note("mbs", best.micro_batch, other.micro_batch);
+  for (const PlanDimension& row : plan_dimensions()) {
+    if (row.noun == nullptr || overruled == row.name) continue;
+    const std::int64_t after = row.of_strategy(other);
+    if (row.of_strategy(best) != after) text += fmt::format("{}{}={}", text.empty() ? "" : " ", row.name, after);
+  }
   return text;
 }
 

@@ -301,7 +301,7 @@ class ChangeFinder {
     request.limits.uneven_batch = false;
     request.limits.pitch = false;
     request.limits.any_rounds = true;
-    request.limits.gpipe = s.schedule == Schedule::gpipe;
+    request.limits.schedule[static_cast<std::size_t>(Schedule::gpipe)] = s.schedule == Schedule::gpipe;
     PlanAnswer answer;
     try {
       answer = make_plan(request);

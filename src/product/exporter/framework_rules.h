@@ -10,7 +10,7 @@
 
 #include "cost/job.h"
 #include "launch/frameworks.h"
-#include "search/limits.h"
+#include "plan/limits.h"
 
 namespace nest {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cost/job.h"
-#include "search/limits.h"
+#include "plan/limits.h"
 
 namespace nest::paper {
 

@@ -25,7 +25,8 @@ constexpr double kCollecting = 0.8;       // share of the time for integer progr
 PlanLimits alpa_limits(const PlanLimits& limits) {
   PlanLimits alpa = limits;
   if (alpa.cp.admits(1)) alpa.cp = {1, 1, {}};
-  alpa.interleaved = alpa.gpipe = false;
+  alpa.refuse(Schedule::interleaved);
+  alpa.refuse(Schedule::gpipe);
   alpa.pitch = alpa.shard_in_node = false;
   if (is_free(limits.dp_inner)) alpa.replicas_together = true;
   return alpa;

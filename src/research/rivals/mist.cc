@@ -88,7 +88,8 @@ class Tuner {
 PlanLimits mist_limits(const PlanLimits& limits) {
   PlanLimits mist = limits;
   if (mist.cp.admits(1)) mist.cp = {1, 1, {}};
-  mist.interleaved = mist.gpipe = false;
+  mist.refuse(Schedule::interleaved);
+  mist.refuse(Schedule::gpipe);
   mist.pitch = mist.shard_in_node = false;
   if (is_free(limits.dp_inner)) mist.replicas_together = true;
   return mist;

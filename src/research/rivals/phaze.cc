@@ -25,7 +25,7 @@ PlanLimits flat_limits(const PlanLimits& limits) {
 PlanLimits piper_limits(const PlanLimits& limits) {
   PlanLimits piper = flat_limits(limits);
   if (piper.cp.admits(1)) piper.cp = {1, 1, {}};
-  if (piper.one_f_one_b && piper.vpp.admits(1)) piper.interleaved = piper.gpipe = false;
+  if (piper.admits(Schedule::one_f_one_b) && piper.vpp.admits(1)) piper.schedule = {true, false, false};
   return piper;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cost/job.h"
-#include "search/limits.h"
+#include "plan/limits.h"
 #include "search/planner.h"
 
 namespace nest {

@@ -1,4 +1,4 @@
-#include "search/limits.h"
+#include "plan/limits.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "plan/dimensions.h"
 
 namespace nest {
 namespace {
@@ -65,29 +66,27 @@ bool parse_switch(const Setting& setting) {
   setting.refuse("0 or 1");
 }
 
-struct NamedLimit {
-  const char* name;
-  Limit PlanLimits::*field;
-};
-constexpr NamedLimit kDegrees[] = {{"tp", &PlanLimits::tp},
-                                   {"cp", &PlanLimits::cp},
-                                   {"ep", &PlanLimits::ep},
-                                   {"etp", &PlanLimits::etp},
-                                   {"pp", &PlanLimits::pp},
-                                   {"dp", &PlanLimits::dp},
-                                   {"dp_inner", &PlanLimits::dp_inner},
-                                   {"vpp", &PlanLimits::vpp},
-                                   {"mbs", &PlanLimits::micro_batch}};
-
+// What is not a dimension of a plan but of the search.
 struct NamedSwitch {
   const char* name;
   bool PlanLimits::*field;
 };
-constexpr NamedSwitch kSwitches[] = {{"pitch", &PlanLimits::pitch},
-                                     {"shard_in_node", &PlanLimits::shard_in_node},
+constexpr NamedSwitch kSwitches[] = {{"shard_in_node", &PlanLimits::shard_in_node},
                                      {"uniform", &PlanLimits::uniform},
                                      {"uneven_batch", &PlanLimits::uneven_batch},
                                      {"any_rounds", &PlanLimits::any_rounds}};
+
+void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting& setting) {
+  if (row.limit != nullptr) {
+    limits.*row.limit = parse_limit(setting);
+  } else if (row.toggle != nullptr) {
+    limits.*row.toggle = parse_switch(setting);
+  } else {
+    std::vector<std::string> words(row.words.begin(), row.words.end());
+    if (row.kind == DimensionKind::flag) words = {"0", "1"};
+    parse_words(setting, words, row.admitted(limits));
+  }
+}
 
 }  // namespace
 
@@ -98,40 +97,28 @@ void set_limit(PlanLimits& limits, std::string_view text, std::string_view sourc
   }
   const std::string key = to_lower(trim(text.substr(0, equals)));
   const Setting setting{source, key, trim(text.substr(equals + 1))};
-  std::vector<std::string> known = {"sp", "recompute", "zero", "schedule"};
-  for (const NamedLimit& degree : kDegrees) {
-    known.emplace_back(degree.name);
-    if (key != degree.name) continue;
-    limits.*degree.field = parse_limit(setting);
+  if (const PlanDimension* row = find_dimension(key); row != nullptr && row->is_limited()) {
+    limit_dimension(limits, *row, setting);
     return;
   }
   for (const NamedSwitch& toggle : kSwitches) {
-    known.emplace_back(toggle.name);
     if (key != toggle.name) continue;
     limits.*toggle.field = parse_switch(setting);
     return;
   }
-  if (key == "sp") {
-    const std::vector<std::string> words = {"0", "1"};
-    parse_words(setting, words, limits.sp);
-  } else if (key == "recompute") {
-    const std::vector<std::string> words = {"none", "selective", "full"};
-    parse_words(setting, words, limits.recompute);
-  } else if (key == "zero") {
-    const std::vector<std::string> words = {"0", "1", "2", "3"};
-    parse_words(setting, words, limits.zero);
-  } else if (key == "schedule") {
-    const std::vector<std::string> words = {"1f1b", "interleaved", "gpipe"};
-    std::array<bool, 3> chosen{};
-    parse_words(setting, words, chosen);
-    limits.one_f_one_b = chosen[0];
-    limits.interleaved = chosen[1];
-    limits.gpipe = chosen[2];
-  } else {
-    std::sort(known.begin(), known.end());
-    throw InputError(fmt::format("{}: `{}` is no dimension of a plan{}; known are {}", source, clip(key, 40),
-                                 did_you_mean(key, known), join_words(known)));
+  const std::vector<std::string> known = limit_names();
+  throw InputError(fmt::format("{}: `{}` is no dimension of a plan{}; known are {}", source, clip(key, 40),
+                               did_you_mean(key, known), join_words(known)));
+}
+
+std::vector<std::string> limit_names() {
+  std::vector<std::string> names;
+  for (const PlanDimension& row : plan_dimensions()) {
+    if (row.is_limited()) names.emplace_back(row.name);
   }
+  for (const NamedSwitch& toggle : kSwitches) names.emplace_back(toggle.name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void restrict_to_megatron(PlanLimits& limits) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/plan.h"
+
 namespace nest {
 
 // Values of one dimension: those in [low, high] and, if `only` is not empty, among those listed.
@@ -28,8 +30,8 @@ struct PlanLimits {
   std::array<bool, 2> sp{true, true};               // without, with
   std::array<bool, 3> recompute{true, true, true};  // none, selective, full
   std::array<bool, 4> zero{true, true, true, true};
-  bool one_f_one_b = true, interleaved = true;
-  bool gpipe = false;              // never faster than 1F1B and never smaller: only where asked for
+  // By Schedule: 1F1B, interleaved, GPipe, which is never faster than 1F1B and never smaller: only where asked for.
+  std::array<bool, 3> schedule{true, true, false};
   bool pitch = true;               // pipelines may start on node or rack boundaries, leaving devices idle between
   bool shard_in_node = true;       // sharding inside a node and replicating between nodes is an option
   bool uniform = false;            // all stages treat recomputation and sharding alike
@@ -37,11 +39,18 @@ struct PlanLimits {
   bool replicas_together = false;  // dp_inner = dp: Megatron's default rank order
   bool uneven_batch = true;        // the batch need not be a multiple of micro-batch x data-parallel ranks
   bool any_rounds = false;         // interleaved schedules whose micro-batches are no multiple of the stages
+
+  bool admits(Schedule kind) const { return schedule[static_cast<std::size_t>(kind)]; }
+  void refuse(Schedule kind) { schedule[static_cast<std::size_t>(kind)] = false; }
 };
 
-// Applies "tp=8", "pp=1..16", "zero=0,1", "recompute=none,selective", "sp=1", "schedule=1f1b", "pitch=0", … Throws
-// InputError that names `source`, the key, the value seen and what is allowed.
+// Applies "tp=8", "pp=1..16", "zero=0,1", "recompute=none,selective", "sp=1", "schedule=1f1b", "pitch=0", …: a dimension
+// (dimensions.h) or one of the switches above. Throws InputError that names `source`, the key, the value seen and what
+// is allowed.
 void set_limit(PlanLimits& limits, std::string_view text, std::string_view source = "--set");
+
+// What set_limit() takes, sorted.
+std::vector<std::string> limit_names();
 
 // What Megatron-Core can be told on its command line: one setting for all stages, its own rank orders.
 void restrict_to_megatron(PlanLimits& limits);

@@ -1,0 +1,255 @@
+#include "plan/dimensions.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace nest {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 24;
+
+constexpr std::array kScheduleNames = {"1f1b", "interleaved", "gpipe"};
+constexpr std::array kRecomputeNames = {"none", "selective", "full"};
+constexpr std::array kZeroNames = {"0", "1", "2", "3"};
+
+template <std::int64_t Strategy::*Field>
+std::int64_t get(const Strategy& s) {
+  return s.*Field;
+}
+template <std::int64_t Strategy::*Field>
+void set(Strategy& s, std::int64_t value) {
+  s.*Field = value;
+}
+template <std::int64_t Strategy::*Field>
+bool above_one(const Strategy& s) {
+  return s.*Field > 1;
+}
+template <std::int64_t Split::*Field>
+std::int64_t get(const Strategy& s) {
+  return s.split.*Field;
+}
+template <std::int64_t Split::*Field>
+void set(Strategy& s, std::int64_t value) {
+  s.split.*Field = value;
+}
+template <std::int64_t Split::*Field>
+bool above_one(const Strategy& s) {
+  return s.split.*Field > 1;
+}
+
+// A count of the whole plan whose default is 1.
+template <auto Field>
+constexpr PlanDimension degree(const char* name, std::array<const char*, 2> other_names, const char* key,
+                               const char* label, const char* noun, const char* meaning, Limit PlanLimits::*limit) {
+  PlanDimension row{};
+  row.name = name;
+  row.other_names = other_names;
+  row.key = key;
+  row.label = label;
+  row.noun = noun;
+  row.meaning = meaning;
+  row.otherwise = "1";
+  row.kind = DimensionKind::count;
+  row.low = 1;
+  row.high = kMostRanks;
+  row.of_strategy = get<Field>;
+  row.set_strategy = set<Field>;
+  row.is_shown = above_one<Field>;
+  row.limit = limit;
+  return row;
+}
+
+constexpr PlanDimension sequence_parallel() {
+  PlanDimension row{};
+  row.name = row.key = "sp";
+  row.label = "sequence parallel";
+  row.meaning = "what lies between the tensor-parallel parts is divided along the sequence";
+  row.otherwise = "0";
+  row.kind = DimensionKind::flag;
+  row.high = 1;
+  row.of_strategy = [](const Strategy& s) { return std::int64_t{s.split.sp}; };
+  row.set_strategy = [](Strategy& s, std::int64_t value) { s.split.sp = value != 0; };
+  row.is_shown = [](const Strategy& s) { return s.split.sp; };
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.sp); };
+  return row;
+}
+
+constexpr PlanDimension expert_tensor_parallel() {
+  PlanDimension row = degree<&Split::etp>("etp", {}, "etp", "tensor parallel inside experts", nullptr,
+                                          "ranks that share one expert: `tp`, or 1", &PlanLimits::etp);
+  row.otherwise = "as `tp`";
+  row.of_strategy = [](const Strategy& s) { return s.split.expert_tp(); };
+  row.is_shown = [](const Strategy& s) {
+    return s.split.ep > 1 && s.split.tp > 1 && s.split.expert_tp() != s.split.tp;
+  };
+  return row;
+}
+
+constexpr PlanDimension schedule() {
+  PlanDimension row{};
+  row.name = row.key = row.label = "schedule";
+  row.meaning = "the order in which a pipeline works off its micro-batches";
+  row.otherwise = "interleaved where `vpp` is more than 1, else 1f1b";
+  row.kind = DimensionKind::word;
+  row.high = kScheduleNames.size() - 1;
+  row.words = kScheduleNames;
+  row.of_strategy = [](const Strategy& s) { return static_cast<std::int64_t>(s.schedule); };
+  row.set_strategy = [](Strategy& s, std::int64_t value) { s.schedule = static_cast<Schedule>(value); };
+  row.is_shown = [](const Strategy& s) { return s.schedule == Schedule::gpipe; };
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.schedule); };
+  return row;
+}
+
+constexpr PlanDimension replicas() {
+  PlanDimension row =
+      degree<&Strategy::dp>("dp", {}, "dp", "data parallel", "replicas",
+                            "replicas of the whole pipeline; ranks of `ep` not counted", &PlanLimits::dp);
+  row.otherwise = "what fills the devices";
+  return row;
+}
+
+constexpr PlanDimension micro_batch() {
+  PlanDimension row =
+      degree<&Strategy::micro_batch>("mbs", {"micro_batch", "b"}, "micro_batch", "micro-batch", "micro-batch",
+                                     "sequences of one micro-batch of one replica", &PlanLimits::micro_batch);
+  row.is_shown = [](const Strategy& /*s*/) { return true; };
+  return row;
+}
+
+constexpr PlanDimension inner_replicas() {
+  PlanDimension row = degree<&Strategy::dp_inner>(
+      "dp_inner", {}, "dp_inner", "replicas side by side", nullptr,
+      "neighbouring replicas of one stage: 1 keeps pipelines together, `dp` the replicas", &PlanLimits::dp_inner);
+  row.is_shown = nullptr;
+  return row;
+}
+
+constexpr PlanDimension pitch() {
+  PlanDimension row{};
+  row.name = row.key = row.label = "pitch";
+  row.meaning = "devices from the start of one block of pipelines to the next; a search is limited by 0 (tight) or 1";
+  row.otherwise = "tight";
+  row.kind = DimensionKind::count;
+  row.high = kMostRanks;
+  row.of_strategy = [](const Strategy& s) { return s.effective_pitch(); };
+  row.set_strategy = set<&Strategy::pitch>;
+  row.toggle = &PlanLimits::pitch;
+  return row;
+}
+
+constexpr PlanDimension zero() {
+  PlanDimension row{};
+  row.name = row.key = "zero";
+  row.label = "ZeRO stage";
+  row.meaning = "what replicas shard: nothing, optimizer, gradients too, weights too";
+  row.otherwise = "the stack's";
+  row.kind = DimensionKind::count;
+  row.high = kZeroNames.size() - 1;
+  row.words = kZeroNames;
+  row.of_stage = [](const StagePlan& stage) { return std::int64_t{stage.zero}; };
+  row.set_stage = [](StagePlan& stage, std::int64_t value) { stage.zero = static_cast<int>(value); };
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.zero); };
+  return row;
+}
+
+constexpr PlanDimension zero_degree() {
+  PlanDimension row{};
+  row.name = row.key = "zero_degree";
+  row.label = "ranks that shard";
+  row.meaning = "ranks over which ZeRO shards";
+  row.otherwise = "all replicas";
+  row.kind = DimensionKind::count;
+  row.low = 1;
+  row.high = kMostRanks;
+  row.of_stage = [](const StagePlan& stage) { return stage.zero_degree; };
+  row.set_stage = [](StagePlan& stage, std::int64_t value) { stage.zero_degree = value; };
+  return row;
+}
+
+constexpr PlanDimension recompute() {
+  PlanDimension row{};
+  row.name = row.key = "recompute";
+  row.other_names = {"recomputation"};
+  row.label = "recomputation";
+  row.meaning = "what is computed again in the backward pass instead of kept";
+  row.otherwise = "none";
+  row.kind = DimensionKind::word;
+  row.high = kRecomputeNames.size() - 1;
+  row.words = kRecomputeNames;
+  row.of_stage = [](const StagePlan& stage) { return static_cast<std::int64_t>(stage.recompute); };
+  row.set_stage = [](StagePlan& stage, std::int64_t value) { stage.recompute = static_cast<Recompute>(value); };
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.recompute); };
+  return row;
+}
+
+constexpr std::array kDimensions = {
+    degree<&Split::tp>("tp", {}, "tp", "tensor parallel", "tensor",
+                       "heads, feed-forward columns and vocabulary are divided", &PlanLimits::tp),
+    sequence_parallel(),
+    degree<&Split::cp>("cp", {}, "cp", "context parallel", "context", "the sequence is divided", &PlanLimits::cp),
+    degree<&Split::ep>("ep", {}, "ep", "expert parallel", "expert", "routed experts are spread", &PlanLimits::ep),
+    expert_tensor_parallel(),
+    degree<&Strategy::pp>("pp", {}, "pp", "pipeline stages", "pipeline", "the layers are cut into so many stages",
+                          &PlanLimits::pp),
+    degree<&Strategy::virtual_stages>("vpp", {"virtual_stages", "v"}, "virtual_stages", "chunks per stage", "chunks",
+                                      "interleaved schedules give every stage several chunks of layers",
+                                      &PlanLimits::vpp),
+    schedule(),
+    replicas(),
+    micro_batch(),
+    zero(),
+    zero_degree(),
+    recompute(),
+    inner_replicas(),
+    pitch(),
+};
+
+}  // namespace
+
+std::span<const PlanDimension> plan_dimensions() { return kDimensions; }
+
+const PlanDimension* find_dimension(std::string_view name) {
+  for (const PlanDimension& row : kDimensions) {
+    if (name == row.name) return &row;
+    for (const char* other : row.other_names) {
+      if (other != nullptr && name == other) return &row;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> dimension_names() {
+  std::vector<std::string> names;
+  names.reserve(kDimensions.size());
+  for (const PlanDimension& row : kDimensions) names.emplace_back(row.name);
+  return names;
+}
+
+std::string value_text(const PlanDimension& dimension, std::int64_t value) {
+  if (dimension.kind == DimensionKind::word) return dimension.words[static_cast<std::size_t>(value)];
+  return fmt::format("{}", value);
+}
+
+std::string allowed_text(const PlanDimension& dimension) {
+  switch (dimension.kind) {
+    case DimensionKind::count: return fmt::format("a whole number in {} … {}", dimension.low, dimension.high);
+    case DimensionKind::flag: return "0 or 1";
+    case DimensionKind::word: break;
+  }
+  const std::vector<std::string> words(dimension.words.begin(), dimension.words.end());
+  return join_words(words, "or");
+}
+
+std::string strategy_help() {
+  std::string text;
+  for (const PlanDimension& row : kDimensions) {
+    std::string example = row.kind == DimensionKind::flag ? "1" : fmt::format("{}…{}", row.low, row.high);
+    if (row.kind == DimensionKind::word) example = fmt::format("{}", fmt::join(row.words, "|"));
+    if (row.kind == DimensionKind::count && row.high == kMostRanks) example = "N";
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", row.name, example);
+  }
+  return text;
+}
+
+}  // namespace nest

@@ -1,0 +1,157 @@
+// The table of a plan's dimensions: every row is read, written and limited under its name, and documented.
+#include "plan/dimensions.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "plan/plan_json.h"
+#include "plan/strategy_text.h"
+#include "test_support/data.h"
+
+namespace nest::test {
+namespace {
+
+// A few values that the dimension may have.
+std::vector<std::int64_t> some_values(const PlanDimension& row) {
+  if (row.high < 4) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t value = row.low; value <= row.high; ++value) all.push_back(value);
+    return all;
+  }
+  return {row.low + 2, 6, 1024};
+}
+
+// A plan with this value, and whatever else it then needs to be one.
+Plan plan_with(const PlanDimension& row, std::int64_t value) {
+  Plan plan;
+  plan.model.name = "m";
+  plan.cluster.name = "c";
+  plan.cluster.devices = 8;
+  plan.run.global_batch = 8;
+  plan.run.sequence = 8;
+  plan.stages.resize(1);
+  if (row.set_strategy != nullptr) {
+    row.set_strategy(plan.strategy, value);
+  } else {
+    row.set_stage(plan.stages[0], value);
+  }
+  return plan;
+}
+
+std::int64_t value_in(const PlanDimension& row, const Plan& plan) {
+  return row.of_strategy != nullptr ? row.of_strategy(plan.strategy) : row.of_stage(plan.stages[0]);
+}
+
+TEST(Dimensions, NamesAreUnique) {
+  std::set<std::string> names, strategy_keys, stage_keys;
+  for (const PlanDimension& row : plan_dimensions()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_EQ(find_dimension(row.name), &row);
+    for (const char* other : row.other_names) {
+      if (other == nullptr) continue;
+      EXPECT_TRUE(names.insert(other).second) << other;
+      EXPECT_EQ(find_dimension(other), &row);
+    }
+    EXPECT_TRUE((row.of_stage != nullptr ? stage_keys : strategy_keys).insert(row.key).second) << row.key;
+    EXPECT_NE(row.of_stage == nullptr, row.of_strategy == nullptr) << row.name;
+    EXPECT_EQ(row.of_stage == nullptr, row.set_stage == nullptr) << row.name;
+    EXPECT_EQ(row.of_strategy == nullptr, row.set_strategy == nullptr) << row.name;
+    EXPECT_LE((row.limit != nullptr) + (row.admitted != nullptr) + (row.toggle != nullptr), 1) << row.name;
+  }
+  EXPECT_EQ(find_dimension("nonsense"), nullptr);
+}
+
+TEST(Dimensions, AreReadAsPeopleWriteThem) {
+  for (const PlanDimension& row : plan_dimensions()) {
+    for (const std::int64_t value : some_values(row)) {
+      std::string text = fmt::format("{}={}", row.name, value_text(row, value));
+      if (text == "schedule=interleaved") text += ",vpp=2";
+      const StrategyRequest request = parse_strategy(text);
+      if (row.of_strategy != nullptr) {
+        EXPECT_EQ(row.of_strategy(request.strategy), value) << text;
+      } else {
+        StagePlan stage;
+        stage.zero = request.zero.value_or(0);
+        stage.zero_degree = request.zero_degree;
+        stage.recompute = request.recompute;
+        EXPECT_EQ(row.of_stage(stage), value) << text;
+      }
+    }
+    EXPECT_THROW(parse_strategy(fmt::format("{}={}", row.name, row.high + 1)), InputError) << row.name;
+    EXPECT_THROW(parse_strategy(fmt::format("{}=x", row.name)), InputError) << row.name;
+  }
+}
+
+TEST(Dimensions, GoThroughPlanFiles) {
+  for (const PlanDimension& row : plan_dimensions()) {
+    for (const std::int64_t value : some_values(row)) {
+      const Plan plan = plan_with(row, value);
+      const nlohmann::ordered_json json = plan_to_json(plan);
+      EXPECT_TRUE((row.of_stage != nullptr ? json.at("stages")[0] : json.at("strategy")).contains(row.key)) << row.key;
+      const Plan back = read_plan(parse_json("plan.json", json.dump()));
+      EXPECT_EQ(value_in(row, back), value) << row.name;
+      EXPECT_EQ(back.strategy, plan.strategy) << row.name;
+    }
+  }
+}
+
+TEST(Dimensions, LimitsAdmitWhatTheyName) {
+  for (const PlanDimension& row : plan_dimensions()) {
+    const auto set = [&](const std::string& value) {
+      PlanLimits limits;
+      set_limit(limits, fmt::format("{}={}", row.name, value));
+      return limits;
+    };
+    if (!row.is_limited()) {
+      EXPECT_THROW(set("1"), InputError) << row.name;
+      continue;
+    }
+    if (row.limit != nullptr) {
+      const PlanLimits limits = set("2..4");
+      for (const std::int64_t value : {1, 2, 3, 4, 5}) {
+        EXPECT_EQ((limits.*row.limit).admits(value), value >= 2 && value <= 4) << row.name << " " << value;
+      }
+    } else if (row.toggle != nullptr) {
+      EXPECT_FALSE(set("0").*row.toggle) << row.name;
+      EXPECT_TRUE(set("1").*row.toggle) << row.name;
+    } else {
+      for (std::int64_t value = row.low; value <= row.high; ++value) {
+        PlanLimits limits = set(value_text(row, value));
+        const std::span<bool> admitted = row.admitted(limits);
+        ASSERT_EQ(admitted.size(), static_cast<std::size_t>(row.high + 1)) << row.name;
+        for (std::size_t i = 0; i < admitted.size(); ++i) {
+          EXPECT_EQ(admitted[i], static_cast<std::int64_t>(i) == value) << row.name << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Dimensions, DocumentationListsThem) {
+  std::string table =
+      "| name | in plan files | what it is | values | if nobody says | `--set` |\n|---|---|---|---|---|---|\n";
+  for (const PlanDimension& row : plan_dimensions()) {
+    std::string names = fmt::format("`{}`", row.name);
+    for (const char* other : row.other_names) {
+      if (other != nullptr) names += fmt::format(", `{}`", other);
+    }
+    std::string values = fmt::format("{} … ", row.low);
+    if (row.high < 100) values += fmt::format("{}", row.high);
+    if (row.kind == DimensionKind::flag) values = "0, 1";
+    if (row.kind == DimensionKind::word) values = fmt::format("`{}`", fmt::join(row.words, "`, `"));
+    const char* limited = row.limit != nullptr      ? "range or list"
+                          : row.admitted != nullptr ? "list"
+                          : row.toggle != nullptr   ? "0 or 1"
+                                                    : "";
+    table += fmt::format("| {} | `{}{}` | {}: {} | {} | {} | {} |\n", names,
+                         row.of_stage != nullptr ? "stages[]." : "strategy.", row.key, row.label, row.meaning, values,
+                         row.otherwise, limited);
+  }
+  EXPECT_THAT(read_file(source_dir() / "docs/planning.md"), ::testing::HasSubstr(table));
+}
+
+}  // namespace
+}  // namespace nest::test
