@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "base/error.h"
 #include "test_support/data.h"
+#include "test_support/scale.h"
 
 namespace nest::accuracy {
 namespace {
@@ -165,8 +165,7 @@ void expect_not_slower(const Job& job, const Recipe& recipe, PriceCache& prices)
 
 TEST_P(PublishedRecipes, AreNotFasterThanOurPlans) {
   NEST_REQUIRE_DATA("published/runs.json");
-  const char* scale = std::getenv("NEST_TEST_SCALE");
-  const auto step = kShards * static_cast<std::size_t>(scale ? std::max(1.0, 1 / std::atof(scale)) : 1.0);
+  const auto step = kShards * static_cast<std::size_t>(std::max(1.0, 1 / test::scale()));
   const RecipeJobs all = read_recipes(test::data_dir());
   EXPECT_GE(all.rows, 100U);
   for (std::size_t j = GetParam(); j < all.jobs.size(); j += step) {

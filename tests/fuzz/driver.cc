@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: every file of the corpus, then seeded mutations of them, each with a bound on
-// time so that a hang is a failure. usage: fuzz_x CORPUS_FOLDER [rounds]
+// Runs a fuzz target without libFuzzer: every file of the corpus, then 20,000 seeded mutations of them ($NEST_TEST_SCALE times that),
+// each with a bound on time so that a hang is a failure. usage: fuzz_x CORPUS_FOLDER [rounds]
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "test_support/scale.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -119,7 +121,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   for (std::size_t i = 0; i < corpus.size(); ++i) run_one(corpus[i], "corpus file " + std::to_string(i));
-  const long rounds = argc > 2 ? std::atol(argv[2]) : 20000;
+  const long rounds = argc > 2 ? std::atol(argv[2]) : static_cast<long>(nest::test::scaled(20'000, 200));
   Mutator mutator(corpus);
   for (long round = 0; round < rounds; ++round) run_one(mutator.next(), "mutation " + std::to_string(round));
   std::cout << corpus.size() << " corpus files and " << rounds << " mutations survived\n";

@@ -10,6 +10,7 @@
 #include "instance/solve.h"
 #include "oracle.h"
 #include "random_instance.h"
+#include "test_support/scale.h"
 
 namespace nest::test {
 namespace {
@@ -27,12 +28,12 @@ ProfilePlan to_plan(const OraclePlan& oracle) {
 }
 
 TEST(Oracle, SearchFindsTheOptimum) {
-  constexpr int kInstances = 20000;
+  const auto instances = static_cast<int>(test::scaled(20000, 1000));
   std::mt19937_64 random(20240607);
   int infeasible = 0;
   int several_stages = 0;
   int deep_links = 0;
-  for (int i = 0; i < kInstances; ++i) {
+  for (int i = 0; i < instances; ++i) {
     const RawInstance raw = random_instance(random);
     const ProfileInstance instance = load(raw);
     const auto expected = oracle_optimum(raw);
@@ -49,10 +50,10 @@ TEST(Oracle, SearchFindsTheOptimum) {
     for (const ProfileStage& stage : answer.evaluation.stages) deep_links += stage.in_level > 1;
   }
   // The instances must exercise what they are for.
-  EXPECT_GT(infeasible, kInstances / 20);
-  EXPECT_LT(infeasible, kInstances / 2);
-  EXPECT_GT(several_stages, kInstances / 10);
-  EXPECT_GT(deep_links, kInstances / 100);
+  EXPECT_GT(infeasible, instances / 20);
+  EXPECT_LT(infeasible, instances / 2);
+  EXPECT_GT(several_stages, instances / 10);
+  EXPECT_GT(deep_links, instances / 100);
 }
 
 TEST(Oracle, EvaluatorPricesEveryPlan) {

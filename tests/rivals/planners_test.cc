@@ -1,8 +1,6 @@
 // Every planner alone: its plans are sound, fit, keep to the limits, and none is faster than the proven optimum.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "check/check.h"
 #include "rivals/aceso.h"
 #include "rivals/aceso_primitives.h"
@@ -12,6 +10,7 @@
 #include "rivals/side_by_side.h"
 #include "search/judge.h"
 #include "small_jobs.h"
+#include "test_support/scale.h"
 
 namespace nest {
 namespace {
@@ -19,10 +18,7 @@ namespace {
 using test::small_job;
 using test::SmallJob;
 
-std::uint32_t scaled(std::uint32_t count) {
-  const char* scale = std::getenv("NEST_TEST_SCALE");
-  return std::max<std::uint32_t>(3, static_cast<std::uint32_t>(count * (scale ? std::atof(scale) : 1.0)));
-}
+std::uint32_t scaled(std::uint32_t count) { return test::scaled(count, 3); }
 
 PlanAnswer optimum(const SmallJob& small) {
   PlanRequest request;

@@ -16,6 +16,7 @@
 #include "oracle.h"
 #include "problem.h"
 #include "problem_text.h"
+#include "test_support/scale.h"
 
 namespace nest {
 namespace {
@@ -30,11 +31,7 @@ constexpr double kAgreement = 1e-9;
 constexpr int kPinned = 2;        // keys of every problem that are searched for alone
 constexpr int kMostFailures = 3;  // that are written down
 
-// Problems of a shard; multiplied by $NEST_TEST_SCALE where that is set (sanitizers: 0.1).
-std::uint32_t per_shard() {
-  const char* scale = std::getenv("NEST_TEST_SCALE");
-  return static_cast<std::uint32_t>(std::max(12.0, kPerShard * (scale ? std::atof(scale) : 1.0)));
-}
+std::uint32_t per_shard() { return test::scaled(kPerShard, 12); }
 
 double score_of(const Problem& problem, const Strategy& strategy, double time_s) {
   if (problem.objective == PlanObjective::time) return time_s;

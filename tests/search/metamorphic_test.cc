@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include "model/presets.h"
 #include "problem.h"
 #include "problem_text.h"
+#include "test_support/scale.h"
 
 namespace nest {
 namespace {
@@ -24,10 +24,7 @@ using test::Problem;
 constexpr double kSame = 1e-12, kNotWorse = 1e-9;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::uint32_t scaled(std::uint32_t count) {
-  const char* scale = std::getenv("NEST_TEST_SCALE");
-  return static_cast<std::uint32_t>(std::max(6.0, count * (scale ? std::atof(scale) : 1.0)));
-}
+std::uint32_t scaled(std::uint32_t count) { return test::scaled(count, 6); }
 
 Problem preset_problem(const char* model, const char* cluster, std::int64_t devices, std::int64_t batch) {
   Problem problem;

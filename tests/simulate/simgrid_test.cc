@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -12,6 +11,7 @@
 #include "simulate/program_json.h"
 #include "simulate_client/client.h"
 #include "simulation_check/writing.h"
+#include "test_support/scale.h"
 #include "test_support/temporary_folder.h"
 
 namespace nest {
@@ -85,8 +85,7 @@ TEST(SimGrid, NothingTakesNoTime) {
 // so small that a percentile means nothing.
 TEST(SimGrid, RandomPlansAreClose) {
   NEST_REQUIRE_SIMGRID();
-  const char* scale = std::getenv("NEST_TEST_SCALE");
-  const auto plans = static_cast<std::uint32_t>(std::max(120.0, 240 * (scale ? std::atof(scale) : 1.0)));
+  const std::uint32_t plans = test::scaled(240, 120);
   std::vector<ComparedPlan> rows;
   for (std::uint32_t seed = 0; seed < plans; ++seed) rows.push_back(compare(random_plan(seed), NEST_SIMULATE_PROGRAM));
   EXPECT_LE(difference_quantile(rows, 0.5), 0.02);
