@@ -25,10 +25,14 @@ constexpr const char* kDescription =
     "its search space is faster, and says what the plan costs and why.";
 
 constexpr const char* kExamples =
-    "  nest show models                         models that nest knows\n"
-    "  nest show llama3-70b                     parameters, FLOPs, memory, operators\n"
-    "  nest show llama3-70b --tp 8 --sp         one device's part under a split\n"
-    "  nest show path/to/config.json --json     any Hugging Face model, for programs\n"
+    "  nest plan --model llama3-70b --cluster dgx-h100 --devices 64 --global-batch 64\n"
+    "                                           the fastest plan that fits, and why\n"
+    "  nest plan … -o plan.json --html page.html\n"
+    "                                           for other commands, and with drawings\n"
+    "  nest eval … --strategy tp=8,sp=1,pp=4    what this strategy costs\n"
+    "  nest export plan.json --to megatron      how to tell the framework\n"
+    "  nest show models                         models that nest knows; also clusters\n"
+    "  nest show path/to/config.json            any Hugging Face model\n"
     "  source <(nest completion bash)           completion in this shell";
 
 struct Program {
