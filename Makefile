@@ -10,9 +10,8 @@ JOBS ?= $(shell nproc)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libtomlplusplus-dev libpugixml-dev
-TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev python3-torch
+TEST_PACKAGES := libgtest-dev libgmock-dev pkg-config python3-torch
 LINT_PACKAGES := clang-format clang-tidy
-BENCH_PACKAGES := libbenchmark-dev
 SIMULATE_PACKAGES := libsimgrid-dev
 ONNX_PACKAGES := libonnx-dev libprotobuf-dev protobuf-compiler
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-pybind11
@@ -32,16 +31,18 @@ define install
 	fi
 endef
 
-.PHONY: deps deps-test deps-simulate
+.PHONY: deps deps-simulate deps-all deps-test
 deps:
 	$(call install,$(BUILD_PACKAGES))
 deps-simulate: deps
 	$(call install,$(SIMULATE_PACKAGES))
-deps-test: deps-simulate
-	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES) $(ALPA_PACKAGES) $(PYTHON_PACKAGES) $(ONNX_PACKAGES))
+deps-all:
+	$(call install,$(BUILD_PACKAGES) $(SIMULATE_PACKAGES) $(ALPA_PACKAGES) $(ONNX_PACKAGES) $(PYTHON_PACKAGES))
+deps-test: deps-all
+	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES))
 
 .PHONY: build
-build: deps ## Build the program: build/nest (and build/nest-simulate where SimGrid is installed)
+build: deps ## Build the programs: build/nest (and build/nest-simulate where SimGrid is installed)
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest nest-optional
 
@@ -53,33 +54,62 @@ python: deps ## Build the Python package: build/python (export PYTHONPATH=build/
 	@PYTHONPATH=build/python $(or $(wildcard /usr/bin/python3),python3) -c 'import nest, nest._core; print("nest", nest.__version__, "in", nest.__path__[0])'
 
 .PHONY: demo
-demo: deps-simulate build ## Build and show what nest does
-	@tools/demo build/nest
+demo: deps-all ## Install and build all parts, and show what nest does: a plan, why not otherwise, a page
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest nest-optional nest-python
+	@tools/demo build
+
+.PHONY: install
+PREFIX ?= /usr/local
+install: deps ## Install programs, library, headers, CMake package: make install PREFIX=/usr/local [DESTDIR=…]
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest nest-optional libnest
+	@cmake --install build | grep -v -- '-- Up-to-date'
 
 .PHONY: test
-test: deps-test lint test-asan ## Install, build and run every check: lint, sanitizers, all tests
-	@cmake --preset test $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset test -j $(JOBS)
-	@ctest --preset test -j $(JOBS)
+test: lint test-asan test-tsan test-programs ## Install, build and run every check: lint, sanitizers, all tests
 
-.PHONY: quick-test
-quick-test: deps-test ## Build and run the tests only (no lint, no sanitizers)
+# The random cases of the tests, as a part of what `make soak` runs: enough to notice a mistake, not to find the rarest.
+SANITIZED := NEST_TEST_SCALE=0.1
+OPTIMISED := NEST_TEST_SCALE=0.2
+
+.PHONY: test-programs
+test-programs: deps-test ## Run the tests of the programs, the Python package, the installed library, and the oracles
 	@cmake --preset test $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset test -j $(JOBS)
-	@ctest --preset test -j $(JOBS)
+	@$(OPTIMISED) ctest --preset test -j $(JOBS) --progress
 
 .PHONY: test-asan
-test-asan: deps-test ## Run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+test-asan: deps-test ## Run the tests of the library under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --preset asan $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset asan -j $(JOBS)
-# The commands of the pages and the longest oracle run in the optimised build only.
-	@NEST_TEST_SCALE=0.1 ctest --preset asan -j $(JOBS) -E 'Shows?WhatTheProgramPrints|Oracle.SearchFindsTheOptimum' --progress | tail -n 20
+	@$(SANITIZED) ctest --preset asan -j $(JOBS)
 
 .PHONY: test-tsan
 test-tsan: deps-test ## Run what uses several threads under ThreadSanitizer
 	@cmake --preset tsan $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset tsan -j $(JOBS) --target test_search test_rivals
-	@NEST_TEST_SCALE=0.1 ctest --preset tsan -j $(JOBS) -R 'ThreadsDoNotMatter'
+	@cmake --build --preset tsan -j $(JOBS)
+	@$(SANITIZED) ctest --preset tsan
+
+.PHONY: soak
+SCALE ?= 2
+soak: deps-test ## Run all tests long: whole oracles, long fuzzing, the programs under sanitizers too (an hour; SCALE=2)
+	@cmake --preset test -DNEST_TESTS= $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset test -j $(JOBS)
+	@NEST_TEST_SCALE=$(SCALE) ctest --preset test -j $(JOBS) --timeout 7200
+	@cmake --preset asan -DNEST_TESTS= $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset asan -j $(JOBS)
+	@NEST_TEST_SCALE=$(SCALE) ctest --preset asan -j $(JOBS) --timeout 7200
+	@cmake --preset tsan $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset tsan -j $(JOBS)
+	@NEST_TEST_SCALE=$(SCALE) ctest --preset tsan --timeout 7200
+
+.PHONY: quick
+quick: ## Build and run the tests of one folder, for the next edit: make quick FOLDER=search
+	@[ -n "$(FOLDER)" ] || { echo "make quick: which folder of tests/? make quick FOLDER=search" >&2; exit 2; }
+	@[ -f build/quick/build.ninja ] || cmake --preset quick $(if $(shell which ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset quick -j $(JOBS) --target test_$(FOLDER)
+	@$(SANITIZED) build/quick/tests/test_$(FOLDER) --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)')
 
 .PHONY: accuracy
 # The measurements of DATA (or NEST_DATA, or those beside the checkout) give the page in docs/; without any, the rows that ship with nest are compared.
