@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "cost/constants.h"
+#include "schedule/step_time.h"
 #include "search/workers.h"
 
 namespace nest {
@@ -106,7 +107,7 @@ class Opener {
     const auto m = static_cast<double>(space_.micro_batch_count(key));
     const auto v = static_cast<double>(space_.schedule(key).chunks);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1);
-    const double time = m * slowest + std::max(0.0, total - slowest) / v + constants::kStep_s;
+    const double time = schedule::step_time(m, v, slowest, std::max(slowest, total), constants::kStep_s);
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
@@ -121,8 +122,8 @@ class Opener {
     const auto m = static_cast<double>(space_.micro_batch_count(key));
     const auto v = static_cast<double>(strategy.virtual_stages), p = static_cast<double>(strategy.pp);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
-    const double time = std::max(m * slowest + std::max(0.0, total - slowest) / v + traffic.seconds(p / v),
-                                 m * even + (total - even) / v + traffic.seconds(m - 1 / v + p / v));
+    const double time = std::max(schedule::step_time(m, v, slowest, std::max(slowest, total), traffic.seconds(p / v)),
+                                 schedule::step_time(m, v, even, total, traffic.seconds(m - 1 / v + p / v)));
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cost/constants.h"
+#include "schedule/step_time.h"
 #include "search/leaf.h"
 
 namespace nest {
@@ -87,7 +88,7 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
     last_s = std::max(last_s, stage.per_step_s);
     price_.fullness = std::max(price_.fullness, stage.fullness);
   }
-  price_.time_s = m * slowest_s + (sum_s - slowest_s) / v + last_s;
+  price_.time_s = schedule::step_time(m, v, slowest_s, sum_s, last_s);
   return price_;
 }
 
