@@ -15,26 +15,6 @@ namespace {
 constexpr std::int64_t kMostTensor = 64, kMostContext = 64, kMostMicroBatch = 64;
 constexpr std::array<std::int64_t, 8> kChunks = {2, 3, 4, 5, 6, 8, 10, 12};
 
-Weave find_weave(const std::vector<int>& layers) {
-  constexpr std::size_t kLongestMotif = 8;
-  const std::size_t n = layers.size();
-  Weave best;
-  std::int64_t covered = 0;
-  for (std::size_t motif = 1; motif <= std::min(kLongestMotif, n / 2); ++motif) {
-    for (std::size_t head = 0; head + 2 * motif <= n; ++head) {
-      std::size_t end = head + motif;
-      while (end < n && layers[end] == layers[end - motif]) ++end;
-      const std::size_t repeats = (end - head) / motif;
-      const auto covers = static_cast<std::int64_t>(repeats * motif);
-      if (repeats < 2 || covers <= covered) continue;
-      covered = covers;
-      best = {static_cast<std::int64_t>(head), static_cast<std::int64_t>(motif), static_cast<std::int64_t>(repeats),
-              static_cast<std::int64_t>(n - head) - covers};
-    }
-  }
-  return best;
-}
-
 }  // namespace
 
 std::vector<std::int64_t> divisors_of(std::int64_t value) {
@@ -49,8 +29,7 @@ std::vector<std::int64_t> divisors_of(std::int64_t value) {
 }
 
 PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices)
-    : job_(&job), limits_(limits), devices_(devices) {
-  weave_ = find_weave(job.model.layers);
+    : job_(&job), limits_(limits), devices_(devices), motif_(find_motif(job.model.layers)) {
   list_splits();
   list_schedules();
   index_intervals();
@@ -107,7 +86,7 @@ void PlanSpace::list_splits() {
 void PlanSpace::list_schedules() {
   if (limits_.admits(Schedule::one_f_one_b) && limits_.vpp.admits(1)) schedules_.push_back({Schedule::one_f_one_b, 1});
   if (limits_.admits(Schedule::gpipe) && limits_.vpp.admits(1)) schedules_.push_back({Schedule::gpipe, 1});
-  if (!limits_.admits(Schedule::interleaved) || weave_.repeats == 0) return;
+  if (!limits_.admits(Schedule::interleaved) || motif_.repeats == 0) return;
   for (const std::int64_t chunks : kChunks) {
     if (limits_.vpp.admits(chunks)) schedules_.push_back({Schedule::interleaved, chunks});
   }
@@ -161,20 +140,20 @@ bool PlanSpace::admits_pair(const Key& key) const {
 bool PlanSpace::admits_schedule(const Key& key) const {
   const std::int64_t chunks = schedule(key).chunks;
   if (chunks == 1) return true;
-  return key.stages > 1 && key.stages * chunks - 2 <= weave_.repeats;
+  return key.stages > 1 && key.stages * chunks - 2 <= motif_.repeats;
 }
 
 bool PlanSpace::may_cut(std::int64_t position, std::int64_t chunks) const {
   if (chunks == 1) return true;
-  const std::int64_t inside = position - weave_.head;
-  return inside >= 0 && inside <= weave_.motif * weave_.repeats && inside % weave_.motif == 0;
+  const std::int64_t inside = position - motif_.head;
+  return inside >= 0 && inside <= motif_.motif * motif_.repeats && inside % motif_.motif == 0;
 }
 
 std::int64_t PlanSpace::fewest_layers(std::int64_t stage, std::int64_t stages, std::int64_t chunks) const {
   if (chunks == 1) return 1;
-  if (stage == 0) return weave_.head + (chunks - 1) * weave_.motif;
-  if (stage + 1 == stages) return weave_.tail + (chunks - 1) * weave_.motif;
-  return chunks * weave_.motif;
+  if (stage == 0) return motif_.head + (chunks - 1) * motif_.motif;
+  if (stage + 1 == stages) return motif_.tail + (chunks - 1) * motif_.motif;
+  return chunks * motif_.motif;
 }
 
 std::int64_t PlanSpace::sequences_per_round(const Key& key) const {

@@ -9,9 +9,8 @@
 // can be realised when the chain is a head of any layers, a motif of layers that repeats, and a tail: the first stage
 // holds the head (in its first chunk) and at least one motif for every other chunk, the last one the same with the
 // tail, every other stage at least one motif per chunk, and stages are cut between motifs. Then whole motifs can be
-// handed to chunks in any numbers, and the model's order is kept whatever they are. The motif is the one of at most 8
-// layers that covers most of the chain (ties: the shortest, then the earliest); a chain of which none repeats is not
-// interleaved.
+// handed to chunks in any numbers, and the model's order is kept whatever they are. A chain of which nothing repeats
+// (model/motif.h) is not interleaved.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +20,7 @@
 
 #include "base/index.h"
 #include "cost/job.h"
+#include "model/motif.h"
 #include "plan/limits.h"
 #include "plan/plan.h"
 #include "search/key.h"
@@ -30,14 +30,6 @@ namespace nest {
 struct ScheduleChoice {
   Schedule kind = Schedule::one_f_one_b;
   std::int64_t chunks = 1;
-};
-
-// The chain as head + motif * repeats + tail.
-struct Weave {
-  std::int64_t head = 0;
-  std::int64_t motif = 1;
-  std::int64_t repeats = 0;  // 0: nothing repeats
-  std::int64_t tail = 0;
 };
 
 // Replicas from low to high have equally many micro-batches each.
@@ -105,7 +97,7 @@ class PlanSpace {
   std::vector<ScheduleChoice> schedules_;
   std::vector<std::int64_t> alignments_;
   std::map<std::int64_t, std::vector<std::int64_t>> divisors_;  // ascending, of the batch over sequences_per_round
-  Weave weave_;
+  ChainMotif motif_;
   std::vector<int> interval_;
   int interval_count_ = 0;
 };

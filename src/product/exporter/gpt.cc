@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/motif.h"
+
 namespace nest {
 namespace {
 
@@ -58,35 +60,11 @@ std::string refuse_architecture(const Architecture& architecture) {
   return {};
 }
 
-// The blocks of a model as head + motif * repeats + tail, in blocks: the motif of at most 8 layers that covers most of
-// the chain, the shortest and then the earliest of those.
-struct Chain {
-  std::int64_t head = 0, motif = 1, tail = 0;
-};
-
-Chain find_chain(const Model& model) {
-  constexpr std::size_t kLongestMotif = 8;
-  const std::vector<int>& layers = model.layers;
-  const std::size_t n = layers.size();
-  std::size_t covered = 0, from = 0, to = 0, period = 1;
-  for (std::size_t motif = 1; motif <= std::min(kLongestMotif, n / 2); ++motif) {
-    for (std::size_t head = 0; head + 2 * motif <= n; ++head) {
-      std::size_t end = head + motif;
-      while (end < n && layers[end] == layers[end - motif]) ++end;
-      const std::size_t covers = (end - head) / motif * motif;
-      if (covers < 2 * motif || covers <= covered) continue;
-      covered = covers;
-      from = head;
-      to = head + covers;
-      period = motif;
-    }
-  }
-  const auto blocks = [&](std::size_t begin, std::size_t end) {
-    return std::count_if(
-        layers.begin() + static_cast<std::ptrdiff_t>(begin), layers.begin() + static_cast<std::ptrdiff_t>(end),
-        [&](int kind) { return model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block; });
-  };
-  return {blocks(0, from), static_cast<std::int64_t>(period), blocks(to, n)};
+// Blocks among the layers [begin, end).
+std::int64_t count_blocks(const Model& model, std::int64_t begin, std::int64_t end) {
+  std::int64_t blocks = 0;
+  for (std::int64_t i = begin; i < end; ++i) blocks += model.layer(i).kind == LayerKind::block ? 1 : 0;
+  return blocks;
 }
 
 // `blocks` over `chunks`, whole motifs at a time, the last chunk with `fixed` blocks of its own; it gets the smaller
@@ -196,11 +174,13 @@ bool is_even_cut(const Model& model, const std::vector<StagePlan>& stages, std::
 std::vector<StageBlocks> chunk_blocks(const Model& model, const std::vector<StagePlan>& stages, std::int64_t chunks) {
   std::vector<StageBlocks> held = stage_blocks(model, stages);
   if (chunks == 1) return held;
-  const Chain chain = find_chain(model);
+  const ChainMotif chain = find_motif(model.layers);
+  const std::int64_t head = count_blocks(model, 0, chain.head);
+  const std::int64_t tail = count_blocks(model, chain.end(), model.layer_count());
   std::vector<StageBlocks> result(held.size() * static_cast<std::size_t>(chunks));
   for (std::size_t s = 0; s < held.size(); ++s) {
     const bool first = s == 0, last = s + 1 == held.size();
-    const std::int64_t fixed = first ? chain.head : last ? chain.tail : 0;
+    const std::int64_t fixed = first ? head : last ? tail : 0;
     std::vector<std::int64_t> sizes = spread(held[s].blocks, fixed, chain.motif, chunks);
     if (first) std::reverse(sizes.begin(), sizes.end());
     for (std::size_t c = 0; c < sizes.size(); ++c) {
