@@ -299,7 +299,7 @@ ExitCode eval_from(const FromQuestion& question, Session& session) {
   SearchOrder order;
   order.threads = static_cast<int>(question.threads);
   if (question.time_limit_s > 0) order.time_limit_s = question.time_limit_s;
-  PriceCache prices;
+  PriceCache prices(job);
   const ChangeList changes = price_changes(framework, job, mine, order, &prices);
   Job best_job = job;
   best_job.stack = best_stack(framework, job.stack);

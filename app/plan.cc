@@ -175,7 +175,7 @@ PlanAnswer plan_or_explain(const PlanRequest& request, const LoadedJob& loaded) 
 
 ExitCode plan_job(const PlanQuestion& question, Session& session) {
   const LoadedJob loaded = load_job(question.job);
-  PriceCache prices;
+  PriceCache prices(loaded.job);
   PlanRequest request = make_request(question, loaded.job, prices, session);
   show_progress(request, session);
   const bool catches = session.stop == nullptr;

@@ -66,7 +66,7 @@ TEST(Frameworks, RunThePlansThatWereMadeForThem) {
   for (const bool experts : {false, true}) {
     for (const FrameworkRules& rules : framework_rules()) {
       const Job job = export_job(experts ? "mixtral-790m" : "llama3.2-1b", 16, 64, 2048, rules.usual_stack);
-      PriceCache prices;
+      PriceCache prices(job);
       PlanRequest request;
       request.job = &job;
       request.prices = &prices;

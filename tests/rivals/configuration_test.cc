@@ -51,7 +51,7 @@ TEST(Configurations, PriceIsThatOfTheEvaluation) {
     const test::SmallJob small = test::small_job(seed);
     SCOPED_TRACE(small.name);
     const PlanSpace space(small.job, small.limits, small.job.cluster.devices);
-    PriceCache prices;
+    PriceCache prices(small.job);
     ConfigurationPricer pricer(space, prices);
     Lots lots(seed);
     for (int k = 0; k < 40; ++k) {
@@ -110,7 +110,7 @@ TEST(Configurations, StrategiesOutsideTheLimitsHaveNoKey) {
 TEST(Configurations, BalancedCutsAreCloseToEven) {
   const test::SmallJob small = test::small_job(0);
   const PlanSpace space(small.job, {}, small.job.cluster.devices);
-  PriceCache prices;
+  PriceCache prices(small.job);
   ConfigurationPricer pricer(space, prices);
   Key key;
   for (key.stages = 1; key.stages <= std::min<std::int64_t>(4, space.layers()); ++key.stages) {
@@ -145,11 +145,22 @@ TEST(Neighbours, SplitsDifferInOneDegree) {
 }
 
 TEST(Neighbours, OptionsAreCarriedOver) {
-  const std::vector<int> codes = {0, 8, 16};
-  EXPECT_EQ(carried_options({0, 8}, 4, codes), (std::vector<int>{0, 0, 8, 8}));
-  EXPECT_EQ(carried_options({0, 8, 16, 16}, 2, codes), (std::vector<int>{0, 16}));
+  const test::SmallJob small = test::small_job(0);
+  const PlanSpace space(small.job, {}, small.job.cluster.devices);
+  const auto option = [&](Recompute recompute, int zero, bool in_node) {
+    return find_choice(space.choices(), {recompute, zero, in_node}).value();
+  };
+  const int plain = option(Recompute::none, 0, false), selective = option(Recompute::selective, 1, false),
+            full = option(Recompute::full, 0, false);
+  const std::vector<int> admitted = {plain, selective, full};
+  const auto carried = [&](const std::vector<int>& options, std::int64_t stages) {
+    return carried_options(space, options, stages, admitted);
+  };
+  EXPECT_EQ(carried({plain, selective}, 4), (std::vector<int>{plain, plain, selective, selective}));
+  EXPECT_EQ(carried({plain, selective, full, full}, 2), (std::vector<int>{plain, full}));
   // Sharding inside a node where there is none becomes sharding over all; what is not admitted at all, the first.
-  EXPECT_EQ(carried_options({9, 3}, 2, codes), (std::vector<int>{8, 0}));
+  EXPECT_EQ(carried({option(Recompute::selective, 1, true), option(Recompute::none, 1, true)}, 2),
+            (std::vector<int>{selective, plain}));
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST(ChainPartition, CutsOnlyWhereItMay) {
   const Job job = tiny_job("qwen3-0.6b", 3, 8, test::tiny_cluster({{4, 400}}, 80));
   const PlanLimits limits = few_options(1);
   const PlanSpace space(job, limits, 4);
-  PriceCache prices;
+  PriceCache prices(job);
   ChainPartition partition(space, prices);
   Strategy strategy;
   strategy.pp = 2;

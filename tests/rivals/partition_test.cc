@@ -42,7 +42,7 @@ TEST(ChainPartition, AgreesWithTheSearch) {
     }
     const PlanAnswer best = make_plan(request);
     const PlanSpace space(job, request.limits, devices);
-    PriceCache prices;
+    PriceCache prices(job);
     ChainPartition partition(space, prices);
     const auto answer = partition.solve(strategy, std::numeric_limits<double>::infinity());
     ASSERT_EQ(answer.has_value(), !best.plans.empty()) << "seed " << seed;

@@ -184,7 +184,7 @@ TEST(Aceso, NamesTheBottleneckAndRelievesIt) {
 TEST(Aceso, PrimitivesThatSpareMemoryMayOnlyMoveLayersShardOrRecompute) {
   const SmallJob small = preset("llama3.2-1b", "dgx-h100", 8, 32, 1024);
   const PlanSpace space(small.job, {}, 8);
-  PriceCache prices;
+  PriceCache prices(small.job);
   ConfigurationPricer pricer(space, prices);
   Configuration start;
   start.key.stages = 4;

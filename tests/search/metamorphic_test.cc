@@ -391,8 +391,8 @@ TEST(Metamorphic, AKnownScoreOnlySavesWork) {
 
 TEST(Metamorphic, PricesMayBeKept) {
   for_subjects(111'001, 60, [](const Subject& subject) {
-    PriceCache prices;
     PlanRequest request = subject.problem.request();
+    PriceCache prices(*request.job);
     request.prices = &prices;
     expect_same_plans(make_plan(request), subject.answer);
     expect_same_plans(make_plan(request), subject.answer);

@@ -91,7 +91,7 @@ class Opener {
 
  private:
   std::shared_ptr<const PairPrices> pair(const Key& key) {
-    return prices_.get(space_.job(), space_.splits()[at(key.split)], space_.micro_batches()[at(key.micro_batch)]);
+    return prices_.get(space_.splits()[at(key.split)], space_.micro_batches()[at(key.micro_batch)]);
   }
 
   double score(double time_s, std::int64_t devices) const {
@@ -234,7 +234,7 @@ class Opener {
     const bool probing = node.tries < std::size(kProbes);
     const double limit = probing ? std::min(cutoff_, node.low * kProbes[node.tries]) : cutoff_;
     ++out_.leaves;
-    if (std::optional<LeafPlan> plan = solver_.solve(node.key, *prices, limit / unit)) {
+    if (std::optional<PartitionPlan> plan = solver_.solve(node.key, *prices, limit / unit)) {
       out_.plans.push_back({plan->time_s * unit, node.key, std::move(*plan)});
     } else if (limit < cutoff_) {
       Node again = node;
@@ -260,18 +260,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 }  // namespace
-
-std::shared_ptr<const PairPrices> PriceCache::get(const Job& job, const Split& split, std::int64_t micro_batch) {
-  const Name name{split.tp, split.sp ? 1 : 0, split.cp, split.ep, split.etp, micro_batch};
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = known_.find(name); found != known_.end()) return found->second;
-  }
-  auto fresh = std::make_shared<const PairPrices>(job, split, micro_batch);
-  ++priced_;
-  const std::lock_guard lock(mutex_);
-  return known_.try_emplace(name, std::move(fresh)).first->second;
-}
 
 SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOrder& order) {
   const auto start = std::chrono::steady_clock::now();
@@ -331,8 +319,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   // Cuts and options that do not depend on the limits under which they were found.
   LeafSolver solver(space);
   for (RankedPlan& plan : findings.plans) {
-    const auto pair =
-        prices.get(space.job(), space.splits()[at(plan.key.split)], space.micro_batches()[at(plan.key.micro_batch)]);
+    const auto pair = prices.get(space.splits()[at(plan.key.split)], space.micro_batches()[at(plan.key.micro_batch)]);
     if (auto again = solver.solve(plan.key, *pair, plan.leaf.time_s)) plan.leaf = std::move(*again);
   }
   findings.lower_bound = findings.plans.empty() ? order.known_score : findings.plans.front().score;

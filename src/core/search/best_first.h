@@ -15,9 +15,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "search/leaf.h"
@@ -26,19 +23,6 @@
 namespace nest {
 
 enum class PlanObjective : std::uint8_t { time, device_hours };
-
-// Layer prices, kept from one search of a job to the next. Thread-safe.
-class PriceCache {
- public:
-  std::shared_ptr<const PairPrices> get(const Job& job, const Split& split, std::int64_t micro_batch);
-  std::int64_t priced() const { return priced_; }
-
- private:
-  using Name = std::array<std::int64_t, 6>;
-  std::mutex mutex_;
-  std::map<Name, std::shared_ptr<const PairPrices>> known_;
-  std::atomic<std::int64_t> priced_{0};
-};
 
 struct PlanProgress {
   std::int64_t opened = 0;
@@ -60,7 +44,7 @@ struct SearchOrder {
 struct RankedPlan {
   double score = 0;
   Key key;
-  LeafPlan leaf;
+  PartitionPlan leaf;
 };
 
 struct SearchFindings {

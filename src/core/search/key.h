@@ -19,17 +19,4 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// One choice per stage, packed; the smaller code is preferred at equal cost (less recomputation, then lower ZeRO
-// stage).
-struct StageOption {
-  int recompute = 0;  // 0 none, 1 selective, 2 full
-  int zero = 0;       // 0 … 3
-  int group = 0;      // 0: sharded over all replicas, 1: inside a node
-
-  static constexpr int kCodes = 24;
-  int code() const { return (recompute * 4 + zero) * 2 + group; }
-  static StageOption from_code(int code) { return {code / 8, code / 2 % 4, code % 2}; }
-  bool operator==(const StageOption&) const = default;
-};
-
 }  // namespace nest

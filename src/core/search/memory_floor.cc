@@ -18,7 +18,7 @@ MemoryFloor::MemoryFloor(const Job& job, const PlanLimits& limits)
 }
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-                          const ZeroDegrees& degrees, int recompute, double in_flight) const {
+                          const ZeroDegrees& degrees, Recompute recompute, double in_flight) const {
   return bytes(pair, begin, end, zero, degrees, pair.kept_bytes(recompute), in_flight);
 }
 

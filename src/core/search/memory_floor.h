@@ -17,7 +17,7 @@ class MemoryFloor {
 
   // Of layers [begin, end), without what context_bytes() counts.
   double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero, const ZeroDegrees& degrees,
-               int recompute, double in_flight) const;
+               Recompute recompute, double in_flight) const;
 
   // False when no cut and no options of this strategy can fit, nor of any with fewer replicas and more micro-batches.
   bool admits(const Strategy& strategy, const PairPrices& pair) const;

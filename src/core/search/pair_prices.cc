@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "base/checked.h"
 #include "base/index.h"
@@ -104,6 +103,18 @@ double PairPrices::slowest_s(std::int64_t stages) const {
     slowest = std::max(slowest, real(share) * (stages > 1 ? run.many_s : run.one_s));
   }
   return slowest;
+}
+
+std::shared_ptr<const PairPrices> PriceCache::get(const Split& split, std::int64_t micro_batch) {
+  const Name name{split.tp, split.sp ? 1 : 0, split.cp, split.ep, split.etp, micro_batch};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = known_.find(name); found != known_.end()) return found->second;
+  }
+  auto fresh = std::make_shared<const PairPrices>(*job_, split, micro_batch);
+  ++priced_;
+  const std::lock_guard lock(mutex_);
+  return known_.try_emplace(name, std::move(fresh)).first->second;
 }
 
 }  // namespace nest

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -29,7 +31,7 @@ class PairPrices {
   // No stage structure with so many stages has a smaller tau: the largest layer, the longest run, the mean.
   double slowest_s(std::int64_t stages) const;
   // Kept per micro-batch by layers [0, i).
-  const std::vector<double>& kept_bytes(int recompute) const { return kept().prefix[at(recompute)]; }
+  const std::vector<double>& kept_bytes(Recompute recompute) const { return kept().prefix[at(recompute)]; }
   const std::vector<double>& least_kept_bytes() const { return kept().least; }  // whatever is recomputed
   double shared_parameters() const { return memory().shared_parameters(); }
   double least_cut_bytes() const { return least_cut_bytes_; }
@@ -71,6 +73,23 @@ class PairPrices {
   double least_cut_bytes_ = 0;
   double dense_ = 0, expert_ = 0, hide_s_ = 0;
   bool all_have_parameters_ = true;
+};
+
+// The prices of one job, kept from one search of it to the next. Thread-safe. The job outlives it, unchanged.
+class PriceCache {
+ public:
+  explicit PriceCache(const Job& job) : job_(&job) {}
+
+  const Job& job() const { return *job_; }
+  std::shared_ptr<const PairPrices> get(const Split& split, std::int64_t micro_batch);
+  std::int64_t priced() const { return priced_; }
+
+ private:
+  using Name = std::array<std::int64_t, 6>;
+  const Job* job_;
+  std::mutex mutex_;
+  std::map<Name, std::shared_ptr<const PairPrices>> known_;
+  std::atomic<std::int64_t> priced_{0};
 };
 
 }  // namespace nest

@@ -21,6 +21,10 @@ struct SyncPrices {
   ShardLines lines[2][2];            // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
   std::int64_t degrees[2] = {0, 0};  // as StagePlan::zero_degree; 0: all
   bool has_inner = false;
+
+  const ShardLines& of(const StageChoice& choice) const {
+    return lines[choice.in_node ? 1 : 0][choice.zero == 3 ? 1 : 0];
+  }
 };
 
 // One per thread. References stay valid until the next call.

@@ -12,27 +12,12 @@
 namespace nest {
 namespace {
 
-std::vector<StagePlan> stages_of(const PlanSpace& space, const Strategy& strategy, const LeafPlan& leaf) {
-  std::vector<StagePlan> stages;
-  for (std::size_t s = 0; s < leaf.options.size(); ++s) {
-    const StageOption option = StageOption::from_code(leaf.options[s]);
-    StagePlan stage;
-    stage.first = static_cast<int>(leaf.cuts[s]);
-    stage.last = static_cast<int>(leaf.cuts[s + 1] - 1);
-    stage.zero = option.zero;
-    stage.zero_degree = LeafSolver::degree_of(space, strategy, option);
-    stage.recompute = static_cast<Recompute>(option.recompute);
-    stages.push_back(stage);
-  }
-  return stages;
-}
-
 // The search's value must be evaluate()'s, and the plan must fit.
 PlannedStrategy reprice(const PlanSpace& space, const RankedPlan& plan) {
   constexpr double kAgreement = 1e-6;
   PlannedStrategy planned;
   planned.strategy = space.strategy(plan.key);
-  const std::vector<StagePlan> stages = stages_of(space, planned.strategy, plan.leaf);
+  const std::vector<StagePlan> stages = space.stages(planned.strategy, plan.leaf.cuts, plan.leaf.options);
   const std::string refused = refuse_strategy(space.job(), planned.strategy, stages);
   NEST_CHECK(refused.empty(), "the search returns sound strategies: " + refused);
   planned.evaluation = evaluate(space.job(), planned.strategy, stages);
@@ -60,8 +45,9 @@ void refuse_empty(const PlanSpace& space, double keys) {
 PlanAnswer make_plan(const PlanRequest& request) {
   NEST_CHECK(request.job != nullptr, "a request names its job");
   const PlanSpace space(*request.job, request.limits, device_limit(*request.job, request.most_devices));
-  PriceCache own;
+  PriceCache own(*request.job);
   PriceCache& prices = request.prices != nullptr ? *request.prices : own;
+  NEST_CHECK(&prices.job() == request.job, "prices are those of the request's job");
   const SearchFindings findings = find_best(space, prices, request.order);
   refuse_empty(space, findings.keys);
   PlanAnswer answer;

@@ -29,7 +29,11 @@ std::vector<std::int64_t> divisors_of(std::int64_t value) {
 }
 
 PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices)
-    : job_(&job), limits_(limits), devices_(devices), motif_(find_motif(job.model.layers)) {
+    : job_(&job),
+      limits_(limits),
+      devices_(devices),
+      choices_(list_choices(limits)),
+      motif_(find_motif(job.model.layers)) {
   list_splits();
   list_schedules();
   index_intervals();
@@ -248,6 +252,16 @@ std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) con
     if (offset(*degree) + split.tp <= unit && can_shard(strategy, *degree)) return *degree;
   }
   return std::nullopt;
+}
+
+std::vector<StagePlan> PlanSpace::stages(const Strategy& strategy, const std::vector<std::int64_t>& cuts,
+                                         const std::vector<int>& options) const {
+  const std::int64_t degree = node_degree(strategy).value_or(0);
+  std::vector<StagePlan> stages;
+  for (std::size_t s = 0; s < options.size(); ++s) {
+    stages.push_back(stage_of(cuts[s], cuts[s + 1], choices_[at(options[s])], degree));
+  }
+  return stages;
 }
 
 double PlanSpace::count_keys() const {

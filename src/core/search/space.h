@@ -23,6 +23,7 @@
 #include "model/motif.h"
 #include "plan/limits.h"
 #include "plan/plan.h"
+#include "search/choices.h"
 #include "search/key.h"
 
 namespace nest {
@@ -52,9 +53,13 @@ class PlanSpace {
   const std::vector<ScheduleChoice>& schedules() const { return schedules_; }
   const ScheduleChoice& schedule(const Key& key) const { return schedules_[at(key.schedule)]; }
 
-  std::int64_t layers() const { return static_cast<std::int64_t>(job_->model.layers.size()); }
+  // What stages choose from: options are indices into it. Those inside nodes need a node_degree().
+  const std::vector<StageChoice>& choices() const { return choices_; }
+
+  std::int64_t layers() const { return job_->model.layer_count(); }
   // Layers first … first + count - 1 and any others with the same number of each kind share an id.
   int interval(std::int64_t begin, std::int64_t end) const { return interval_[at(begin * (layers() + 1) + end)]; }
+  const std::vector<int>& interval_table() const { return interval_; }  // [begin * (layers + 1) + end]
   int intervals() const { return interval_count_; }
 
   Strategy strategy(const Key& key) const;
@@ -79,6 +84,10 @@ class PlanSpace {
   // Degree of the sharding group inside one innermost unit; nothing where there is none beside 1 and all.
   std::optional<std::int64_t> node_degree(const Strategy& strategy) const;
 
+  // Stages between the cuts, with options out of choices().
+  std::vector<StagePlan> stages(const Strategy& strategy, const std::vector<std::int64_t>& cuts,
+                                const std::vector<int>& options) const;
+
   // Keys, not counting pitches.
   double count_keys() const;
 
@@ -95,6 +104,7 @@ class PlanSpace {
   std::vector<Split> splits_;
   std::vector<std::int64_t> micro_batches_;
   std::vector<ScheduleChoice> schedules_;
+  std::vector<StageChoice> choices_;
   std::vector<std::int64_t> alignments_;
   std::map<std::int64_t, std::vector<std::int64_t>> divisors_;  // ascending, of the batch over sequences_per_round
   ChainMotif motif_;

@@ -104,7 +104,7 @@ class NearestSearch {
 
 std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchOrder& order,
                                         PriceCache* prices) {
-  PriceCache own;
+  PriceCache own(job);
   return NearestSearch(framework, job, order, prices != nullptr ? prices : &own).run();
 }
 

@@ -194,15 +194,16 @@ Job job_with_room(const RecipeJob& job, const Recipe& recipe) {
 }
 
 RecipeAnswer plan_recipes(const RecipeJob& job) {
-  PriceCache prices;
+  PriceCache prices(job.job);
   RecipeAnswer answer;
   answer.full = search(job.job, PlanLimits{}, prices);
   answer.megatron = megatron_plan(job, prices);
   for (const Recipe& recipe : job.recipes) {
     answer.with_room.emplace_back();
     if (recipe.evaluation.fits) continue;
-    PriceCache own;  // prices belong to one job
-    answer.with_room.back() = search(job_with_room(job, recipe), PlanLimits{}, own);
+    const Job roomy = job_with_room(job, recipe);
+    PriceCache own(roomy);
+    answer.with_room.back() = search(roomy, PlanLimits{}, own);
   }
   return answer;
 }

@@ -164,7 +164,7 @@ std::vector<Configuration> starts_of(const PlanSpace& space, ConfigurationPricer
 RivalAnswer plan_aceso(const RivalRequest& request) {
   const Deadline deadline(request.time_limit_s);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
-  PriceCache prices;
+  PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);
   BestPlan best(space);
   const std::vector<int> splits = start_splits(space);

@@ -19,22 +19,22 @@ class Primitives {
       case Resource::arithmetic:
         fewer_layers();
         options(
-            [](const StageOption& a, const StageOption& b) { return b.recompute < a.recompute && b.zero == a.zero; });
+            [](const StageChoice& a, const StageChoice& b) { return b.recompute < a.recompute && b.zero == a.zero; });
         micro_batch(1);
         splits([](const Split& a, const Split& b) { return b.tp * b.cp * b.ep >= a.tp * a.cp * a.ep; });
         schedules();
         break;
       case Resource::communication:
         splits([](const Split& a, const Split& b) { return b.tp * b.cp * b.ep <= a.tp * a.cp * a.ep; });
-        options([](const StageOption& a, const StageOption& b) {
-          return b.recompute == a.recompute && (b.zero < a.zero || (b.zero == a.zero && b.group != a.group));
+        options([](const StageChoice& a, const StageChoice& b) {
+          return b.recompute == a.recompute && (b.zero < a.zero || (b.zero == a.zero && b.in_node != a.in_node));
         });
         micro_batch(1);
         fewer_layers();
         schedules();
         break;
       case Resource::memory:
-        options([](const StageOption& a, const StageOption& b) {
+        options([](const StageChoice& a, const StageChoice& b) {
           return b.recompute >= a.recompute && b.zero >= a.zero && (b.recompute > a.recompute || b.zero > a.zero);
         });
         fewer_layers();
@@ -67,16 +67,16 @@ class Primitives {
 
   template <class Wanted>
   void options(Wanted wanted) {
-    const StageOption now = StageOption::from_code(here_.options[at(stage_)]);
-    for (const int code : admitted_options(space_, space_.strategy(here_.key))) {
-      if (!wanted(now, StageOption::from_code(code))) continue;
+    const StageChoice& now = space_.choices()[at(here_.options[at(stage_)])];
+    for (const int option : admitted_options(space_, space_.strategy(here_.key))) {
+      if (!wanted(now, space_.choices()[at(option)])) continue;
       if (!space_.limits().uniform) {
         found_.push_back(here_);
-        found_.back().options[at(stage_)] = code;
+        found_.back().options[at(stage_)] = option;
       }
       if (here_.key.stages == 1 && !space_.limits().uniform) continue;
       found_.push_back(here_);
-      found_.back().options.assign(here_.options.size(), code);
+      found_.back().options.assign(here_.options.size(), option);
     }
   }
 
@@ -175,10 +175,10 @@ std::optional<Configuration> refilled(const PlanSpace& space, ConfigurationPrice
   const std::vector<std::int64_t> pitches = space.pitches(key);
   if (pitches.empty()) return std::nullopt;
   key.pitch = pitches.front();
-  const std::vector<int> codes = admitted_options(space, space.strategy(key));
-  if (codes.empty()) return std::nullopt;
+  const std::vector<int> admitted = admitted_options(space, space.strategy(key));
+  if (admitted.empty()) return std::nullopt;
   configuration.options =
-      carried_options(configuration.options.empty() ? codes : configuration.options, key.stages, codes);
+      carried_options(space, configuration.options.empty() ? admitted : configuration.options, key.stages, admitted);
   if (space.limits().uniform) configuration.options.assign(configuration.options.size(), configuration.options.front());
   if (cuts_hold(space, configuration)) return configuration;
   auto cuts = balanced_cuts(space, pricer.pair(key), key);

@@ -57,10 +57,10 @@ class Alpa {
         deadline_(request.time_limit_s),
         limit_s_(request.time_limit_s),
         space_(job_, alpa_limits(request.limits), device_limit(request)),
-        partition_(space_, prices_),
+        prices_(job_),
+        partition_(space_, prices_, false),
         full_(job_, request.limits, device_limit(request)),
         best_(full_) {
-    partition_.count_messages(false);
     kind_count_.assign(job_.model.kinds.size(), 0);
     for (const int kind : job_.model.layers) ++kind_count_[static_cast<std::size_t>(kind)];
     for (const Layer& layer : job_.model.kinds) experts_ = experts_ || layer.experts > 0;
@@ -221,7 +221,7 @@ class Alpa {
   // Positions between `groups` groups of layers of about equal time.
   std::vector<std::int64_t> group_layers(std::int64_t groups) {
     std::vector<std::int64_t> positions;
-    const auto pair = prices_.get(job_, space_.splits().front(), space_.micro_batches().front());
+    const auto pair = prices_.get(space_.splits().front(), space_.micro_batches().front());
     const std::vector<double>& prefix = pair->prefix(true);
     std::int64_t next = 0;
     for (std::int64_t g = 1; g < groups; ++g) {

@@ -6,7 +6,6 @@
 #include "base/index.h"
 #include "cost/constants.h"
 #include "schedule/step_time.h"
-#include "search/leaf.h"
 
 namespace nest {
 namespace {
@@ -18,7 +17,7 @@ constexpr std::size_t kMostKnown = 2'000'000;
 const PairPrices& ConfigurationPricer::pair(const Key& key) {
   std::shared_ptr<const PairPrices>& known = pairs_[{key.split, key.micro_batch}];
   if (known == nullptr) {
-    known = prices_->get(space_->job(), space_->splits()[at(key.split)], space_->micro_batches()[at(key.micro_batch)]);
+    known = prices_->get(space_->splits()[at(key.split)], space_->micro_batches()[at(key.micro_batch)]);
   }
   return *known;
 }
@@ -32,19 +31,13 @@ double ConfigurationPricer::fullness(const PairPrices& pair, const Strategy& str
   }
   const std::int64_t begin = configuration.cuts[stage], end = configuration.cuts[stage + 1];
   const auto layers = static_cast<std::uint64_t>(space_->interval(begin, end));
-  const auto code = static_cast<std::uint64_t>(configuration.options[stage]);
-  const std::uint64_t name = (layers * StageOption::kCodes + code) << 20U | stage;
+  const auto option = static_cast<std::uint64_t>(configuration.options[stage]);
+  const std::uint64_t name = (layers * space_->choices().size() + option) << 20U | stage;
   auto& known = fullness_[{key.split, key.micro_batch, key.stages, key.replicas, degree, key.schedule}];
   const auto [place, fresh] = known.try_emplace(name, 0);
   if (!fresh) return place->second;
   ++known_;
-  const StageOption option = StageOption::from_code(configuration.options[stage]);
-  StagePlan plan;
-  plan.first = static_cast<int>(begin);
-  plan.last = static_cast<int>(end - 1);
-  plan.zero = option.zero;
-  plan.zero_degree = option.group == 1 ? degree : 0;
-  plan.recompute = static_cast<Recompute>(option.recompute);
+  const StagePlan plan = stage_of(begin, end, space_->choices()[option], degree);
   const auto needed =
       static_cast<double>(pair.memory().estimate(strategy, plan, static_cast<std::int64_t>(stage)).needed);
   return place->second = needed / static_cast<double>(space_->job().cluster.device.memory_bytes);
@@ -68,17 +61,15 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
   price_.stages.resize(at(p));
   for (std::int64_t s = 0; s < p; ++s) {
     const std::int64_t begin = configuration.cuts[at(s)], end = configuration.cuts[at(s + 1)];
-    const StageOption option = StageOption::from_code(configuration.options[at(s)]);
+    const StageChoice& choice = space_->choices()[at(configuration.options[at(s)])];
     const StageSums sums = prices.sums(begin, end, p > 1);
-    const StageCost cost =
-        stage_cost(job, rule_, strategy, sums, sync.lines[at(option.group)][option.zero == 3 ? 1 : 0], option.zero,
-                   static_cast<Recompute>(option.recompute));
+    const StageCost cost = stage_cost(job, rule_, strategy, sums, sync.of(choice), choice.zero, choice.recompute);
     const double leaves_s = s + 1 < p ? share * v * messages.hops[at(s)].at(prices.table().cut_bytes[at(end - 1)]) : 0;
     const double messages_s = arrives_s + leaves_s + (s == 0 || s + 1 == p ? wrap_s : 0);
     arrives_s = leaves_s;
     StagePrice& stage = price_.stages[at(s)];
     stage.time_s =
-        sums.forward_s + sums.backward_s + sums.recompute_s[at(option.recompute)] + cost.micro_exposed_s + messages_s;
+        sums.forward_s + sums.backward_s + sums.recompute_s[at(choice.recompute)] + cost.micro_exposed_s + messages_s;
     stage.traffic_s = sums.tp_s + sums.cp_s + sums.ep_s + cost.micro_exposed_s + messages_s;
     stage.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s;
     stage.fullness = fullness(prices, strategy, configuration, at(s), sync.degrees[1]);
@@ -92,16 +83,12 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
 }
 
 std::vector<int> admitted_options(const PlanSpace& space, const Strategy& strategy) {
-  const PlanLimits& limits = space.limits();
   const bool inner = space.node_degree(strategy).has_value();
-  std::vector<int> codes;
-  for (int code = 0; code < StageOption::kCodes; ++code) {
-    const StageOption option = StageOption::from_code(code);
-    if (!limits.recompute[at(option.recompute)] || !limits.zero[at(option.zero)]) continue;
-    if (option.group == 1 && (option.zero == 0 || !inner)) continue;
-    codes.push_back(code);
+  std::vector<int> options;
+  for (int option = 0; option < std::ssize(space.choices()); ++option) {
+    if (inner || !space.choices()[at(option)].in_node) options.push_back(option);
   }
-  return codes;
+  return options;
 }
 
 std::optional<std::vector<std::int64_t>> balanced_cuts(const PlanSpace& space, const PairPrices& pair, const Key& key) {
@@ -151,18 +138,7 @@ std::optional<std::int64_t> most_admitted_replicas(const PlanSpace& space, const
 }
 
 std::vector<StagePlan> stages_of(const PlanSpace& space, const Configuration& configuration) {
-  const Strategy strategy = space.strategy(configuration.key);
-  std::vector<StagePlan> stages;
-  for (std::size_t s = 0; s < configuration.options.size(); ++s) {
-    const StageOption option = StageOption::from_code(configuration.options[s]);
-    StagePlan& stage = stages.emplace_back();
-    stage.first = static_cast<int>(configuration.cuts[s]);
-    stage.last = static_cast<int>(configuration.cuts[s + 1] - 1);
-    stage.zero = option.zero;
-    stage.zero_degree = LeafSolver::degree_of(space, strategy, option);
-    stage.recompute = static_cast<Recompute>(option.recompute);
-  }
-  return stages;
+  return space.stages(space.strategy(configuration.key), configuration.cuts, configuration.options);
 }
 
 }  // namespace nest

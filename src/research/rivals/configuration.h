@@ -18,7 +18,7 @@ namespace nest {
 struct Configuration {
   Key key;
   std::vector<std::int64_t> cuts;  // 0 = cuts[0] < … < cuts[p] = layers
-  std::vector<int> options;        // codes of StageOption
+  std::vector<int> options;        // indices into PlanSpace::choices
 
   bool operator==(const Configuration&) const = default;
 };
@@ -66,7 +66,7 @@ class ConfigurationPricer {
   std::int64_t priced_ = 0;
 };
 
-// Codes that the limits admit for a placement.
+// Options that a placement admits.
 std::vector<int> admitted_options(const PlanSpace& space, const Strategy& strategy);
 
 // Stages of about equal time; nothing when the chain cannot be cut so often.

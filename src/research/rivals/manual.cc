@@ -41,6 +41,7 @@ class Expert {
   explicit Expert(const RivalRequest& request)
       : request_(request),
         deadline_(request.time_limit_s),
+        prices_(*request.job),
         space_(*request.job, request.limits, device_limit(request)),
         pricer_(space_, prices_),
         best_(space_) {
@@ -218,7 +219,7 @@ class Expert {
     Configuration configuration{*key, {0}, {}};
     for (const StagePlan& stage : stages) {
       configuration.cuts.push_back(stage.last + 1);
-      configuration.options.push_back(StageOption{static_cast<int>(recompute), zero, 0}.code());
+      configuration.options.push_back(find_choice(space_.choices(), {recompute, zero, false}).value());
     }
     const ConfigurationPrice& price = pricer_.price(configuration);
     if (best_fullness_ == 0 || price.fullness < best_fullness_) best_fullness_ = price.fullness;

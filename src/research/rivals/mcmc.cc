@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "rivals/neighbours.h"
 #include "rivals/settle.h"
 
@@ -19,8 +20,8 @@ class Walk {
   Walk(const PlanSpace& space, ConfigurationPricer& pricer, std::uint64_t seed)
       : space_(&space), pricer_(&pricer), lots_(seed) {
     neighbours_.resize(space.splits().size());
-    const double doublings = 1 + std::log2(static_cast<double>(space.devices()));
-    proposals_ = static_cast<std::int64_t>(kProposals * static_cast<double>(space.layers()) * doublings);
+    const double doublings = 1 + std::log2(real(space.devices()));
+    proposals_ = static_cast<std::int64_t>(kProposals * real(space.layers()) * doublings);
   }
 
   // The best plan that fits and its time; nothing when none was met.
@@ -38,7 +39,7 @@ class Walk {
       if (!next) continue;
       const double next_value = value(*next);
       if (improved_) improved = k;
-      const double progress = static_cast<double>(k) / static_cast<double>(proposals_);
+      const double progress = real(k) / real(proposals_);
       const double heat = kWarm * std::pow(kCold / kWarm, std::min(1.0, progress));
       if (next_value > here_value && !lots_.chance(std::exp((here_value - next_value) / heat))) continue;
       here = std::move(*next);
@@ -98,10 +99,10 @@ class Walk {
   }
 
   std::optional<Configuration> other_options(const Configuration& here) {
-    const std::vector<int> codes = admitted_options(*space_, space_->strategy(here.key));
-    if (codes.empty()) return std::nullopt;
+    const std::vector<int> admitted = admitted_options(*space_, space_->strategy(here.key));
+    if (admitted.empty()) return std::nullopt;
     Configuration next = here;
-    const int code = lots_.any(codes);
+    const int option = lots_.any(admitted);
     const std::int64_t stages = here.key.stages;
     // One stage, the first ones (which keep most in flight), or all.
     std::int64_t from = lots_.below(stages), to = from;
@@ -111,7 +112,7 @@ class Walk {
     } else if (lots_.chance(0.4)) {
       from = 0;
     }
-    for (std::int64_t s = from; s <= to; ++s) next.options[static_cast<std::size_t>(s)] = code;
+    for (std::int64_t s = from; s <= to; ++s) next.options[at(s)] = option;
     return next;
   }
 
@@ -131,7 +132,7 @@ class Walk {
     switch (lots_.below(7)) {
       case 0:
       case 1: {
-        auto& near = neighbours_[static_cast<std::size_t>(key.split)];
+        auto& near = neighbours_[at(key.split)];
         if (near.empty()) near = neighbouring_splits(*space_, key.split);
         key.split = near.empty() || lots_.chance(0.2)
                         ? static_cast<int>(lots_.below(static_cast<std::int64_t>(space_->splits().size())))
@@ -180,12 +181,12 @@ class Walk {
     const std::vector<std::int64_t> pitches = space_->pitches(key);
     if (pitches.empty()) return std::nullopt;
     key.pitch = lots_.chance(0.7) ? pitches.front() : lots_.any(pitches);
-    const std::vector<int> codes = admitted_options(*space_, space_->strategy(key));
-    if (codes.empty()) return std::nullopt;
+    const std::vector<int> admitted = admitted_options(*space_, space_->strategy(key));
+    if (admitted.empty()) return std::nullopt;
     if (next.options.empty() || lots_.chance(0.3)) {
-      next.options.assign(static_cast<std::size_t>(key.stages), lots_.any(codes));
+      next.options.assign(at(key.stages), lots_.any(admitted));
     } else {
-      next.options = carried_options(next.options, key.stages, codes);
+      next.options = carried_options(*space_, next.options, key.stages, admitted);
       if (space_->limits().uniform) next.options.assign(next.options.size(), next.options.front());
     }
     const bool same_chain = !here.cuts.empty() && here.key.split == key.split && here.key.stages == key.stages &&
@@ -211,7 +212,7 @@ class Walk {
 RivalAnswer plan_mcmc(const RivalRequest& request) {
   const Deadline deadline(request.time_limit_s);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
-  PriceCache prices;
+  PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);
   BestPlan best(space);
   int walks = 0;

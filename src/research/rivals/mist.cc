@@ -42,6 +42,7 @@ class Tuner {
  public:
   Tuner(const Job& job, const RivalRequest& request, const Deadline& deadline)
       : space_(job, mist_limits(request.limits), device_limit(request)),
+        prices_(job),
         partition_(space_, prices_),
         deadline_(&deadline) {}
 

@@ -2,22 +2,30 @@
 
 #include <algorithm>
 
+#include "base/index.h"
+
 namespace nest {
 
-std::vector<int> carried_options(const std::vector<int>& options, std::int64_t stages, const std::vector<int>& codes) {
+std::vector<int> carried_options(const PlanSpace& space, const std::vector<int>& options, std::int64_t stages,
+                                 const std::vector<int>& admitted) {
+  const auto is_admitted = [&](int option) {
+    return std::find(admitted.begin(), admitted.end(), option) != admitted.end();
+  };
   std::vector<int> carried;
-  const auto old = static_cast<std::int64_t>(options.size());
   for (std::int64_t s = 0; s < stages; ++s) {
-    StageOption option = StageOption::from_code(options[static_cast<std::size_t>(s * old / stages)]);
-    if (std::find(codes.begin(), codes.end(), option.code()) == codes.end()) option.group = 0;
-    const bool admitted = std::find(codes.begin(), codes.end(), option.code()) != codes.end();
-    carried.push_back(admitted ? option.code() : codes.front());
+    int option = options[at(s * std::ssize(options) / stages)];
+    if (!is_admitted(option)) {  // then it may be admitted over all replicas
+      StageChoice choice = space.choices()[at(option)];
+      choice.in_node = false;
+      option = find_choice(space.choices(), choice).value_or(admitted.front());
+    }
+    carried.push_back(is_admitted(option) ? option : admitted.front());
   }
   return carried;
 }
 
 std::vector<int> neighbouring_splits(const PlanSpace& space, int split) {
-  const Split& here = space.splits()[static_cast<std::size_t>(split)];
+  const Split& here = space.splits()[at(split)];
   // Which degrees differ; etp of 0 follows tp.
   const auto differ = [&](const Split& other) {
     return (other.tp != here.tp ? 1 : 0) + (other.cp != here.cp ? 1 : 0) + (other.ep != here.ep ? 1 : 0) +
@@ -25,7 +33,7 @@ std::vector<int> neighbouring_splits(const PlanSpace& space, int split) {
   };
   std::vector<int> list;
   for (int k = 0; k < static_cast<int>(space.splits().size()); ++k) {
-    const Split& other = space.splits()[static_cast<std::size_t>(k)];
+    const Split& other = space.splits()[at(k)];
     if (k == split || differ(other) != 1) continue;
     // Nothing legal lies between.
     const bool jumps = std::any_of(space.splits().begin(), space.splits().end(), [&](const Split& between) {

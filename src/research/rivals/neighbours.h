@@ -29,8 +29,9 @@ class Lots {
   std::mt19937_64 engine_;
 };
 
-// Options of the old stages spread over the new ones, of those that the placement admits. `codes` is not empty.
-std::vector<int> carried_options(const std::vector<int>& options, std::int64_t stages, const std::vector<int>& codes);
+// Options of the old stages spread over the new ones, of those that the placement admits: at least one.
+std::vector<int> carried_options(const PlanSpace& space, const std::vector<int>& options, std::int64_t stages,
+                                 const std::vector<int>& admitted);
 
 // Splits that differ from this one in a single degree, to the next larger or smaller one that is legal, or in sp or
 // etp.

@@ -86,7 +86,7 @@ RivalAnswer plan_phaze(const RivalRequest& request) {
   auto searches_left = static_cast<double>(networks.size() * spaces.size());
   for (const Cluster& network : networks) {
     job.cluster = network;
-    PriceCache prices;
+    PriceCache prices(job);
     for (const PlanLimits& limits : spaces) {
       PlanRequest flat;
       flat.job = &job;

@@ -88,7 +88,7 @@ void settle(TopCase& question, int plans, const std::string& simulator) {
   const Job job = make_job(architecture, run, find_stack(run.stack).value(),
                            old ? ComputePrecision::fp16 : ComputePrecision::bf16, Optimizer::adam, cluster);
   question.global_batch = run.global_batch;
-  PriceCache prices;
+  PriceCache prices(job);
   PlanRequest request;
   request.job = &job;
   request.prices = &prices;

@@ -1,0 +1,140 @@
+#include "search/key_prices.h"
+
+#include <algorithm>
+
+#include "base/index.h"
+#include "cost/constants.h"
+
+namespace nest {
+namespace {
+
+constexpr double kBelow = 1 - PartitionSolver::kEqual;  // a bound stays one when sums are rounded
+
+}  // namespace
+
+double KeyPrices::exposed_share(const Strategy& strategy) const {
+  if (!messages_count_) return 0;
+  return strategy.virtual_stages > 1 && space_->job().stack.pipeline_overlap ? constants::kMessageExposed : 1;
+}
+
+double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
+  const Strategy strategy = space_->strategy(key);
+  const auto m = real(space_->micro_batch_count(key)), v = real(strategy.virtual_stages);
+  double sum = pair.total_s(key.stages > 1), slowest = pair.slowest_s(key.stages);
+  if (key.stages > 1) {
+    const Messages& messages = placements_.messages(key);
+    const double share = exposed_share(strategy);
+    double least = std::numeric_limits<double>::infinity();
+    for (const CostLine& line : messages.hops) {
+      const double hop = share * v * line.at(pair.least_cut_bytes());
+      sum += 2 * hop;
+      least = std::min(least, hop);
+    }
+    sum += 2 * share * (v - 1) * messages.wrap.at(pair.table().wrap_bytes);
+    slowest = std::max(slowest + least, sum / real(key.stages));
+  }
+  return (m * slowest + (sum - slowest) / v + constants::kStep_s) * kBelow;
+}
+
+// What the network charges, and the bounds that follow from it.
+double KeyPrices::begin(const Key& key, const PairPrices& pair) {
+  key_ = key;
+  pair_ = &pair;
+  strategy_ = space_->strategy(key);
+  sync_ = &placements_.sync(key, pair.table());
+  messages_ = &placements_.messages(key);
+  const std::int64_t p = strategy_.pp;
+  const auto v = real(strategy_.virtual_stages), stages = real(p);
+  const double share = exposed_share(strategy_);
+  problem_.micro_batches = real(space_->micro_batch_count(key));
+  problem_.chunks = v;
+  problem_.stages.assign(at(p), {});
+  double& sum_low_s = problem_.sum_low_s = pair.total_s(p > 1);
+  for (std::int64_t s = 0; s + 1 < p; ++s) {
+    const double least = share * v * messages_->hops[at(s)].at(pair.least_cut_bytes());
+    problem_.stages[at(s)].waiting_low_s += least;
+    problem_.stages[at(s + 1)].waiting_low_s += least;
+    sum_low_s += 2 * least;
+  }
+  if (p > 1) {
+    const double wrap_s = share * (v - 1) * messages_->wrap.at(pair.table().wrap_bytes);
+    for (PartitionStage* stage : {&problem_.stages.front(), &problem_.stages.back()}) {
+      stage->extra_s = wrap_s;
+      stage->waiting_low_s += wrap_s;
+    }
+    sum_low_s += 2 * wrap_s;
+  }
+  problem_.slowest_low_s = pair.slowest_s(p);
+  problem_.step_low_s = constants::kStep_s;
+  double waiting_s = problem_.stages.front().waiting_low_s;
+  for (const PartitionStage& stage : problem_.stages) waiting_s = std::min(waiting_s, stage.waiting_low_s);
+  const double slowest = problem_.slowest_low_s + waiting_s, even = sum_low_s / stages;
+  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, zero_degrees(strategy_, 0));
+  problem_.once_low_s = traffic.seconds(stages / v);
+  return std::max(problem_.value(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
+                  problem_.value(even, sum_low_s) + traffic.seconds(problem_.micro_batches - 1 / v + stages / v)) *
+         kBelow;
+}
+
+PartitionProblem& KeyPrices::problem() {
+  const Job& job = space_->job();
+  const std::int64_t p = strategy_.pp, n = space_->layers(), chunks = strategy_.virtual_stages;
+  room_bytes_ = real(job.cluster.device.memory_bytes) - real(context_bytes(job, strategy_));
+  constexpr std::size_t kMostNames = 60'000;
+  if (known_names_ > kMostNames) {
+    known_fits_.clear();
+    known_names_ = 0;
+  }
+  fits_ = &known_fits_[{key_.split, key_.micro_batch, p, key_.replicas, sync_->degrees[1]}];
+  problem_.layers = n;
+  problem_.names = space_->intervals();
+  problem_.options = static_cast<int>(space_->choices().size());
+  problem_.uniform = space_->limits().uniform;
+  problem_.may_cut.assign(at(n + 1), 0);
+  for (std::int64_t i = 1; i < n; ++i) problem_.may_cut[at(i)] = space_->may_cut(i, chunks) ? 1 : 0;
+  for (std::int64_t s = 0; s < p; ++s) {
+    PartitionStage& stage = problem_.stages[at(s)];
+    stage.prefix = pair_->prefix(p > 1).data();
+    stage.names = space_->interval_table().data();
+    stage.pressure = in_flight(strategy_.schedule, p, chunks, s, space_->micro_batch_count(key_));
+    stage.fewest_layers = space_->fewest_layers(s, p, chunks);
+  }
+  const double share = exposed_share(strategy_);
+  problem_.boundary_s.resize(at(p - 1));
+  for (std::int64_t s = 0; s + 1 < p; ++s) {
+    std::vector<double>& seconds = problem_.boundary_s[at(s)];
+    seconds.assign(at(n + 1), 0);
+    for (std::int64_t i = 1; i < n; ++i) {
+      seconds[at(i)] = share * problem_.chunks * messages_->hops[at(s)].at(pair_->table().cut_bytes[at(i - 1)]);
+    }
+  }
+  return problem_;
+}
+
+void KeyPrices::price_options(std::int64_t /*stage*/, std::int64_t begin, std::int64_t end,
+                              std::vector<OptionPrice>& prices) {
+  const std::vector<StageChoice>& choices = space_->choices();
+  const StageSums sums = pair_->sums(begin, end, strategy_.pp > 1);
+  const auto [place, fresh] = fits_->try_emplace(space_->interval(begin, end), choices.size());
+  if (fresh) ++known_names_;
+  for (std::size_t option = 0; option < choices.size(); ++option) {
+    const StageChoice& choice = choices[option];
+    if (choice.in_node && !sync_->has_inner) continue;
+    const StageCost cost =
+        stage_cost(space_->job(), rule_, strategy_, sums, sync_->of(choice), choice.zero, choice.recompute);
+    prices.push_back({sums.recompute_s[at(choice.recompute)] + cost.micro_exposed_s,
+                      cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s,
+                      static_cast<int>(option), &place->second[option]});
+  }
+}
+
+bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const {
+  const StageChoice& choice = space_->choices()[at(option)];
+  const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
+  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : plan.zero_degree);
+  const double in_flight = problem_.stages[at(stage)].pressure;
+  if (floor_.bytes(*pair_, begin, end, choice.zero, degrees, choice.recompute, in_flight) > room_bytes_) return false;
+  return pair_->memory().estimate(strategy_, plan, stage).needed <= space_->job().cluster.device.memory_bytes;
+}
+
+}  // namespace nest
