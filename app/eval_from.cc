@@ -296,14 +296,14 @@ ExitCode eval_from(const FromQuestion& question, Session& session) {
   const SetupVariant mine{job.stack, launched.strategy, launched.stages};
   const Evaluation evaluation = evaluate(job, mine.strategy, mine.stages);
 
-  SearchOrder order;
-  order.threads = static_cast<int>(question.threads);
-  if (question.time_limit_s > 0) order.time_limit_s = question.time_limit_s;
+  SearchOptions search;
+  search.threads = static_cast<int>(question.threads);
+  if (question.time_limit_s > 0) search.time_limit_s = question.time_limit_s;
   PriceCache prices(job);
-  const ChangeList changes = price_changes(framework, job, mine, order, &prices);
+  const ChangeList changes = price_changes(framework, job, mine, search, &prices);
   Job best_job = job;
   best_job.stack = best_stack(framework, job.stack);
-  const std::optional<NearestPlan> best = nearest_plan(framework, best_job, order);
+  const std::optional<NearestPlan> best = nearest_plan(framework, best_job, search);
 
   WhyNotMine report;
   report.framework = to_string(framework);

@@ -81,7 +81,7 @@ Choice read_choice(const ExportQuestion& question) {
 }
 
 // Replaces the plan by the nearest one that the framework runs. False when there is none.
-bool come_near(const ExportQuestion& question, Framework framework, Choice& choice) {
+bool use_nearest(const ExportQuestion& question, Framework framework, Choice& choice) {
   choice.cannot = obstacles(framework, choice.loaded.job, choice.plan.strategy, choice.plan.stages);
   const std::string precision = precision_obstacle(framework, choice.loaded.job.precision);
   if (!precision.empty()) {
@@ -91,10 +91,10 @@ bool come_near(const ExportQuestion& question, Framework framework, Choice& choi
     choice.without_profile = !question.profile.empty();
   }
   if (choice.cannot.empty()) return true;
-  SearchOrder order;
-  order.threads = static_cast<int>(question.threads);
-  if (question.time_limit_s > 0) order.time_limit_s = question.time_limit_s;
-  const std::optional<NearestPlan> nearest = nearest_plan(framework, choice.loaded.job, order);
+  SearchOptions search;
+  search.threads = static_cast<int>(question.threads);
+  if (question.time_limit_s > 0) search.time_limit_s = question.time_limit_s;
+  const std::optional<NearestPlan> nearest = nearest_plan(framework, choice.loaded.job, search);
   if (!nearest) return false;
   choice.proven = nearest->proven;
   choice.plan.strategy = nearest->plan.strategy;
@@ -230,7 +230,7 @@ ExitCode export_plan(const ExportQuestion& question, Session& session) {
   if (!exporter.framework) return export_ranks(question, session);
   const Framework framework = *exporter.framework;
   Choice choice = read_choice(question);
-  if (!come_near(question, framework, choice)) {
+  if (!use_nearest(question, framework, choice)) {
     std::string text = fmt::format("nest: no plan that {} can run fits; it\n", to_string(framework));
     for (const std::string& reason : choice.cannot) text += wrap_after("  - ", reason) + "\n";
     write_stderr(text);

@@ -68,11 +68,11 @@ PlanRequest make_request(const PlanQuestion& question, const Job& job, PriceCach
   request.job = &job;
   request.prices = &prices;
   request.most_devices = question.most_devices;
-  request.order.objective = question.objective;
-  request.order.top = static_cast<int>(question.top);
-  request.order.threads = static_cast<int>(question.threads);
-  if (question.time_limit_s > 0) request.order.time_limit_s = question.time_limit_s;
-  request.order.stop = session.stop != nullptr ? session.stop : &interrupted();
+  request.search.objective = question.objective;
+  request.search.top = static_cast<int>(question.top);
+  request.search.threads = static_cast<int>(question.threads);
+  if (question.time_limit_s > 0) request.search.time_limit_s = question.time_limit_s;
+  request.search.stop = session.stop != nullptr ? session.stop : &interrupted();
   if (question.target) rules_of(*question.target).restrict(job, request.limits);
   if (question.micro_batch != "auto") {
     set_limit(request.limits, "mbs=" + question.micro_batch, "--micro-batch");
@@ -153,7 +153,7 @@ Json why_json(const std::vector<WhyNot>& whys) {
 
 void show_progress(PlanRequest& request, const Session& session) {
   if (session.json || isatty(STDERR_FILENO) == 0) return;
-  request.order.progress = [](const PlanProgress& progress) {
+  request.search.progress = [](const PlanProgress& progress) {
     if (progress.elapsed_s < 2) return;
     const bool found = progress.best < 1e300 && progress.lower_bound > 0;
     write_stderr(fmt::format("\rnest: {:.0f} s, {} opened, {}   ", progress.elapsed_s, format_integer(progress.opened),
@@ -181,7 +181,7 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
   const bool catches = session.stop == nullptr;
   auto* const previous = catches ? std::signal(SIGINT, on_interrupt) : SIG_DFL;
   const PlanAnswer answer = plan_or_explain(request, loaded);
-  request.order.progress = nullptr;
+  request.search.progress = nullptr;
   if (answer.plans.empty()) {
     const bool proven = answer.outcome == PlanOutcome::no_plan;
     session.out = proven ? no_fit_text(request, loaded, session) : session.out;
@@ -189,7 +189,7 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
     return proven ? kExitNoPlan : kExitLimit;
   }
   std::vector<WhyNot> whys;
-  if (!question.no_why && !request.order.stop->load()) whys = explain_plan(request, answer, kWhySeconds);
+  if (!question.no_why && !request.search.stop->load()) whys = explain_plan(request, answer, kWhySeconds);
   if (catches) std::signal(SIGINT, previous);
   const PlanReport report = make_report(question, loaded, answer.plans.front(), answer);
   Json json = plan_json(report);

@@ -30,7 +30,7 @@ std::optional<Hint> more_devices(const PlanRequest& request) {
       other.job = &larger;
       other.prices = nullptr;
       other.most_devices = 0;
-      other.order.time_limit_s = kHintSeconds;
+      other.search.time_limit_s = kHintSeconds;
       const PlanAnswer answer = make_plan(other);
       if (!answer.plans.empty()) return Hint{larger.cluster.devices, answer.plans.front()};
     } catch (const InputError&) {

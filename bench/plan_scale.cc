@@ -127,7 +127,7 @@ Result search(const Row& row, int runs) {
   for (int run = 0; run < runs; ++run) {
     nest::PlanRequest request;
     request.job = &job;
-    request.order.threads = row.threads;
+    request.search.threads = row.threads;
     const std::clock_t before = std::clock();
     const nest::PlanAnswer answer = nest::make_plan(request);
     result.cpu_s = std::min(result.cpu_s, static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC);

@@ -157,7 +157,7 @@ void expect_not_slower(const Job& job, const Recipe& recipe, PriceCache& prices)
   PlanRequest request;
   request.job = &job;
   request.prices = &prices;
-  request.order.known_score = limit;
+  request.search.known_score = limit;
   const PlanAnswer answer = make_plan(request);
   ASSERT_FALSE(answer.plans.empty()) << recipe.ids.front() << ": nothing within " << recipe.predicted_s() << " s";
   EXPECT_LE(answer.plans.front().evaluation.prediction.iteration_s, limit) << recipe.ids.front();

@@ -70,7 +70,7 @@ TEST(Frameworks, RunThePlansThatWereMadeForThem) {
       PlanRequest request;
       request.job = &job;
       request.prices = &prices;
-      request.order.top = 20;
+      request.search.top = 20;
       rules.restrict(job, request.limits);
       const PlanAnswer answer = make_plan(request);
       EXPECT_GE(answer.plans.size(), 3U) << to_string(rules.framework);

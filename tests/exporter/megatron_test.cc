@@ -126,9 +126,9 @@ TEST(MegatronExport, PlannedPlansOfManyPresetsAreAcceptedAndComeBack) {
   for (const char* name : {"llama3-8b", "llama3-70b", "gpt3-35b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2-lite",
                            "nemotron4-15b", "qwen2.5-7b"}) {
     const Job job = export_job(name, 64, 256, 4096);
-    SearchOrder order;
-    order.time_limit_s = 20;
-    const auto nearest = nearest_plan(Framework::megatron, job, order);
+    SearchOptions search;
+    search.time_limit_s = 20;
+    const auto nearest = nearest_plan(Framework::megatron, job, search);
     ASSERT_TRUE(nearest.has_value()) << name;
     const auto launch = launch_order(hosts_of(job.cluster), nearest->plan.strategy);
     ASSERT_TRUE(launch.has_value()) << name;
@@ -200,8 +200,8 @@ TEST(MegatronExport, InterleavesLayersOfSeveralKinds) {
     set_limit(request.limits, "schedule=interleaved");
     set_limit(request.limits, "pp=4,8");
     set_limit(request.limits, "cp=1");
-    request.order.top = 12;
-    request.order.time_limit_s = 20;
+    request.search.top = 12;
+    request.search.time_limit_s = 20;
     const PlanAnswer answer = make_plan(request);
     ASSERT_FALSE(answer.plans.empty()) << name;
     for (const PlannedStrategy& plan : answer.plans) {

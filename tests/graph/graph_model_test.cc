@@ -126,7 +126,7 @@ void expect_same(const Pair& pair) {
   const auto plan = [](const Job& job) {
     PlanRequest request;
     request.job = &job;
-    request.order.threads = 1;
+    request.search.threads = 1;
     return make_plan(request);
   };
   const PlanAnswer first = plan(pair.config), second = plan(pair.graph);

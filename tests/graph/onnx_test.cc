@@ -145,7 +145,7 @@ TEST(Onnx, Gpt2ByConfigAndByOnnxAreTheSame) {
   const auto plan = [](const Job& each) {
     PlanRequest request;
     request.job = &each;
-    request.order.threads = 1;
+    request.search.threads = 1;
     return make_plan(request);
   };
   const PlanAnswer a = plan(config), b = plan(job);

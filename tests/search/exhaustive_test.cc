@@ -146,8 +146,8 @@ void check_bounds(const Problem& problem, const OracleAnswer& all) {
   if (all.keys.empty()) return;
   const OracleBest& best = *ranked(problem, all).front();
   PlanRequest request = problem.request();
-  request.order.top = 1;
-  request.order.known_score = score_of(problem, best.strategy, best.time_s) * (1 + kAgreement);
+  request.search.top = 1;
+  request.search.known_score = score_of(problem, best.strategy, best.time_s) * (1 + kAgreement);
   const PlanAnswer answer = make_plan(request);
   ASSERT_EQ(answer.plans.size(), 1U) << "a bound exceeds " << test::strategy_line(best.strategy, best.stages);
 }

@@ -361,7 +361,7 @@ TEST(Metamorphic, ThreadsDoNotMatter) {
   for_subjects(109'001, 80, [](const Subject& subject) {
     for (const int threads : {2, 3}) {
       PlanRequest request = subject.problem.request();
-      request.order.threads = threads;
+      request.search.threads = threads;
       const PlanAnswer answer = make_plan(request);
       expect_same_plans(answer, subject.answer);
       EXPECT_EQ(answer.opened, subject.answer.opened);
@@ -377,14 +377,14 @@ TEST(Metamorphic, AKnownScoreOnlySavesWork) {
   for_subjects(110'001, 100, [](const Subject& subject) {
     const double best = best_score(subject.problem, subject.answer);
     PlanRequest request = subject.problem.request();
-    request.order.top = 1;
+    request.search.top = 1;
     for (const double known : {subject.answer.lower_bound, best * (1 + 1e-6), best * 1.5}) {
-      request.order.known_score = known;
+      request.search.known_score = known;
       const PlanAnswer answer = make_plan(request);
       ASSERT_EQ(answer.plans.size(), 1U) << known / best;
       expect_same_plan(answer.plans.front(), subject.answer.plans.front());
     }
-    request.order.known_score = best * (1 - 1e-6);
+    request.search.known_score = best * (1 - 1e-6);
     EXPECT_TRUE(make_plan(request).plans.empty());
   });
 }
@@ -405,7 +405,7 @@ TEST(Metamorphic, AnEarlyStopLeavesAValidBound) {
     const double best = best_score(subject.problem, subject.answer);
     for (const double limit : {0.0, 1e-5, 1e-4, 1e-3}) {
       PlanRequest request = subject.problem.request();
-      request.order.time_limit_s = limit;
+      request.search.time_limit_s = limit;
       const PlanAnswer answer = make_plan(request);
       EXPECT_LE(answer.lower_bound, best * (1 + kSame));
       if (answer.outcome == PlanOutcome::optimal) expect_same_plans(answer, subject.answer);

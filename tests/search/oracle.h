@@ -2,7 +2,7 @@
 //
 // Shares the prices of the cost model with the planner (price_table, sum_stage, stage_cost, sync lines,
 // message_seconds, StageMemoryModel) and nothing else: which plans there are is written here again from the definitions
-// of search/space.h and search/limits.h, and so is the time of a plan,
+// of search/space.h and plan/limits.h, and so is the time of a plan,
 //     T = m max t_s + (sum t_s - max t_s) / v + max y_s.
 // Per stage, options that fit and are not dominated in (t, y) are kept; every cut and every combination of those is
 // looked at.

@@ -22,8 +22,8 @@ PlanAnswer plan(const Job& job, const PlanLimits& limits = {}, int threads = 1, 
   PlanRequest request;
   request.job = &job;
   request.limits = limits;
-  request.order.threads = threads;
-  request.order.top = top;
+  request.search.threads = threads;
+  request.search.top = top;
   return make_plan(request);
 }
 
@@ -83,7 +83,7 @@ TEST(Planner, StopsWhenTold) {
   const Job job = job_for("llama3-70b", "dgx-h100", 256, 1024);
   PlanRequest request;
   request.job = &job;
-  request.order.time_limit_s = 0;
+  request.search.time_limit_s = 0;
   const PlanAnswer answer = make_plan(request);
   EXPECT_EQ(answer.outcome, PlanOutcome::limit);
   EXPECT_TRUE(answer.plans.empty());

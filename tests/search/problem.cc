@@ -206,8 +206,8 @@ PlanRequest Problem::request() const {
   request.job = &job;
   request.limits = limits;
   request.most_devices = most_devices;
-  request.order.top = top;
-  request.order.objective = objective;
+  request.search.top = top;
+  request.search.objective = objective;
   return request;
 }
 

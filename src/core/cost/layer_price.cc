@@ -76,7 +76,7 @@ class LayerPricer {
         local_(localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
                         context.implementation, context.policy)) {}
 
-  void run(LayerPrice& price) {
+  void fill(LayerPrice& price) {
     for (std::size_t i = 0; i < local_.operators.size(); ++i) price_operator(i);
     for (const LayerCollective& exchange : local_.collectives) price_exchange(exchange);
     finish_context();
@@ -367,7 +367,7 @@ LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_
                       const PricingContext& context) {
   LayerPrice price;
   const Layer& fused = fused_layer(job, layer);
-  LayerPricer(job, fused, split, micro_batch, context).run(price);
+  LayerPricer(job, fused, split, micro_batch, context).fill(price);
   override_layer(job, fused, split, micro_batch, price);
   return price;
 }

@@ -47,7 +47,7 @@ std::int64_t tied_elements(const LocalOperator& op, const Weight& weight) {
   return std::llround(real(op.parameters) * share);
 }
 
-KindMemory look_at(const Job& job, const LayerView& view, std::int64_t micro_batch) {
+KindMemory memory_of(const Job& job, const LayerView& view, std::int64_t micro_batch) {
   KindMemory kind;
   kind.block = view.block();
   kind.head = view.head();
@@ -72,7 +72,7 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
   std::map<std::string, std::size_t> tied;
   for (std::size_t i = 0; i < job.model.kinds.size(); ++i) {
     const LayerView view = view_layer(job, static_cast<int>(i), split, micro_batch);
-    KindMemory kind = look_at(job, view, micro_batch);
+    KindMemory kind = memory_of(job, view, micro_batch);
     price_viewed_memory(job, view, kind.price);
     if (const auto measured = measured_saved_bytes(job, static_cast<int>(i), split, micro_batch)) {
       kind.price.kept_bytes[0] = *measured;

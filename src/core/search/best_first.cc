@@ -261,16 +261,16 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOrder& order) {
+SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  Workers workers(order.threads > 0 ? order.threads : cores);
+  Workers workers(options.threads > 0 ? options.threads : cores);
   std::vector<std::unique_ptr<Opener>> openers;
   openers.reserve(at(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {
-    openers.push_back(std::make_unique<Opener>(space, prices, order.objective));
+    openers.push_back(std::make_unique<Opener>(space, prices, options.objective));
   }
-  Incumbents incumbents(at(std::max(1, order.top)), order.known_score);
+  Incumbents incumbents(at(std::max(1, options.top)), options.known_score);
   std::priority_queue<Node, std::vector<Node>, Later> queue;
   for (int split = 0; split < static_cast<int>(space.splits().size()); ++split) {
     for (int size = 0; size < static_cast<int>(space.micro_batches().size()); ++size) {
@@ -287,14 +287,14 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   std::vector<Opened> results;
   while (!queue.empty() && !incumbents.excludes(queue.top())) {
     const double elapsed = seconds_since(start);
-    if (elapsed > order.time_limit_s || (order.stop != nullptr && order.stop->load())) {
+    if (elapsed > options.time_limit_s || (options.stop != nullptr && options.stop->load())) {
       findings.complete = false;
       break;
     }
-    if (order.progress && elapsed - reported > 0.1) {
+    if (options.progress && elapsed - reported > 0.1) {
       reported = elapsed;
-      order.progress({findings.opened, incumbents.plans().empty() ? kInfinity : incumbents.plans().front().score,
-                      queue.top().low, elapsed});
+      options.progress({findings.opened, incumbents.plans().empty() ? kInfinity : incumbents.plans().front().score,
+                        queue.top().low, elapsed});
     }
     round.clear();
     while (round.size() < kRound && !queue.empty() && !incumbents.excludes(queue.top())) {
@@ -303,8 +303,9 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
     }
     results.assign(round.size(), {});
     const double cutoff = incumbents.cutoff();
-    workers.run(round.size(),
-                [&](std::size_t item, int worker) { results[item] = openers[at(worker)]->open(round[item], cutoff); });
+    workers.for_each(round.size(), [&](std::size_t item, int worker) {
+      results[item] = openers[at(worker)]->open(round[item], cutoff);
+    });
     for (Opened& result : results) {
       ++findings.opened;
       findings.leaves += result.leaves;
@@ -322,7 +323,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
     const auto pair = prices.get(space.splits()[at(plan.key.split)], space.micro_batches()[at(plan.key.micro_batch)]);
     if (auto again = solver.solve(plan.key, *pair, plan.leaf.time_s)) plan.leaf = std::move(*again);
   }
-  findings.lower_bound = findings.plans.empty() ? order.known_score : findings.plans.front().score;
+  findings.lower_bound = findings.plans.empty() ? options.known_score : findings.plans.front().score;
   if (!queue.empty()) findings.lower_bound = std::min(findings.lower_bound, queue.top().low);
   if (findings.complete && !findings.plans.empty()) findings.lower_bound = findings.plans.front().score;
   findings.keys = space.count_keys();

@@ -31,7 +31,7 @@ struct PlanProgress {
   double elapsed_s = 0;
 };
 
-struct SearchOrder {
+struct SearchOptions {
   PlanObjective objective = PlanObjective::time;
   int top = 1;
   int threads = 1;  // 0: one per core
@@ -56,6 +56,6 @@ struct SearchFindings {
   double wall_s = 0;
 };
 
-SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOrder& order);
+SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOptions& options);
 
 }  // namespace nest

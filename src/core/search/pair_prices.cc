@@ -30,7 +30,7 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
       table_(price_table(job, split, micro_batch)),
       prefix_one_{0.0},
       prefix_many_{0.0} {
-  std::map<int, Run> longest;
+  std::map<int, Stretch> longest;
   std::int64_t length = 0;
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const int kind = job.model.layers[i];
@@ -40,14 +40,14 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
     prefix_one_.push_back(prefix_one_.back() + one);
     prefix_many_.push_back(prefix_many_.back() + many);
     length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
-    Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
-    run.length = std::max(run.length, length);
+    Stretch& stretch = longest.try_emplace(kind, Stretch{one, many, 0}).first->second;
+    stretch.length = std::max(stretch.length, length);
     if (job.model.kinds[at(kind)].kind == LayerKind::block) hide_s_ += one;
     all_have_parameters_ = all_have_parameters_ && price.dense_parameters > 0;
     dense_ += real(price.dense_parameters);
     expert_ += real(price.expert_parameters);
   }
-  for (const auto& [kind, run] : longest) runs_.push_back(run);
+  for (const auto& [kind, stretch] : longest) stretches_.push_back(stretch);
   first_head_ = static_cast<std::int64_t>(job.model.layers.size());
   sums_.resize(job.model.layers.size() + 1);
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
@@ -98,9 +98,9 @@ StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many) cons
 
 double PairPrices::slowest_s(std::int64_t stages) const {
   double slowest = total_s(stages > 1) / real(stages);
-  for (const Run& run : runs_) {
-    const std::int64_t share = ceil_div(run.length, stages);  // of one stage at least
-    slowest = std::max(slowest, real(share) * (stages > 1 ? run.many_s : run.one_s));
+  for (const Stretch& stretch : stretches_) {
+    const std::int64_t share = ceil_div(stretch.length, stages);  // of one stage at least
+    slowest = std::max(slowest, real(share) * (stages > 1 ? stretch.many_s : stretch.one_s));
   }
   return slowest;
 }

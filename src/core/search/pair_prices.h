@@ -28,7 +28,7 @@ class PairPrices {
   double total_s(bool many) const { return prefix(many).back(); }
   // sum_stage() of layers [begin, end), as a difference of sums.
   StageSums sums(std::int64_t begin, std::int64_t end, bool many) const;
-  // No stage structure with so many stages has a smaller tau: the largest layer, the longest run, the mean.
+  // No stage structure with so many stages has a smaller tau: the largest layer, the longest stretch of equal ones, the mean.
   double slowest_s(std::int64_t stages) const;
   // Kept per micro-batch by layers [0, i).
   const std::vector<double>& kept_bytes(Recompute recompute) const { return kept().prefix[at(recompute)]; }
@@ -48,7 +48,7 @@ class PairPrices {
   }
 
  private:
-  struct Run {
+  struct Stretch {         // the longest of layers of one kind
     double one_s, many_s;  // per layer
     std::int64_t length;
   };
@@ -69,7 +69,7 @@ class PairPrices {
   std::vector<double> prefix_one_, prefix_many_;
   std::vector<StageSums> sums_;  // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0;
-  std::vector<Run> runs_;
+  std::vector<Stretch> stretches_;
   double least_cut_bytes_ = 0;
   double dense_ = 0, expert_ = 0, hide_s_ = 0;
   bool all_have_parameters_ = true;

@@ -48,10 +48,10 @@ PlanAnswer make_plan(const PlanRequest& request) {
   PriceCache own(*request.job);
   PriceCache& prices = request.prices != nullptr ? *request.prices : own;
   NEST_CHECK(&prices.job() == request.job, "prices are those of the request's job");
-  const SearchFindings findings = find_best(space, prices, request.order);
+  const SearchFindings findings = find_best(space, prices, request.search);
   refuse_empty(space, findings.keys);
   PlanAnswer answer;
-  answer.objective = request.order.objective;
+  answer.objective = request.search.objective;
   answer.lower_bound = findings.lower_bound;
   answer.keys = findings.keys;
   answer.opened = findings.opened;

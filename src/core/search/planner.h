@@ -16,7 +16,7 @@ struct PlanRequest {
   const Job* job = nullptr;
   PlanLimits limits;
   std::int64_t most_devices = 0;  // 0: all of the cluster
-  SearchOrder order;
+  SearchOptions search;
   PriceCache* prices = nullptr;  // kept between requests for the same job; may be null
 };
 

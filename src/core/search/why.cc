@@ -119,7 +119,7 @@ std::string reason_for(const PlanRequest& request, const PlannedStrategy& best, 
 
 double score_of(const PlanRequest& request, const PlannedStrategy& plan) {
   const double time = plan.evaluation.prediction.iteration_s;
-  if (request.order.objective == PlanObjective::time) return time;
+  if (request.search.objective == PlanObjective::time) return time;
   return time * real(plan.strategy.devices_spanned());
 }
 
@@ -132,9 +132,9 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
   for (const Variation& variation : variations(request.limits, answer.plans.front())) {
     PlanRequest other = request;
     other.limits = variation.limits;
-    other.order.top = 1;
-    other.order.time_limit_s = seconds;
-    other.order.progress = nullptr;
+    other.search.top = 1;
+    other.search.time_limit_s = seconds;
+    other.search.progress = nullptr;
     WhyNot why;
     why.name = variation.name;
     try {

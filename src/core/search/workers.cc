@@ -44,7 +44,7 @@ void Workers::serve(int worker) {
   }
 }
 
-void Workers::run(std::size_t items, const std::function<void(std::size_t, int)>& work) {
+void Workers::for_each(std::size_t items, const std::function<void(std::size_t, int)>& work) {
   {
     const std::lock_guard lock(mutex_);
     work_ = &work;

@@ -23,7 +23,7 @@ class Workers {
 
   // Calls work(item, worker) for every item in [0, items), worker in [0, size()), and returns when all are done.
   // Rethrows the exception of the lowest-numbered item that threw.
-  void run(std::size_t items, const std::function<void(std::size_t, int)>& work);
+  void for_each(std::size_t items, const std::function<void(std::size_t, int)>& work);
 
  private:
   void serve(int worker);

@@ -34,12 +34,12 @@ std::int64_t block_count(const Model& model) {
 
 class ChangeFinder {
  public:
-  ChangeFinder(Framework framework, const Job& job, const SetupVariant& mine, const SearchOrder& order,
+  ChangeFinder(Framework framework, const Job& job, const SetupVariant& mine, const SearchOptions& search,
                PriceCache* prices)
       : framework_(framework),
         job_(job),
         mine_(mine),
-        order_(order),
+        search_(search),
         prices_(prices),
         megatron_(is_megatron(framework)),
         own_obstacles_(obstacles(framework, job, mine.strategy, mine.stages)) {}
@@ -279,7 +279,7 @@ class ChangeFinder {
     if (s.pp == 1 || framework_ == Framework::deepspeed) return;
     PlanRequest request;
     request.job = &job_;
-    request.order = order_;
+    request.search = search_;
     request.prices = prices_;
     const StagePlan& first = mine_.stages.front();
     const auto set = [&](const char* key, std::int64_t value) {
@@ -370,7 +370,7 @@ class ChangeFinder {
   Framework framework_;
   const Job& job_;
   const SetupVariant& mine_;
-  SearchOrder order_;
+  SearchOptions search_;
   PriceCache* prices_;
   bool megatron_;
   std::vector<std::string> own_obstacles_;
@@ -392,9 +392,9 @@ std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_bat
           b.grad_sync,         b.optimizer, b.other};
 }
 
-ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchOrder& order,
+ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchOptions& search,
                          PriceCache* prices) {
-  return ChangeFinder(framework, job, mine, order, prices).run();
+  return ChangeFinder(framework, job, mine, search, prices).run();
 }
 
 SoftwareStack best_stack(Framework framework, const SoftwareStack& mine) {

@@ -50,7 +50,7 @@ struct ChangeList {
   std::vector<PricedChange> single;
   std::optional<PricedChange> pair;  // the best one
 };
-ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchOrder& order,
+ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchOptions& search,
                          PriceCache* prices = nullptr);
 
 // The framework's usual stack with whatever `mine` has beyond it: what a setup can be brought to by options alone.

@@ -33,7 +33,7 @@ struct NearestPlan {
 };
 
 // Nothing when no plan that the framework can run fits (or, with a time limit, none was found).
-std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchOrder& order,
+std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchOptions& search,
                                         PriceCache* prices = nullptr);
 
 }  // namespace nest

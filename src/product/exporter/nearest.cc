@@ -15,8 +15,8 @@ constexpr std::array kListLengths = {1, 16, 128};  // plans asked for, until one
 
 class NearestSearch {
  public:
-  NearestSearch(Framework framework, const Job& job, const SearchOrder& order, PriceCache* prices)
-      : framework_(framework), job_(job), order_(order), prices_(prices) {}
+  NearestSearch(Framework framework, const Job& job, const SearchOptions& search, PriceCache* prices)
+      : framework_(framework), job_(job), search_(search), prices_(prices) {}
 
   std::optional<NearestPlan> run() {
     const auto begin = std::chrono::steady_clock::now();
@@ -73,9 +73,9 @@ class NearestSearch {
       request.job = &job_;
       request.limits = limits;
       request.prices = prices_;
-      request.order = order_;
-      request.order.top = length;
-      request.order.known_score = best_s();
+      request.search = search_;
+      request.search.top = length;
+      request.search.known_score = best_s();
       PlanAnswer answer;
       try {
         answer = make_plan(request);
@@ -94,7 +94,7 @@ class NearestSearch {
 
   Framework framework_;
   const Job& job_;
-  SearchOrder order_;
+  SearchOptions search_;
   PriceCache* prices_;
   std::optional<NearestPlan> best_;
   bool proven_ = true;
@@ -102,10 +102,10 @@ class NearestSearch {
 
 }  // namespace
 
-std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchOrder& order,
+std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchOptions& search,
                                         PriceCache* prices) {
   PriceCache own(job);
-  return NearestSearch(framework, job, order, prices != nullptr ? prices : &own).run();
+  return NearestSearch(framework, job, search, prices != nullptr ? prices : &own).run();
 }
 
 }  // namespace nest

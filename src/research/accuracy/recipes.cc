@@ -131,7 +131,7 @@ PlanAnswer search(const Job& job, const PlanLimits& limits, PriceCache& prices) 
   PlanRequest request;
   request.job = &job;
   request.limits = limits;
-  request.order.threads = 0;
+  request.search.threads = 0;
   request.prices = &prices;
   try {
     return make_plan(request);

@@ -39,7 +39,7 @@ class Alleviation {
       : space_(space), pricer_(pricer), deadline_(deadline) {}
 
   // Where the search from this start ends.
-  std::pair<Score, Configuration> run(Configuration start) {
+  std::pair<Score, Configuration> alleviate(Configuration start) {
     const std::int64_t from = pricer_.priced();
     best_ = std::move(start);
     best_score_ = Score::of(pricer_.price(best_));
@@ -173,7 +173,7 @@ RivalAnswer plan_aceso(const RivalRequest& request) {
     for (Configuration& start : starts_of(space, pricer, split, stages, together)) {
       if (deadline.is_over()) return;
       started = true;
-      const auto [score, end] = Alleviation(space, pricer, deadline).run(std::move(start));
+      const auto [score, end] = Alleviation(space, pricer, deadline).alleviate(std::move(start));
       if (score.missing == 0 && (best.is_empty() || score.time_s < best.time_s())) {
         best.offer(space.strategy(end.key), stages_of(space, end));
       }

@@ -117,7 +117,7 @@ class Alpa {
     for (const auto& [x, y, sequences] : views) {
       if (is_over(kCollecting)) return;
       const std::int64_t most = std::min(space_.devices() / (x * y), space_.layers());
-      look_at_view(x, y, sequences, all_devices ? most : 1, most);
+      try_view(x, y, sequences, all_devices ? most : 1, most);
     }
   }
 
@@ -132,7 +132,7 @@ class Alpa {
   }
 
   // Where the request excludes what the integer program would choose, it is told what to do along each axis.
-  void look_at_view(std::int64_t x, std::int64_t y, std::int64_t sequences, std::int64_t fewest, std::int64_t most) {
+  void try_view(std::int64_t x, std::int64_t y, std::int64_t sequences, std::int64_t fewest, std::int64_t most) {
     std::vector<AxisRules> told;
     for (const AxisRule outer : {AxisRule::data, AxisRule::tensor}) {
       for (const AxisRule inner : {AxisRule::data, AxisRule::tensor}) {

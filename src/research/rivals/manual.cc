@@ -56,7 +56,7 @@ class Expert {
     }
   }
 
-  RivalAnswer run() {
+  RivalAnswer plan() {
     const bool stopped = !try_all_ways();
     if (chosen_) best_.offer(space_.strategy(chosen_->key), stages_of(space_, *chosen_));
     std::string note;
@@ -244,6 +244,6 @@ class Expert {
 
 }  // namespace
 
-RivalAnswer plan_manual(const RivalRequest& request) { return Expert(request).run(); }
+RivalAnswer plan_manual(const RivalRequest& request) { return Expert(request).plan(); }
 
 }  // namespace nest

@@ -25,7 +25,7 @@ class Walk {
   }
 
   // The best plan that fits and its time; nothing when none was met.
-  std::optional<std::pair<double, Configuration>> run(bool from_data_parallelism, const Deadline& deadline) {
+  std::optional<std::pair<double, Configuration>> wander(bool from_data_parallelism, const Deadline& deadline) {
     std::optional<Configuration> start = from_data_parallelism ? data_parallelism() : std::nullopt;
     for (int tries = 0; tries < 1000 && !start; ++tries) start = anywhere();
     if (!start) return std::nullopt;
@@ -219,7 +219,7 @@ RivalAnswer plan_mcmc(const RivalRequest& request) {
   if (!space.splits().empty() && !space.schedules().empty() && !space.micro_batches().empty()) {
     for (; walks < kWalks && !deadline.is_over(); ++walks) {
       Walk walk(space, pricer, request.seed * kWalks + static_cast<std::uint64_t>(walks));
-      const auto found = walk.run(walks == 0, deadline);
+      const auto found = walk.wander(walks == 0, deadline);
       if (found) best.offer(space.strategy(found->second.key), stages_of(space, found->second));
     }
   }

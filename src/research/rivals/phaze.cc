@@ -93,9 +93,9 @@ RivalAnswer plan_phaze(const RivalRequest& request) {
       flat.limits = limits;
       flat.most_devices = request.most_devices;
       flat.prices = &prices;
-      flat.order.top = kRanked;
+      flat.search.top = kRanked;
       if (request.time_limit_s > 0) {
-        flat.order.time_limit_s = std::max(0.0, request.time_limit_s - deadline.elapsed_s()) / searches_left;
+        flat.search.time_limit_s = std::max(0.0, request.time_limit_s - deadline.elapsed_s()) / searches_left;
       }
       --searches_left;
       const std::optional<PlanAnswer> answer = search(flat);

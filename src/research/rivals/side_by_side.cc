@@ -17,8 +17,8 @@ PlannerRun run_own(const RivalRequest& request) {
   own.job = request.job;
   own.limits = request.limits;
   own.most_devices = request.most_devices;
-  own.order.threads = 1;
-  if (request.time_limit_s > 0) own.order.time_limit_s = request.time_limit_s;
+  own.search.threads = 1;
+  if (request.time_limit_s > 0) own.search.time_limit_s = request.time_limit_s;
   PlanAnswer answer = make_plan(own);
   PlannerRun run{kOwnPlanner, "the fastest plan of the whole space, and the proof", "this program", {}, {}};
   if (!answer.plans.empty()) run.plan = std::move(answer.plans.front());

@@ -92,9 +92,9 @@ void settle(TopCase& question, int plans, const std::string& simulator) {
   PlanRequest request;
   request.job = &job;
   request.prices = &prices;
-  request.order.top = plans;
-  request.order.threads = 0;
-  request.order.time_limit_s = kSearchSeconds;
+  request.search.top = plans;
+  request.search.threads = 0;
+  request.search.time_limit_s = kSearchSeconds;
   const PlanAnswer answer = make_plan(request);
   for (std::size_t k = 0; k < answer.plans.size(); ++k) {
     const PlannedStrategy& planned = answer.plans[k];
