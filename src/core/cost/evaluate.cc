@@ -50,7 +50,7 @@ class Evaluator {
         rule_(sync_rule(job)),
         messages_s_(message_seconds(job, strategy, table_, stages)) {}
 
-  Evaluation evaluate_all() {
+  Evaluation price() {
     for (std::size_t s = 0; s < stages_.size(); ++s) price_stage(s);
     compose_time();
     price_memory();
@@ -257,7 +257,7 @@ void Evaluator::say_assumptions() {
 
 Evaluation evaluate(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   NEST_CHECK(static_cast<std::int64_t>(stages.size()) == strategy.pp, "there is one stage plan per stage");
-  return Evaluator(job, strategy, stages).evaluate_all();
+  return Evaluator(job, strategy, stages).price();
 }
 
 }  // namespace nest

@@ -79,7 +79,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
 PartitionProblem& KeyPrices::problem() {
   const Job& job = space_->job();
   const std::int64_t p = strategy_.pp, n = space_->layers(), chunks = strategy_.virtual_stages;
-  room_bytes_ = real(job.cluster.device.memory_bytes) - real(context_bytes(job, strategy_));
+  context_bytes_ = real(context_bytes(job, strategy_));
   constexpr std::size_t kMostNames = 60'000;
   if (known_names_ > kMostNames) {
     known_fits_.clear();
@@ -94,7 +94,7 @@ PartitionProblem& KeyPrices::problem() {
   for (std::int64_t i = 1; i < n; ++i) problem_.may_cut[at(i)] = space_->may_cut(i, chunks) ? 1 : 0;
   for (std::int64_t s = 0; s < p; ++s) {
     PartitionStage& stage = problem_.stages[at(s)];
-    stage.prefix = pair_->prefix(p > 1).data();
+    stage.prefix = pair(s).prefix(p > 1).data();
     stage.names = space_->interval_table().data();
     stage.pressure = in_flight(strategy_.schedule, p, chunks, s, space_->micro_batch_count(key_));
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
@@ -105,16 +105,16 @@ PartitionProblem& KeyPrices::problem() {
     std::vector<double>& seconds = problem_.boundary_s[at(s)];
     seconds.assign(at(n + 1), 0);
     for (std::int64_t i = 1; i < n; ++i) {
-      seconds[at(i)] = share * problem_.chunks * messages_->hops[at(s)].at(pair_->table().cut_bytes[at(i - 1)]);
+      seconds[at(i)] = share * problem_.chunks * messages_->hops[at(s)].at(pair(s).table().cut_bytes[at(i - 1)]);
     }
   }
   return problem_;
 }
 
-void KeyPrices::price_options(std::int64_t /*stage*/, std::int64_t begin, std::int64_t end,
+void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64_t end,
                               std::vector<OptionPrice>& prices) {
   const std::vector<StageChoice>& choices = space_->choices();
-  const StageSums sums = pair_->sums(begin, end, strategy_.pp > 1);
+  const StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
   const auto [place, fresh] = fits_->try_emplace(space_->interval(begin, end), choices.size());
   if (fresh) ++known_names_;
   for (std::size_t option = 0; option < choices.size(); ++option) {
@@ -132,9 +132,10 @@ bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, i
   const StageChoice& choice = space_->choices()[at(option)];
   const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
   const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : plan.zero_degree);
-  const double in_flight = problem_.stages[at(stage)].pressure;
-  if (floor_.bytes(*pair_, begin, end, choice.zero, degrees, choice.recompute, in_flight) > room_bytes_) return false;
-  return pair_->memory().estimate(strategy_, plan, stage).needed <= space_->job().cluster.device.memory_bytes;
+  const double in_flight = problem_.stages[at(stage)].pressure,
+               room = real(device(stage).memory_bytes) - context_bytes_;
+  if (floor_.bytes(pair(stage), begin, end, choice.zero, degrees, choice.recompute, in_flight) > room) return false;
+  return pair(stage).memory().estimate(strategy_, plan, stage).needed <= device(stage).memory_bytes;
 }
 
 }  // namespace nest

@@ -57,6 +57,10 @@ class KeyPrices final : public StagePrices {
 
   double exposed_share(const Strategy& strategy) const;  // of messages
 
+  // A key has one split and one kind of device; what is priced asks per stage.
+  const PairPrices& pair(std::int64_t /*stage*/) const { return *pair_; }
+  const Device& device(std::int64_t /*stage*/) const { return space_->job().cluster.device; }
+
   const PlanSpace* space_;
   bool messages_count_;
   SyncRule rule_;
@@ -68,7 +72,7 @@ class KeyPrices final : public StagePrices {
   Strategy strategy_;
   const SyncPrices* sync_ = nullptr;
   const Messages* messages_ = nullptr;
-  double room_bytes_ = 0;  // without context
+  double context_bytes_ = 0;
   PartitionProblem problem_;
   std::map<MemoryContext, KnownFits> known_fits_;
   KnownFits* fits_ = nullptr;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "base/index.h"
 #include "rivals/aceso_primitives.h"
 #include "rivals/settle.h"
 
@@ -123,13 +124,13 @@ std::vector<int> start_splits(const PlanSpace& space) {
     most = std::max(most, wanted);
     int best = -1;
     for (int k = 0; k < static_cast<int>(space.splits().size()); ++k) {
-      const Split& split = space.splits()[static_cast<std::size_t>(k)];
+      const Split& split = space.splits()[at(k)];
       if (split.tp > most) continue;
       // As close as possible, whole sequences, experts not spread, sequence parallelism with tensors.
       const auto rank = [&](const Split& s) {
         return std::array<std::int64_t, 5>{s.tp, -s.cp, -s.ep, s.sp ? 1 : 0, s.etp == 0 ? 1 : 0};
       };
-      if (best < 0 || rank(split) > rank(space.splits()[static_cast<std::size_t>(best)])) best = k;
+      if (best < 0 || rank(split) > rank(space.splits()[at(best)])) best = k;
     }
     if (best >= 0 && std::find(starts.begin(), starts.end(), best) == starts.end()) starts.push_back(best);
   }
@@ -142,7 +143,7 @@ std::vector<Configuration> starts_of(const PlanSpace& space, ConfigurationPricer
   std::vector<Configuration> starts;
   std::set<Schedule> seen;
   for (int schedule = 0; schedule < static_cast<int>(space.schedules().size()); ++schedule) {
-    if (seen.contains(space.schedules()[static_cast<std::size_t>(schedule)].kind)) continue;
+    if (seen.contains(space.schedules()[at(schedule)].kind)) continue;
     for (int size = 0; size < static_cast<int>(space.micro_batches().size()); ++size) {
       Configuration start;
       start.key.split = split;
@@ -151,7 +152,7 @@ std::vector<Configuration> starts_of(const PlanSpace& space, ConfigurationPricer
       start.key.micro_batch = size;
       auto filled = refilled(space, pricer, start, together);
       if (!filled) continue;
-      seen.insert(space.schedules()[static_cast<std::size_t>(schedule)].kind);
+      seen.insert(space.schedules()[at(schedule)].kind);
       starts.push_back(std::move(*filled));
       break;
     }

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "rivals/alpa_ilp.h"
 #include "rivals/alpa_layer.h"
@@ -62,7 +63,7 @@ class Alpa {
         full_(job_, request.limits, device_limit(request)),
         best_(full_) {
     kind_count_.assign(job_.model.kinds.size(), 0);
-    for (const int kind : job_.model.layers) ++kind_count_[static_cast<std::size_t>(kind)];
+    for (const int kind : job_.model.layers) ++kind_count_[at(kind)];
     for (const Layer& layer : job_.model.kinds) experts_ = experts_ || layer.experts > 0;
   }
 
@@ -110,8 +111,8 @@ class Alpa {
       }
     }
     // Rows of one node first: where time is short, those matter.
-    const auto node = static_cast<double>(mesh_width(job_.cluster));
-    const auto distance = [&](const View& view) { return std::abs(std::log2(static_cast<double>(view[1]) / node)); };
+    const auto node = real(mesh_width(job_.cluster));
+    const auto distance = [&](const View& view) { return std::abs(std::log2(real(view[1]) / node)); };
     std::stable_sort(views.begin(), views.end(),
                      [&](const View& a, const View& b) { return distance(a) < distance(b); });
     for (const auto& [x, y, sequences] : views) {
@@ -180,7 +181,7 @@ class Alpa {
           mesh_layer(job_, static_cast<int>(kind), mesh, sequences, rules, std::min(left, kProgramSeconds));
       unproven_ += answer.proven ? 0 : 1;
       if (!answer.layer) return std::nullopt;
-      for (std::size_t a = 0; a < 2; ++a) work[a].add(answer.layer->work[a], static_cast<double>(kind_count_[kind]));
+      for (std::size_t a = 0; a < 2; ++a) work[a].add(answer.layer->work[a], real(kind_count_[kind]));
     }
     Split split;
     for (std::size_t a = 0; a < 2; ++a) {
@@ -225,10 +226,10 @@ class Alpa {
     const std::vector<double>& prefix = pair->prefix(true);
     std::int64_t next = 0;
     for (std::int64_t g = 1; g < groups; ++g) {
-      const double wanted = prefix.back() * static_cast<double>(g) / static_cast<double>(groups);
+      const double wanted = prefix.back() * real(g) / real(groups);
       const std::int64_t before = next;
       next = before + 1;
-      while (next + (groups - g) < space_.layers() && prefix[static_cast<std::size_t>(next)] < wanted) ++next;
+      while (next + (groups - g) < space_.layers() && prefix[at(next)] < wanted) ++next;
       positions.push_back(next);
     }
     return positions;

@@ -11,23 +11,22 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
 
-std::size_t nth(int index) { return static_cast<std::size_t>(index); }
-
 double edge_cost(const IlpProblem& problem, const IlpEdge& edge, int i, int j) {
-  return edge.cost[nth(i) * problem.nodes[nth(edge.to)].cost.size() + nth(j)];
+  return edge.cost[at(i) * problem.nodes[at(edge.to)].cost.size() + at(j)];
 }
 
 }  // namespace
 
 double ilp_cost(const IlpProblem& problem, const std::vector<int>& choice) {
   double cost = 0;
-  for (std::size_t v = 0; v < problem.nodes.size(); ++v) cost += problem.nodes[v].cost[nth(choice[v])];
+  for (std::size_t v = 0; v < problem.nodes.size(); ++v) cost += problem.nodes[v].cost[at(choice[v])];
   for (const IlpEdge& edge : problem.edges) {
-    cost += edge_cost(problem, edge, choice[nth(edge.from)], choice[nth(edge.to)]);
+    cost += edge_cost(problem, edge, choice[at(edge.from)], choice[at(edge.to)]);
   }
   return cost;
 }
@@ -67,13 +66,12 @@ class Columns {
     bounds_.assign(problem_.nodes.size(), 1.0);
     ends_.resize(problem_.nodes.size());
     for (const IlpEdge& edge : problem_.edges) {
-      const std::size_t from = problem_.nodes[nth(edge.from)].cost.size(),
-                        to = problem_.nodes[nth(edge.to)].cost.size();
+      const std::size_t from = problem_.nodes[at(edge.from)].cost.size(), to = problem_.nodes[at(edge.to)].cost.size();
       NEST_CHECK(edge.from != edge.to && edge.cost.size() == from * to,
                  "an edge joins two nodes, strategy by strategy");
       edge_rows_.push_back(static_cast<int>(bounds_.size()));
-      ends_[nth(edge.from)].push_back(static_cast<int>(bounds_.size()));
-      ends_[nth(edge.to)].push_back(static_cast<int>(bounds_.size() + from));
+      ends_[at(edge.from)].push_back(static_cast<int>(bounds_.size()));
+      ends_[at(edge.to)].push_back(static_cast<int>(bounds_.size() + from));
       bounds_.resize(bounds_.size() + from + to, 0.0);
     }
   }
@@ -115,7 +113,7 @@ class Columns {
 
   void add_edge(std::size_t e) {
     const IlpEdge& edge = problem_.edges[e];
-    const std::size_t from = problem_.nodes[nth(edge.from)].cost.size(), to = problem_.nodes[nth(edge.to)].cost.size();
+    const std::size_t from = problem_.nodes[at(edge.from)].cost.size(), to = problem_.nodes[at(edge.to)].cost.size();
     for (std::size_t i = 0; i < from; ++i) {
       for (std::size_t j = 0; j < to; ++j) {
         add_column(edge.cost[i * to + j]);

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/index.h"
 #include "cost/rates.h"
 #include "cost/tables.h"
 #include "split/local_layer.h"
@@ -81,7 +82,7 @@ class LayerProgram {
  public:
   LayerProgram(const Job& job, int kind, const LogicalMesh& mesh, std::int64_t sequences, const AxisRules& rules)
       : job_(job),
-        layer_(job.fused_model.kinds[static_cast<std::size_t>(kind)]),
+        layer_(job.fused_model.kinds[at(kind)]),
         mesh_(mesh),
         sequences_(sequences),
         rules_(rules),
@@ -99,7 +100,7 @@ class LayerProgram {
   std::array<AxisWork, 2> work(const std::vector<int>& choice) const {
     std::array<AxisWork, 2> work;
     for (std::size_t v = 0; v < nodes_.size(); ++v) {
-      const Choices& chosen = nodes_[v].strategies[static_cast<std::size_t>(choice[v])];
+      const Choices& chosen = nodes_[v].strategies[at(choice[v])];
       for (std::size_t a = 0; a < 2; ++a) tally(nodes_[v], chosen[a], work[a]);
     }
     return work;
@@ -116,24 +117,23 @@ class LayerProgram {
     }
   }
 
-  const Tensor& tensor(TensorId id) const { return layer_.tensors[static_cast<std::size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return layer_.tensors[at(id)]; }
 
   double tokens() const {
     const bool encodes = layer_.encoder && job_.run.encoder_sequence > 0;
-    return static_cast<double>(sequences_) *
-           static_cast<double>(encodes ? job_.run.encoder_sequence : job_.run.sequence);
+    return real(sequences_) * real(encodes ? job_.run.encoder_sequence : job_.run.sequence);
   }
 
   // Of the whole micro-batch.
   double bytes(TensorId id) const {
     const Tensor& t = tensor(id);
     double rows = tokens();
-    if (t.rows == Rows::routed) rows *= static_cast<double>(std::max<std::int64_t>(1, layer_.top_k));
-    if (t.rows == Rows::samples) rows = static_cast<double>(sequences_);
+    if (t.rows == Rows::routed) rows *= real(std::max<std::int64_t>(1, layer_.top_k));
+    if (t.rows == Rows::samples) rows = real(sequences_);
     if (t.rows == Rows::memory && job_.run.encoder_sequence > 0) {
-      rows = static_cast<double>(sequences_) * static_cast<double>(job_.run.encoder_sequence);
+      rows = real(sequences_) * real(job_.run.encoder_sequence);
     }
-    return rows * t.rows_per_unit * static_cast<double>(row_elements(t)) * t.element_bytes;
+    return rows * t.rows_per_unit * real(row_elements(t)) * t.element_bytes;
   }
 
   // Whether columns can be divided, and evenly. Keys may have fewer heads than queries: those are copied.
@@ -227,12 +227,12 @@ class LayerProgram {
       }
     }
     nodes_.push_back(std::move(node));
-    producer_[static_cast<std::size_t>(id)] = static_cast<int>(nodes_.size()) - 1;
-    return producer_[static_cast<std::size_t>(id)];
+    producer_[at(id)] = static_cast<int>(nodes_.size()) - 1;
+    return producer_[at(id)];
   }
 
   int node_of(TensorId id) {
-    const int node = producer_[static_cast<std::size_t>(id)];
+    const int node = producer_[at(id)];
     return node >= 0 ? node : add_input(id);
   }
 
@@ -240,27 +240,27 @@ class LayerProgram {
     const Operator& op = *local.source;
     if (follows(op) && !op.inputs.empty()) {
       const int leader = node_of(op.inputs.front());
-      for (const TensorId id : op.outputs) producer_[static_cast<std::size_t>(id)] = leader;
+      for (const TensorId id : op.outputs) producer_[at(id)] = leader;
       for (const TensorId id : op.inputs) join(id, leader, true);
       return;
     }
     Node node;
     node.op = &op;
     node.strategies = strategies(op);
-    const auto times = static_cast<double>(sequences_);
+    const auto times = real(sequences_);
     node.flops = local.flops_forward + local.flops_backward;
     const DeviceRates rates = sustained_rates(job_.cluster.device, job_.precision, job_.stack);
     const double moved = (local.bytes_forward + local.bytes_backward) / rates.memory_bytes_per_s;
     node.compute_s = times * std::max(node.flops / rates.matrix_flops_per_s, moved);
     if (!op.inputs.empty()) node.input_bytes = bytes(op.inputs.front());
     for (const TensorId id : op.outputs) node.output_bytes += bytes(id);
-    const double micro_batches = std::max(1.0, static_cast<double>(job_.run.global_batch) / times);
-    node.gradient_bytes = static_cast<double>(local.parameters) * sync_rule(job_).gradient_bytes / micro_batches;
+    const double micro_batches = std::max(1.0, real(job_.run.global_batch) / times);
+    node.gradient_bytes = real(local.parameters) * sync_rule(job_).gradient_bytes / micro_batches;
     for (const TensorId id : op.inputs) node_of(id);  // tensors from elsewhere come before who reads them
     const int index = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));
     for (const TensorId id : op.inputs) join(id, index, false);
-    for (const TensorId id : op.outputs) producer_[static_cast<std::size_t>(id)] = index;
+    for (const TensorId id : op.outputs) producer_[at(id)] = index;
   }
 
   // The tensor must lie as node `to` reads it (or, beside what `to` makes, as that lies).
@@ -269,8 +269,8 @@ class LayerProgram {
     if (from == to) return;
     const double moved = bytes(id);
     std::vector<double>& cost = edges_[{from, to}];
-    const auto& sources = nodes_[static_cast<std::size_t>(from)].strategies;
-    const auto& targets = nodes_[static_cast<std::size_t>(to)].strategies;
+    const auto& sources = nodes_[at(from)].strategies;
+    const auto& targets = nodes_[at(to)].strategies;
     cost.resize(sources.size() * targets.size(), 0.0);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       for (std::size_t j = 0; j < targets.size(); ++j) {
@@ -290,7 +290,7 @@ class LayerProgram {
       if (from[a] == to[a] || from[a] == Lie::whole) continue;
       const std::size_t other = 1 - a;
       const bool divided = from[other] == to[other] && from[other] != Lie::whole;
-      const double moved = divided ? whole_bytes / static_cast<double>(mesh_[other].size) : whole_bytes;
+      const double moved = divided ? whole_bytes / real(mesh_[other].size) : whole_bytes;
       seconds += to[a] == Lie::whole ? mesh_[a].all_gather_s(moved) : mesh_[a].all_to_all_s(moved);
     }
     return seconds;
@@ -301,7 +301,7 @@ class LayerProgram {
     for (const Choices& choices : node.strategies) {
       double seconds = node.compute_s;
       for (std::size_t a = 0; a < 2; ++a) {
-        if (choices[a] != Choice::replicate) seconds /= static_cast<double>(mesh_[a].size);
+        if (choices[a] != Choice::replicate) seconds /= real(mesh_[a].size);
       }
       for (std::size_t a = 0; a < 2; ++a) seconds += exchange_s(node, choices, a);
       costs.push_back(seconds);
@@ -312,7 +312,7 @@ class LayerProgram {
   double exchange_s(const Node& node, const Choices& choices, std::size_t axis) const {
     const MeshAxis& line = mesh_[axis];
     const Choice other = choices[1 - axis];
-    const auto beside = static_cast<double>(mesh_[1 - axis].size);
+    const auto beside = real(mesh_[1 - axis].size);
     const double input = node.input_bytes / (input_lie(other) == Lie::whole ? 1.0 : beside);
     const double output = node.output_bytes / (output_lie(other) == Lie::whole ? 1.0 : beside);
     switch (choices[axis]) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "cost/group_time.h"
 
 namespace nest {
@@ -16,7 +17,7 @@ MeshAxis measure_axis(const Cluster& cluster, const Stride& members, const std::
   const GroupLayout layout = place_group(cluster, {0, {members}, siblings});
   axis.latency_s = group_collective_s(cluster, layout, Collective::all_gather, 1);
   const double seconds = group_collective_s(cluster, layout, Collective::all_gather, kMeasuredBytes);
-  const double share = static_cast<double>(axis.size - 1) / static_cast<double>(axis.size);
+  const double share = real(axis.size - 1) / real(axis.size);
   axis.bytes_per_s = share * kMeasuredBytes / std::max(1e-12, seconds - axis.latency_s);
   return axis;
 }

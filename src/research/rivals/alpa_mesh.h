@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/index.h"
 #include "cluster/cluster.h"
 
 namespace nest {
@@ -24,12 +25,12 @@ struct MeshAxis {
   double all_gather_s(double bytes) const { return seconds(bytes, 1); }
   double reduce_scatter_s(double bytes) const { return seconds(bytes, 1); }
   double all_reduce_s(double bytes) const { return seconds(bytes, 2); }
-  double all_to_all_s(double bytes) const { return seconds(bytes, 1 / static_cast<double>(size)); }
+  double all_to_all_s(double bytes) const { return seconds(bytes, 1 / real(size)); }
 
  private:
   double seconds(double bytes, double passes) const {
     if (size < 2) return 0;
-    const double share = static_cast<double>(size - 1) / static_cast<double>(size);
+    const double share = real(size - 1) / real(size);
     return latency_s + passes * share * bytes / bytes_per_s;
   }
 };

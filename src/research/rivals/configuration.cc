@@ -38,9 +38,8 @@ double ConfigurationPricer::fullness(const PairPrices& pair, const Strategy& str
   if (!fresh) return place->second;
   ++known_;
   const StagePlan plan = stage_of(begin, end, space_->choices()[option], degree);
-  const auto needed =
-      static_cast<double>(pair.memory().estimate(strategy, plan, static_cast<std::int64_t>(stage)).needed);
-  return place->second = needed / static_cast<double>(space_->job().cluster.device.memory_bytes);
+  const auto needed = real(pair.memory().estimate(strategy, plan, static_cast<std::int64_t>(stage)).needed);
+  return place->second = needed / real(space_->job().cluster.device.memory_bytes);
 }
 
 const ConfigurationPrice& ConfigurationPricer::price(const Configuration& configuration) {
@@ -52,8 +51,8 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
   const SyncPrices& sync = placements_.sync(key, prices.table());
   const Messages& messages = placements_.messages(key);
   const std::int64_t p = key.stages;
-  const auto m = static_cast<double>(space_->micro_batch_count(key));
-  const auto v = static_cast<double>(strategy.virtual_stages);
+  const auto m = real(space_->micro_batch_count(key));
+  const auto v = real(strategy.virtual_stages);
   const double share = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? constants::kMessageExposed : 1;
   const double wrap_s = p > 1 ? share * (v - 1) * messages.wrap.at(prices.table().wrap_bytes) : 0;
   double arrives_s = 0, slowest_s = 0, sum_s = 0, last_s = 0;
@@ -101,8 +100,7 @@ std::optional<std::vector<std::int64_t>> balanced_cuts(const PlanSpace& space, c
     const std::int64_t fewest = space.fewest_layers(s - 1, p, chunks);
     after -= fewest;
     // What is left, spread evenly over the stages that are left.
-    const double target =
-        prefix[at(cuts.back())] + (prefix.back() - prefix[at(cuts.back())]) / static_cast<double>(p - s + 1);
+    const double target = prefix[at(cuts.back())] + (prefix.back() - prefix[at(cuts.back())]) / real(p - s + 1);
     std::int64_t best = -1;
     for (std::int64_t i = cuts.back() + fewest; i <= n - after; ++i) {
       if (!space.may_cut(i, chunks)) continue;

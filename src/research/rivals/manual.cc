@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/index.h"
 #include "model/count.h"
 #include "rivals/configuration.h"
 #include "rivals/settle.h"
@@ -52,7 +53,7 @@ class Expert {
     for (const Split& split : space_.splits()) smallest = std::min(smallest, split.tp * split.ep);
     if (!space_.splits().empty()) node_ = std::max(node_, smallest);
     for (const int kind : request.job->model.layers) {
-      if (request.job->model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) ++blocks_;
+      if (request.job->model.kinds[at(kind)].kind == LayerKind::block) ++blocks_;
     }
   }
 
@@ -139,7 +140,7 @@ class Expert {
   }
 
   void follow_tables(std::int64_t size, Recompute recompute) {
-    const auto parameters = static_cast<double>(count_parameters(request_.job->model).total);
+    const auto parameters = real(count_parameters(request_.job->model).total);
     const auto look = [&](const PublishedRun& run) {
       if (std::abs(std::log(run.parameters / parameters)) > std::log(kAboutTheSize)) return;
       try_all({preferred({run.tp, true, 1, run.ep, 0}), run.pp}, size, recompute);
@@ -163,7 +164,7 @@ class Expert {
     if (request_.limits.zero[1]) return {1};
     std::vector<int> admitted;
     for (int zero = 0; zero < 4; ++zero) {
-      if (request_.limits.zero[static_cast<std::size_t>(zero)]) admitted.push_back(zero);
+      if (request_.limits.zero[at(zero)]) admitted.push_back(zero);
     }
     return admitted;
   }

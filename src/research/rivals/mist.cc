@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/index.h"
 #include "rivals/partition.h"
 #include "rivals/settle.h"
 #include "rivals/simple_network.h"
@@ -26,8 +27,7 @@ std::set<std::int64_t> filling_replicas(const PlanSpace& space, const std::vecto
     replicas.insert(count);
     break;
   }
-  const std::int64_t round = space.micro_batches()[static_cast<std::size_t>(key.micro_batch)] *
-                             space.splits()[static_cast<std::size_t>(key.split)].ep;
+  const std::int64_t round = space.micro_batches()[at(key.micro_batch)] * space.splits()[at(key.split)].ep;
   for (auto count = batch_divisors.rbegin(); count != batch_divisors.rend(); ++count) {
     if (*count > most || space.job().run.global_batch % (round * *count) != 0) continue;
     if (!space.next_replicas(key, {*count, *count})) continue;

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "base/index.h"
 #include "rivals/configuration.h"
 
 namespace nest {
@@ -18,11 +19,11 @@ class Lots {
   std::int64_t below(std::int64_t count) {
     return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(count));
   }
-  double fraction() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
+  double fraction() { return real(engine_() >> 11U) * 0x1p-53; }
   bool chance(double probability) { return fraction() < probability; }
   template <class T>
   const T& any(const std::vector<T>& list) {
-    return list[static_cast<std::size_t>(below(static_cast<std::int64_t>(list.size())))];
+    return list[at(below(static_cast<std::int64_t>(list.size())))];
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "rivals/settle.h"
 #include "rivals/simple_network.h"
 
@@ -83,7 +84,7 @@ RivalAnswer plan_phaze(const RivalRequest& request) {
   Job job = *request.job;
   const std::vector<Cluster> networks = flat_networks(request.job->cluster);
   const std::vector<PlanLimits> spaces = {flat_limits(request.limits), piper_limits(request.limits)};
-  auto searches_left = static_cast<double>(networks.size() * spaces.size());
+  auto searches_left = real(networks.size() * spaces.size());
   for (const Cluster& network : networks) {
     job.cluster = network;
     PriceCache prices(job);

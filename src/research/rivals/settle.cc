@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index.h"
 #include "cost/group_time.h"
 #include "search/judge.h"
 
@@ -56,8 +57,8 @@ bool admits_stages(const PlanSpace& space, const Strategy& strategy, const std::
   const std::optional<std::int64_t> inner = space.node_degree(strategy);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePlan& stage = stages[s];
-    if (!limits.recompute[static_cast<std::size_t>(stage.recompute)]) return false;
-    if (stage.zero < 0 || stage.zero > 3 || !limits.zero[static_cast<std::size_t>(stage.zero)]) return false;
+    if (!limits.recompute[at(stage.recompute)]) return false;
+    if (stage.zero < 0 || stage.zero > 3 || !limits.zero[at(stage.zero)]) return false;
     const bool all = stage.zero_degree == 0 || stage.zero_degree == dense_replicas(strategy);
     if (stage.zero > 0 && !all && stage.zero_degree != inner) return false;
     if (s > 0 && !space.may_cut(stage.first, strategy.virtual_stages)) return false;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "rivals/settle.h"
 
 namespace nest {
@@ -24,7 +25,7 @@ PlannerRun run_own(const RivalRequest& request) {
   if (!answer.plans.empty()) run.plan = std::move(answer.plans.front());
   run.optimal = answer.outcome == PlanOutcome::optimal;
   run.lower_bound_s = answer.lower_bound;
-  run.considered = static_cast<double>(answer.leaves);
+  run.considered = real(answer.leaves);
   run.keys = answer.keys;
   run.opened = answer.opened;
   run.wall_s = answer.wall_s;
@@ -50,7 +51,7 @@ PlannerRun run_planner(const std::string& name, const RivalRequest& request) {
   RivalAnswer answer = rival->plan(request);
   PlannerRun run{rival->name, rival->idea, rival->source, std::move(answer.plan), std::move(answer.note)};
   run.stopped = answer.stopped;
-  run.considered = static_cast<double>(answer.considered);
+  run.considered = real(answer.considered);
   run.wall_s = answer.wall_s;
   return run;
 }
@@ -77,7 +78,7 @@ std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, cons
     }
   };
   std::vector<std::thread> others;
-  const std::size_t wanted = std::min(names.size(), static_cast<std::size_t>(std::max(1, threads)));
+  const std::size_t wanted = std::min(names.size(), at(std::max(1, threads)));
   for (std::size_t k = 1; k < wanted; ++k) others.emplace_back(work);
   work();
   for (std::thread& other : others) other.join();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
+
 namespace nest {
 namespace {
 
@@ -66,7 +68,7 @@ std::vector<Cluster> two_level_networks(const Cluster& cluster) {
       continue;
     }
     // A port of each device where there are rails; else the link of a node.
-    const double ports = cluster.fabric.has_rails() ? 1.0 : static_cast<double>(node);
+    const double ports = cluster.fabric.has_rails() ? 1.0 : real(node);
     add_new(between, {level.device_bytes_per_s * ports, level.latency_s});
     add_new(between, {level.link_bytes_per_s, level.latency_s});
   }
