@@ -4,6 +4,7 @@
 
 #include "base/index.h"
 #include "cost/constants.h"
+#include "schedule/step_time.h"
 
 namespace nest {
 namespace {
@@ -33,7 +34,7 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
     sum += 2 * share * (v - 1) * messages.wrap.at(pair.table().wrap_bytes);
     slowest = std::max(slowest + least, sum / real(key.stages));
   }
-  return (m * slowest + (sum - slowest) / v + constants::kStep_s) * kBelow;
+  return schedule::step_time(m, v, slowest, sum, constants::kStep_s) * kBelow;
 }
 
 // What the network charges, and the bounds that follow from it.

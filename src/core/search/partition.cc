@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "schedule/step_time.h"
 
 namespace nest {
 namespace {
@@ -11,11 +12,12 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+double PartitionProblem::value(double slowest_s, double sum_s) const {
+  return schedule::step_time(micro_batches, chunks, slowest_s, sum_s);
+}
+
 double PartitionProblem::cap(double sum_s, double limit_s) const {
-  const double steps = micro_batches * chunks - 1;
-  if (limit_s == kNever) return kNever;
-  if (steps == 0) return sum_s <= limit_s * (1 + PartitionSolver::kEqual) ? kNever : -1;
-  return (limit_s * chunks - sum_s) / steps * (1 + PartitionSolver::kEqual);
+  return schedule::slowest_within(micro_batches, chunks, sum_s, limit_s, PartitionSolver::kEqual);
 }
 
 void PartitionSolver::price(NamedPrices& named, std::int64_t stage, std::int64_t begin, std::int64_t end) {

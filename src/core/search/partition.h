@@ -79,10 +79,8 @@ struct PartitionProblem {
   double step_low_s = 0;  // of every y_s
   double once_low_s = 0;  // of T - (m tau + (S' - tau) / v), S' = sum_low_s
 
-  // The terms of T that grow with micro-batches, and the largest tau with value(tau, sum) <= limit.
-  double value(double slowest_s, double sum_s) const {
-    return micro_batches * slowest_s + (sum_s - slowest_s) / chunks;
-  }
+  // m tau + (S - tau) / v, and the largest tau with value(tau, sum) <= limit (schedule/step_time.h).
+  double value(double slowest_s, double sum_s) const;
   double cap(double sum_s, double limit_s) const;
 };
 
