@@ -5,8 +5,6 @@
 
 #include "command.h"
 #include "job_options.h"
-#include "load/input.h"
-#include "plan/plan_json.h"
 #include "report/check_report.h"
 #include "search/judge.h"
 
@@ -27,7 +25,7 @@ constexpr const char* kExamples =
 // The devices that the file names for each stage. read_plan has made sure that they are lists of integers.
 ListedDevices listed_devices(const Document& document) {
   ListedDevices listed;
-  const Object* root = document.root.as_object();
+  const Object* root = document.root().as_object();
   const Value* stages = root ? root->find("stages") : nullptr;
   if (!stages || !stages->as_array()) return listed;
   for (const Value& stage : *stages->as_array()) {
@@ -48,14 +46,13 @@ Command add_check(CLI::App& program) {
   CLI::App* app = program.add_subcommand("check", kDescription);
   app->footer(kExamples);
   const auto file = std::make_shared<std::string>();
-  app->add_option("PLAN", *file, "a plan file (nest.plan/1), or -")->required()->group("Arguments");
+  app->add_option("PLAN", *file, "a plan file (nest plan -o), or -")->required()->group("Arguments");
   return {app,
           [file](Session& session) {
-            const Document document = parse_json(source_name(*file), read_text(*file));
-            const Plan plan = read_plan(document);
-            const LoadedJob loaded = load_job(plan);
-            const CheckReport report = make_check_report(loaded.title, plan, loaded.job.model, loaded.job.cluster,
-                                                         state_floor(loaded.job), listed_devices(document));
+            const OpenedPlan opened = open_plan(*file);
+            const Job& job = opened.job;
+            const CheckReport report = make_check_report(job.title, opened.plan, job.model, job.cluster,
+                                                         state_floor(job), listed_devices(opened.document));
             session.out = session.json ? to_text(check_json(report)) : check_text(report, session.style);
             return report.violations.empty() ? kExitOk : kExitInput;
           },

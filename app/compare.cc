@@ -79,11 +79,11 @@ RivalRequest make_request(const CompareQuestion& question, const Job& job) {
   return request;
 }
 
-void simulate_plans(const LoadedJob& loaded, const std::string& simulator, CompareReport& report) {
+void simulate_plans(const Job& job, const std::string& simulator, CompareReport& report) {
   for (ComparedPlanner& planner : report.planners) {
     if (!planner.plan) continue;
     try {
-      const LoweredPlan lowered = lower_plan(loaded.job, planner.plan->strategy, planner.plan->stages);
+      const LoweredPlan lowered = lower_plan(job, planner.plan->strategy, planner.plan->stages);
       const Timeline timeline = simulate(simulator, lowered.program, {.seconds = kSimulatorSeconds});
       planner.simulated_s = summarise(lowered, timeline, planner.plan->prediction).iteration_s;
     } catch (const SimulatorError& error) {
@@ -94,16 +94,9 @@ void simulate_plans(const LoadedJob& loaded, const std::string& simulator, Compa
   }
 }
 
-CompareReport make_report(const LoadedJob& loaded, const std::vector<PlannerRun>& runs) {
+CompareReport make_report(const Job& job, const std::vector<PlannerRun>& runs) {
   CompareReport report;
-  report.title = loaded.title;
-  report.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
-  Plan about;
-  about.run = loaded.job.run;
-  describe_job(loaded, about);
-  report.model = about.model;
-  report.cluster = about.cluster;
-  report.run = about.run;
+  report.about = empty_plan(job);
   for (const PlannerRun& run : runs) {
     ComparedPlanner& planner = report.planners.emplace_back();
     planner.name = run.planner;
@@ -114,33 +107,25 @@ CompareReport make_report(const LoadedJob& loaded, const std::vector<PlannerRun>
     planner.none_fits = run.none_fits;
     planner.considered = run.considered;
     planner.wall_s = run.wall_s;
-    if (!run.plan) continue;
-    planner.plan = to_plan(loaded.job, run);
-    describe_job(loaded, *planner.plan);
+    planner.plan = run.plan;
   }
   return report;
 }
 
 // The page of the fastest plan, with the comparison before all else; the comparison alone where nobody has a plan.
-std::string page_text(const CompareReport& report, const std::vector<PlannerRun>& runs, const LoadedJob& loaded,
-                      const Session& session) {
+std::string page_text(const CompareReport& report, const Job& job, const Session& session) {
   const ComparedPlanner* fastest = report.fastest();
   if (fastest == nullptr) return compare_page(report).str();
-  const auto run =
-      std::find_if(runs.begin(), runs.end(), [&](const PlannerRun& one) { return one.planner == fastest->name; });
   PlanReport winner;
-  winner.title = loaded.title;
   winner.plan = *fastest->plan;
-  winner.evaluation = run->plan->evaluation;
-  winner.model = loaded.job.model;
-  winner.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
-  return plan_page_text(winner, loaded, session, nullptr, {}, {compare_section(report)});
+  winner.model = job.model;
+  return plan_page_text(winner, job, session, nullptr, {}, {compare_section(report)});
 }
 
 ExitCode compare_planners(const CompareQuestion& question, Session& session) {
   const std::vector<std::string> names = chosen_planners(question.planners);
-  const LoadedJob loaded = load_job(question.job);
-  const RivalRequest request = make_request(question, loaded.job);
+  const Job job = load_job(question.job);
+  const RivalRequest request = make_request(question, job);
   const int threads =
       static_cast<int>(question.threads > 0 ? question.threads : std::max(1U, std::thread::hardware_concurrency()));
   std::string simulator;
@@ -156,13 +141,13 @@ ExitCode compare_planners(const CompareQuestion& question, Session& session) {
   const std::vector<PlannerRun> runs = run_planners(names, request, threads, [&](const PlannerRun& run) {
     if (shows) write_stderr(fmt::format("nest: {} is done after {}\n", run.planner, format_duration(run.wall_s)));
   });
-  CompareReport report = make_report(loaded, runs);
+  CompareReport report = make_report(job, runs);
   if (question.simulate) {
     report.simulated = true;
-    simulate_plans(loaded, simulator, report);
+    simulate_plans(job, simulator, report);
   }
   const std::string json = to_text(compare_json(report)), svg = bar_chart_svg(compare_chart(report));
-  const std::string page = question.html.empty() ? "" : page_text(report, runs, loaded, session);
+  const std::string page = question.html.empty() ? "" : page_text(report, job, session);
   if (!question.output.empty()) write_file_atomically(question.output, json);
   if (!question.svg.empty()) write_file_atomically(question.svg, svg);
   if (!question.html.empty()) write_file_atomically(question.html, page);

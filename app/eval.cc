@@ -9,9 +9,7 @@
 #include "cost/evaluate.h"
 #include "eval_from.h"
 #include "job_options.h"
-#include "load/input.h"
 #include "plan/dimensions.h"
-#include "plan/plan_json.h"
 #include "plan/strategy_text.h"
 #include "plan_html.h"
 #include "report/plan_report.h"
@@ -42,34 +40,27 @@ struct EvalQuestion {
   std::string html;
 };
 
-PlanReport price_plan(const EvalQuestion& question, LoadedJob& loaded) {
-  if (question.price < 0) throw InputError("--price: a price is not negative");
+OpenedPlan price_strategy(const EvalQuestion& question) {
+  OpenedPlan priced;
+  priced.job = load_job(question.job);
+  StrategyRequest request = parse_strategy(question.strategy);
+  fill_devices(request, priced.job.cluster.devices);
+  Strategy& strategy = request.strategy;
+  if (strategy.dp_inner == 1) strategy.dp_inner = strategy.dp;
+  const std::vector<StagePlan> stages =
+      even_stages(priced.job, strategy, request.recompute, request.zero.value_or(priced.job.stack.default_zero),
+                  request.zero_degree);
+  if (const std::string reason = refuse_strategy(priced.job, strategy, stages); !reason.empty()) {
+    throw InputError("--strategy: " + reason);
+  }
+  priced.plan = evaluate(priced.job, strategy, stages);
+  return priced;
+}
+
+PlanReport report_of(const EvalQuestion& question, const OpenedPlan& priced) {
   PlanReport report;
-  std::vector<StagePlan> stages;
-  if (!question.plan_file.empty()) {
-    report.plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
-    loaded = load_job(report.plan);
-    load_profile(question.job.profile, loaded.job);
-    stages = report.plan.stages;
-  } else {
-    loaded = load_job(question.job);
-    StrategyRequest request = parse_strategy(question.strategy);
-    fill_devices(request, loaded.job.cluster.devices);
-    report.plan.strategy = request.strategy;
-    if (report.plan.strategy.dp_inner == 1) report.plan.strategy.dp_inner = report.plan.strategy.dp;
-    stages = even_stages(loaded.job, report.plan.strategy, request.recompute,
-                         request.zero.value_or(loaded.job.stack.default_zero), request.zero_degree);
-  }
-  if (const std::string reason = refuse_strategy(loaded.job, report.plan.strategy, stages); !reason.empty()) {
-    throw InputError((question.plan_file.empty() ? "--strategy" : question.plan_file) + ": " + reason);
-  }
-  report.evaluation = evaluate(loaded.job, report.plan.strategy, stages);
-  report.title = loaded.title;
-  report.model = loaded.job.model;
-  describe_job(loaded, report.plan);
-  report.plan.stages = report.evaluation.stages;
-  report.plan.prediction = report.evaluation.prediction;
-  report.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
+  report.plan = priced.plan;
+  report.model = priced.job.model;
   report.tokens = question.tokens.empty() ? 0 : parse_count(question.tokens);
   report.price_per_device_hour = question.price;
   return report;
@@ -104,13 +95,16 @@ Command add_eval(CLI::App& program) {
               throw InputError("--html: goes with a plan file or with --strategy, not with --from");
             }
             if (!from->from.empty()) return eval_from(complete(*from, question->job, *app), session);
-            LoadedJob loaded;
-            const PlanReport report = price_plan(*question, loaded);
-            if (!question->html.empty()) write_plan_page(question->html, report, loaded, session);
+            if (question->price < 0) throw InputError("--price: a price is not negative");
+            const OpenedPlan priced = question->plan_file.empty()
+                                          ? price_strategy(*question)
+                                          : price_plan(question->plan_file, question->job.profile);
+            const PlanReport report = report_of(*question, priced);
+            if (!question->html.empty()) write_plan_page(question->html, report, priced.job, session);
             session.out = session.json ? to_text(plan_json(report)) : plan_text(report, session.style);
             if (!session.json && !question->html.empty())
               session.out += fmt::format("\nReport in {}.\n", question->html);
-            return report.evaluation.fits ? kExitOk : kExitNoPlan;
+            return report.plan.fits ? kExitOk : kExitNoPlan;
           },
           [] { return std::vector<std::string>(); }};
 }

@@ -98,7 +98,7 @@ std::int64_t batch_of(const FromQuestion& question, const LaunchSetup& setup, st
 
 struct FromJob {
   LaunchSetup setup;
-  LoadedJob loaded;
+  Job job;
 };
 
 FromJob load_from(const FromQuestion& question) {
@@ -118,7 +118,6 @@ FromJob load_from(const FromQuestion& question) {
   const bool from_text = !question.model_given && setup.model_name.empty();
   if (!question.model_given && !setup.model_name.empty()) job.model = setup.model_name;
   Architecture architecture;
-  Document config;
   if (from_text) {
     if (setup.model_config.is_null()) {
       throw InputError(
@@ -130,27 +129,22 @@ FromJob load_from(const FromQuestion& question) {
                       "'--vocab-size N', or name the model with --model",
                       setup.source));
     }
-    config = parse_json(setup.source, setup.model_config.dump(1));
-    architecture = read_config(config, "launch line");
+    architecture = read_config(parse_json(setup.source, setup.model_config.dump(1)), "launch line");
     if (!setup.sequence && !question.sequence_given) job.sequence = architecture.default_sequence;
   }
-  from.loaded = load_job(job);
-  if (from_text) {
-    from.loaded.title = "The model of the launch line";
-    from.loaded.model_config = config;
-  } else {
-    if (from.loaded.job.model.traced) {
+  const Job loaded = load_job(job);
+  if (!from_text) {
+    if (loaded.model.traced) {
       throw InputError(
           "--model: a launch line configures a known family; a graph is planned with `nest plan` and priced "
           "with `nest eval --strategy`");
     }
-    architecture = from.loaded.job.model.architecture;
+    architecture = loaded.model.architecture;
   }
   // Again with the stack as the line switches it.
-  const Job& loaded = from.loaded.job;
-  Job switched = make_job(architecture, loaded.run, setup.stack, loaded.precision, loaded.optimizer, loaded.cluster);
-  switched.profile = loaded.profile;
-  from.loaded.job = std::move(switched);
+  from.job = make_job(architecture, loaded.run, setup.stack, loaded.cluster);
+  from.job.title = from_text ? "The model of the launch line" : loaded.title;
+  from.job.profile = loaded.profile;
   return from;
 }
 
@@ -159,7 +153,7 @@ constexpr std::array<const char*, kTimeTerms> kTermNames = {
     "expert parallel", "stage to stage", "sharded weights", "gradient sync",   "optimizer",       "other"};
 
 // What of a setup makes a term what it is.
-std::string about_term(TimeTerm term, const SetupVariant& mine, const Evaluation& evaluation, const Job& job) {
+std::string about_term(TimeTerm term, const SetupVariant& mine, const Plan& evaluation, const Job& job) {
   const Strategy& s = mine.strategy;
   switch (term) {
     case TimeTerm::compute: return fmt::format("micro-batches of {}", s.micro_batch);
@@ -192,28 +186,18 @@ std::string about_term(TimeTerm term, const SetupVariant& mine, const Evaluation
   return {};
 }
 
-Plan plan_of(const LoadedJob& loaded, const Strategy& strategy, const Evaluation& evaluation) {
-  Plan plan;
-  plan.strategy = strategy;
-  plan.stages = evaluation.stages;
-  plan.prediction = evaluation.prediction;
-  describe_job(loaded, plan);
-  return plan;
-}
-
-void fill_memory(const Job& job, const Evaluation& evaluation, WhyNotMine& report) {
-  const auto fullest = std::max_element(evaluation.memory.begin(), evaluation.memory.end(),
-                                        [](const auto& a, const auto& b) { return a.needed < b.needed; });
+void fill_memory(const Job& job, const Plan& evaluation, WhyNotMine& report) {
+  const std::size_t fullest = evaluation.fullest_stage();
   report.fits = evaluation.fits;
   report.misfit = evaluation.misfit;
-  report.fullest_stage = fullest - evaluation.memory.begin();
-  report.spare_bytes = job.cluster.device.memory_bytes - fullest->needed;
+  report.fullest_stage = static_cast<std::int64_t>(fullest);
+  report.spare_bytes = job.cluster.device.memory_bytes - evaluation.stages[fullest].memory.needed;
 }
 
-void fill_terms(const SetupVariant& mine, const Evaluation& evaluation, const NearestPlan& best,
-                const ChangeList& changes, const Job& job, WhyNotMine& report) {
+void fill_terms(const SetupVariant& mine, const Plan& evaluation, const NearestPlan& best, const ChangeList& changes,
+                const Job& job, WhyNotMine& report) {
   const std::vector<double> yours = time_terms(mine.strategy, job.run.global_batch, evaluation);
-  const std::vector<double> theirs = time_terms(best.plan.strategy, job.run.global_batch, best.plan.evaluation);
+  const std::vector<double> theirs = time_terms(best.plan.strategy, job.run.global_batch, best.plan);
   for (std::size_t t = 0; t < kTimeTerms; ++t) {
     const auto term = static_cast<TimeTerm>(t);
     TermLine line{kTermNames[t], yours[t], theirs[t], about_term(term, mine, evaluation, job), "", 0};
@@ -229,7 +213,7 @@ void fill_terms(const SetupVariant& mine, const Evaluation& evaluation, const Ne
                    [](const TermLine& a, const TermLine& b) { return a.yours_s - a.best_s > b.yours_s - b.best_s; });
 }
 
-void fill_changes(const Evaluation& evaluation, const ChangeList& changes, WhyNotMine& report) {
+void fill_changes(const Plan& evaluation, const ChangeList& changes, WhyNotMine& report) {
   for (const PricedChange& change : changes.single) {
     report.changes.push_back({change.options, change.evaluation.prediction.iteration_s});
   }
@@ -290,11 +274,11 @@ FromQuestion complete(FromQuestion from, const JobQuestion& job, const CLI::App&
 
 ExitCode eval_from(const FromQuestion& question, Session& session) {
   FromJob from = load_from(question);
-  const Job& job = from.loaded.job;
+  const Job& job = from.job;
   const Framework framework = from.setup.framework;
   const LaunchedPlan launched = lay_out(from.setup, job);
   const SetupVariant mine{job.stack, launched.strategy, launched.stages};
-  const Evaluation evaluation = evaluate(job, mine.strategy, mine.stages);
+  const Plan evaluation = evaluate(job, mine.strategy, mine.stages);
 
   SearchOrder order;
   order.threads = static_cast<int>(question.threads);
@@ -307,18 +291,18 @@ ExitCode eval_from(const FromQuestion& question, Session& session) {
 
   WhyNotMine report;
   report.framework = to_string(framework);
-  report.title = from.loaded.title;
+  report.title = from.job.title;
   report.devices = fmt::format("{} x {} ({})", format_integer(mine.strategy.devices_used()), job.cluster.device.name,
                                job.cluster.name);
-  report.yours = plan_of(from.loaded, mine.strategy, evaluation);
+  report.yours = evaluation;
   report.notes = from.setup.notes;
   report.notes.insert(report.notes.end(), launched.notes.begin(), launched.notes.end());
   fill_memory(job, evaluation, report);
   if (best) {
     report.has_best = true;
     report.proven = best->proven;
-    report.best = plan_of(from.loaded, best->plan.strategy, best->plan.evaluation);
-    report.best.run.stack = best_job.stack.name;
+    report.best = best->plan;
+    report.best.search.reset();
     fill_terms(mine, evaluation, *best, changes, job, report);
   }
   fill_changes(evaluation, changes, report);

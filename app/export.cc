@@ -51,7 +51,7 @@ struct ExportQuestion {
 
 // The plan that is written, and what became of the one that was asked for.
 struct Choice {
-  LoadedJob loaded;
+  Job job;
   Plan plan;
   std::vector<std::string> cannot;
   double asked_s = 0;
@@ -63,43 +63,34 @@ struct Choice {
 };
 
 Choice read_choice(const ExportQuestion& question) {
+  OpenedPlan priced = price_plan(question.plan_file, question.profile);
   Choice choice;
-  choice.plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
-  choice.loaded = load_job(choice.plan);
-  load_profile(question.profile, choice.loaded.job);
-  const Job& job = choice.loaded.job;
-  if (const std::string reason = refuse_strategy(job, choice.plan.strategy, choice.plan.stages); !reason.empty()) {
-    throw InputError(question.plan_file + ": " + reason);
-  }
-  const Evaluation evaluation = evaluate(job, choice.plan.strategy, choice.plan.stages);
-  describe_job(choice.loaded, choice.plan);
-  choice.plan.stages = evaluation.stages;
-  choice.plan.prediction = evaluation.prediction;
-  choice.asked_s = evaluation.prediction.iteration_s;
-  choice.asked_fits = evaluation.fits;
+  choice.asked_s = priced.plan.prediction.iteration_s;
+  choice.asked_fits = priced.plan.fits;
+  choice.plan = std::move(priced.plan);
+  choice.job = std::move(priced.job);
   return choice;
 }
 
 // Replaces the plan by the nearest one that the framework runs. False when there is none.
 bool come_near(const ExportQuestion& question, Framework framework, Choice& choice) {
-  choice.cannot = obstacles(framework, choice.loaded.job, choice.plan.strategy, choice.plan.stages);
-  const std::string precision = precision_obstacle(framework, choice.loaded.job.precision);
+  choice.cannot = obstacles(framework, choice.job, choice.plan.strategy, choice.plan.stages);
+  const std::string precision = precision_obstacle(framework, choice.job.run.precision);
   if (!precision.empty()) {
     choice.cannot.insert(choice.cannot.begin(), precision);
-    choice.plan.run.precision = to_string(usable_precision(framework, choice.loaded.job.precision));
-    choice.loaded = load_job(choice.plan);
-    choice.without_profile = !question.profile.empty();
+    choice.plan.run.precision = usable_precision(framework, choice.job.run.precision);
+    choice.without_profile = !choice.plan.profile.empty();
+    choice.plan.profile = {};
+    choice.job = load_job(choice.plan);
   }
   if (choice.cannot.empty()) return true;
   SearchOrder order;
   order.threads = static_cast<int>(question.threads);
   if (question.time_limit_s > 0) order.time_limit_s = question.time_limit_s;
-  const std::optional<NearestPlan> nearest = nearest_plan(framework, choice.loaded.job, order);
+  const std::optional<NearestPlan> nearest = nearest_plan(framework, choice.job, order);
   if (!nearest) return false;
   choice.proven = nearest->proven;
-  choice.plan.strategy = nearest->plan.strategy;
-  choice.plan.stages = nearest->plan.evaluation.stages;
-  choice.plan.prediction = nearest->plan.evaluation.prediction;
+  choice.plan = nearest->plan;
   choice.plan.search.reset();
   return true;
 }
@@ -107,11 +98,11 @@ bool come_near(const ExportQuestion& question, Framework framework, Choice& choi
 // What the plan costs as the framework is usually run, where it was priced as something else.
 std::string stack_note(Framework framework, const Choice& choice) {
   const FrameworkRules& rules = rules_of(framework);
-  if (rules.is_own(choice.loaded.job.stack.memory)) return {};
+  if (rules.is_own(choice.job.stack.memory)) return {};
   Plan other = choice.plan;
   other.run.stack = rules.usual_stack;
-  const LoadedJob loaded = load_job(other);
-  const Evaluation evaluation = evaluate(loaded.job, other.strategy, other.stages);
+  other.stack = other.profile = {};
+  const Plan evaluation = evaluate(load_job(other), other.strategy, other.stages);
   if (!evaluation.fits) {
     return fmt::format("prices are those of stack {}; priced as {}, the plan does not fit: {}; plan with --stack {}",
                        choice.plan.run.stack, other.run.stack, evaluation.misfit, other.run.stack);
@@ -146,7 +137,7 @@ std::string report_text(Framework framework, const Choice& choice, const Exporte
   if (launch && !launch->hosts.natural_hosts()) {
     text += "Hosts must be started in the plan's order: nest export PLAN --to rankfile\n";
   }
-  if (!launch && !choice.loaded.job.cluster.torus) {
+  if (!launch && !choice.job.cluster.torus) {
     text += "Ranks must be placed one by one: nest export PLAN --to rankfile\n";
   }
   for (const auto& [name, value] : written.environment) text += fmt::format("Set {}={}.\n", name, value);
@@ -179,8 +170,8 @@ Json report_json(const ExportQuestion& question, const Choice& choice, const Exp
 // A rank file: nothing of it depends on prices, so that a plan that does not fit is written too.
 ExitCode export_ranks(const ExportQuestion& question, Session& session) {
   const Choice choice = read_choice(question);
-  ExportTask task{choice.loaded.job, choice.plan.strategy, choice.plan.stages};
-  task.hosts = hosts_of(choice.loaded.job.cluster, question.per_host);
+  ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
+  task.hosts = hosts_of(choice.job.cluster, question.per_host);
   const std::optional<LaunchOrder> launch = launch_order(task.hosts, choice.plan.strategy);
   if (launch) task.order = launch->order;
   task.cores_per_device = question.cores_per_device;
@@ -203,7 +194,7 @@ ExitCode export_files(const ExportQuestion& question, Session& session) {
     throw InputError(fmt::format("-o: is missing; --to {} writes a folder, one file per rank", name));
   }
   const Choice choice = read_choice(question);
-  ExportTask task{choice.loaded.job, choice.plan.strategy, choice.plan.stages};
+  ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
   task.ranks = question.ranks;
   std::optional<NewFolder> folder;  // not before there is something to put into it
   const ExportedFiles files =
@@ -236,7 +227,7 @@ ExitCode export_plan(const ExportQuestion& question, Session& session) {
     write_stderr(text);
     return kExitNoPlan;
   }
-  const Job& job = choice.loaded.job;
+  const Job& job = choice.job;
   ExportTask task{job, choice.plan.strategy, choice.plan.stages};
   std::optional<LaunchOrder> launch;
   if (!job.cluster.torus) {

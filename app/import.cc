@@ -242,7 +242,7 @@ Json import_json(const ImportedCluster& imported, const Cluster& cluster, const 
 
 ExitCode run_import(ImportQuestion question, Session& session) {
   if (question.files.size() > kMostFiles) throw InputError(fmt::format("more than {} files", kMostFiles));
-  std::vector<Source> files;
+  std::vector<SourceText> files;
   bool reads_terminal = false;
   for (const std::string& path : question.files) {
     files.push_back({source_name(path), read_text(path)});

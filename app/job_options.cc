@@ -32,12 +32,8 @@ void add_job_options(CLI::App& app, JobQuestion& question) {
          "--stack", question.stack,
          "the software that runs the training: a preset (nest show stacks) or a YAML file; default megatron-core")
       ->type_name("NAME|FILE");
-  const auto word = [&](const char* name, std::string& target, std::vector<std::string> words, const char* about) {
-    add_word(
-        app, name, words, [&target, words](std::size_t index) { target = words[index]; }, about);
-  };
-  word("--precision", question.precision, {"bf16", "fp16", "fp8", "fp4", "fp32"}, "of matrix products; default bf16");
-  word("--optimizer", question.optimizer, {"adam", "sgd"}, "whose state is kept; default adam");
+  add_enum(app, "--precision", question.precision, kPrecisionWords, "of matrix products; default bf16");
+  add_enum(app, "--optimizer", question.optimizer, kOptimizerWords, "whose state is kept; default adam");
   add_profile_option(app, question.profile);
 }
 

@@ -35,4 +35,13 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, T& target,
       app, name, std::move(words), [&target, values](std::size_t index) { target = values[index]; }, description);
 }
 
+// One of the words of an enumeration (nest/strategy.h).
+template <class T, class Words>
+CLI::Option* add_enum(CLI::App& app, const std::string& name, T& target, const Words& words,
+                      const std::string& description) {
+  std::vector<std::pair<std::string, T>> choices;
+  for (const auto& word : words) choices.emplace_back(word.text, word.value);
+  return add_choice(app, name, target, choices, description);
+}
+
 }  // namespace nest

@@ -81,15 +81,10 @@ PlanRequest make_request(const PlanQuestion& question, const Job& job, PriceCach
   return request;
 }
 
-PlanReport make_report(const PlanQuestion& question, const LoadedJob& loaded, const PlannedStrategy& planned,
-                       const PlanAnswer& answer) {
+PlanReport make_report(const PlanQuestion& question, const Job& job, const Plan& plan) {
   PlanReport report;
-  report.title = loaded.title;
-  report.model = loaded.job.model;
-  report.plan = to_plan(loaded.job, planned, answer);
-  describe_job(loaded, report.plan);
-  report.evaluation = planned.evaluation;
-  report.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
+  report.plan = plan;
+  report.model = job.model;
   report.tokens = question.tokens.empty() ? 0 : parse_count(question.tokens);
   report.price_per_device_hour = question.price;
   return report;
@@ -123,10 +118,10 @@ std::string placement_note(const Strategy& strategy) {
 
 std::string other_plans(const PlanAnswer& answer) {
   std::string text;
-  const double best = answer.plans.front().evaluation.prediction.iteration_s;
+  const double best = answer.plans.front().prediction.iteration_s;
   for (std::size_t k = 1; k < answer.plans.size(); ++k) {
-    const PlannedStrategy& plan = answer.plans[k];
-    const double time = plan.evaluation.prediction.iteration_s;
+    const Plan& plan = answer.plans[k];
+    const double time = plan.prediction.iteration_s;
     text += fmt::format("  {:>3}  {:>10}  {:>+7.2f} %  {}\n", k + 1, format_duration(time), 100 * (time / best - 1),
                         strategy_text(plan.strategy) + placement_note(plan.strategy));
   }
@@ -144,7 +139,7 @@ Json why_json(const std::vector<WhyNot>& whys) {
     if (!why.reason.empty()) entry["reason"] = why.reason;
     if (!why.answer.plans.empty()) {
       entry["strategy"] = strategy_text(why.answer.plans.front().strategy);
-      entry["iteration_s"] = why.answer.plans.front().evaluation.prediction.iteration_s;
+      entry["iteration_s"] = why.answer.plans.front().prediction.iteration_s;
     }
     list.push_back(std::move(entry));
   }
@@ -163,47 +158,37 @@ void show_progress(PlanRequest& request, const Session& session) {
   };
 }
 
-// A plan that the judge refuses is reported with everything that it was made for.
-PlanAnswer plan_or_explain(const PlanRequest& request, const LoadedJob& loaded) {
-  try {
-    return make_plan(request);
-  } catch (UnsoundPlan& bug) {
-    describe_job(loaded, bug.plan());
-    throw;
-  }
-}
-
 ExitCode plan_job(const PlanQuestion& question, Session& session) {
-  const LoadedJob loaded = load_job(question.job);
+  const Job job = load_job(question.job);
   PriceCache prices;
-  PlanRequest request = make_request(question, loaded.job, prices, session);
+  PlanRequest request = make_request(question, job, prices, session);
   show_progress(request, session);
   const bool catches = session.stop == nullptr;
   auto* const previous = catches ? std::signal(SIGINT, on_interrupt) : SIG_DFL;
-  const PlanAnswer answer = plan_or_explain(request, loaded);
+  const PlanAnswer answer = make_plan(request);
   request.order.progress = nullptr;
   if (answer.plans.empty()) {
     const bool proven = answer.outcome == PlanOutcome::no_plan;
-    session.out = proven ? no_fit_text(request, loaded, session) : session.out;
+    session.out = proven ? no_fit_text(request, session) : session.out;
     write_stderr(proven ? "nest: no plan fits\n" : "nest: stopped before any plan was found\n");
     return proven ? kExitNoPlan : kExitLimit;
   }
   std::vector<WhyNot> whys;
   if (!question.no_why && !request.order.stop->load()) whys = explain_plan(request, answer, kWhySeconds);
   if (catches) std::signal(SIGINT, previous);
-  const PlanReport report = make_report(question, loaded, answer.plans.front(), answer);
+  const PlanReport report = make_report(question, job, answer.plans.front());
   Json json = plan_json(report);
   json["why_not"] = why_json(whys);
   for (std::size_t k = 1; k < answer.plans.size(); ++k) {
-    json["alternatives"].push_back(plan_to_json(to_plan(loaded.job, answer.plans[k], answer)));
+    json["alternatives"].push_back(plan_to_json(answer.plans[k]));
   }
   if (!question.output.empty()) write_file_atomically(question.output, to_text(plan_to_json(report.plan)));
-  if (!question.html.empty()) write_plan_page(question.html, report, loaded, session, &answer, whys);
+  if (!question.html.empty()) write_plan_page(question.html, report, job, session, &answer, whys);
   if (session.json) {
     session.out = to_text(json);
     return kExitOk;
   }
-  session.out = plan_text(report, session.style) + "\n" + placement_text(report.plan, loaded.job.cluster) + "\n";
+  session.out = plan_text(report, session.style) + "\n" + placement_text(report.plan, job.cluster) + "\n";
   session.out += other_plans(answer);
   if (const std::string text = why_text(why_lines(whys), session.style); !text.empty()) session.out += text + "\n";
   session.out += certificate_text(report.plan) + "\n";
@@ -232,7 +217,7 @@ void add_plan_options(CLI::App& app, PlanQuestion& question) {
       ->type_name("SECONDS");
   app.add_option("--instance", question.instance, "a layer-profile instance instead of model and cluster")
       ->type_name("FILE");
-  app.add_option("-o,--output", question.output, "write the plan here (nest.plan/1)")->type_name("FILE");
+  app.add_option("-o,--output", question.output, "write the plan here (nest.plan/2)")->type_name("FILE");
   app.add_option("--html", question.html, "write a report with drawings here: one file that needs nothing else")
       ->type_name("FILE");
   app.add_flag("--no-why", question.no_why, "do not search for alternatives to compare with");

@@ -16,7 +16,7 @@ std::vector<Alternative> overruled(const std::vector<WhyNot>& whys) {
     other.name = why.name;
     if (!why.answer.plans.empty()) {
       other.detail = strategy_text(why.answer.plans.front().strategy);
-      other.iteration_s = why.answer.plans.front().evaluation.prediction.iteration_s;
+      other.iteration_s = why.answer.plans.front().prediction.iteration_s;
     }
     switch (why.outcome) {
       case WhyOutcome::slower:
@@ -41,8 +41,8 @@ std::vector<Alternative> overruled(const std::vector<WhyNot>& whys) {
 std::vector<Alternative> next_best(const PlanAnswer& answer) {
   std::vector<Alternative> list;
   for (std::size_t k = 1; k < answer.plans.size(); ++k) {
-    const double best_s = answer.plans.front().evaluation.prediction.iteration_s;
-    const double time_s = answer.plans[k].evaluation.prediction.iteration_s;
+    const double best_s = answer.plans.front().prediction.iteration_s;
+    const double time_s = answer.plans[k].prediction.iteration_s;
     const double excess = time_s / best_s - 1;
     list.push_back({fmt::format("{}", k + 1), fmt::format("{:+.2f} %", 100 * excess),
                     strategy_text(answer.plans[k].strategy), time_s, excess});
@@ -52,11 +52,11 @@ std::vector<Alternative> next_best(const PlanAnswer& answer) {
 
 }  // namespace
 
-std::string plan_page_text(const PlanReport& report, const LoadedJob& loaded, const Session& session,
-                           const PlanAnswer* answer, const std::vector<WhyNot>& whys, std::vector<HtmlSection> first) {
+std::string plan_page_text(const PlanReport& report, const Job& job, const Session& session, const PlanAnswer* answer,
+                           const std::vector<WhyNot>& whys, std::vector<HtmlSection> first) {
   PlanPage page;
   page.report = &report;
-  page.job = &loaded.job;
+  page.job = &job;
   page.why_not = overruled(whys);
   if (answer != nullptr) page.next_best = next_best(*answer);
   page.first = std::move(first);
@@ -65,9 +65,9 @@ std::string plan_page_text(const PlanReport& report, const LoadedJob& loaded, co
   return plan_page(page).str();
 }
 
-void write_plan_page(const std::string& path, const PlanReport& report, const LoadedJob& loaded, const Session& session,
+void write_plan_page(const std::string& path, const PlanReport& report, const Job& job, const Session& session,
                      const PlanAnswer* answer, const std::vector<WhyNot>& whys, std::vector<HtmlSection> first) {
-  write_file_atomically(path, plan_page_text(report, loaded, session, answer, whys, std::move(first)));
+  write_file_atomically(path, plan_page_text(report, job, session, answer, whys, std::move(first)));
 }
 
 }  // namespace nest

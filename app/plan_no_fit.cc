@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "model/count.h"
 #include "plan/strategy_text.h"
 #include "report/json.h"
 #include "report/layout.h"
@@ -17,7 +16,7 @@ constexpr std::int64_t kMostTimes = 64;  // as many devices as there are
 
 struct Hint {
   std::int64_t devices = 0;
-  PlannedStrategy plan;
+  Plan plan;
 };
 
 // A multiple by a power of two on which something fits; the smallest unless its search took too long.
@@ -52,41 +51,39 @@ std::string parts(const StageMemory& memory, std::int64_t needed, std::int64_t r
 
 }  // namespace
 
-std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, const Session& session) {
-  const Job& job = loaded.job;
+std::string no_fit_text(const PlanRequest& request, const Session& session) {
+  const Job& job = *request.job;
   const std::int64_t room = job.cluster.device.memory_bytes;
   const StateBytes bytes = state_bytes(job);
-  const double state =
-      (bytes.weight + bytes.gradient + bytes.optimizer) * static_cast<double>(count_parameters(job.model).total);
+  const double state = (bytes.weight + bytes.gradient + bytes.optimizer) * static_cast<double>(job.parameters);
   const std::optional<ClosestPlan> closest = closest_plan(request);
   const std::optional<Hint> hint = more_devices(request);
   const auto total = static_cast<std::int64_t>(state);
   std::string text = wrap_after("", fmt::format("{} needs {} for weights, gradients and optimizer; {} x {} have {}.",
-                                                loaded.title, format_bytes(total), format_integer(job.cluster.devices),
+                                                job.title, format_bytes(total), format_integer(job.cluster.devices),
                                                 job.cluster.device.name, format_bytes(room * job.cluster.devices))) +
                      "\n";
   if (closest) {
     const auto stage = static_cast<std::size_t>(closest->stage);
     text += wrap_after("", fmt::format(
                                "The closest plan ({}, recompute {}, ZeRO {}) lacks {} on stage {}:",
-                               strategy_text(closest->strategy), to_string(closest->evaluation.stages[stage].recompute),
-                               closest->evaluation.stages[stage].zero,
+                               strategy_text(closest->plan.strategy), to_string(closest->plan.stages[stage].recompute),
+                               closest->plan.stages[stage].zero,
                                format_bytes(std::max<std::int64_t>(0, closest->needed_bytes - room)), closest->stage)) +
             "\n\n";
-    text += wrap_after("  ", parts(closest->evaluation.stages[stage].memory, closest->needed_bytes, room)) + "\n\n";
+    text += wrap_after("  ", parts(closest->plan.stages[stage].memory, closest->needed_bytes, room)) + "\n\n";
   }
   text += "What would make it fit:\n";
   if (hint) {
-    text +=
-        fmt::format("  devices   {} ({}: {} per step)\n", format_integer(hint->devices),
-                    strategy_text(hint->plan.strategy), format_duration(hint->plan.evaluation.prediction.iteration_s));
+    text += fmt::format("  devices   {} ({}: {} per step)\n", format_integer(hint->devices),
+                        strategy_text(hint->plan.strategy), format_duration(hint->plan.prediction.iteration_s));
   }
   if (closest) text += fmt::format("  memory    {} per device\n", format_bytes(closest->needed_bytes));
   if (session.json) {
     Json json = {{"schema", "nest.no-plan/1"}, {"state_bytes", json_number(state)}, {"device_memory_bytes", room}};
     json["devices"] = job.cluster.devices;
     if (closest) {
-      json["closest"] = {{"strategy", strategy_text(closest->strategy)},
+      json["closest"] = {{"strategy", strategy_text(closest->plan.strategy)},
                          {"stage", closest->stage},
                          {"needed_bytes", closest->needed_bytes},
                          {"missing_bytes", closest->needed_bytes - room}};
@@ -94,7 +91,7 @@ std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, con
     if (hint) {
       json["would_fit"] = {{"devices", hint->devices},
                            {"strategy", strategy_text(hint->plan.strategy)},
-                           {"iteration_s", hint->plan.evaluation.prediction.iteration_s}};
+                           {"iteration_s", hint->plan.prediction.iteration_s}};
     }
     json["text"] = text;
     return to_text(json);

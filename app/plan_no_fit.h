@@ -10,6 +10,6 @@
 namespace nest {
 
 // What binds, by how much, and what would make it fit; JSON where the session asks for it.
-std::string no_fit_text(const PlanRequest& request, const LoadedJob& loaded, const Session& session);
+std::string no_fit_text(const PlanRequest& request, const Session& session);
 
 }  // namespace nest

@@ -5,13 +5,10 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "cost/evaluate.h"
 #include "html/simulation_section.h"
 #include "job_options.h"
-#include "load/input.h"
 #include "options.h"
 #include "output.h"
-#include "plan/plan_json.h"
 #include "plan_html.h"
 #include "report/simulate_report.h"
 #include "simulate/trace.h"
@@ -45,29 +42,17 @@ struct SimulateQuestion {
 };
 
 // The page of the plan, with the simulation before all else.
-void write_page(const std::string& path, const SimulationReport& simulated, const Evaluation& evaluation,
-                const LoadedJob& loaded, const Session& session) {
+void write_page(const std::string& path, const SimulationReport& simulated, const Job& job, const Session& session) {
   PlanReport report;
-  report.title = loaded.title;
   report.plan = simulated.plan;
-  report.evaluation = evaluation;
-  report.model = loaded.job.model;
-  report.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
-  write_plan_page(path, report, loaded, session, nullptr, {}, {simulation_section(simulated)});
+  report.model = job.model;
+  write_plan_page(path, report, job, session, nullptr, {}, {simulation_section(simulated)});
 }
 
 ExitCode simulate_plan(const SimulateQuestion& question, Session& session) {
-  Plan plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
-  LoadedJob loaded = load_job(plan);
-  load_profile(question.profile, loaded.job);
-  if (const std::string reason = refuse_strategy(loaded.job, plan.strategy, plan.stages); !reason.empty()) {
-    throw InputError(question.plan_file + ": " + reason);
-  }
-  const Evaluation evaluation = evaluate(loaded.job, plan.strategy, plan.stages);
-  plan.stages = evaluation.stages;
-  plan.prediction = evaluation.prediction;
-  describe_job(loaded, plan);
-  const LoweredPlan lowered = lower_plan(loaded.job, plan.strategy, plan.stages, question.steps);
+  const OpenedPlan priced = price_plan(question.plan_file, question.profile);
+  const Plan& plan = priced.plan;
+  const LoweredPlan lowered = lower_plan(priced.job, plan.strategy, plan.stages, question.steps);
   Timeline timeline;
   try {
     timeline = simulate(find_simulator(), lowered.program, {.seconds = question.time_limit_s});
@@ -75,12 +60,12 @@ ExitCode simulate_plan(const SimulateQuestion& question, Session& session) {
     write_stderr(fmt::format("nest: {}\n", error.what()));
     return kExitBug;
   }
-  const SimulationReport report = make_simulation_report(loaded.title, std::move(plan), lowered,
-                                                         summarise(lowered, timeline, evaluation.prediction));
+  const SimulationReport report =
+      make_simulation_report(priced.job.title, plan, lowered, summarise(lowered, timeline, plan.prediction));
   if (!question.trace.empty()) {
-    write_file_atomically(question.trace, chrome_trace(lowered, timeline, loaded.title));
+    write_file_atomically(question.trace, chrome_trace(lowered, timeline, priced.job.title));
   }
-  if (!question.html.empty()) write_page(question.html, report, evaluation, loaded, session);
+  if (!question.html.empty()) write_page(question.html, report, priced.job, session);
   session.out = session.json ? to_text(simulation_json(report)) : simulation_text(report, session.style);
   if (!session.json && !question.trace.empty()) session.out += fmt::format("Trace written to {}.\n", question.trace);
   if (!session.json && !question.html.empty()) session.out += fmt::format("Report in {}.\n", question.html);
@@ -93,7 +78,7 @@ Command add_simulate(CLI::App& program) {
   CLI::App* app = program.add_subcommand("simulate", kDescription);
   app->footer(kExamples);
   const auto question = std::make_shared<SimulateQuestion>();
-  app->add_option("PLAN", question->plan_file, "a plan file (nest.plan/1), or -")->required()->group("Arguments");
+  app->add_option("PLAN", question->plan_file, "a plan file (nest plan -o), or -")->required()->group("Arguments");
   app->add_option("--trace", question->trace, "write a trace for Perfetto or chrome://tracing here")->type_name("FILE");
   app->add_option("--html", question->html, "write a page with the simulation and the plan here")->type_name("FILE");
   add_profile_option(*app, question->profile);

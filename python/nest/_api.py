@@ -40,7 +40,7 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
         answer = json.loads(out)
         if answer["schema"] != "nest.plan/1":
             raise NoPlanFits(answer["text"])
-        return Plan(answer, [Plan(other, profile=profile) for other in answer.get("alternatives", [])], answer.get("why_not", []), profile)
+        return Plan(answer, [Plan(other) for other in answer.get("alternatives", [])], answer.get("why_not", []))
 
 
 def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None,
@@ -56,14 +56,13 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
             names = [name for name, value in given.items() if value is not None]
             if names:
                 raise InputError("%s: a plan says that itself; give a model and a strategy to price another one" % ", ".join(names))
-            profile = _remembered(plan, profile)
-            arguments = ["eval", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, plan, profile)
+            arguments = ["eval", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, profile)
         elif strategy is None and isinstance(plan, (str, os.PathLike)) and os.path.isfile(plan):
             arguments = ["eval", os.fspath(plan)] + _job(folder, *[None] * 9, profile)
         else:
             arguments = ["eval"] + _job(folder, plan, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile)
             arguments += _program.options(strategy=_program.strategy(strategy))
-        return Plan(json.loads(_program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN))), profile=profile)
+        return Plan(json.loads(_program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN))))
 
 
 def compare(model=None, cluster=None, *, planners=None, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None,
@@ -92,7 +91,7 @@ def simulate(plan, *, steps=1, trace=None, profile=None, time_limit=None):
     """Executes the plan on the simulated network (needs SimGrid): `simulated.iteration_s` beside `predicted.iteration_s`."""
     _find_simulator()
     with _program.folder() as folder:
-        arguments = ["simulate", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, plan, profile)
+        arguments = ["simulate", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, profile)
         arguments += _program.options(steps=steps, trace=None if trace is None else os.fspath(trace), time_limit=time_limit)
         return record(json.loads(_program.run(arguments + ["--json"])))
 
@@ -104,7 +103,7 @@ def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, pe
     `output`; the text is the program's about them.
     """
     with _program.folder() as folder:
-        arguments = ["export", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, plan, profile)
+        arguments = ["export", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, profile)
         arguments += _program.options(to=to, format=format, ranks=ranks, no_model=no_model, per_host=per_host,
                                       cores_per_device=cores_per_device)
         if to == "chakra":
@@ -125,13 +124,8 @@ def show(name=None, *, devices=None, seq=None, micro_batch=None, kernels=None, a
         return record(json.loads(_program.run(arguments + ["--json"])))
 
 
-def _remembered(plan, profile):
-    """The profile that is given, or the one that the plan was made with."""
-    return plan._profile if profile is None and isinstance(plan, Plan) else profile
-
-
-def _profile(folder, plan, profile):
-    return _job(folder, *[None] * 9, _remembered(plan, profile))
+def _profile(folder, profile):
+    return _job(folder, *[None] * 9, profile)
 
 
 def _sizes(value):

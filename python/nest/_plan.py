@@ -28,20 +28,21 @@ def record(value):
 
 
 class Plan:
-    """A plan, with what it is for and what it costs (nest.plan/1; docs/formats.md names its members)."""
+    """A plan, with what it is for and what it costs (nest.plan/2; docs/formats.md names its members)."""
 
-    _OWN = ("schema", "model", "cluster", "run", "strategy", "stages", "prediction", "search")
+    _OWN = ("schema", "model", "cluster", "stack", "profile", "run", "strategy", "stages", "prediction", "search", "evaluation")
 
-    def __init__(self, data, alternatives=(), why_not=(), profile=None):
+    def __init__(self, data, alternatives=(), why_not=()):
         self._data = {key: value for key, value in data.items() if key in self._OWN}
         self._evaluation = data.get("evaluation")
         self._text = None
-        self._profile = profile  # a path or a dictionary: plans do not hold what they were measured with
         self.alternatives = list(alternatives)
         self.why_not = [record(why) for why in why_not]
 
-    model = property(lambda self: record(self._data["model"]), doc="name, family, parameters, config")
+    model = property(lambda self: record(self._data["model"]), doc="name, title, family, parameters, config")
     cluster = property(lambda self: record(self._data["cluster"]), doc="name, device, devices, description")
+    stack = property(lambda self: record(self._data.get("stack")), doc="every fact about the software; None for a preset named by run.stack")
+    profile = property(lambda self: record(self._data.get("profile")), doc="the measurements that it was priced with, or None")
     run = property(lambda self: record(self._data["run"]), doc="global_batch, seq, precision, stack, optimizer")
     strategy = property(lambda self: record(self._data["strategy"]), doc="tp, sp, cp, ep, pp, dp, micro_batch, schedule, …")
     stages = property(lambda self: record(self._data["stages"]), doc="layers, devices, zero, recompute, time_s, memory_bytes of each")
@@ -66,10 +67,7 @@ class Plan:
 
     def _run(self, before, after=(), expected=(_program.OK,)):
         with _program.folder() as folder:
-            return _program.run(list(before) + [folder.write("plan.json", self.to_json())] + list(after) + self._priced_with(folder), expected)
-
-    def _priced_with(self, folder):
-        return [] if self._profile is None else ["--profile", folder.document(self._profile, "profile", "profile.json")]
+            return _program.run(list(before) + [folder.write("plan.json", self.to_json())] + list(after), expected)
 
     @property
     def text(self):
@@ -107,7 +105,7 @@ class Plan:
         """The report with drawings: one page that needs nothing else."""
         with _program.folder() as folder:
             plan, page = folder.write("plan.json", self.to_json()), folder.place("plan.html")
-            _program.run(["eval", plan, "--html", page] + self._priced_with(folder), (_program.OK, _program.NO_PLAN))
+            _program.run(["eval", plan, "--html", page], (_program.OK, _program.NO_PLAN))
             return folder.read("plan.html")
 
     def _repr_html_(self):

@@ -49,14 +49,14 @@ Priced price(const Case& wanted) {
   run.global_batch = wanted.batch;
   run.sequence = 4096;
   priced.job = make_job(find_model_preset(wanted.model).value(), run, find_stack("megatron-core").value(),
-                        ComputePrecision::bf16, Optimizer::adam, find_cluster(wanted.cluster, wanted.devices).value());
+                        find_cluster(wanted.cluster, wanted.devices).value());
   StrategyRequest request = parse_strategy(wanted.strategy);
   fill_devices(request, wanted.devices);
   const Strategy& strategy = request.strategy;
   const auto stages = even_stages(priced.job, strategy, request.recompute, request.zero.value_or(1));
   EXPECT_EQ(refuse_strategy(priced.job, strategy, stages), "");
   PlanReport& report = priced.report;
-  report.evaluation = evaluate(priced.job, strategy, stages);
+  report.plan = evaluate(priced.job, strategy, stages);
   report.title = wanted.model;
   report.model = priced.job.model;
   report.plan.strategy = strategy;
@@ -64,8 +64,8 @@ Priced price(const Case& wanted) {
   report.plan.model = {wanted.model, "llama", count_parameters(priced.job.model).total,
                        parse_json("config.json", "{\"a\": 1}")};
   report.plan.cluster = {wanted.cluster, "h100", wanted.devices, parse_yaml("c", "name: x\n")};
-  report.plan.stages = report.evaluation.stages;
-  report.plan.prediction = report.evaluation.prediction;
+  report.plan.stages = report.plan.stages;
+  report.plan.prediction = report.plan.prediction;
   report.device_memory_bytes = priced.job.cluster.device.memory_bytes;
   return priced;
 }
@@ -149,10 +149,10 @@ TEST_P(Pages, SayWhatThePlanSays) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       EXPECT_EQ(row[2 + i], fmt::format("{:.1f}", static_cast<double>(parts[i]) / 0x1p30));
     EXPECT_EQ(row[9], gibibytes(m.total));
-    EXPECT_EQ(row[10], gibibytes(priced.report.evaluation.memory[s].needed));
+    EXPECT_EQ(row[10], gibibytes(priced.report.plan.memory[s].needed));
   }
   const Prediction& p = priced.report.plan.prediction;
-  if (!priced.report.evaluation.fits) {
+  if (!priced.report.plan.fits) {
     EXPECT_EQ(test::find_id(root, "schedule"), nullptr);
     EXPECT_THAT(test::find_all(root, "header").at(0)->text, HasSubstr("does not fit"));
     return;
@@ -186,7 +186,7 @@ TEST(PlanPage, HostileNamesStayText) {
   priced.job.cluster.levels[0].name = evil;
   priced.job.cluster.levels[1].name = evil;
   priced.job.cluster.node_names = {evil, evil};
-  priced.report.evaluation.assumptions.push_back(evil);
+  priced.report.plan.assumptions.push_back(evil);
   PlanPage page = priced.page();
   page.command = {"nest", evil, "--model", "\n"};
   page.why_not = {{evil, evil, evil, 1.0, 0.5}};
@@ -247,7 +247,7 @@ const Traffic& traffic_of(const NetworkUse& use, TrafficKind kind) {
 TEST(NetworkUse, GradientsOfReplicas) {
   // ZeRO 1 over 8 devices of a node: gradients of 4 bytes scattered, weights of 2 gathered.
   const Priced priced = price({"llama3-8b", "dgx-h100", 8, "dp=8,mbs=1,recompute=full", 64});
-  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.evaluation);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
   const auto parameters = static_cast<double>(priced.report.plan.model.parameters);
   const Traffic& gradients = traffic_of(use, TrafficKind::gradients);
   EXPECT_EQ(gradients.ranks, 8);
@@ -261,7 +261,7 @@ TEST(NetworkUse, GradientsOfReplicas) {
 TEST(NetworkUse, MessagesBetweenStages) {
   // Two stages on two nodes, tp 8 with sp: every device sends 1/8 of 4096 x 4096 x 2 bytes each way per micro-batch.
   const Priced priced = price({"llama3-8b", "dgx-h100", 16, "tp=8,sp=1,pp=2,mbs=1", 64});
-  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.evaluation);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
   const Traffic& messages = traffic_of(use, TrafficKind::pipeline);
   const double bytes = 64.0 * 4096 * 4096 * 2 / 8;
   EXPECT_DOUBLE_EQ(messages.sent_bytes, bytes);
@@ -274,7 +274,7 @@ TEST(NetworkUse, TensorParallelism) {
   // sp: a block gathers 3 and scatters 2 ... counted from the split layer itself; here only what must hold: it stays in
   // the node, every device sends the same, and nothing hides more than there is.
   const Priced priced = price({"llama3-70b", "dgx-h100", 32, "tp=8,sp=1,pp=4,mbs=1,recompute=full", 32});
-  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.evaluation);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
   const Traffic& tensor = traffic_of(use, TrafficKind::tensor);
   EXPECT_EQ(tensor.reach, "inside a node");
   EXPECT_DOUBLE_EQ(tensor.link_bytes[1], 0);

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Source sample(const std::string& name) {
+SourceText sample(const std::string& name) {
   return {name, test::read_file(test::source_dir() / "tests" / "import" / "samples" / name)};
 }
 
@@ -29,7 +29,7 @@ ImportRequest request_for(const char* device) {
 }
 
 ImportedCluster import_samples(const std::vector<std::string>& names, const ImportRequest& request) {
-  std::vector<Source> files;
+  std::vector<SourceText> files;
   for (const std::string& name : names) files.push_back(sample(name));
   return import_cluster(files, std::nullopt, request);
 }

@@ -66,7 +66,7 @@ TEST(PlanJson, RoundTrips) {
   EXPECT_EQ(plan_to_json(back), json);
   EXPECT_EQ(back.strategy, example().strategy);
   EXPECT_EQ(back.stages[0].recompute, Recompute::selective);
-  EXPECT_EQ(back.model.config.root.as_object()->members().size(), 2U);
+  EXPECT_EQ(back.model.config.root().as_object()->members().size(), 2U);
   EXPECT_EQ(json["stages"][1]["devices"], (std::vector<int>{12, 13, 14, 15}));
 }
 

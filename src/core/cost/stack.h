@@ -91,6 +91,8 @@ struct SoftwareStack {
 
 // Throws InputError that names file, key, value and what is allowed; unknown keys are refused.
 SoftwareStack read_stack(const Document& document, std::string_view name);
+// Every fact of the stack as a document that read_stack() reads back as the same stack, with nothing left to presets.
+Document write_stack(const SoftwareStack& stack);
 const std::vector<SoftwareStack>& stack_presets();  // the default first, then sorted by name
 std::optional<SoftwareStack> find_stack(std::string_view name);
 

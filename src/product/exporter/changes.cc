@@ -309,7 +309,7 @@ class ChangeFinder {
       return;
     }
     if (answer.plans.empty()) return;
-    const std::vector<StagePlan> stages = answer.plans.front().evaluation.stages;
+    const std::vector<StagePlan> stages = answer.plans.front().stages;
     std::string text = "other cuts between stages";
     if (megatron_) {
       text = "--pipeline-model-parallel-layout " +
@@ -379,7 +379,7 @@ class ChangeFinder {
 
 }  // namespace
 
-std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Evaluation& evaluation) {
+std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Plan& evaluation) {
   const Prediction::Breakdown& b = evaluation.prediction.breakdown_s;
   double slowest = 0, sum = 0;
   for (const StagePlan& stage : evaluation.stages) {

@@ -28,7 +28,7 @@ enum class TimeTerm : std::uint8_t {
 inline constexpr std::size_t kTimeTerms = 12;
 
 // Seconds of one step by term; sums to the step. Waiting for the slowest stage is a term of its own.
-std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Evaluation& evaluation);
+std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Plan& evaluation);
 
 // A setup as it can be varied.
 struct SetupVariant {
@@ -41,7 +41,7 @@ struct PricedChange {
   std::string options;  // in the framework's words: "--sequence-parallel"
   TimeTerm term = TimeTerm::compute;
   SetupVariant variant;
-  Evaluation evaluation;
+  Plan evaluation;
 };
 
 // All single changes that the framework can run and that fit in memory, fastest first. `job.stack` is that of `mine`.

@@ -23,11 +23,11 @@ std::vector<std::string> obstacles(Framework framework, const Job& job, const St
                                    const std::vector<StagePlan>& stages);
 
 // What the framework cannot compute in at all, with the same beginning; then `usable_precision` is what it can.
-std::string precision_obstacle(Framework framework, ComputePrecision precision);
-ComputePrecision usable_precision(Framework framework, ComputePrecision precision);
+std::string precision_obstacle(Framework framework, Precision precision);
+Precision usable_precision(Framework framework, Precision precision);
 
 struct NearestPlan {
-  PlannedStrategy plan;
+  Plan plan;
   bool proven = false;  // no plan that the framework runs is faster
   double wall_s = 0;
 };

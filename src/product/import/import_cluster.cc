@@ -31,7 +31,7 @@ struct Inputs {
   std::string inside_file;
 };
 
-void read_file(const Source& source, ImportFormat format, const FabricPart& part, Inputs& inputs) {
+void read_file(const SourceText& source, ImportFormat format, const FabricPart& part, Inputs& inputs) {
   const bool outside =
       format == ImportFormat::slurm || format == ImportFormat::slurm_yaml || format == ImportFormat::ibnetdiscover;
   if (outside ? inputs.fabric.has_value() : inputs.inside.has_value()) {
@@ -387,10 +387,10 @@ bool ImportedLevel::even() const {
   return std::all_of(children.begin(), children.end(), [&](std::int64_t count) { return count == children.front(); });
 }
 
-ImportedCluster import_cluster(const std::vector<Source>& files, std::optional<ImportFormat> format,
+ImportedCluster import_cluster(const std::vector<SourceText>& files, std::optional<ImportFormat> format,
                                const ImportRequest& request) {
   Inputs inputs;
-  for (const Source& file : files) {
+  for (const SourceText& file : files) {
     read_file(file, format ? *format : recognise_format(file), request.part, inputs);
   }
   return Assembly(inputs, request).assemble();

@@ -25,7 +25,7 @@ inline constexpr std::size_t kImportFormats = 5;
 const char* to_string(ImportFormat format);  // as --format writes it
 
 // By content. Throws InputError that lists what can be read.
-ImportFormat recognise_format(const Source& source);
+ImportFormat recognise_format(const SourceText& source);
 
 struct ImportRequest {
   std::string name;  // of the cluster
@@ -76,7 +76,7 @@ struct ImportedCluster {
 };
 
 // One or two files. Throws InputError for anything that cannot be read, contradicts itself or names what is not there.
-ImportedCluster import_cluster(const std::vector<Source>& files, std::optional<ImportFormat> format,
+ImportedCluster import_cluster(const std::vector<SourceText>& files, std::optional<ImportFormat> format,
                                const ImportRequest& request);
 
 // The cluster as a file for read_cluster, with comments that say where the numbers come from. Must be complete.

@@ -38,7 +38,7 @@ const char* to_string(ImportFormat format) {
   return kNames[static_cast<std::size_t>(format)];
 }
 
-ImportFormat recognise_format(const Source& source) {
+ImportFormat recognise_format(const SourceText& source) {
   LineReader lines(source);
   TextLine line;
   while (lines.next(line) && line.number <= kLinesLookedAt) {

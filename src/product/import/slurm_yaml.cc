@@ -14,14 +14,14 @@ namespace {
 constexpr std::size_t kMostSizes = 16;
 
 // The entries of topology.yaml are a list; readers want an object around it.
-Reader whole_document(const Source& source) {
+Reader whole_document(const SourceText& source) {
   const Document document = parse_yaml(source.name, source.text);
-  if (!document.root.as_array()) {
+  if (!document.root().as_array()) {
     throw InputError(fmt::format("{}: found {}; expected a list of topologies, each beginning with `- topology: NAME`",
-                                 source.name, document.root.kind()));
+                                 source.name, document.root().kind()));
   }
   const auto object = std::make_shared<Object>();
-  object->add("topologies", document.root);
+  object->add("topologies", document.root());
   return Reader(Document{document.source, Value(object, 0)});
 }
 
@@ -80,7 +80,7 @@ ImportedFabric read_topology(Reader& topology, const FabricPart& part, const std
 
 }  // namespace
 
-ImportedFabric read_slurm_yaml(const Source& source, const FabricPart& part) {
+ImportedFabric read_slurm_yaml(const SourceText& source, const FabricPart& part) {
   std::vector<Reader> topologies = whole_document(source).objects("topologies");
   std::vector<std::string> names;
   Reader* named = nullptr;

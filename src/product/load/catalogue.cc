@@ -27,8 +27,9 @@ std::string title_of(const std::string& path) {
   return file_stem(generic ? file.parent_path().string() : path);
 }
 
-Architecture graph_outline(const RawGraph& graph) {
+Architecture graph_outline(const RawGraph& graph, Document document) {
   Architecture outline;
+  outline.document = std::move(document);
   outline.name = graph.name;
   outline.family = "graph";
   outline.default_sequence = default_sequence(graph);
@@ -56,14 +57,9 @@ NamedModel read_model_file(std::string path) {
     RawGraph read = read_onnx(source_name(path), title, read_text(path, {.bytes = kLargestOnnxBytes}));
     read.source = source_name(path);
     auto graph = std::make_shared<const RawGraph>(std::move(read));
-    return {graph_outline(*graph), title, source_name(path), write_graph(*graph), graph};
+    return {graph_outline(*graph, write_graph(*graph)), title, source_name(path), graph};
   }
-  const Document document = parse_json(source_name(path), read_text(path));
-  if (is_graph(document)) {
-    auto graph = std::make_shared<const RawGraph>(read_graph(document));
-    return {graph_outline(*graph), graph->name, source_name(path), document, graph};
-  }
-  return {read_config(document, title), title, source_name(path), document};
+  return read_model(parse_json(source_name(path), read_text(path)), title);
 }
 
 // Presets whose names contain the word or are contained in it, and those that a few typing mistakes lead to; closest
@@ -117,6 +113,12 @@ void fail_unknown(const std::string& name, const std::string& wanted) {
       close.empty() ? "; `nest show` lists all names" : fmt::format("; did you mean {}?", join_words(close, "or"))));
 }
 
+NamedModel read_model(const Document& document, const std::string& name) {
+  if (!is_graph(document)) return {read_config(document, name), name, document.name()};
+  auto graph = std::make_shared<const RawGraph>(read_graph(document));
+  return {graph_outline(*graph, document), graph->name, document.name(), graph};
+}
+
 NamedModel load_model(const std::string& name) {
   if (name != "-") {
     if (std::optional<Architecture> preset = find_model_preset(name)) {
@@ -124,7 +126,7 @@ NamedModel load_model(const std::string& name) {
       const auto about = std::find_if(presets.begin(), presets.end(),
                                       [&](const ModelPreset& each) { return each.name == preset->name; });
       std::string title = about == presets.end() ? preset->name : about->description;
-      return {std::move(*preset), std::move(title), "preset", {}};
+      return {std::move(*preset), std::move(title), "preset"};
     }
     if (!path_exists(name)) fail_unknown(name, "a model");
   }

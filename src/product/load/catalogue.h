@@ -12,16 +12,18 @@
 namespace nest {
 
 struct NamedModel {
-  Architecture architecture;                        // of a graph: name and default sequence only
+  Architecture architecture;                        // with its document; of a graph: name and default sequence only
   std::string title;                                // "Llama 3 70B", or the name of the file
   std::string origin;                               // "preset", or where the file lies
-  Document document;                                // the file; empty for a preset
   std::shared_ptr<const RawGraph> graph = nullptr;  // of a traced model or an ONNX file
 };
 
 // A preset, a config.json, a folder that holds one, a traced graph (nest.graph/1), an ONNX file, or "-". Throws
 // InputError with the closest names when it is none of them.
 NamedModel load_model(const std::string& name);
+
+// The model of a document: a config.json, or a traced graph. `name` is that of a config.
+NamedModel read_model(const Document& document, const std::string& name);
 
 // A preset of any kind.
 struct KnownName {

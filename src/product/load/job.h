@@ -18,28 +18,28 @@ struct JobQuestion {
   std::int64_t sequence = 0;      // 0: the model's default
   std::int64_t encoder_sequence = 0;
   std::string stack = "megatron-core";
-  std::string precision = "bf16";
-  std::string optimizer = "adam";
+  Precision precision = Precision::bf16;
+  Optimizer optimizer = Optimizer::adam;
   std::string profile;  // a file of measured operators or layers
 };
 
-// What the options stand for, with the documents it was read from.
-struct LoadedJob {
+// Throws InputError.
+Job load_job(const JobQuestion& question);
+
+// The job that a plan was made for: from its own documents; what a hand-written plan leaves out is looked up by name.
+// Throws InputError.
+Job load_job(const Plan& plan);
+
+// A plan from a file, with its job. The job is priced with the measurements of `profile` where that is given, else with
+// the plan's own. Throws InputError.
+struct OpenedPlan {
+  Plan plan;
   Job job;
-  std::string title;  // of the model
-  Document model_config;
-  Document cluster_description;
+  Document document;  // the whole file
 };
+OpenedPlan open_plan(const std::string& path, const std::string& profile = {});
 
-// Throw InputError.
-LoadedJob load_job(const JobQuestion& question);
-LoadedJob load_job(const Plan& plan);
-
-// Gives the job a file of measured operators or layers; nothing for an empty path. Throws InputError, also when it was
-// measured on something else.
-void load_profile(const std::string& path, Job& job);
-
-// Fills in what the plan is for.
-void describe_job(const LoadedJob& loaded, Plan& plan);
+// The plan of a file, priced anew. Throws InputError when it cannot be priced.
+OpenedPlan price_plan(const std::string& path, const std::string& profile = {});
 
 }  // namespace nest

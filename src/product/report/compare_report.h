@@ -24,11 +24,7 @@ struct ComparedPlanner {
 };
 
 struct CompareReport {
-  std::string title;  // of the model
-  ModelReference model;
-  ClusterReference cluster;
-  Run run;
-  std::int64_t device_memory_bytes = 0;
+  Plan about;  // what was planned for: no strategy, no stages
   std::vector<ComparedPlanner> planners;
   bool simulated = false;  // was asked for
 

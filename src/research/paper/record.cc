@@ -42,11 +42,11 @@ PlannerResult result_of(const PlannerRun& run, const Job& job) {
   return result;
 }
 
-void simulate_plan(const Job& job, const PlannedStrategy& plan, const Effort& effort, PlannerResult& result) {
+void simulate_plan(const Job& job, const Plan& plan, const Effort& effort, PlannerResult& result) {
   try {
-    const LoweredPlan lowered = lower_plan(job, plan.strategy, plan.evaluation.stages);
+    const LoweredPlan lowered = lower_plan(job, plan.strategy, plan.stages);
     const Timeline timeline = simulate(effort.simulator, lowered.program, {.seconds = effort.simulation_s});
-    result.simulated_s = summarise(lowered, timeline, plan.evaluation.prediction).iteration_s;
+    result.simulated_s = summarise(lowered, timeline, plan.prediction).iteration_s;
   } catch (const SimulatorError& error) {
     result.simulation_note = error.what();
   } catch (const InputError& error) {

@@ -26,10 +26,10 @@ struct RivalRequest {
 };
 
 struct RivalAnswer {
-  std::optional<PlannedStrategy> plan;  // priced on the job's own network, sound, and within memory; none was found
-  std::string note;                     // why not, or what was limited; may be empty
-  bool stopped = false;                 // by a time limit, its own or the request's
-  std::int64_t considered = 0;          // configurations priced by the rival itself
+  std::optional<Plan> plan;     // priced on the job's own network, sound, and within memory; none was found
+  std::string note;             // why not, or what was limited; may be empty
+  bool stopped = false;         // by a time limit, its own or the request's
+  std::int64_t considered = 0;  // configurations priced by the rival itself
   double wall_s = 0;
 };
 

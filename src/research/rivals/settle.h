@@ -66,7 +66,7 @@ class BestPlan {
 
  private:
   const PlanSpace* space_;
-  std::optional<PlannedStrategy> plan_;
+  std::optional<Plan> plan_;
   std::string misfit_;             // of what was offered and did not fit, what came closest lacks
   std::int64_t needed_bytes_ = 0;  // by that
 };

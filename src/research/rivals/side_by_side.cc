@@ -52,6 +52,12 @@ PlannerRun run_planner(const std::string& name, const RivalRequest& request) {
   run.stopped = answer.stopped;
   run.considered = static_cast<double>(answer.considered);
   run.wall_s = answer.wall_s;
+  if (run.plan) {
+    SearchRecord& record = run.plan->search.emplace();
+    record.wall_s = run.wall_s;
+    record.candidates = run.considered;
+    record.planner = run.planner;
+  }
   return run;
 }
 
@@ -83,19 +89,6 @@ std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, cons
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);
   return runs;
-}
-
-Plan to_plan(const Job& job, const PlannerRun& run) {
-  NEST_CHECK(run.plan.has_value(), "there is a plan");
-  PlanAnswer answer;
-  answer.outcome = run.optimal ? PlanOutcome::optimal : PlanOutcome::limit;
-  answer.lower_bound = run.lower_bound_s;
-  answer.keys = run.keys > 0 ? run.keys : run.considered;
-  answer.opened = run.opened;
-  answer.wall_s = run.wall_s;
-  Plan plan = to_plan(job, *run.plan, answer);
-  plan.search->planner = run.planner;
-  return plan;
 }
 
 }  // namespace nest
