@@ -4,7 +4,7 @@ import os
 
 from . import _program
 from ._errors import InputError, NoPlanFits
-from ._plan import Comparison, Plan, as_plan, record
+from ._plan import SCHEMAS, Comparison, Plan, as_plan, record
 
 
 def _job(folder, model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile):
@@ -38,7 +38,7 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
                                       max_devices=max_devices, top=top, threads=threads, time_limit=time_limit, no_why=not why)
         out = _program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN))
         answer = json.loads(out)
-        if answer["schema"] != "nest.plan/1":
+        if answer["schema"] not in SCHEMAS:
             raise NoPlanFits(answer["text"])
         return Plan(answer, [Plan(other) for other in answer.get("alternatives", [])], answer.get("why_not", []))
 
@@ -50,7 +50,7 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
     The result's `fits` says whether it fits in memory.
     """
     with _program.folder() as folder:
-        if isinstance(plan, Plan) or (isinstance(plan, dict) and plan.get("schema") == "nest.plan/1"):
+        if isinstance(plan, Plan) or (isinstance(plan, dict) and plan.get("schema") in SCHEMAS):
             given = dict(strategy=strategy, cluster=cluster, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq,
                          stack=stack, precision=precision, optimizer=optimizer)
             names = [name for name, value in given.items() if value is not None]

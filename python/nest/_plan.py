@@ -8,6 +8,9 @@ from ._errors import InputError
 from ._graph import write_whole
 
 
+SCHEMAS = ("nest.plan/2", "nest.plan/1")  # what this version reads; it writes the first
+
+
 class Record(dict):
     """A JSON object whose members are attributes too; those called like a method of dictionaries only by [name]."""
 

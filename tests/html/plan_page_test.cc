@@ -57,16 +57,10 @@ Priced price(const Case& wanted) {
   EXPECT_EQ(refuse_strategy(priced.job, strategy, stages), "");
   PlanReport& report = priced.report;
   report.plan = evaluate(priced.job, strategy, stages);
-  report.title = wanted.model;
   report.model = priced.job.model;
-  report.plan.strategy = strategy;
-  report.plan.run = run;
-  report.plan.model = {wanted.model, "llama", count_parameters(priced.job.model).total,
+  report.plan.model = {wanted.model, wanted.model, "llama", count_parameters(priced.job.model).total,
                        parse_json("config.json", "{\"a\": 1}")};
   report.plan.cluster = {wanted.cluster, "h100", wanted.devices, parse_yaml("c", "name: x\n")};
-  report.plan.stages = report.plan.stages;
-  report.plan.prediction = report.plan.prediction;
-  report.device_memory_bytes = priced.job.cluster.device.memory_bytes;
   return priced;
 }
 
@@ -149,7 +143,7 @@ TEST_P(Pages, SayWhatThePlanSays) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       EXPECT_EQ(row[2 + i], fmt::format("{:.1f}", static_cast<double>(parts[i]) / 0x1p30));
     EXPECT_EQ(row[9], gibibytes(m.total));
-    EXPECT_EQ(row[10], gibibytes(priced.report.plan.memory[s].needed));
+    EXPECT_EQ(row[10], gibibytes(priced.report.plan.stages[s].memory.needed));
   }
   const Prediction& p = priced.report.plan.prediction;
   if (!priced.report.plan.fits) {
@@ -176,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, Pages, ::testing::ValuesIn(cases()),
 TEST(PlanPage, HostileNamesStayText) {
   const std::string evil = "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)>";
   Priced priced = price({"llama3-8b", "dgx-h100", 16, "tp=2,sp=1,pp=2,dp=4,mbs=1", 64});
-  priced.report.title = evil;
+  priced.report.plan.model.title = evil;
   priced.report.plan.model.name = evil + std::string(1 << 20, 'x');
   priced.report.plan.model.config =
       parse_json("config.json", "{\"</pre></code></details><script>\": \"" + std::string("]]>--><!--") + "\"}");

@@ -95,6 +95,31 @@ class Plans(unittest.TestCase):
             nest.plan(dict(config, hidden_size=-1))
         self.assertTrue(str(caught.exception).startswith("config.json: hidden_size"), str(caught.exception))
 
+    def test_plans_and_alternatives_stand_alone(self):
+        config = dict(model_type="llama", hidden_size=1024, intermediate_size=4096, num_hidden_layers=4, num_attention_heads=8, vocab_size=32000)
+        device = dict(name="h100", peak=dict(bf16="100TFLOPS"), memory="12GiB", memory_bandwidth="500GB/s")
+        cluster = dict(name="dgx-h100", device=device, levels=[dict(name="node", group=8, bandwidth="450GB/s", latency="3us")])
+        stack = dict(name="megatron-core", like="megatron-core", optimizer_bytes=7, data_overlap="none")
+        profile = dict(schema="nest.profile/1", device="h100", stack="megatron-core",
+                       operators=[dict(operator="matmul", m=1024, n=1024, k=4096, forward_s=0.001, backward_s=0.002)])
+        best = nest.plan(config, cluster, global_batch=16, seq=1024, stack=stack, profile=profile, top=3)
+        self.assertEqual(len(best.alternatives), 2)
+        for plan in [best] + best.alternatives:
+            again = nest.Plan.from_json(plan.to_json())
+            self.assertEqual((again.stack.optimizer_bytes, again.cluster.description.device.memory), (7, "12GiB"))
+            priced = nest.evaluate(again)
+            self.assertEqual((priced.prediction, priced.stages, priced.evaluation), (plan.prediction, plan.stages, plan.evaluation))
+            self.assertTrue(nest.check(again).sound)
+            self.assertEqual(nest.export(again, "rankfile"), nest.export(plan, "rankfile"))
+
+    def test_unknown_words_in_plans_are_refused(self):
+        data = small().to_dict()
+        data["run"]["optimizer"] = "lion"
+        for call in (nest.evaluate, nest.check):
+            with self.assertRaises(nest.InputError) as caught:
+                call(data)
+            self.assertIn("run.optimizer: `lion` is not known; allowed are adam and sgd", str(caught.exception))
+
     def test_no_plan_says_what_would_fit(self):
         with self.assertRaises(nest.NoPlanFits) as caught:
             nest.plan("llama3-405b", devices=8)

@@ -50,8 +50,7 @@ void judge(const SmallJob& small, const PlanAnswer& best, const RivalAnswer& ans
   const Plan again = evaluate(small.job, plan.strategy, stages);
   EXPECT_TRUE(again.fits) << again.misfit;
   EXPECT_DOUBLE_EQ(again.prediction.iteration_s, plan.prediction.iteration_s);
-  EXPECT_TRUE(
-      check_plan(to_plan(small.job, plan, {}), small.job.model, small.job.cluster, state_floor(small.job)).empty());
+  EXPECT_TRUE(check_plan(plan, small.job.model, small.job.cluster, state_floor(small.job)).empty());
   const PlanSpace space(small.job, small.limits, small.job.cluster.devices);
   EXPECT_TRUE(key_of(space, plan.strategy).has_value());
   EXPECT_TRUE(admits_stages(space, plan.strategy, stages));
@@ -215,7 +214,7 @@ TEST(SideBySide, OursComesFirstAndThreadsDoNotMatter) {
     EXPECT_EQ(one[k].plan->strategy, three[k].plan->strategy);
   }
   EXPECT_TRUE(one[1].optimal);
-  EXPECT_EQ(to_plan(small.job, one[1]).search->planner, "nest");
+  EXPECT_EQ(one[1].plan->search->planner, "nest");
 }
 
 TEST(SideBySide, LimitsThatAdmitNothingAreBadInput) {

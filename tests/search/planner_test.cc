@@ -69,7 +69,7 @@ TEST(Planner, SaysWhatIsMissingWhenNothingFits) {
     const auto closest = closest_plan(request);
     ASSERT_TRUE(closest.has_value());
     EXPECT_GT(closest->needed_bytes, job.cluster.device.memory_bytes);
-    EXPECT_FALSE(closest->fits);
+    EXPECT_FALSE(closest->plan.fits);
     // With that much memory something does fit.
     Job larger = job;
     larger.cluster.device.memory_bytes = closest->needed_bytes + (std::int64_t{1} << 30);

@@ -178,12 +178,7 @@ TEST(Lower, MergingIsExact) {
 TEST(Lower, RandomPlansPassTheJudge) {
   for (std::uint32_t seed = 0; seed < 120; ++seed) {
     const RandomPlan random = random_plan(seed);
-    Plan plan;
-    plan.run = random.job.run;
-    plan.strategy = random.strategy;
-    plan.stages = random.evaluation.stages;
-    plan.prediction = random.evaluation.prediction;
-    const auto violations = check_plan(plan, random.job.model, random.job.cluster);
+    const auto violations = check_plan(random.evaluation, random.job.model, random.job.cluster);
     EXPECT_TRUE(violations.empty()) << "seed " << seed << ": " << to_string(violations.front().code) << " "
                                     << violations.front().text;
   }

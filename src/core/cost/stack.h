@@ -87,6 +87,8 @@ struct SoftwareStack {
   bool context_all_to_all = false;      // context parallelism exchanges heads instead of passing keys around a ring
   double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
+
+  bool operator==(const SoftwareStack&) const = default;
 };
 
 // Throws InputError that names file, key, value and what is allowed; unknown keys are refused.

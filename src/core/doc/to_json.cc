@@ -26,6 +26,8 @@ OrderedJson to_json(const Value& value) {
 
 std::string Document::text() const { return part || !source || source->text.empty() ? json() : source->text; }
 
-std::string Document::json(int indent) const { return to_json(root()).dump(indent); }
+std::string Document::json(int indent) const {
+  return to_json(root()).dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
 }  // namespace nest

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "doc/value.h"
 #include "plan/plan.h"
 
 namespace nest {

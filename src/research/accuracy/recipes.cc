@@ -113,7 +113,7 @@ void add_row(const PublishedRun& run, const Case& one, std::map<std::string, std
   if (fresh) all.jobs.push_back({run.model.name, one.job, {}});
   std::vector<Recipe>& recipes = all.jobs[place->second].recipes;
   auto same = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& other) {
-    return other.strategy == recipe.strategy && same_stages(other.stages, recipe.evaluation.stages);
+    return other.strategy == recipe.strategy && same_stages(other.evaluation.stages, recipe.evaluation.stages);
   });
   if (same == recipes.end()) {
     recipe.says_what_it_recomputes = run.recompute.has_value();

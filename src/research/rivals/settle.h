@@ -58,7 +58,7 @@ class BestPlan {
   void take(const BestPlan& other);
 
   bool is_empty() const { return !plan_; }
-  double time_s() const { return plan_->evaluation.prediction.iteration_s; }  // of a plan that is there
+  double time_s() const { return plan_->prediction.iteration_s; }  // of a plan that is there
   // The plan, judged (search/judge.h). A judge that does not accept it throws. A search that was stopped says so
   // instead of the note.
   RivalAnswer answer(const RivalRequest& request, std::int64_t considered, double wall_s, bool stopped,

@@ -141,7 +141,7 @@ std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed) {
   plan.stages = draw_stages(dice, plan.job, plan.strategy);
   if (!refuse_strategy(plan.job, plan.strategy, plan.stages).empty()) return std::nullopt;
   plan.evaluation = evaluate(plan.job, plan.strategy, plan.stages);
-  if (!plan.fits) return std::nullopt;
+  if (!plan.evaluation.fits) return std::nullopt;
   return plan;
 }
 
