@@ -6,14 +6,13 @@
 #include <exception>
 #include <memory>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "check_reproducer.h"
 #include "command.h"
 #include "help.h"
+#include "nest/error.h"
+#include "nest/text.h"
 #include "options.h"
 #include "output.h"
-#include "report/layout.h"
 
 namespace nest {
 namespace {
@@ -184,7 +183,7 @@ int run_reported(int argc, const char* const* argv, const std::atomic<bool>* sto
     program.session.stop = stop;
     return run_checked(program, argc, argv);
   } catch (const InputError& error) {
-    write_stderr(fmt::format("nest: {}\n", error.what()));
+    write_stderr(fmt::format("nest: {}\n", flag_options(error.marked())));
     if (!error.excerpt().empty()) write_stderr(fmt::format("\n{}\n", error.excerpt()));
     return kExitInput;
   } catch (const UnsoundPlan& bug) {

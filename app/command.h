@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli.h"
-#include "report/style.h"
+#include "nest/style.h"
 
 namespace nest {
 

@@ -177,9 +177,9 @@ Command add_compare(CLI::App& program) {
   app->add_option("--set", question->settings, "admit only some values, for all planners: tp=8, pp=1..16, zero=0,1, …")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  add_integer(*app, "--max-devices", question->most_devices, 1, std::int64_t{1} << 24, "use at most so many devices");
-  add_integer(*app, "--seed", question->seed, 1, std::int64_t{1} << 32, "of planners that draw lots; default 1");
-  add_integer(*app, "--threads", question->threads, 1, 1024, "planners at a time; default: one per core");
+  add_integer(*app, "--max-devices", question->most_devices, kDevices, "use at most so many devices");
+  add_integer(*app, "--seed", question->seed, kSeeds, "of planners that draw lots; default 1");
+  add_integer(*app, "--threads", question->threads, kThreads, "planners at a time; default: one per core");
   app->add_option("--time-limit", question->time_limit_s, "seconds per planner")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");

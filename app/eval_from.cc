@@ -252,7 +252,7 @@ void add_from_options(CLI::App& app, FromQuestion& from) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   app.add_option("--with", from.with, "options added to those of the line")->type_name("OPTIONS");
-  add_integer(app, "--threads", from.threads, 1, 1024, "of the search for the best plan; default: one per core");
+  add_integer(app, "--threads", from.threads, kThreads, "of the search for the best plan; default: one per core");
   app.add_option("--time-limit", from.time_limit_s, "seconds of each search")
       ->check(CLI::PositiveNumber)
       ->type_name("S");

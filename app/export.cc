@@ -282,14 +282,14 @@ Command add_export(CLI::App& program) {
       ->type_name("FILE");
   app->add_option("--ranks", question->ranks, "chakra: whose traces, 0,8,16-23 or all")->type_name("LIST");
   app->add_flag("--no-model", question->no_model, "only what the plan decides, without the sizes of the model");
-  add_integer(*app, "--per-host", question->per_host, 1, 1 << 20,
+  add_integer(*app, "--per-host", question->per_host, kPerHost,
               "devices of one host, where that is less than the cluster's first level");
-  add_integer(*app, "--cores-per-device", question->cores_per_device, 1, 1 << 12,
+  add_integer(*app, "--cores-per-device", question->cores_per_device, kCores,
               "openmpi: bind every rank to so many cores");
   app->option_defaults()->group("How it is priced");
   add_profile_option(*app, question->profile);
   app->option_defaults()->group("Search for the nearest plan");
-  add_integer(*app, "--threads", question->threads, 1, 1024, "default: one per core");
+  add_integer(*app, "--threads", question->threads, kThreads, "default: one per core");
   app->add_option("--time-limit", question->time_limit_s, "seconds of each search")
       ->check(CLI::PositiveNumber)
       ->type_name("S");

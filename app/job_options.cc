@@ -3,14 +3,6 @@
 #include "options.h"
 
 namespace nest {
-namespace {
-
-constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
-constexpr std::int64_t kLargestBatch = std::int64_t{1} << 32;
-constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;
-
-}  // namespace
-
 void add_job_options(CLI::App& app, JobQuestion& question) {
   app.option_defaults()->group("What is trained, where");
   app.add_option(
@@ -20,12 +12,12 @@ void add_job_options(CLI::App& app, JobQuestion& question) {
       ->type_name("NAME|FILE");
   app.add_option("--cluster", question.cluster, "a cluster preset or a YAML file; default dgx-h100")
       ->type_name("NAME|FILE");
-  add_integer(app, "--devices", question.devices, 1, kMostDevices, "how many devices; default: all of the cluster");
-  add_integer(app, "--global-batch", question.global_batch, 1, kLargestBatch,
+  add_integer(app, "--devices", question.devices, kDevices, "how many devices; default: all of the cluster");
+  add_integer(app, "--global-batch", question.global_batch, kBatches,
               "sequences per optimizer step; default: about 4 million tokens");
-  add_integer(app, "--seq", question.sequence, 1, kLongestSequence,
+  add_integer(app, "--seq", question.sequence, kSequences,
               "tokens per sequence; default: what the model was trained with");
-  add_integer(app, "--encoder-seq", question.encoder_sequence, 1, kLongestSequence,
+  add_integer(app, "--encoder-seq", question.encoder_sequence, kSequences,
               "the same for the encoder of an encoder-decoder model; default: as --seq");
   app.option_defaults()->group("How it runs");
   app.add_option(

@@ -7,19 +7,32 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "nest/range.h"
+
 namespace nest {
 
-// A whole number in low … high.
-CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, std::int64_t low,
-                         std::int64_t high, const std::string& description);
+// A whole number in the range.
+CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, const IntegerRange& range,
+                         const std::string& description);
+CLI::Option* add_integer(CLI::App& app, const std::string& name, std::optional<std::int64_t>& target,
+                         const IntegerRange& range, const std::string& description);
 
 // One of `words`; `choose` gets its index.
 CLI::Option* add_word(CLI::App& app, const std::string& name, std::vector<std::string> words,
                       std::function<void(std::size_t)> choose, const std::string& description);
+
+// One of `words`, as it is written.
+template <class Text>  // std::string, or an optional one
+CLI::Option* add_word(CLI::App& app, const std::string& name, const std::vector<std::string>& words, Text& target,
+                      const std::string& description) {
+  return add_word(
+      app, name, words, [&target, words](std::size_t index) { target = words[index]; }, description);
+}
 
 // One of a few named values.
 template <class T>

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
-#include "base/error.h"
+#include "nest/error.h"
+#include "nest/text.h"
 
 namespace nest {
 namespace {
@@ -67,6 +69,8 @@ std::string make_beside(const std::string& path, const std::function<bool(const 
   }
   return name;
 }
+
+std::string stem_of(const std::string& path) { return clip(std::filesystem::path(path).stem().string(), 60); }
 
 void write_file_atomically(const std::string& path, std::string_view text) {
   const auto fail = [&](int reason) {

@@ -39,6 +39,9 @@ class CapturedOutput {
 // not touch. What else prevents it is left in errno.
 std::string make_beside(const std::string& path, const std::function<bool(const char*)>& make);
 
+// The file's name without folder and ending.
+std::string stem_of(const std::string& path);
+
 // Replaces the file, or leaves it as it was: the text goes to a new file beside it that takes its name when complete.
 // Throws InputError when that fails; nothing is left behind then. What is no plain file (/dev/stdout) is written to.
 void write_file_atomically(const std::string& path, std::string_view text);

@@ -15,12 +15,12 @@
 #include "exporter/framework_rules.h"
 #include "job_options.h"
 #include "load/input.h"
+#include "nest/instance.h"
 #include "options.h"
 #include "output.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
 #include "plan_html.h"
-#include "plan_instance.h"
 #include "plan_no_fit.h"
 #include "report/plan_report.h"
 #include "report/plan_why.h"
@@ -197,6 +197,17 @@ ExitCode plan_job(const PlanQuestion& question, Session& session) {
   return kExitOk;
 }
 
+ExitCode solve_instance(const std::string& file, const std::string& output, Session& session) {
+  const InstancePlan plan = plan_instance(file);
+  if (!plan.found) {
+    write_stderr("nest: no plan fits" + (plan.misfit.empty() ? "" : "; " + plan.misfit) + "\n");
+    return kExitNoPlan;
+  }
+  if (!output.empty()) write_file_atomically(output, to_json(plan));
+  session.out = session.json ? to_json(plan) : to_text(plan, session.style);
+  return kExitOk;
+}
+
 void add_plan_options(CLI::App& app, PlanQuestion& question) {
   app.add_option("--micro-batch", question.micro_batch, "auto, or sizes such as 1,2,4")->type_name("auto|LIST");
   app.add_option("--set", question.settings,
@@ -209,9 +220,9 @@ void add_plan_options(CLI::App& app, PlanQuestion& question) {
              "plans that this framework can run: one setting for all stages, its rank order");
   add_choice(app, "--objective", question.objective,
              {{"time", PlanObjective::time}, {"device-hours", PlanObjective::device_hours}}, "what is made least");
-  add_integer(app, "--max-devices", question.most_devices, 1, std::int64_t{1} << 24, "use at most so many devices");
-  add_integer(app, "--top", question.top, 1, 1000, "how many plans, best first");
-  add_integer(app, "--threads", question.threads, 1, 1024, "default: one per core");
+  add_integer(app, "--max-devices", question.most_devices, kDevices, "use at most so many devices");
+  add_integer(app, "--top", question.top, kTop, "how many plans, best first");
+  add_integer(app, "--threads", question.threads, kThreads, "default: one per core");
   app.add_option("--time-limit", question.time_limit_s, "seconds after which the best plan so far is taken")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
@@ -246,7 +257,7 @@ Command add_plan(CLI::App& program) {
             if (!question->instance.empty() && !question->html.empty()) {
               throw InputError("--html: an instance has no model and no cluster to draw; leave out one of them");
             }
-            if (!question->instance.empty()) return plan_instance(question->instance, question->output, session);
+            if (!question->instance.empty()) return solve_instance(question->instance, question->output, session);
             if (app->count("--cluster") == 0 && app->count("--devices") == 0) question->job.devices = kUsualDevices;
             return plan_job(*question, session);
           },

@@ -30,8 +30,6 @@ constexpr const char* kExamples =
     "  nest simulate plan.json --html report.html     # the same as a page\n"
     "  nest simulate plan.json --json | jq .simulated.iteration_s";
 
-constexpr std::int64_t kMostSteps = 1000;
-
 struct SimulateQuestion {
   std::string plan_file;
   std::string trace;
@@ -82,7 +80,7 @@ Command add_simulate(CLI::App& program) {
   app->add_option("--trace", question->trace, "write a trace for Perfetto or chrome://tracing here")->type_name("FILE");
   app->add_option("--html", question->html, "write a page with the simulation and the plan here")->type_name("FILE");
   add_profile_option(*app, question->profile);
-  add_integer(*app, "--steps", question->steps, 1, kMostSteps, "optimizer steps to execute; default 1");
+  add_integer(*app, "--steps", question->steps, kSteps, "optimizer steps to execute; default 1");
   app->add_option("--time-limit", question->time_limit_s, "seconds that the simulator may take; default 600")
       ->check(CLI::PositiveNumber)
       ->type_name("S");

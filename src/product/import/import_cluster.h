@@ -17,12 +17,13 @@
 #include "doc/value.h"
 #include "import/imported_fabric.h"
 #include "import/node_inside.h"
+#include "nest/import.h"
 
 namespace nest {
 
 enum class ImportFormat : std::uint8_t { slurm, slurm_yaml, nvidia_smi, ibnetdiscover, nccl };
 inline constexpr std::size_t kImportFormats = 5;
-const char* to_string(ImportFormat format);  // as --format writes it
+const char* to_string(ImportFormat format);  // one of import_formats()
 
 // By content. Throws InputError that lists what can be read.
 ImportFormat recognise_format(const SourceText& source);
@@ -38,6 +39,9 @@ struct ImportRequest {
   std::string rails;  // level into which every device has a port of its own; "none"; or empty: as the files say
   FabricPart part;
 };
+
+// Where a number comes from that the request holds.
+inline constexpr const char* kGiven = "given";
 
 struct ImportedLevel {
   std::string name;
@@ -55,13 +59,6 @@ struct ImportedLevel {
   std::string rails_from;
 
   bool even() const;
-};
-
-// Something that no file says.
-struct MissingFact {
-  std::string option;    // "--bandwidth leaf="
-  std::string example;   // "400Gbps"
-  std::string question;  // "one node's link into its leaf"
 };
 
 struct ImportedCluster {

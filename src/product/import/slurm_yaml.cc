@@ -7,6 +7,7 @@
 #include "doc/reader.h"
 #include "import/slurm.h"
 #include "import/slurm_graph.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -96,8 +97,8 @@ ImportedFabric read_slurm_yaml(const SourceText& source, const FabricPart& part)
   if (named) rest.only.clear();
   Reader* chosen = named ? named : preferred;
   if (!chosen) {
-    throw InputError(fmt::format("{}: {} topologies and none is the cluster_default; choose with --only {}",
-                                 source.name, names.size(), join_words(names, "or")));
+    throw InputError(fmt::format("{}: {} topologies and none is the cluster_default; choose with {} {}", source.name,
+                                 names.size(), option("only"), join_words(names, "or")));
   }
   ImportedFabric fabric = read_topology(*chosen, rest, source.name);
   if (topologies.size() > 1) {

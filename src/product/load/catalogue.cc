@@ -36,30 +36,32 @@ Architecture graph_outline(const RawGraph& graph, Document document) {
   return outline;
 }
 
-NamedModel read_model_file(std::string path) {
-  if (path != "-" && is_folder(path)) {
+NamedModel read_model_file(const Input& given) {
+  Input input = given;
+  std::string& path = input.name;
+  if (!input.text && path != "-" && is_folder(path)) {
     const std::string inside = (std::filesystem::path(path) / "config.json").string();
     if (!path_exists(inside)) {
-      throw InputError(fmt::format("{}: the folder holds no config.json", source_name(path)));
+      throw InputError(fmt::format("{}: the folder holds no config.json", source_name(input)));
     }
     path = inside;
   }
   std::string title = title_of(path);
   if (path.ends_with(".onnx")) {
     std::error_code ignored;
-    const auto bytes = std::filesystem::file_size(path, ignored);
+    const std::uintmax_t bytes = input.text ? input.text->size() : std::filesystem::file_size(path, ignored);
     if (!ignored && bytes > kLargestOnnxBytes) {
       throw InputError(
           fmt::format("{}: a file of {} bytes; allowed are {}. Export it with external data: shapes are all "
                       "that is needed",
-                      source_name(path), bytes, kLargestOnnxBytes));
+                      source_name(input), bytes, kLargestOnnxBytes));
     }
-    RawGraph read = read_onnx(source_name(path), title, read_text(path, {.bytes = kLargestOnnxBytes}));
-    read.source = source_name(path);
+    RawGraph read = read_onnx(source_name(input), title, read_text(input, {.bytes = kLargestOnnxBytes}));
+    read.source = source_name(input);
     auto graph = std::make_shared<const RawGraph>(std::move(read));
-    return {graph_outline(*graph, write_graph(*graph)), title, source_name(path), graph};
+    return {graph_outline(*graph, write_graph(*graph)), title, source_name(input), graph};
   }
-  return read_model(parse_json(source_name(path), read_text(path)), title);
+  return read_model(parse_json(source_name(input), read_text(input)), title);
 }
 
 // Presets whose names contain the word or are contained in it, and those that a few typing mistakes lead to; closest
@@ -119,8 +121,9 @@ NamedModel read_model(const Document& document, const std::string& name) {
   return {graph_outline(*graph, document), graph->name, document.name(), graph};
 }
 
-NamedModel load_model(const std::string& name) {
-  if (name != "-") {
+NamedModel load_model(const Input& input) {
+  const std::string& name = input.name;
+  if (!input.text && name != "-") {
     if (std::optional<Architecture> preset = find_model_preset(name)) {
       const auto& presets = model_presets();
       const auto about = std::find_if(presets.begin(), presets.end(),
@@ -130,7 +133,7 @@ NamedModel load_model(const std::string& name) {
     }
     if (!path_exists(name)) fail_unknown(name, "a model");
   }
-  return read_model_file(name);
+  return read_model_file(input);
 }
 
 }  // namespace nest

@@ -1,4 +1,4 @@
-// What a name on the command line stands for: a preset, a file, a folder, or standard input.
+// What a name stands for: a preset, a file, a folder, standard input, or text in memory.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,8 @@
 #include "doc/value.h"
 #include "graph/raw_graph.h"
 #include "model/architecture.h"
+#include "nest/input.h"
+#include "nest/show.h"
 
 namespace nest {
 
@@ -20,19 +22,10 @@ struct NamedModel {
 
 // A preset, a config.json, a folder that holds one, a traced graph (nest.graph/1), an ONNX file, or "-". Throws
 // InputError with the closest names when it is none of them.
-NamedModel load_model(const std::string& name);
+NamedModel load_model(const Input& input);
 
 // The model of a document: a config.json, or a traced graph. `name` is that of a config.
 NamedModel read_model(const Document& document, const std::string& name);
-
-// A preset of any kind.
-struct KnownName {
-  std::string name;
-  std::string kind;  // "model", "device", "cluster"
-};
-
-// All presets, in the order in which they are listed.
-std::vector<KnownName> known_names();
 
 // Throws InputError that says what `name` is not (`wanted`: "a model") and lists the presets whose names are close to
 // it.

@@ -6,11 +6,11 @@
 #include "base/units.h"
 #include "cluster/cluster.h"
 #include "cost/stack.h"
-#include "listed_models.h"
+#include "door/listed_models.h"
+#include "door/shown_thing.h"
 #include "report/cluster_report.h"
 #include "report/device_report.h"
 #include "report/table.h"
-#include "show.h"
 
 namespace nest {
 namespace {
@@ -109,6 +109,26 @@ constexpr std::array kLists = {List{"models", models_text, models_json}, List{"d
                                List{"clusters", clusters_text, clusters_json},
                                List{"stacks", stacks_text, stacks_json}};
 
+// One list, or all of them.
+struct ShownList : ShownThing {
+  explicit ShownList(std::string shown) : word(std::move(shown)) {}
+  std::string text(const Style& style) const override {
+    std::string text;
+    for (const List& list : kLists) {
+      if (word.empty() || word == list.name) text += (text.empty() ? "" : "\n") + list.text(style);
+    }
+    return text;
+  }
+  Json json() const override {
+    Json document = {{"schema", word.empty() ? "nest.show/1" : fmt::format("nest.show.{}/1", word)}};
+    for (const List& list : kLists) {
+      if (word.empty() || word == list.name) document[list.name] = list.json();
+    }
+    return document;
+  }
+  std::string word;
+};
+
 }  // namespace
 
 std::vector<std::string> list_names() {
@@ -118,20 +138,11 @@ std::vector<std::string> list_names() {
   return names;
 }
 
-std::optional<std::string> show_list(const std::string& word, const Session& session) {
-  const bool known = std::any_of(kLists.begin(), kLists.end(), [&](const List& list) { return word == list.name; });
-  if (!word.empty() && !known) return std::nullopt;
-  Json document = {{"schema", word.empty() ? "nest.show/1" : fmt::format("nest.show.{}/1", word)}};
-  std::string text;
-  for (const List& list : kLists) {
-    if (known && word != list.name) continue;
-    if (session.json) {
-      document[list.name] = list.json();
-    } else {
-      text += (text.empty() ? "" : "\n") + list.text(session.style);
-    }
-  }
-  return session.json ? to_text(document) : text;
+Showing show_list(const Input& what) {
+  const bool known =
+      std::any_of(kLists.begin(), kLists.end(), [&](const List& list) { return what.name == list.name; });
+  if (what.text || (!what.name.empty() && !known)) return nullptr;
+  return std::make_shared<ShownList>(what.name);
 }
 
 }  // namespace nest

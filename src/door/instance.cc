@@ -1,17 +1,22 @@
-#include "plan_instance.h"
+#include "nest/instance.h"
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/units.h"
 #include "instance/planner.h"
 #include "instance/read.h"
 #include "load/input.h"
-#include "output.h"
 #include "report/json.h"
 #include "report/table.h"
 
 namespace nest {
+
+struct InstanceResult {
+  ProfileInstance instance;
+  ProfileAnswer answer;
+  std::string name;  // of the file
+};
+
 namespace {
 
 Json instance_json(const ProfileInstance& instance, const ProfileAnswer& answer, const std::string& name) {
@@ -63,23 +68,25 @@ std::string instance_text(const ProfileAnswer& answer, const Style& style) {
 
 }  // namespace
 
-ExitCode plan_instance(const std::string& file, const std::string& output, Session& session) {
-  const ProfileInstance instance = read_profile_instance(parse_json(source_name(file), read_text(file)));
-  const ProfileAnswer answer = plan_profile_instance(instance);
-  if (!answer.solution.plan) {
-    std::string message = "nest: no plan fits";
-    if (answer.least_memory) {
-      message += fmt::format("; {} per device would be enough (width {}, {} stages), there are {}",
-                             format_bytes(answer.least_memory->bytes), answer.least_memory->width,
-                             answer.least_memory->stages, format_bytes(instance.device_memory_bytes));
-    }
-    write_stderr(message + "\n");
-    return kExitNoPlan;
+InstancePlan plan_instance(const Input& file) {
+  ProfileInstance instance = read_profile_instance(parse_json(source_name(file), read_text(file)));
+  ProfileAnswer answer = plan_profile_instance(instance);
+  InstancePlan plan;
+  plan.found = answer.solution.plan.has_value();
+  if (answer.least_memory) {
+    plan.misfit = fmt::format("{} per device would be enough (width {}, {} stages), there are {}",
+                              format_bytes(answer.least_memory->bytes), answer.least_memory->width,
+                              answer.least_memory->stages, format_bytes(instance.device_memory_bytes));
   }
-  const std::string json = to_text(instance_json(instance, answer, source_name(file)));
-  if (!output.empty()) write_file_atomically(output, json);
-  session.out = session.json ? json : instance_text(answer, session.style);
-  return kExitOk;
+  plan.result =
+      std::make_shared<InstanceResult>(InstanceResult{std::move(instance), std::move(answer), source_name(file)});
+  return plan;
+}
+
+std::string to_text(const InstancePlan& plan, const Style& style) { return instance_text(plan.result->answer, style); }
+
+std::string to_json(const InstancePlan& plan) {
+  return to_text(instance_json(plan.result->instance, plan.result->answer, plan.result->name));
 }
 
 }  // namespace nest

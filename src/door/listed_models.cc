@@ -1,4 +1,4 @@
-#include "listed_models.h"
+#include "door/listed_models.h"
 
 #include "base/error.h"
 #include "model/build.h"
