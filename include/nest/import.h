@@ -11,16 +11,16 @@
 namespace nest {
 
 struct ImportQuestion {
-  std::vector<Input> files;                   // one about the network, one about the inside of a node, or one of each
-  std::string name;                           // of the cluster; empty: that of the first file
-  std::string format;                         // of the files, one of import_formats(); empty: recognised by content
-  Input device;                               // what the nodes hold: a preset's name or a YAML file
-  std::vector<std::string> devices_per_node;  // "8", or "node[1-4]=8" where hosts differ
-  std::vector<std::string> bandwidth;         // "leaf=400Gbps": of one child's link into a level, per direction
-  std::vector<std::string> latency;           // "leaf=5us": of a message that climbs to a level
-  std::string rails;                          // level with a port for every device, or none; empty: as the files say
-  std::string only;                           // what is below this switch, or in this block or topology
-  std::vector<std::string> exclude;           // "login[1-2]": hosts without devices
+  std::vector<Input> files = {};  // one about the network, one about the inside of a node, or one of each
+  std::string name = {};          // of the cluster; empty: that of the first file
+  std::string format = {};        // of the files, one of import_formats(); empty: recognised by content
+  Input device = {};              // what the nodes hold: a preset's name or a YAML file
+  std::vector<std::string> devices_per_node = {};  // "8", or "node[1-4]=8" where hosts differ
+  std::vector<std::string> bandwidth = {};         // "leaf=400Gbps": of one child's link into a level, per direction
+  std::vector<std::string> latency = {};           // "leaf=5us": of a message that climbs to a level
+  std::string rails = {};                 // level with a port for every device, or none; empty: as the files say
+  std::string only = {};                  // what is below this switch, or in this block or topology
+  std::vector<std::string> exclude = {};  // "login[1-2]": hosts without devices
 };
 
 std::vector<std::string> import_formats();

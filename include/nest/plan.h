@@ -142,6 +142,7 @@ struct Plan {
   std::vector<std::string> assumptions;  // what was taken for granted, to be printed
   std::vector<std::string> measured;     // layers or operators whose numbers come from the profile
   std::optional<SearchRecord> search;
+  std::string source;  // the file that it was read from, for messages; empty: nest made it
 
   std::size_t fullest_stage() const;  // the first of those that need most memory
 };

@@ -13,15 +13,15 @@
 namespace nest {
 
 struct ShowOptions {
-  std::optional<std::int64_t> devices;  // of a cluster; the rest is for models
+  std::optional<std::int64_t> devices = {};  // of a cluster; the rest is for models
   // Of one device and one micro-batch.
-  std::optional<std::int64_t> seq;          // tokens; what the model was trained with
-  std::optional<std::int64_t> micro_batch;  // sequences; 1
-  std::optional<std::string> kernels;       // whose: megatron, plain, huggingface, torchtitan
-  std::optional<std::string> attention;     // flash, or unfused: scores are written to memory
-  std::optional<std::string> recompute;     // none, selective, full
+  std::optional<std::int64_t> seq = {};          // tokens; what the model was trained with
+  std::optional<std::int64_t> micro_batch = {};  // sequences; 1
+  std::optional<std::string> kernels = {};       // whose: megatron, plain, huggingface, torchtitan
+  std::optional<std::string> attention = {};     // flash, or unfused: scores are written to memory
+  std::optional<std::string> recompute = {};     // none, selective, full
   bool dropout = false;
-  std::optional<std::int64_t> tp, cp, ep, etp;
+  std::optional<std::int64_t> tp = {}, cp = {}, ep = {}, etp = {};
   bool sp = false;
   bool operators = false;  // text: every operator, collective and kept tensor of every layer
 };

@@ -3,7 +3,7 @@ import html
 import json
 import os
 
-from . import _program
+from . import _core_call as call
 from ._errors import InputError
 from ._graph import write_whole
 
@@ -56,7 +56,7 @@ class Plan:
     def evaluation(self):
         """Everything else that pricing tells: whether it fits, which layers were measured, …"""
         if self._evaluation is None:
-            self._evaluation = json.loads(self._run(["eval"], ["--json"], (_program.OK, _program.NO_PLAN)))["evaluation"]
+            self._evaluation = json.loads(call.core().evaluate_file(given(self), call.core().Input()))["evaluation"]
         return record(self._evaluation)
 
     @property
@@ -68,15 +68,11 @@ class Plan:
         """Whether it is proven that no plan of the search space is faster."""
         return bool(self.search) and self.search.optimal
 
-    def _run(self, before, after=(), expected=(_program.OK,)):
-        with _program.folder() as folder:
-            return _program.run(list(before) + [folder.write("plan.json", self.to_json())] + list(after), expected)
-
     @property
     def text(self):
         """What `nest eval` prints."""
         if self._text is None:
-            self._text = self._run(["eval"], ["--color", "never"], (_program.OK, _program.NO_PLAN))
+            self._text = call.core().plan_text(given(self))
         return self._text
 
     def to_dict(self):
@@ -106,10 +102,7 @@ class Plan:
 
     def to_html(self):
         """The report with drawings: one page that needs nothing else."""
-        with _program.folder() as folder:
-            plan, page = folder.write("plan.json", self.to_json()), folder.place("plan.html")
-            _program.run(["eval", plan, "--html", page], (_program.OK, _program.NO_PLAN))
-            return folder.read("plan.html")
+        return call.core().plan_html(given(self))
 
     def _repr_html_(self):
         return '<iframe srcdoc="%s" style="width:100%%;height:640px;border:0"></iframe>' % html.escape(self.to_html(), quote=True)
@@ -193,3 +186,8 @@ def as_plan(plan):
         except OSError as error:
             raise InputError("%s: cannot be read: %s" % (os.fspath(plan), error.strerror)) from None
     raise InputError("plan: %s; give a Plan, a path or a dictionary" % type(plan).__name__)
+
+
+def given(plan):
+    """A plan as the library takes it: the text of its file, in memory."""
+    return call.core().Input.memory("plan.json", as_plan(plan).to_json())

@@ -24,6 +24,14 @@ void require_range(std::string_view name, const std::optional<std::int64_t>& val
   if (value) require_range(name, *value, range);
 }
 
+void require_given(std::string_view name, std::int64_t value, const IntegerRange& range) {
+  if (value != 0) require_range(name, value, range);
+}
+
+void require_seconds(std::string_view name, double seconds) {
+  if (!(seconds >= 0)) throw InputError(fmt::format("{}: {} is no positive number of seconds", option(name), seconds));
+}
+
 std::size_t require_word(std::string_view name, std::string_view word, std::span<const std::string> words) {
   const auto found = std::find(words.begin(), words.end(), word);
   if (found == words.end()) {

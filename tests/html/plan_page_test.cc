@@ -183,8 +183,8 @@ TEST(PlanPage, HostileNamesStayText) {
   priced.report.plan.assumptions.push_back(evil);
   PlanPage page = priced.page();
   page.command = {"nest", evil, "--model", "\n"};
-  page.why_not = {{evil, evil, evil, 1.0, 0.5}};
-  page.next_best = {{"2", "+1 %", evil, 1.0, 0.01}};
+  page.why_not = {{evil, WhyOutcome::slower, 0.5, priced.report.plan, evil}};
+  page.next_best = {priced.report.plan};
   const std::string text = plan_page(page).str();
   EXPECT_LT(text.size(), 500'000U);
   const test::Element root = test::parse_page(text);
@@ -199,11 +199,17 @@ TEST(PlanPage, HostileNamesStayText) {
 TEST(PlanPage, ShowsAlternativesAndTheCommand) {
   const Priced priced = price({});
   PlanPage page = priced.page();
-  page.why_not = {{"tensor 4", "+6.4 %", "tp=4", 55.9, 0.064}, {"pipeline 2", "does not fit", "", 0, 0}};
+  Plan other = priced.report.plan;
+  other.strategy = Strategy{};
+  other.strategy.split.tp = 4;
+  other.prediction.iteration_s = 55.9;
+  page.why_not = {{"tensor 4", WhyOutcome::slower, 0.064, other, "pipeline bubble +3 s"},
+                  {"pipeline 2", WhyOutcome::no_plan, 0, {}, ""},
+                  {"pipeline 8", WhyOutcome::unknown, 1e-4, other, "not searched to the end"}};
   const test::Element root = test::parse_page(plan_page(page).str());
   const auto rows = test::table_cells(root, "why-table");
   ASSERT_EQ(rows.size(), 3U);
-  EXPECT_EQ(rows[1][0], "tensor 4tp=4");
+  EXPECT_EQ(rows[1][0], "tensor 4" + strategy_text(other.strategy));
   EXPECT_EQ(rows[1][1], "+6.4 %");
   EXPECT_EQ(rows[1][2], "55.9 s");
   EXPECT_EQ(rows[2][1], "does not fit");

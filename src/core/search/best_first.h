@@ -20,12 +20,11 @@
 #include <mutex>
 #include <vector>
 
+#include "nest/search.h"
 #include "search/leaf.h"
 #include "search/space.h"
 
 namespace nest {
-
-enum class PlanObjective : std::uint8_t { time, device_hours };
 
 // Layer prices, kept from one search of a job to the next. Thread-safe.
 class PriceCache {
@@ -38,13 +37,6 @@ class PriceCache {
   std::mutex mutex_;
   std::map<Name, std::shared_ptr<const PairPrices>> known_;
   std::atomic<std::int64_t> priced_{0};
-};
-
-struct PlanProgress {
-  std::int64_t opened = 0;
-  double best = std::numeric_limits<double>::infinity();  // seconds, or device-seconds
-  double lower_bound = 0;                                 // in the same unit
-  double elapsed_s = 0;
 };
 
 struct SearchOrder {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "nest/option.h"
 #include "search/judge.h"
 
 namespace nest {
@@ -65,8 +66,8 @@ void refuse_empty(const PlanSpace& space, double keys) {
   if (keys > 0) return;
   throw InputError(
       fmt::format("the limits admit no plan at all: {} splits are legal on {} devices with a batch of {}; loosen "
-                  "--set, or allow a batch that does not divide evenly (--set uneven_batch=1)",
-                  space.splits().size(), space.devices(), space.job().run.global_batch));
+                  "{}, or allow a batch that does not divide evenly ({} uneven_batch=1)",
+                  space.splits().size(), space.devices(), space.job().run.global_batch, option("set"), option("set")));
 }
 
 PlanAnswer make_plan(const PlanRequest& request) {

@@ -20,12 +20,6 @@ struct PlanRequest {
   PriceCache* prices = nullptr;  // kept between requests for the same job; may be null
 };
 
-enum class PlanOutcome : std::uint8_t {
-  optimal,  // proven
-  limit,    // stopped early; plans, if any, are the best so far
-  no_plan,  // proven that nothing fits
-};
-
 // The plan that comes closest where none fits, every option at its most frugal.
 struct ClosestPlan {
   Plan plan;

@@ -108,7 +108,7 @@ std::string reason_for(const PlanRequest& request, const Plan& best, const WhyNo
     return fmt::format("stage {} needs {} of {} at least", closest->stage, format_bytes(closest->needed_bytes),
                        format_bytes(request.job->cluster.device.memory_bytes));
   }
-  const Plan& other = why.answer.plans.front();
+  const Plan& other = *why.plan;
   const std::string changes = differences(best.strategy, other.strategy, overruled);
   const std::string terms = where_it_goes(best.prediction.breakdown_s, other.prediction.breakdown_s);
   return changes + (changes.empty() || terms.empty() ? "" : "; ") + terms;
@@ -134,18 +134,20 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
     other.order.progress = nullptr;
     WhyNot why;
     why.name = variation.name;
+    PlanAnswer found;
     try {
-      why.answer = make_plan(other);
+      found = make_plan(other);
     } catch (const InputError&) {
       continue;  // not a plan for this model, batch or cluster
     }
-    if (why.answer.outcome == PlanOutcome::no_plan) {
+    if (!found.plans.empty()) why.plan = std::move(found.plans.front());
+    if (found.outcome == PlanOutcome::no_plan) {
       why.outcome = WhyOutcome::no_plan;
-    } else if (why.answer.outcome == PlanOutcome::limit) {
-      why.excess = std::max(0.0, why.answer.lower_bound / best - 1);
+    } else if (found.outcome == PlanOutcome::limit) {
+      why.excess = std::max(0.0, found.lower_bound / best - 1);
       why.outcome = WhyOutcome::unknown;
     } else {
-      why.excess = score_of(request, why.answer.plans.front()) / best - 1;
+      why.excess = score_of(request, *why.plan) / best - 1;
       why.outcome = why.excess > 5e-4 ? WhyOutcome::slower : WhyOutcome::not_worse;
     }
     why.reason = reason_for(other, answer.plans.front(), why, variation.dimension);

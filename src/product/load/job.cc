@@ -6,12 +6,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cost/evaluate.h"
 #include "cost/profile.h"
 #include "graph/graph_model.h"
 #include "load/catalogue.h"
 #include "load/input.h"
-#include "plan/plan_json.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -19,18 +18,26 @@ namespace {
 constexpr std::int64_t kUsualTokensPerStep = std::int64_t{4} << 20;
 constexpr std::int64_t kUsualSamplesPerStep = 1024;
 
-Cluster load_cluster(const std::string& name, std::int64_t devices) {
-  const auto size = devices == 0 ? std::nullopt : std::optional(devices);
-  if (std::optional<Cluster> preset = find_cluster(name, size)) return std::move(*preset);
-  if (!path_exists(name)) fail_unknown(name, "a cluster");
-  Cluster cluster = read_cluster(parse_yaml(source_name(name), read_text(name)), file_stem(name));
+Cluster load_cluster(const Input& input, std::int64_t devices) {
+  const std::string& name = input.name;
+  if (!input.text) {
+    const auto size = devices == 0 ? std::nullopt : std::optional(devices);
+    if (std::optional<Cluster> preset = find_cluster(name, size)) return std::move(*preset);
+    if (!path_exists(name)) fail_unknown(name, "a cluster");
+  }
+  Cluster cluster = read_cluster(parse_yaml(source_name(input), read_text(input)), file_stem(name));
   return devices == 0 ? cluster : resized(cluster, devices);
 }
 
 // `key` is where the name stood.
-SoftwareStack load_stack(const std::string& name, std::string_view key) {
-  if (auto preset = find_stack(name)) return *preset;
-  if (path_exists(name)) return read_stack(parse_yaml(source_name(name), read_text(name)), file_stem(name));
+SoftwareStack load_stack(const Input& input, std::string_view key) {
+  const std::string& name = input.name;
+  if (!input.text) {
+    if (auto preset = find_stack(name)) return *preset;
+  }
+  if (input.text || path_exists(name)) {
+    return read_stack(parse_yaml(source_name(input), read_text(input)), file_stem(name));
+  }
   std::vector<std::string> names;
   for (const SoftwareStack& stack : stack_presets()) names.push_back(stack.name);
   throw InputError(fmt::format("{}: `{}` is neither a file nor one of {}{}", key, clip(name, 40), join_words(names),
@@ -80,29 +87,29 @@ SoftwareStack stack_of(const Plan& plan) {
   return stack;
 }
 
-void load_profile(const std::string& path, Job& job) {
-  attach_profile(job, read_profile(parse_json(source_name(path), read_text(path))));
-}
+Input or_default(const Input& input, const char* name) { return input.empty() ? Input(name) : input; }
 
 void check_sequence(const NamedModel& model, std::int64_t asked) {
   if (!model.graph || model.architecture.default_sequence > 1 || asked <= 1) return;
-  throw InputError(fmt::format("--seq: {} has no sequence; its samples are of one size", model.title));
+  throw InputError(fmt::format("{}: {} has no sequence; its samples are of one size", option("seq"), model.title));
 }
 
 }  // namespace
 
-Job load_job(const JobQuestion& question) {
-  const NamedModel model = load_model(question.model);
-  check_sequence(model, question.sequence);
-  const Cluster cluster = load_cluster(question.cluster, question.devices);
+Job load_job(const Question& question) {
+  const NamedModel model = load_model(or_default(question.model, "llama3-70b"));
+  check_sequence(model, question.seq);
+  const Cluster cluster = load_cluster(or_default(question.cluster, "dgx-h100"), question.devices);
   Run run;
-  run.sequence = question.sequence > 0 ? question.sequence : model.architecture.default_sequence;
-  run.encoder_sequence = question.encoder_sequence;
+  run.sequence = question.seq > 0 ? question.seq : model.architecture.default_sequence;
+  run.encoder_sequence = question.encoder_seq;
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
-  run.precision = question.precision;
-  run.optimizer = question.optimizer;
-  Job job = assemble(model, run, load_stack(question.stack, "--stack"), cluster);
-  if (!question.profile.empty()) load_profile(question.profile, job);
+  run.precision = question.precision.value_or(Precision::bf16);
+  run.optimizer = question.optimizer.value_or(Optimizer::adam);
+  Job job = assemble(model, run, load_stack(or_default(question.stack, "megatron-core"), option("stack")), cluster);
+  if (!question.profile.empty()) {
+    attach_profile(job, read_profile(parse_json(source_name(question.profile), read_text(question.profile))));
+  }
   return job;
 }
 
@@ -110,29 +117,6 @@ Job load_job(const Plan& plan) {
   Job job = assemble(model_of(plan), plan.run, stack_of(plan), cluster_of(plan));
   if (!plan.profile.empty()) attach_profile(job, read_profile(plan.profile));
   return job;
-}
-
-OpenedPlan open_plan(const std::string& path, const std::string& profile) {
-  OpenedPlan opened;
-  opened.document = parse_json(source_name(path), read_text(path));
-  opened.plan = read_plan(opened.document);
-  Plan own = opened.plan;
-  if (!profile.empty()) own.profile = {};
-  opened.job = load_job(own);
-  if (!profile.empty()) load_profile(profile, opened.job);
-  return opened;
-}
-
-OpenedPlan price_plan(const std::string& path, const std::string& profile) {
-  OpenedPlan opened = open_plan(path, profile);
-  Plan& plan = opened.plan;
-  if (const std::string reason = refuse_strategy(opened.job, plan.strategy, plan.stages); !reason.empty()) {
-    throw InputError(path + ": " + reason);
-  }
-  const std::optional<SearchRecord> search = plan.search;
-  plan = evaluate(opened.job, plan.strategy, plan.stages);
-  plan.search = search;
-  return opened;
 }
 
 }  // namespace nest

@@ -40,7 +40,7 @@ class Expert {
  public:
   explicit Expert(const RivalRequest& request)
       : request_(request),
-        deadline_(request.time_limit_s),
+        deadline_(request),
         space_(*request.job, request.limits, device_limit(request)),
         pricer_(space_, prices_),
         best_(space_) {

@@ -209,7 +209,7 @@ class Walk {
 }  // namespace
 
 RivalAnswer plan_mcmc(const RivalRequest& request) {
-  const Deadline deadline(request.time_limit_s);
+  const Deadline deadline(request);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
   PriceCache prices;
   ConfigurationPricer pricer(space, prices);

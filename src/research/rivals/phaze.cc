@@ -75,7 +75,7 @@ std::optional<PlanAnswer> search(const PlanRequest& request) {
 }  // namespace
 
 RivalAnswer plan_phaze(const RivalRequest& request) {
-  const Deadline deadline(request.time_limit_s);
+  const Deadline deadline(request);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
   BestPlan best(space);
   std::int64_t considered = 0;

@@ -5,6 +5,7 @@
 // weaker than it was published: where the publication leaves a choice, every choice is tried and the best kept.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,10 +20,11 @@ namespace nest {
 
 struct RivalRequest {
   const Job* job = nullptr;
-  PlanLimits limits;              // what a person or a framework admits; rivals keep to it
-  std::int64_t most_devices = 0;  // 0: all of the cluster
-  std::uint64_t seed = 1;         // of those that draw lots
-  double time_limit_s = 0;        // 0: none
+  PlanLimits limits;                        // what a person or a framework admits; rivals keep to it
+  std::int64_t most_devices = 0;            // 0: all of the cluster
+  std::uint64_t seed = 1;                   // of those that draw lots
+  double time_limit_s = 0;                  // 0: none
+  const std::atomic<bool>* stop = nullptr;  // becomes true: as if the time were over
 };
 
 struct RivalAnswer {

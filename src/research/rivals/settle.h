@@ -15,14 +15,18 @@ namespace nest {
 // Seconds since it was made, and whether they are more than were granted.
 class Deadline {
  public:
-  explicit Deadline(double limit_s) : limit_s_(limit_s), start_(Clock::now()) {}  // 0: no limit
+  explicit Deadline(const RivalRequest& request)
+      : limit_s_(request.time_limit_s), stop_(request.stop), start_(Clock::now()) {}
 
   double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  bool is_over() const { return limit_s_ > 0 && elapsed_s() > limit_s_; }
+  bool is_over() const {
+    return (limit_s_ > 0 && elapsed_s() > limit_s_) || (stop_ != nullptr && stop_->load(std::memory_order_relaxed));
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
-  double limit_s_;
+  double limit_s_;  // 0: none
+  const std::atomic<bool>* stop_;
   Clock::time_point start_;
 };
 

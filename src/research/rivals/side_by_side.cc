@@ -18,6 +18,7 @@ PlannerRun run_own(const RivalRequest& request) {
   own.limits = request.limits;
   own.most_devices = request.most_devices;
   own.order.threads = 1;
+  own.order.stop = request.stop;
   if (request.time_limit_s > 0) own.order.time_limit_s = request.time_limit_s;
   PlanAnswer answer = make_plan(own);
   PlannerRun run{kOwnPlanner, "the fastest plan of the whole space, and the proof", "this program", {}, {}};

@@ -1,4 +1,4 @@
-#include "eval_from.h"
+#include "nest/launch.h"
 
 #include <fmt/format.h>
 
@@ -11,14 +11,21 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/evaluate.h"
+#include "door/option_checks.h"
 #include "exporter/changes.h"
 #include "launch/setup.h"
 #include "load/input.h"
+#include "load/job.h"
 #include "model/config.h"
-#include "options.h"
+#include "nest/option.h"
 #include "report/why_not_mine.h"
 
 namespace nest {
+
+struct LaunchComparison {
+  WhyNotMine report;
+};
+
 namespace {
 
 constexpr double kWorthASecondOption = 1.5;  // a pair is recommended when it gains so much more than the best single
@@ -28,7 +35,7 @@ ShellVariables variables_of(const std::vector<std::string>& defines) {
   for (const std::string& define : defines) {
     const std::size_t equals = define.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw InputError(fmt::format("--define: `{}` is no NAME=value", clip(define, 40)));
+      throw InputError(fmt::format("{}: `{}` is no NAME=value", option("define"), clip(define, 40)));
     }
     variables[define.substr(0, equals)] = {ShellWord{define.substr(equals + 1), {}, 0}};
   }
@@ -36,52 +43,54 @@ ShellVariables variables_of(const std::vector<std::string>& defines) {
 }
 
 // A file where there is one of that name; else the text itself.
-bool is_file(const std::string& from) {
+bool is_file(const Input& from) {
   constexpr std::size_t kLongestPath = 1024;
-  return from == "-" ||
-         (from.size() < kLongestPath && from.find('\n') == std::string::npos && path_exists(from) && !is_folder(from));
+  const std::string& name = from.name;
+  if (from.text) return false;
+  return name == "-" ||
+         (name.size() < kLongestPath && name.find('\n') == std::string::npos && path_exists(name) && !is_folder(name));
 }
 
-LaunchSetup read_setup(const FromQuestion& question) {
+LaunchSetup read_setup(const LaunchQuestion& question) {
   const bool file = is_file(question.from);
-  const std::string source = file ? source_name(question.from) : "--from";
+  const std::string& name = question.from.name;
   // A single word is a path that is not there, not a command.
-  if (!file && question.from.find_first_of(" \n\t{") == std::string::npos) {
-    throw InputError(fmt::format("--from: {}: no such file, and no launch line", clip(question.from, 60)));
+  if (!file && !question.from.text && name.find_first_of(" \n\t{") == std::string::npos) {
+    throw InputError(fmt::format("{}: {}: no such file, and no launch line", option("from"), clip(name, 60)));
   }
-  const std::filesystem::path folder =
-      file ? std::filesystem::path(question.from).parent_path() : std::filesystem::path();
+  const std::filesystem::path folder = file ? std::filesystem::path(name).parent_path() : std::filesystem::path();
   const auto read_named = [&](const std::string& path) -> std::optional<std::string> {
     const std::string beside = (folder / path).string();
     if (!path_exists(beside) || is_folder(beside)) return std::nullopt;
     return read_text(beside);
   };
-  return read_launch(source, file ? read_text(question.from) : question.from, variables_of(question.defines),
-                     question.with, read_named);
+  const bool is_text = file || question.from.text;
+  return read_launch(is_text ? source_name(question.from) : "launch line", is_text ? read_text(question.from) : name,
+                     variables_of(question.define), question.with, read_named);
 }
 
-std::int64_t world_of(const FromQuestion& question, const LaunchSetup& setup) {
-  if (setup.world && question.devices_given && *setup.world != question.job.devices) {
-    throw InputError(fmt::format("--devices: {} were asked for, and {} starts {} ranks", question.job.devices,
-                                 setup.source, *setup.world));
+std::int64_t world_of(const LaunchQuestion& question, const LaunchSetup& setup) {
+  if (setup.world && question.job.devices > 0 && *setup.world != question.job.devices) {
+    throw InputError(fmt::format("{}: {} were asked for, and {} starts {} ranks", option("devices"),
+                                 question.job.devices, setup.source, *setup.world));
   }
   if (setup.world) return *setup.world;
-  if (question.devices_given) return question.job.devices;
+  if (question.job.devices > 0) return question.job.devices;
   throw InputError(
-      fmt::format("{}: how many ranks it starts cannot be read from it{}; give --devices{}", setup.source,
+      fmt::format("{}: how many ranks it starts cannot be read from it{}; give {}{}", setup.source,
                   setup.world_unknown.empty() ? "" : fmt::format(" ({} is not known)", setup.world_unknown),
-                  setup.world_unknown.starts_with('$') ? " or --define" : ""));
+                  option("devices"), setup.world_unknown.starts_with('$') ? " or " + option("define") : ""));
 }
 
 // What `LaunchSetup` leaves to its framework's defaults.
-std::int64_t batch_of(const FromQuestion& question, const LaunchSetup& setup, std::int64_t world) {
+std::int64_t batch_of(const LaunchQuestion& question, const LaunchSetup& setup, std::int64_t world) {
   const std::int64_t pipeline = checked_product({setup.tp, setup.cp, setup.pp});
   const std::int64_t data = std::max<std::int64_t>(1, world / pipeline);
   const auto full = [&](std::int64_t steps) { return checked_product({setup.micro_batch.value_or(1), steps, data}); };
   if (setup.global_batch) {
-    if (question.batch_given && question.job.global_batch != *setup.global_batch) {
-      throw InputError(fmt::format("--global-batch: {} was asked for, and {} says {}", question.job.global_batch,
-                                   setup.source, *setup.global_batch));
+    if (question.job.global_batch > 0 && question.job.global_batch != *setup.global_batch) {
+      throw InputError(fmt::format("{}: {} was asked for, and {} says {}", option("global_batch"),
+                                   question.job.global_batch, setup.source, *setup.global_batch));
     }
     if (setup.micro_batch && setup.accumulation && full(*setup.accumulation) != *setup.global_batch) {
       throw InputError(fmt::format("{}: a batch of {} is not micro-batch x accumulation x ranks = {} x {} x {}",
@@ -89,7 +98,7 @@ std::int64_t batch_of(const FromQuestion& question, const LaunchSetup& setup, st
     }
     return *setup.global_batch;
   }
-  if (question.batch_given) return question.job.global_batch;
+  if (question.job.global_batch > 0) return question.job.global_batch;
   if (setup.local_batch) return checked_product({*setup.local_batch, data});
   if (!setup.micro_batch)
     throw InputError(fmt::format("{}: neither the global nor the micro-batch size is given", setup.source));
@@ -101,43 +110,43 @@ struct FromJob {
   Job job;
 };
 
-FromJob load_from(const FromQuestion& question) {
+FromJob load_from(const LaunchQuestion& question) {
   FromJob from{read_setup(question), {}};
   LaunchSetup& setup = from.setup;
-  JobQuestion job = question.job;
+  Question job = question.job;
   job.devices = world_of(question, setup);
   job.global_batch = batch_of(question, setup, job.devices);
-  if (setup.sequence && question.sequence_given && question.job.sequence != *setup.sequence) {
-    throw InputError(
-        fmt::format("--seq: {} was asked for, and {} says {}", question.job.sequence, setup.source, *setup.sequence));
+  if (setup.sequence && question.job.seq > 0 && question.job.seq != *setup.sequence) {
+    throw InputError(fmt::format("{}: {} was asked for, and {} says {}", option("seq"), question.job.seq, setup.source,
+                                 *setup.sequence));
   }
-  if (setup.sequence) job.sequence = *setup.sequence;
-  if (!question.precision_given) job.precision = setup.precision;
-  if (!question.optimizer_given) job.optimizer = setup.optimizer;
+  if (setup.sequence) job.seq = *setup.sequence;
+  if (!job.precision) job.precision = setup.precision;
+  if (!job.optimizer) job.optimizer = setup.optimizer;
   job.stack = setup.stack.name;
-  const bool from_text = !question.model_given && setup.model_name.empty();
-  if (!question.model_given && !setup.model_name.empty()) job.model = setup.model_name;
+  const bool from_text = question.job.model.empty() && setup.model_name.empty();
+  if (question.job.model.empty() && !setup.model_name.empty()) job.model = setup.model_name;
   Architecture architecture;
   if (from_text) {
     if (setup.model_config.is_null()) {
-      throw InputError(
-          fmt::format("{}: the sizes of the model are not in it; name the model with --model", setup.source));
+      throw InputError(fmt::format("{}: the sizes of the model are not in it; name the model with {}", setup.source,
+                                   option("model")));
     }
     if (!setup.model_config.contains("vocab_size")) {
       throw InputError(
-          fmt::format("{}: --vocab-size is missing, and the tokenizer is not at hand; add it with --with "
-                      "'--vocab-size N', or name the model with --model",
-                      setup.source));
+          fmt::format("{}: --vocab-size is missing, and the tokenizer is not at hand; add it with {} "
+                      "'--vocab-size N', or name the model with {}",
+                      setup.source, option("with"), option("model")));
     }
     architecture = read_config(parse_json(setup.source, setup.model_config.dump(1)), "launch line");
-    if (!setup.sequence && !question.sequence_given) job.sequence = architecture.default_sequence;
+    if (!setup.sequence && question.job.seq == 0) job.seq = architecture.default_sequence;
   }
   const Job loaded = load_job(job);
   if (!from_text) {
     if (loaded.model.traced) {
-      throw InputError(
-          "--model: a launch line configures a known family; a graph is planned with `nest plan` and priced "
-          "with `nest eval --strategy`");
+      throw InputError(option("model") +
+                       ": a launch line configures a known family; a graph is planned as it is, or priced with a "
+                       "strategy");
     }
     architecture = loaded.model.architecture;
   }
@@ -241,38 +250,9 @@ void fill_changes(const Plan& evaluation, const ChangeList& changes, WhyNotMine&
 
 }  // namespace
 
-void add_from_options(CLI::App& app, FromQuestion& from) {
-  app.option_defaults()->group("Your own launch line");
-  app.add_option(
-         "--from", from.from,
-         "a launch line, or a file with one: script, Megatron arguments or YAML, DeepSpeed JSON, torchtitan TOML; "
-         "priced, and compared with the best plan")
-      ->type_name("LINE|FILE");
-  app.add_option("--define", from.defines, "a variable that the line leaves open")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--with", from.with, "options added to those of the line")->type_name("OPTIONS");
-  add_integer(app, "--threads", from.threads, kThreads, "of the search for the best plan; default: one per core");
-  app.add_option("--time-limit", from.time_limit_s, "seconds of each search")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S");
-}
-
-FromQuestion complete(FromQuestion from, const JobQuestion& job, const CLI::App& app) {
-  for (const char* other : {"PLAN", "--strategy", "--stack"}) {
-    if (app.count(other) > 0) throw InputError(fmt::format("{}: contradicts --from, whose line says it", other));
-  }
-  from.job = job;
-  from.model_given = app.count("--model") > 0;
-  from.devices_given = app.count("--devices") > 0;
-  from.batch_given = app.count("--global-batch") > 0;
-  from.sequence_given = app.count("--seq") > 0;
-  from.precision_given = app.count("--precision") > 0;
-  from.optimizer_given = app.count("--optimizer") > 0;
-  return from;
-}
-
-ExitCode eval_from(const FromQuestion& question, Session& session) {
+LaunchAnswer evaluate_launch(const LaunchQuestion& question) {
+  require_given("threads", question.threads, kThreads);
+  require_seconds("time_limit", question.time_limit_s);
   FromJob from = load_from(question);
   const Job& job = from.job;
   const Framework framework = from.setup.framework;
@@ -282,6 +262,7 @@ ExitCode eval_from(const FromQuestion& question, Session& session) {
 
   SearchOrder order;
   order.threads = static_cast<int>(question.threads);
+  order.stop = question.stop;
   if (question.time_limit_s > 0) order.time_limit_s = question.time_limit_s;
   PriceCache prices;
   const ChangeList changes = price_changes(framework, job, mine, order, &prices);
@@ -306,8 +287,13 @@ ExitCode eval_from(const FromQuestion& question, Session& session) {
     fill_terms(mine, evaluation, *best, changes, job, report);
   }
   fill_changes(evaluation, changes, report);
-  session.out = session.json ? to_text(why_not_mine_json(report)) : why_not_mine_text(report, session.style);
-  return evaluation.fits ? kExitOk : kExitNoPlan;
+  return {evaluation, std::make_shared<LaunchComparison>(LaunchComparison{std::move(report)})};
 }
+
+std::string to_text(const LaunchAnswer& answer, const Style& style) {
+  return why_not_mine_text(answer.comparison->report, style);
+}
+
+std::string to_json(const LaunchAnswer& answer) { return to_text(why_not_mine_json(answer.comparison->report)); }
 
 }  // namespace nest
