@@ -84,8 +84,8 @@ ExportedText write_deepspeed(const ExportTask& task, std::size_t /*format*/) {
   if (!exported.arguments.empty()) {
     written.json["options"] = option_list(exported.arguments);
     std::string arguments;
-    for (const LaunchOption& option : exported.arguments) {
-      arguments += " " + option.name + (option.values.empty() ? "" : " " + option.values.front());
+    for (const LaunchOption& each : exported.arguments) {
+      arguments += " " + each.name + (each.values.empty() ? "" : " " + each.values.front());
     }
     written.notes.push_back("Megatron-DeepSpeed takes, beside the file:" + arguments);
   }
