@@ -121,6 +121,27 @@ class Plans(unittest.TestCase):
                 call(data)
             self.assertIn("run.optimizer: `lion` is not known; allowed are adam and sgd", str(caught.exception))
 
+    def test_messages_name_the_arguments(self):
+        for call, start in ((lambda: small(stack="megatorn-core"), "stack: `megatorn-core`"), (lambda: small(top=0), 'top: "0" is not a whole number'),
+                            (lambda: nest.plan(devices="many"), "devices: 'many' is not a whole number"), (lambda: small(set={"tp": "x"}), "set: "),
+                            (lambda: small(micro_batch="x"), "micro_batch: "), (lambda: small(time_limit=-1), "time_limit: -1"),
+                            (lambda: small(precision="fp7"), 'precision: "fp7"'), (lambda: small(objective="money"), 'objective: "money"'),
+                            (lambda: nest.compare(planners="apla"), "planners: `apla`"), (lambda: nest.show("h100", tp=2), "tp: is for models only"),
+                            (lambda: nest.export(small(), "megatron", format="x"), "format: `x`"), (lambda: nest.simulate(small(), steps=0), 'steps: "0"')):
+            with self.assertRaises(nest.InputError) as caught:
+                call()
+            self.assertTrue(str(caught.exception).startswith(start), str(caught.exception))
+
+    def test_no_files_on_the_way(self):
+        with tempfile.TemporaryDirectory() as folder:
+            before, tempfile.tempdir = tempfile.tempdir, os.path.join(folder, "nowhere")
+            try:
+                plan = small(stack={"like": "megatron-core"}, top=2)
+                self.assertTrue(nest.check(plan).sound and nest.evaluate(plan).fits and plan.text and plan.to_html())
+                self.assertTrue(nest.export(plan, "megatron"))
+            finally:
+                tempfile.tempdir = before
+
     def test_no_plan_says_what_would_fit(self):
         with self.assertRaises(nest.NoPlanFits) as caught:
             nest.plan("llama3-405b", devices=8)
