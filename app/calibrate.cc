@@ -1,15 +1,13 @@
 // nest calibrate: constants of a device from measurements on it.
-#include "calibrate/calibration.h"
+#include "nest/calibrate.h"
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "calibrate/device_yaml.h"
 #include "command.h"
-#include "load/input.h"
+#include "nest/text.h"
 #include "output.h"
 
 namespace nest {
@@ -33,26 +31,14 @@ struct CalibrateQuestion {
   std::string output;
 };
 
-Device load_device(const std::string& name) {
-  if (auto device = find_device(name)) return *device;
-  if (path_exists(name)) return read_device(parse_yaml(source_name(name), read_text(name)), file_stem(name));
-  std::vector<std::string> known;
-  for (const Device& device : device_presets()) known.push_back(device.name);
-  throw InputError(fmt::format("--device: `{}` is neither a known device nor a file; known are {}{}", clip(name, 60),
-                               join_words(known), did_you_mean(name, known)));
-}
-
 ExitCode run_calibrate(const CalibrateQuestion& question, Session& session) {
-  const Device device = load_device(question.device);
-  std::vector<Document> documents;
-  for (const std::string& path : question.files) documents.push_back(parse_json(source_name(path), read_text(path)));
-  Calibration calibration = calibrate(device, documents);
+  const std::vector<Input> files(question.files.begin(), question.files.end());
+  const CalibratedDevice calibrated = calibrate_device(question.device, files, stem_of(question.output));
   if (!question.output.empty()) {
-    calibration.after.name = file_stem(question.output);
-    write_file_atomically(question.output, device_yaml(calibration.after));
+    write_file_atomically(question.output, calibrated.yaml);
     write_stderr(fmt::format("nest: wrote {}\n", question.output));
   }
-  session.out = session.json ? to_text(calibration_json(calibration)) : calibration_text(calibration, session.style);
+  session.out = session.json ? to_json(calibrated) : to_text(calibrated, session.style);
   return kExitOk;
 }
 

@@ -1,14 +1,9 @@
 // nest check: any plan, ours or hand-written, judged from first principles.
-#include <fmt/format.h>
+#include "nest/check.h"
 
 #include <memory>
 
 #include "command.h"
-#include "job_options.h"
-#include "load/input.h"
-#include "plan/plan_json.h"
-#include "report/check_report.h"
-#include "search/judge.h"
 
 namespace nest {
 namespace {
@@ -24,40 +19,18 @@ constexpr const char* kExamples =
     "  nest check plan.json\n"
     "  nest check hand-written.json --json | jq .violations";
 
-// The devices that the file names for each stage. read_plan has made sure that they are lists of integers.
-ListedDevices listed_devices(const Document& document) {
-  ListedDevices listed;
-  const Object* root = document.root.as_object();
-  const Value* stages = root ? root->find("stages") : nullptr;
-  if (!stages || !stages->as_array()) return listed;
-  for (const Value& stage : *stages->as_array()) {
-    auto& devices = listed.emplace_back();
-    const Object* members = stage.as_object();
-    const Value* list = members ? members->find("devices") : nullptr;
-    if (!list || !list->as_array()) continue;
-    for (const Value& device : *list->as_array()) {
-      if (const std::int64_t* number = device.as_integer()) devices.push_back(*number);
-    }
-  }
-  return listed;
-}
-
 }  // namespace
 
 Command add_check(CLI::App& program) {
   CLI::App* app = program.add_subcommand("check", kDescription);
   app->footer(kExamples);
   const auto file = std::make_shared<std::string>();
-  app->add_option("PLAN", *file, "a plan file (nest.plan/1), or -")->required()->group("Arguments");
+  app->add_option("PLAN", *file, "a plan file (nest plan -o), or -")->required()->group("Arguments");
   return {app,
           [file](Session& session) {
-            const Document document = parse_json(source_name(*file), read_text(*file));
-            const Plan plan = read_plan(document);
-            const LoadedJob loaded = load_job(plan);
-            const CheckReport report = make_check_report(loaded.title, plan, loaded.job.model, loaded.job.cluster,
-                                                         state_floor(loaded.job), listed_devices(document));
-            session.out = session.json ? to_text(check_json(report)) : check_text(report, session.style);
-            return report.violations.empty() ? kExitOk : kExitInput;
+            const Verdict verdict = check_file(*file);
+            session.out = session.json ? to_json(verdict) : to_text(verdict, session.style);
+            return verdict.sound() ? kExitOk : kExitInput;
           },
           [] { return std::vector<std::string>(); }};
 }

@@ -6,14 +6,16 @@
 #include <exception>
 #include <memory>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "check_reproducer.h"
 #include "command.h"
 #include "help.h"
+#include "nest/check.h"
+#include "nest/error.h"
+#include "nest/option.h"
+#include "nest/simulate.h"
+#include "nest/text.h"
+#include "nest/version.h"
 #include "options.h"
 #include "output.h"
-#include "report/layout.h"
 
 namespace nest {
 namespace {
@@ -47,7 +49,7 @@ struct Program {
                           "colours; auto (the default): only on a terminal, and never when NO_COLOR is set");
     app.add_flag("--json", session.json, "print one JSON object on standard output and nothing else");
     app.set_help_flag("-h,--help", "explain this and exit")->group("Output");
-    app.set_version_flag("--version", "nest " NEST_VERSION, "print the version and exit")->group("Other");
+    app.set_version_flag("--version", std::string("nest ") + version(), "print the version and exit")->group("Other");
     app.option_defaults()->group("Options");
     for (const AddCommand add : command_table()) {
       commands.push_back(add(app));
@@ -177,19 +179,34 @@ int report_bug(const char* what) {
   return kExitBug;
 }
 
+// The file that a bug report needs when the search returns a plan that the judge refuses: a clause that says where it
+// is, or why it could not be written.
+std::string write_reproducer(const InternalError& bug) {
+  constexpr const char* kFile = "nest-unsound-plan.json";
+  const std::string text = reproducer(bug);
+  if (text.empty()) return {};
+  try {
+    write_file_atomically(kFile, text);
+  } catch (const InputError& error) {
+    return fmt::format(" ({})", error.what());
+  }
+  return fmt::format("; the plan is in {}, for `nest check`", kFile);
+}
+
 // Never throws.
-int run_reported(int argc, const char* const* argv, const std::atomic<bool>* stop) {
+int run_reported(int argc, const char* const* argv) {
   try {
     Program program;
-    program.session.stop = stop;
     return run_checked(program, argc, argv);
   } catch (const InputError& error) {
-    write_stderr(fmt::format("nest: {}\n", error.what()));
+    write_stderr(fmt::format("nest: {}\n", flag_options(error.marked())));
     if (!error.excerpt().empty()) write_stderr(fmt::format("\n{}\n", error.excerpt()));
     return kExitInput;
-  } catch (const UnsoundPlan& bug) {
-    const std::string reproducer = write_reproducer(bug);
-    return report_bug((std::string(bug.what()) + reproducer).c_str());
+  } catch (const SimulatorError& error) {
+    write_stderr(fmt::format("nest: {}\n", error.what()));
+    return kExitBug;
+  } catch (const InternalError& bug) {
+    return report_bug((bug.what() + write_reproducer(bug)).c_str());
   } catch (const std::bad_alloc&) {
     write_stderr("nest: not enough memory\n");
     return kExitInput;
@@ -202,17 +219,6 @@ int run_reported(int argc, const char* const* argv, const std::atomic<bool>* sto
 
 }  // namespace
 
-int run_program(int argc, const char* const* argv) { return run_reported(argc, argv, nullptr); }
-
-ProgramResult run_inside(const std::vector<std::string>& arguments, const std::atomic<bool>& stop) {
-  std::vector<const char*> words = {"nest"};
-  for (const std::string& argument : arguments) words.push_back(argument.c_str());
-  CapturedOutput captured;
-  ProgramResult result;
-  result.code = run_reported(static_cast<int>(words.size()), words.data(), &stop);
-  result.out = std::move(captured.out);
-  result.err = std::move(captured.err);
-  return result;
-}
+int run_program(int argc, const char* const* argv) { return run_reported(argc, argv); }
 
 }  // namespace nest

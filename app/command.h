@@ -2,14 +2,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cli.h"
-#include "report/style.h"
+#include "nest/report.h"
+#include "nest/style.h"
 
 namespace nest {
 
@@ -22,8 +22,8 @@ struct Session {
   std::string out;                     // the result; written to standard output when the subcommand returns
   std::span<const Command> commands;   // all of them, for the completion scripts
   std::vector<std::string> arguments;  // the command line, the program's name first
-  // Ends a search early; null: Ctrl-C does.
-  const std::atomic<bool>* stop = nullptr;
+
+  ReportOptions report() const { return {style, 0, 0, arguments}; }
 };
 
 struct Command {

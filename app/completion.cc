@@ -1,11 +1,10 @@
 // nest completion: scripts that teach a shell nest's words.
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "command.h"
 #include "completion_script.h"
-#include "report/json.h"
+#include "nest/error.h"
+#include "nest/text.h"
 
 namespace nest {
 namespace {
@@ -40,7 +39,9 @@ Command add_completion(CLI::App& program) {
                                    join_words(kShells, "or"), did_you_mean(*shell, kShells)));
     }
     session.out =
-        session.json ? to_text({{"schema", "nest.completion/1"}, {"shell", *shell}, {"script", script}}) : script;
+        session.json ? fmt::format("{{\n  \"schema\": \"nest.completion/1\",\n  \"shell\": {},\n  \"script\": {}\n}}\n",
+                                   json_string(*shell), json_string(script))
+                     : script;
     return kExitOk;
   };
   return {app, run, [] { return kShells; }};

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "help.h"
+#include "nest/text.h"
 
 namespace nest {
 namespace {

@@ -1,20 +1,18 @@
 // nest eval: the price of one given plan.
+#include "nest/evaluate.h"
+
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "base/error.h"
-#include "base/units.h"
 #include "command.h"
-#include "cost/evaluate.h"
-#include "eval_from.h"
+#include "interrupt.h"
 #include "job_options.h"
-#include "load/input.h"
-#include "plan/dimensions.h"
-#include "plan/plan_json.h"
-#include "plan/strategy_text.h"
-#include "plan_html.h"
-#include "report/plan_report.h"
+#include "nest/error.h"
+#include "nest/launch.h"
+#include "nest/text.h"
+#include "options.h"
+#include "output.h"
 
 namespace nest {
 namespace {
@@ -33,46 +31,57 @@ constexpr const char* kExamples =
     "  nest eval plan.json --json\n"
     "  nest eval --from train.sh --cluster my.yaml --define NNODES=16";
 
-struct EvalQuestion {
+struct EvalRun {
   std::string plan_file;
-  JobQuestion job;
+  Question question;
   std::string strategy;
+  LaunchQuestion launch;
   std::string tokens;
   double price = 0;
   std::string html;
 };
 
-PlanReport price_plan(const EvalQuestion& question, LoadedJob& loaded) {
-  if (question.price < 0) throw InputError("--price: a price is not negative");
-  PlanReport report;
-  std::vector<StagePlan> stages;
-  if (!question.plan_file.empty()) {
-    report.plan = read_plan(parse_json(source_name(question.plan_file), read_text(question.plan_file)));
-    loaded = load_job(report.plan);
-    load_profile(question.job.profile, loaded.job);
-    stages = report.plan.stages;
-  } else {
-    loaded = load_job(question.job);
-    StrategyRequest request = parse_strategy(question.strategy);
-    fill_devices(request, loaded.job.cluster.devices);
-    report.plan.strategy = request.strategy;
-    if (report.plan.strategy.dp_inner == 1) report.plan.strategy.dp_inner = report.plan.strategy.dp;
-    stages = even_stages(loaded.job, report.plan.strategy, request.recompute,
-                         request.zero.value_or(loaded.job.stack.default_zero), request.zero_degree);
+void add_launch_options(CLI::App& app, LaunchQuestion& launch) {
+  app.option_defaults()->group("Your own launch line");
+  app.add_option(
+         "--from", launch.from.name,
+         "a launch line, or a file with one: script, Megatron arguments or YAML, DeepSpeed JSON, torchtitan TOML; "
+         "priced, and compared with the best plan")
+      ->type_name("LINE|FILE");
+  app.add_option("--define", launch.define, "a variable that the line leaves open")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--with", launch.with, "options added to those of the line")->type_name("OPTIONS");
+  add_integer(app, "--threads", launch.threads, kThreads, "of the search for the best plan; default: one per core");
+  app.add_option("--time-limit", launch.time_limit_s, "seconds of each search")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S");
+}
+
+ExitCode eval_launch(const EvalRun& run, const CLI::App& app, Session& session) {
+  for (const char* other : {"PLAN", "--strategy", "--stack"}) {
+    if (app.count(other) > 0) throw InputError(fmt::format("{}: contradicts --from, whose line says it", other));
   }
-  if (const std::string reason = refuse_strategy(loaded.job, report.plan.strategy, stages); !reason.empty()) {
-    throw InputError((question.plan_file.empty() ? "--strategy" : question.plan_file) + ": " + reason);
-  }
-  report.evaluation = evaluate(loaded.job, report.plan.strategy, stages);
-  report.title = loaded.title;
-  report.model = loaded.job.model;
-  describe_job(loaded, report.plan);
-  report.plan.stages = report.evaluation.stages;
-  report.plan.prediction = report.evaluation.prediction;
-  report.device_memory_bytes = loaded.job.cluster.device.memory_bytes;
-  report.tokens = question.tokens.empty() ? 0 : parse_count(question.tokens);
-  report.price_per_device_hour = question.price;
-  return report;
+  const Interrupt interrupt;
+  LaunchQuestion launch = run.launch;
+  launch.job = run.question;
+  launch.stop = interrupt.flag();
+  const LaunchAnswer answer = evaluate_launch(launch);
+  session.out = session.json ? to_json(answer) : to_text(answer, session.style);
+  return answer.yours.fits ? kExitOk : kExitNoPlan;
+}
+
+ExitCode eval_plan(const EvalRun& run, Session& session) {
+  if (run.price < 0) throw InputError("--price: a price is not negative");
+  ReportOptions report = session.report();
+  report.tokens = run.tokens.empty() ? 0 : parse_count(run.tokens);
+  report.price_per_device_hour = run.price;
+  const Plan plan = run.plan_file.empty() ? evaluate_plan(read_job(run.question), run.strategy)
+                                          : evaluate_plan(read_plan(run.plan_file, run.question.profile));
+  if (!run.html.empty()) write_file_atomically(run.html, to_html(plan, report));
+  session.out = session.json ? to_json(plan, report) : to_text(plan, report);
+  if (!session.json && !run.html.empty()) session.out += fmt::format("\nReport in {}.\n", run.html);
+  return plan.fits ? kExitOk : kExitNoPlan;
 }
 
 }  // namespace
@@ -80,37 +89,29 @@ PlanReport price_plan(const EvalQuestion& question, LoadedJob& loaded) {
 Command add_eval(CLI::App& program) {
   CLI::App* app = program.add_subcommand("eval", kDescription);
   app->footer(kExamples);
-  const auto question = std::make_shared<EvalQuestion>();
-  const auto from = std::make_shared<FromQuestion>();
-  app->add_option("PLAN", question->plan_file, "a plan file, instead of all that follows")->group("Arguments");
-  add_from_options(*app, *from);
+  const auto run = std::make_shared<EvalRun>();
+  app->add_option("PLAN", run->plan_file, "a plan file, instead of all that follows")->group("Arguments");
+  add_launch_options(*app, run->launch);
   app->option_defaults()->group("Strategy");
-  app->add_option("--strategy", question->strategy,
+  app->add_option("--strategy", run->strategy,
                   fmt::format("any of {}, joined by commas; what is left out is 1 or off, and dp fills the devices",
                               strategy_help()))
       ->type_name("LIST");
-  add_job_options(*app, question->job);
+  add_job_options(*app, run->question);
   app->option_defaults()->group("Totals");
-  app->add_option("--tokens", question->tokens, "tokens to train on, for example 15T: adds days and device-hours")
+  app->add_option("--tokens", run->tokens, "tokens to train on, for example 15T: adds days and device-hours")
       ->type_name("COUNT");
-  app->add_option("--price", question->price, "price of one device-hour: adds the cost of --tokens")
-      ->type_name("PRICE");
+  app->add_option("--price", run->price, "price of one device-hour: adds the cost of --tokens")->type_name("PRICE");
   app->option_defaults()->group("Report");
-  app->add_option("--html", question->html, "write a report with drawings here: one file that needs nothing else")
+  app->add_option("--html", run->html, "write a report with drawings here: one file that needs nothing else")
       ->type_name("FILE");
   return {app,
-          [question, from, app](Session& session) {
-            if (!from->from.empty() && !question->html.empty()) {
+          [run, app](Session& session) {
+            if (run->launch.from.empty()) return eval_plan(*run, session);
+            if (!run->html.empty()) {
               throw InputError("--html: goes with a plan file or with --strategy, not with --from");
             }
-            if (!from->from.empty()) return eval_from(complete(*from, question->job, *app), session);
-            LoadedJob loaded;
-            const PlanReport report = price_plan(*question, loaded);
-            if (!question->html.empty()) write_plan_page(question->html, report, loaded, session);
-            session.out = session.json ? to_text(plan_json(report)) : plan_text(report, session.style);
-            if (!session.json && !question->html.empty())
-              session.out += fmt::format("\nReport in {}.\n", question->html);
-            return report.evaluation.fits ? kExitOk : kExitNoPlan;
+            return eval_launch(*run, *app, session);
           },
           [] { return std::vector<std::string>(); }};
 }

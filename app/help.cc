@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "report/layout.h"
+#include "nest/text.h"
 
 namespace nest {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <iostream>
 
-#include "base/error.h"
-#include "base/text.h"
+#include "nest/error.h"
+#include "nest/text.h"
 #include "output.h"
 
 namespace nest {

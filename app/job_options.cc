@@ -3,46 +3,39 @@
 #include "options.h"
 
 namespace nest {
-namespace {
 
-constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
-constexpr std::int64_t kLargestBatch = std::int64_t{1} << 32;
-constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;
-
-}  // namespace
-
-void add_job_options(CLI::App& app, JobQuestion& question) {
+void add_job_options(CLI::App& app, Question& question) {
   app.option_defaults()->group("What is trained, where");
   app.add_option(
-         "--model", question.model,
+         "--model", question.model.name,
          "a model preset, a config.json, a folder that holds one, a graph traced by nest.trace, an ONNX file, or -; "
          "default llama3-70b")
       ->type_name("NAME|FILE");
-  app.add_option("--cluster", question.cluster, "a cluster preset or a YAML file; default dgx-h100")
+  app.add_option("--cluster", question.cluster.name, "a cluster preset or a YAML file; default dgx-h100")
       ->type_name("NAME|FILE");
-  add_integer(app, "--devices", question.devices, 1, kMostDevices, "how many devices; default: all of the cluster");
-  add_integer(app, "--global-batch", question.global_batch, 1, kLargestBatch,
+  add_integer(app, "--devices", question.devices, kDevices, "how many devices; default: all of the cluster");
+  add_integer(app, "--global-batch", question.global_batch, kBatches,
               "sequences per optimizer step; default: about 4 million tokens");
-  add_integer(app, "--seq", question.sequence, 1, kLongestSequence,
-              "tokens per sequence; default: what the model was trained with");
-  add_integer(app, "--encoder-seq", question.encoder_sequence, 1, kLongestSequence,
+  add_integer(app, "--seq", question.seq, kSequences, "tokens per sequence; default: what the model was trained with");
+  add_integer(app, "--encoder-seq", question.encoder_seq, kSequences,
               "the same for the encoder of an encoder-decoder model; default: as --seq");
   app.option_defaults()->group("How it runs");
   app.add_option(
-         "--stack", question.stack,
+         "--stack", question.stack.name,
          "the software that runs the training: a preset (nest show stacks) or a YAML file; default megatron-core")
       ->type_name("NAME|FILE");
-  const auto word = [&](const char* name, std::string& target, std::vector<std::string> words, const char* about) {
-    add_word(
-        app, name, words, [&target, words](std::size_t index) { target = words[index]; }, about);
-  };
-  word("--precision", question.precision, {"bf16", "fp16", "fp8", "fp4", "fp32"}, "of matrix products; default bf16");
-  word("--optimizer", question.optimizer, {"adam", "sgd"}, "whose state is kept; default adam");
+  add_enum(app, "--precision", question.precision, kPrecisionWords, "of matrix products; default bf16");
+  add_enum(app, "--optimizer", question.optimizer, kOptimizerWords, "whose state is kept; default adam");
   add_profile_option(app, question.profile);
 }
 
-void add_profile_option(CLI::App& app, std::string& profile) {
-  app.add_option("--profile", profile, "measured operators or layers that override estimates")->type_name("FILE");
+void add_profile_option(CLI::App& app, Input& profile) {
+  app.add_option("--profile", profile.name, "measured operators or layers that override estimates")->type_name("FILE");
+}
+
+TrainingJob read_small_job(Question question) {
+  if (question.cluster.empty() && question.devices == 0) question.devices = kUsualDevices;
+  return read_job(question);
 }
 
 }  // namespace nest

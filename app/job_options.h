@@ -3,13 +3,16 @@
 
 #include <CLI/CLI.hpp>
 
-#include "load/job.h"
+#include "nest/job.h"
 
 namespace nest {
 
-void add_job_options(CLI::App& app, JobQuestion& question);
+void add_job_options(CLI::App& app, Question& question);
 
 // --profile alone, for subcommands whose job is that of a plan.
-void add_profile_option(CLI::App& app, std::string& profile);
+void add_profile_option(CLI::App& app, Input& profile);
+
+// The job; for `plan` and `compare`, where neither a cluster nor a number of devices is given, on a few devices.
+TrainingJob read_small_job(Question question);
 
 }  // namespace nest

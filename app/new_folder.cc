@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/error.h"
+#include "nest/error.h"
 #include "output.h"
 
 namespace nest {

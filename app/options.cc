@@ -5,32 +5,46 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "nest/error.h"
+#include "nest/text.h"
 
 namespace nest {
 
-CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, std::int64_t low,
-                         std::int64_t high, const std::string& description) {
-  const auto set = [&target, name, low, high](const std::string& text) {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, status] = std::from_chars(text.data(), end, value);
-    if (status != std::errc{} || rest != end || value < low || value > high) {
-      throw InputError(fmt::format("{}: \"{}\" is not a whole number in {} … {}", name, clip(text, 40),
-                                   format_integer(low), format_integer(high)));
-    }
-    target = value;
-  };
+namespace {
+
+std::int64_t parse_integer(const std::string& name, const std::string& text, const IntegerRange& range) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, value);
+  if (status != std::errc{} || rest != end || !range.holds(value)) fail_range(name, text, range);
+  return value;
+}
+
+template <class Number>
+CLI::Option* add_number(CLI::App& app, const std::string& name, Number& target, const IntegerRange& range,
+                        const std::string& description) {
+  const auto set = [&target, name, range](const std::string& text) { target = parse_integer(name, text, range); };
   return app.add_option_function<std::string>(name, set, description)->type_name("N");
+}
+
+}  // namespace
+
+CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, const IntegerRange& range,
+                         const std::string& description) {
+  return add_number(app, name, target, range, description);
+}
+
+CLI::Option* add_integer(CLI::App& app, const std::string& name, std::optional<std::int64_t>& target,
+                         const IntegerRange& range, const std::string& description) {
+  return add_number(app, name, target, range, description);
 }
 
 CLI::Option* add_word(CLI::App& app, const std::string& name, std::vector<std::string> words,
                       std::function<void(std::size_t)> choose, const std::string& description) {
   std::string shown;
   for (const std::string& word : words) shown += (shown.empty() ? "" : "|") + word;
-  const auto set = [name, words = std::move(words), choose = std::move(choose)](const std::string& text) {
+  const auto set = [name = name.substr(0, name.find(',')), words = std::move(words),
+                    choose = std::move(choose)](const std::string& text) {
     const auto found = std::find(words.begin(), words.end(), text);
     if (found == words.end()) {
       throw InputError(fmt::format("{}: \"{}\" is not one of {}{}", name, clip(text, 40), join_words(words, "or"),

@@ -7,19 +7,32 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "nest/range.h"
+
 namespace nest {
 
-// A whole number in low … high.
-CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, std::int64_t low,
-                         std::int64_t high, const std::string& description);
+// A whole number in the range.
+CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, const IntegerRange& range,
+                         const std::string& description);
+CLI::Option* add_integer(CLI::App& app, const std::string& name, std::optional<std::int64_t>& target,
+                         const IntegerRange& range, const std::string& description);
 
 // One of `words`; `choose` gets its index.
 CLI::Option* add_word(CLI::App& app, const std::string& name, std::vector<std::string> words,
                       std::function<void(std::size_t)> choose, const std::string& description);
+
+// One of `words`, as it is written.
+template <class Text>  // std::string, or an optional one
+CLI::Option* add_word(CLI::App& app, const std::string& name, const std::vector<std::string>& words, Text& target,
+                      const std::string& description) {
+  return add_word(
+      app, name, words, [&target, words](std::size_t index) { target = words[index]; }, description);
+}
 
 // One of a few named values.
 template <class T>
@@ -33,6 +46,15 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, T& target,
   }
   return add_word(
       app, name, std::move(words), [&target, values](std::size_t index) { target = values[index]; }, description);
+}
+
+// One of the words of an enumeration (nest/strategy.h).
+template <class T, class Words>
+CLI::Option* add_enum(CLI::App& app, const std::string& name, T& target, const Words& words,
+                      const std::string& description) {
+  std::vector<std::pair<std::string, T>> choices;
+  for (const auto& word : words) choices.emplace_back(word.text, word.value);
+  return add_choice(app, name, target, choices, description);
 }
 
 }  // namespace nest

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
-#include "base/error.h"
+#include "nest/error.h"
+#include "nest/text.h"
 
 namespace nest {
 namespace {
@@ -27,11 +29,6 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
-CapturedOutput*& captured() {
-  thread_local CapturedOutput* innermost = nullptr;
-  return innermost;
-}
-
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -44,14 +41,7 @@ bool use_color(ColorMode mode) {
   return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && ::isatty(STDOUT_FILENO) == 1;
 }
 
-CapturedOutput::CapturedOutput() : outer_(captured()) { captured() = this; }
-CapturedOutput::~CapturedOutput() { captured() = outer_; }
-
 void write_stdout(std::string_view text) {
-  if (captured() != nullptr) {
-    captured()->out += text;
-    return;
-  }
   const int failed = write_all(STDOUT_FILENO, text);
   if (failed != 0 && failed != EPIPE) {
     throw InputError(fmt::format("cannot write to standard output: {}", std::strerror(failed)));
@@ -67,6 +57,8 @@ std::string make_beside(const std::string& path, const std::function<bool(const 
   }
   return name;
 }
+
+std::string stem_of(const std::string& path) { return clip(std::filesystem::path(path).stem().string(), 60); }
 
 void write_file_atomically(const std::string& path, std::string_view text) {
   const auto fail = [&](int reason) {
@@ -98,12 +90,6 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   fail(failed);
 }
 
-void write_stderr(std::string_view text) {
-  if (captured() != nullptr) {
-    captured()->err += text;
-    return;
-  }
-  static_cast<void>(write_all(STDERR_FILENO, text));
-}
+void write_stderr(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
 
 }  // namespace nest

@@ -20,24 +20,13 @@ void write_stdout(std::string_view text);
 // Best effort: there is nobody left to tell when this fails.
 void write_stderr(std::string_view text);
 
-// While one exists, what this thread would write to standard output and standard error is kept in it instead.
-class CapturedOutput {
- public:
-  CapturedOutput();
-  ~CapturedOutput();
-  CapturedOutput(const CapturedOutput&) = delete;
-  CapturedOutput& operator=(const CapturedOutput&) = delete;
-
-  std::string out, err;
-
- private:
-  CapturedOutput* outer_;
-};
-
 // A new name beside `path`, with which `make` succeeds; it fails with EEXIST where the name is taken. Unlike mkstemp
 // and mkdtemp it lets the kernel apply the process's mask of permissions, which a library inside another program must
 // not touch. What else prevents it is left in errno.
 std::string make_beside(const std::string& path, const std::function<bool(const char*)>& make);
+
+// The file's name without folder and ending.
+std::string stem_of(const std::string& path);
 
 // Replaces the file, or leaves it as it was: the text goes to a new file beside it that takes its name when complete.
 // Throws InputError when that fails; nothing is left behind then. What is no plain file (/dev/stdout) is written to.

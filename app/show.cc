@@ -1,16 +1,10 @@
 // nest show: what nest knows about a model, a device or a cluster, before anything is planned.
-#include "show.h"
-
-#include <fmt/format.h>
+#include "nest/show.h"
 
 #include <memory>
 
-#include "base/error.h"
-#include "load/catalogue.h"
-#include "load/input.h"
-#include "model/presets.h"
+#include "command.h"
 #include "options.h"
-#include "report/model_facts.h"
 
 namespace nest {
 namespace {
@@ -29,78 +23,30 @@ constexpr const char* kExamples =
     "  nest show ./config.json --operators      every operator of a model of yours\n"
     "  curl -s URL/config.json | nest show - --json";
 
-constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
-constexpr std::int64_t kLargestBatch = std::int64_t{1} << 16;
-constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 16;
-
-struct Options {
+struct ShowQuestion {
   std::string name;
-  ModelQuestion question;
-  bool operators = false;
-  std::int64_t devices = 0;                    // 0: not given
-  std::vector<const CLI::Option*> for_models;  // options that say nothing about anything else
+  ShowOptions options;
 };
 
-void add_run_options(CLI::App& app, Options& options) {
+void add_run_options(CLI::App& app, ShowOptions& options) {
   app.option_defaults()->group("Run (models)");
-  ModelQuestion& asked = options.question;
-  std::vector<const CLI::Option*>& added = options.for_models;
-  added.push_back(add_integer(app, "--seq", asked.shape.sequence, 1, kLongestSequence,
-                              "tokens per sequence; default: what the model was trained with"));
-  added.push_back(add_integer(app, "--micro-batch", asked.shape.micro_batch, 1, kLargestBatch,
-                              "sequences per micro-batch; default 1"));
-  added.push_back(add_choice<Stack>(app, "--stack", asked.implementation.stack,
-                                    {{"megatron", Stack::megatron},
-                                     {"plain", Stack::plain},
-                                     {"huggingface", Stack::huggingface},
-                                     {"torchtitan", Stack::torchtitan}},
-                                    "whose kernels run the model; default megatron"));
-  added.push_back(add_choice<bool>(app, "--attention", asked.implementation.flash_attention,
-                                   {{"flash", true}, {"unfused", false}},
-                                   "unfused: attention scores are written to memory; default flash"));
-  added.push_back(
-      add_choice<Recompute>(app, "--recompute", asked.recompute,
-                            {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
-                            "what is computed again in the backward pass instead of kept; default none"));
-  added.push_back(app.add_flag("--dropout", asked.implementation.dropout, "keep the masks of the model's dropout"));
+  add_integer(app, "--seq", options.seq, kSequences, "tokens per sequence; default: what the model was trained with");
+  add_integer(app, "--micro-batch", options.micro_batch, kMicroBatches, "sequences per micro-batch; default 1");
+  add_word(app, "--kernels,--stack", kernel_words(), options.kernels, "whose kernels run the model; default megatron");
+  add_word(app, "--attention", attention_words(), options.attention,
+           "unfused: attention scores are written to memory; default flash");
+  add_word(app, "--recompute", {"none", "selective", "full"}, options.recompute,
+           "what is computed again in the backward pass instead of kept; default none");
+  app.add_flag("--dropout", options.dropout, "keep the masks of the model's dropout");
 }
 
-void add_split_options(CLI::App& app, Options& options) {
+void add_split_options(CLI::App& app, ShowOptions& options) {
   app.option_defaults()->group("Split (models)");
-  Split& split = options.question.split;
-  std::vector<const CLI::Option*>& added = options.for_models;
-  added.push_back(add_integer(app, "--tp", split.tp, 1, kMostRanks, "tensor parallel: divide heads and feed-forward"));
-  added.push_back(app.add_flag("--sp", split.sp, "sequence parallel between the tensor-parallel parts"));
-  added.push_back(add_integer(app, "--cp", split.cp, 1, kMostRanks, "context parallel: divide the sequence"));
-  added.push_back(add_integer(app, "--ep", split.ep, 1, kMostRanks, "expert parallel: spread the experts"));
-  added.push_back(
-      add_integer(app, "--etp", split.etp, 1, kMostRanks, "tensor parallel inside an expert; default: as --tp"));
-}
-
-// An option that has no meaning for what is shown was a mistake; silence would hide it.
-void refuse_model_options(const Options& options) {
-  for (const CLI::Option* option : options.for_models) {
-    if (option->count() > 0) throw InputError(fmt::format("{}: is for models only", option->get_name()));
-  }
-}
-
-ExitCode show(const Options& options, Session& session) {
-  std::optional<std::string> found = show_list(options.name, session);
-  if (found && options.devices != 0) throw InputError("--devices: is for one cluster only");
-  if (!found) found = show_hardware(options.name, options.devices, session);
-  if (found) {
-    refuse_model_options(options);
-    session.out = std::move(*found);
-    return kExitOk;
-  }
-  const std::string& name = options.name;
-  if (name != "-" && !find_model_preset(name) && !path_exists(name))
-    fail_unknown(name, "a model, a device or a cluster");
-  if (options.devices != 0)
-    throw InputError("--devices: is for clusters only; a model is divided by the options of `Split`");
-  session.out = show_model(name, options.question, options.operators, session);
-  return kExitOk;
+  add_integer(app, "--tp", options.tp, kRanks, "tensor parallel: divide heads and feed-forward");
+  app.add_flag("--sp", options.sp, "sequence parallel between the tensor-parallel parts");
+  add_integer(app, "--cp", options.cp, kRanks, "context parallel: divide the sequence");
+  add_integer(app, "--ep", options.ep, kRanks, "expert parallel: spread the experts");
+  add_integer(app, "--etp", options.etp, kRanks, "tensor parallel inside an expert; default: as --tp");
 }
 
 std::vector<std::string> completion_words() {
@@ -114,20 +60,26 @@ std::vector<std::string> completion_words() {
 Command add_show(CLI::App& program) {
   CLI::App* app = program.add_subcommand("show", kDescription);
   app->footer(kExamples);
-  const auto options = std::make_shared<Options>();
+  const auto question = std::make_shared<ShowQuestion>();
+  ShowOptions& options = question->options;
   app->add_option(
-         "NAME", options->name,
+         "NAME", question->name,
          "models, devices, clusters or stacks to list them; or the name of one; or a Hugging Face "
          "config.json, a folder that holds one, a graph traced by nest.trace, an ONNX file, or - for standard input")
       ->group("Arguments");
   app->option_defaults()->group("View (models)");
-  options->for_models.push_back(
-      app->add_flag("--operators", options->operators, "every operator, collective and kept tensor of every layer"));
+  app->add_flag("--operators", options.operators, "every operator, collective and kept tensor of every layer");
   app->option_defaults()->group("View (clusters)");
-  add_integer(*app, "--devices", options->devices, 1, kMostDevices, "the cluster with this many devices");
-  add_run_options(*app, *options);
-  add_split_options(*app, *options);
-  return {app, [options](Session& session) { return show(*options, session); }, completion_words};
+  add_integer(*app, "--devices", options.devices, kDevices, "the cluster with this many devices");
+  add_run_options(*app, options);
+  add_split_options(*app, options);
+  return {app,
+          [question](Session& session) {
+            const Shown shown = show(question->name, question->options);
+            session.out = session.json ? to_json(shown) : to_text(shown, session.style);
+            return kExitOk;
+          },
+          completion_words};
 }
 
 }  // namespace nest

@@ -49,8 +49,8 @@ nest::Job make(const nest::Architecture& model, const std::string& cluster, std:
   nest::Run run;
   run.global_batch = batch;
   run.sequence = sequence;
-  return nest::make_job(model, run, nest::find_stack("megatron-core").value(), nest::ComputePrecision::bf16,
-                        nest::Optimizer::adam, nest::find_cluster(cluster, devices).value());
+  return nest::make_job(model, run, nest::find_stack("megatron-core").value(),
+                        nest::find_cluster(cluster, devices).value());
 }
 
 nest::Architecture preset(const std::string& name) { return nest::find_model_preset(name).value(); }
@@ -135,7 +135,7 @@ Result search(const Row& row, int runs) {
     result.keys = answer.keys;
     result.opened = answer.opened;
     result.leaves = answer.leaves;
-    if (!answer.plans.empty()) result.iteration_s = answer.plans.front().evaluation.prediction.iteration_s;
+    if (!answer.plans.empty()) result.iteration_s = answer.plans.front().prediction.iteration_s;
   }
   return result;
 }

@@ -1,17 +1,20 @@
-// nest._core: the program, run inside Python. Every function of the package is one of the program's subcommands with
-// --json, so that both give the same answers and the same messages; Python only packs arguments and unpacks JSON.
+// nest._core: the front door (include/nest) for Python. Questions and options are objects whose members are set, answers
+// come back as JSON and text; nest/*.py makes objects of them. Long calls run in a thread of their own: other threads of
+// Python go on meanwhile, and Ctrl-C ends them.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
-#include <vector>
+#include <utility>
 
-#include "cli.h"
+#include "nest/nest.h"
+#include "nest/option.h"
+#include "nest/range.h"
 
 namespace nest {
 namespace {
@@ -20,17 +23,12 @@ namespace py = pybind11;
 
 constexpr std::chrono::milliseconds kListens{50};  // between two looks at Ctrl-C
 
-constexpr const char* kRunText =
-    "Runs the program with these arguments and returns (exit code, standard output, standard error). Other threads of "
-    "Python go on meanwhile, and Ctrl-C ends a search.";
-
-using Answer = std::tuple<int, std::string, std::string>;
-
-// A worker runs the program; this thread waits and lets Python see its signals. An exception that a signal raises stops
-// the search and is thrown when the worker has ended.
-Answer run(const std::vector<std::string>& arguments) {
+// A worker does it; this thread waits and lets Python see its signals. An exception that a signal raises stops the work
+// and is thrown when the worker has ended.
+template <class Work>
+auto run_long(Work work) {
   std::atomic<bool> stop{false};
-  std::future<ProgramResult> worker = std::async(std::launch::async, [&] { return run_inside(arguments, stop); });
+  auto worker = std::async(std::launch::async, [&] { return work(&stop); });
   std::optional<py::error_already_set> raised;
   while (true) {
     std::future_status status = std::future_status::timeout;
@@ -44,15 +42,230 @@ Answer run(const std::vector<std::string>& arguments) {
       stop.store(true);
     }
   }
-  ProgramResult result = worker.get();
-  if (raised) throw *raised;
-  return {result.code, std::move(result.out), std::move(result.err)};
+  if (raised) {
+    try {
+      worker.get();
+    } catch (const std::exception&) {  // what the signal raised counts
+    }
+    throw *raised;
+  }
+  return worker.get();
+}
+
+// Numbers that Python gives are never "not given": 0 is refused where the library would take a default.
+void require_number(const std::string& name, std::int64_t value) {
+  static const std::map<std::string, IntegerRange> kRanges = {{"devices", kDevices},
+                                                              {"max_devices", kDevices},
+                                                              {"global_batch", kBatches},
+                                                              {"seq", kSequences},
+                                                              {"encoder_seq", kSequences},
+                                                              {"micro_batch", kMicroBatches},
+                                                              {"top", kTop},
+                                                              {"threads", kThreads},
+                                                              {"seed", kSeeds},
+                                                              {"steps", kSteps},
+                                                              {"per_host", kPerHost},
+                                                              {"cores_per_device", kCores},
+                                                              {"tp", kRanks},
+                                                              {"cp", kRanks},
+                                                              {"ep", kRanks},
+                                                              {"etp", kRanks}};
+  const IntegerRange& range = kRanges.at(name);
+  if (!range.holds(value)) fail_range(option(name), std::to_string(value), range);
+}
+
+std::string objective_word(PlanObjective objective) {
+  return objective == PlanObjective::time ? "time" : "device-hours";
+}
+
+void set_objective(SearchOptions& options, const std::string& word) {
+  if (word != "time" && word != "device-hours") {
+    throw InputError(option("objective") + ": \"" + word + "\" is not one of time or device-hours");
+  }
+  options.objective = word == "time" ? PlanObjective::time : PlanObjective::device_hours;
+}
+
+// "plan", "no_plan" or "limit", and the answer.
+std::pair<std::string, std::string> find(const Question& question, const SearchOptions& asked) {
+  return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
+    SearchOptions options = asked;
+    options.stop = stop;
+    const Answer answer = find_plan(read_job(question), options);
+    if (!answer.plans.empty()) return {"plan", to_json(answer)};
+    if (answer.outcome == PlanOutcome::limit) return {"limit", ""};
+    return {"no_plan", to_text(answer)};
+  });
+}
+
+std::string evaluate_strategy(const Question& question, const std::string& strategy) {
+  return run_long([&](const std::atomic<bool>*) { return to_json(evaluate_plan(read_job(question), strategy)); });
+}
+
+std::string evaluate_file(const Input& plan, const Input& profile) {
+  return run_long([&](const std::atomic<bool>*) { return to_json(evaluate_plan(read_plan(plan, profile))); });
+}
+
+std::string plan_text(const Input& plan) {
+  return run_long([&](const std::atomic<bool>*) { return to_text(evaluate_plan(read_plan(plan))); });
+}
+
+std::string plan_html(const Input& plan) {
+  return run_long([&](const std::atomic<bool>*) { return to_html(evaluate_plan(read_plan(plan))); });
+}
+
+std::string check(const Input& plan) {
+  return run_long([&](const std::atomic<bool>*) { return to_json(check_file(plan)); });
+}
+
+// The answer, and the trace where it is asked for.
+std::pair<std::string, std::string> simulate(const Input& plan, const Input& profile, const SimulateOptions& asked,
+                                             bool trace) {
+  return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
+    SimulateOptions options = asked;
+    options.stop = stop;
+    const Simulation simulation = simulate_plan(read_plan(plan, profile), options);
+    return {to_json(simulation), trace ? to_trace(simulation) : std::string()};
+  });
+}
+
+std::string compare(const Question& question, const CompareOptions& asked) {
+  return run_long([&](const std::atomic<bool>* stop) {
+    CompareOptions options = asked;
+    options.stop = stop;
+    return to_json(compare_planners(read_job(question), options));
+  });
+}
+
+// `write` is given every file of a target that writes a folder, as (name, bytes).
+Export export_to(const Input& plan, const Input& profile, const std::string& target, const ExportOptions& asked,
+                 const py::object& write) {
+  return run_long([&](const std::atomic<bool>* stop) {
+    ExportOptions options = asked;
+    options.stop = stop;
+    if (!write.is_none()) {
+      options.write = [&write](const std::string& name, const std::string& content) {
+        const py::gil_scoped_acquire python;
+        write(name, py::bytes(content));
+      };
+    }
+    return export_plan(read_plan(plan, profile), target, options);
+  });
+}
+
+std::string show_json(const Input& what, const ShowOptions& options) {
+  return run_long([&](const std::atomic<bool>*) { return to_json(show(what, options)); });
+}
+
+void add_questions(py::module_& module) {
+  py::class_<Input>(module, "Input")
+      .def(py::init<>())
+      .def(py::init<std::string>())
+      .def_static("memory", &Input::memory);
+  py::class_<Question>(module, "Question")
+      .def(py::init<>())
+      .def_readwrite("model", &Question::model)
+      .def_readwrite("cluster", &Question::cluster)
+      .def_readwrite("devices", &Question::devices)
+      .def_readwrite("global_batch", &Question::global_batch)
+      .def_readwrite("seq", &Question::seq)
+      .def_readwrite("encoder_seq", &Question::encoder_seq)
+      .def_readwrite("stack", &Question::stack)
+      .def_readwrite("profile", &Question::profile)
+      .def_property(
+          "precision", [](const Question& q) { return q.precision ? std::string(to_string(*q.precision)) : ""; },
+          [](Question& q, const std::string& word) { q.precision = precision_of(word); })
+      .def_property(
+          "optimizer", [](const Question& q) { return q.optimizer ? std::string(to_string(*q.optimizer)) : ""; },
+          [](Question& q, const std::string& word) { q.optimizer = optimizer_of(word); });
+}
+
+void add_options(py::module_& module) {
+  py::class_<SearchOptions>(module, "SearchOptions")
+      .def(py::init<>())
+      .def_readwrite("set", &SearchOptions::set)
+      .def_readwrite("micro_batch", &SearchOptions::micro_batch)
+      .def_readwrite("target", &SearchOptions::target)
+      .def_property(
+          "objective", [](const SearchOptions& options) { return objective_word(options.objective); }, &set_objective)
+      .def_readwrite("max_devices", &SearchOptions::max_devices)
+      .def_readwrite("top", &SearchOptions::top)
+      .def_readwrite("threads", &SearchOptions::threads)
+      .def_readwrite("time_limit", &SearchOptions::time_limit_s)
+      .def_readwrite("why", &SearchOptions::why);
+  py::class_<CompareOptions>(module, "CompareOptions")
+      .def(py::init<>())
+      .def_readwrite("planners", &CompareOptions::planners)
+      .def_readwrite("set", &CompareOptions::set)
+      .def_readwrite("micro_batch", &CompareOptions::micro_batch)
+      .def_readwrite("max_devices", &CompareOptions::max_devices)
+      .def_readwrite("seed", &CompareOptions::seed)
+      .def_readwrite("threads", &CompareOptions::threads)
+      .def_readwrite("time_limit", &CompareOptions::time_limit_s)
+      .def_readwrite("simulate", &CompareOptions::simulate);
+  py::class_<SimulateOptions>(module, "SimulateOptions")
+      .def(py::init<>())
+      .def_readwrite("steps", &SimulateOptions::steps)
+      .def_readwrite("time_limit", &SimulateOptions::time_limit_s);
+  py::class_<ExportOptions>(module, "ExportOptions")
+      .def(py::init<>())
+      .def_readwrite("format", &ExportOptions::format)
+      .def_readwrite("model", &ExportOptions::model)
+      .def_readwrite("per_host", &ExportOptions::per_host)
+      .def_readwrite("cores_per_device", &ExportOptions::cores_per_device)
+      .def_readwrite("ranks", &ExportOptions::ranks);
+  py::class_<ShowOptions>(module, "ShowOptions")
+      .def(py::init<>())
+      .def_readwrite("devices", &ShowOptions::devices)
+      .def_readwrite("seq", &ShowOptions::seq)
+      .def_readwrite("micro_batch", &ShowOptions::micro_batch)
+      .def_readwrite("kernels", &ShowOptions::kernels)
+      .def_readwrite("attention", &ShowOptions::attention)
+      .def_readwrite("recompute", &ShowOptions::recompute)
+      .def_readwrite("dropout", &ShowOptions::dropout)
+      .def_readwrite("tp", &ShowOptions::tp)
+      .def_readwrite("sp", &ShowOptions::sp)
+      .def_readwrite("cp", &ShowOptions::cp)
+      .def_readwrite("ep", &ShowOptions::ep)
+      .def_readwrite("etp", &ShowOptions::etp);
+}
+
+// InputError with the lines it is about, as the exception of the package.
+void translate(std::exception_ptr thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const InputError& error) {
+    std::string message = error.what();
+    if (!error.excerpt().empty()) message += "\n\n" + error.excerpt();
+    PyErr_SetString(py::module_::import("nest._errors").attr("InputError").ptr(), message.c_str());
+  }
 }
 
 }  // namespace
 }  // namespace nest
 
 PYBIND11_MODULE(_core, module) {
-  module.doc() = "The nest program as a module.";
-  module.def("run", &nest::run, pybind11::arg("arguments"), nest::kRunText);
+  namespace py = pybind11;
+  module.doc() = "The C++ library nest.";
+  py::register_exception_translator(nest::translate);
+  nest::add_questions(module);
+  nest::add_options(module);
+  py::class_<nest::Export>(module, "Export")
+      .def_readonly("found", &nest::Export::found)
+      .def_readonly("cannot", &nest::Export::cannot)
+      .def_readonly("text", &nest::Export::text)
+      .def_readonly("about", &nest::Export::about)
+      .def("json", [](const nest::Export& exported) { return nest::to_json(exported); });
+  module.def("version", &nest::version);
+  module.def("require_number", &nest::require_number);
+  module.def("plan", &nest::find);
+  module.def("evaluate_strategy", &nest::evaluate_strategy);
+  module.def("evaluate_file", &nest::evaluate_file);
+  module.def("plan_text", &nest::plan_text);
+  module.def("plan_html", &nest::plan_html);
+  module.def("check", &nest::check);
+  module.def("simulate", &nest::simulate);
+  module.def("compare", &nest::compare);
+  module.def("export", &nest::export_to);
+  module.def("exports_folder", &nest::exports_folder);
+  module.def("show", &nest::show_json);
 }

@@ -1,20 +1,13 @@
-"""The functions of the package: each is a subcommand of the program, and its options are the program's."""
+"""The functions of the package. Each asks the C++ library (nest._core) one question."""
 import json
 import os
+import shutil
+import tempfile
 
-from . import _program
-from ._errors import InputError, NoPlanFits
-from ._plan import Comparison, Plan, as_plan, record
-
-
-def _job(folder, model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile):
-    return _program.options(
-        model=None if model is None else folder.model(model),
-        cluster=None if cluster is None else folder.document(cluster, "cluster", "cluster.yaml"),
-        devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq,
-        stack=None if stack is None else folder.document(stack, "stack", "stack.yaml"),
-        precision=precision, optimizer=optimizer,
-        profile=None if profile is None else folder.document(profile, "profile", "profile.json"))
+from . import _core_call as call
+from ._errors import InputError, LimitReached, NoPlanFits
+from ._graph import write_whole
+from ._plan import SCHEMAS, Comparison, Plan, as_plan, given, record
 
 
 def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None, precision=None,
@@ -32,15 +25,19 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
 
     Raises InputError, NoPlanFits, or LimitReached; Ctrl-C ends the search.
     """
-    with _program.folder() as folder:
-        arguments = ["plan"] + _job(folder, model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile)
-        arguments += _program.options(micro_batch=_sizes(micro_batch), set=_program.settings(set), target=target, objective=objective,
-                                      max_devices=max_devices, top=top, threads=threads, time_limit=time_limit, no_why=not why)
-        out = _program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN))
-        answer = json.loads(out)
-        if answer["schema"] != "nest.plan/1":
-            raise NoPlanFits(answer["text"])
-        return Plan(answer, [Plan(other, profile=profile) for other in answer.get("alternatives", [])], answer.get("why_not", []), profile)
+    question = call.question(model, cluster, _usual(cluster, devices), global_batch, seq, encoder_seq, stack, precision, optimizer, profile)
+    options = call.core().SearchOptions()
+    _limits(options, micro_batch, set, max_devices, threads, time_limit)
+    call.numbers(options, top=top)
+    call.words(options, target=target, objective=objective)
+    options.why = bool(why)
+    outcome, answer = call.core().plan(question, options)
+    if outcome == "no_plan":
+        raise NoPlanFits(answer)
+    if outcome == "limit":
+        raise LimitReached("stopped before any plan was found")
+    answer = json.loads(answer)
+    return Plan(answer, [Plan(other) for other in answer.get("alternatives", [])], answer.get("why_not", []))
 
 
 def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None,
@@ -49,93 +46,132 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
 
     The result's `fits` says whether it fits in memory.
     """
-    with _program.folder() as folder:
-        if isinstance(plan, Plan) or (isinstance(plan, dict) and plan.get("schema") == "nest.plan/1"):
-            given = dict(strategy=strategy, cluster=cluster, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq,
-                         stack=stack, precision=precision, optimizer=optimizer)
-            names = [name for name, value in given.items() if value is not None]
-            if names:
-                raise InputError("%s: a plan says that itself; give a model and a strategy to price another one" % ", ".join(names))
-            profile = _remembered(plan, profile)
-            arguments = ["eval", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, plan, profile)
-        elif strategy is None and isinstance(plan, (str, os.PathLike)) and os.path.isfile(plan):
-            arguments = ["eval", os.fspath(plan)] + _job(folder, *[None] * 9, profile)
-        else:
-            arguments = ["eval"] + _job(folder, plan, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile)
-            arguments += _program.options(strategy=_program.strategy(strategy))
-        return Plan(json.loads(_program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN))), profile=profile)
+    core = call.core()
+    if isinstance(plan, Plan) or (isinstance(plan, dict) and plan.get("schema") in SCHEMAS):
+        others = dict(strategy=strategy, cluster=cluster, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq,
+                      stack=stack, precision=precision, optimizer=optimizer)
+        names = [name for name, value in others.items() if value is not None]
+        if names:
+            raise InputError("%s: a plan says that itself; give a model and a strategy to price another one" % ", ".join(names))
+        return Plan(json.loads(core.evaluate_file(given(plan), _profile(profile))))
+    if strategy is None and isinstance(plan, (str, os.PathLike)) and os.path.isfile(plan):
+        return Plan(json.loads(core.evaluate_file(core.Input(os.fspath(plan)), _profile(profile))))
+    question = call.question(plan, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile)
+    return Plan(json.loads(core.evaluate_strategy(question, call.strategy(strategy))))
 
 
 def compare(model=None, cluster=None, *, planners=None, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None,
             precision=None, optimizer=None, profile=None, micro_batch=None, set=None, max_devices=None, seed=None, threads=None,
             time_limit=None, simulate=False):
     """What other planners would have done, under one cost model."""
-    with _program.folder() as folder:
-        arguments = ["compare"] + _job(folder, model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile)
-        arguments += _program.options(planners=_sizes(planners), micro_batch=_sizes(micro_batch), set=_program.settings(set),
-                                      max_devices=max_devices, seed=seed, threads=threads, time_limit=time_limit, simulate=simulate)
-        if simulate:
-            _find_simulator()
-        return Comparison(json.loads(_program.run(arguments + ["--json"], (_program.OK, _program.NO_PLAN, _program.LIMIT))))
+    question = call.question(model, cluster, _usual(cluster, devices), global_batch, seq, encoder_seq, stack, precision, optimizer, profile)
+    options = call.core().CompareOptions()
+    _limits(options, micro_batch, set, max_devices, threads, time_limit)
+    call.numbers(options, seed=seed)
+    if planners is not None:
+        options.planners = call.sizes(planners).split(",")
+    options.simulate = bool(simulate)
+    if simulate:
+        _find_simulator()
+    return Comparison(json.loads(call.core().compare(question, options)))
 
 
 def check(plan):
     """The independent judge: `sound`, and `violations` where it is not."""
-    with _program.folder() as folder:
-        out = _program.run(["check", folder.write("plan.json", as_plan(plan).to_json()), "--json"], (_program.OK, _program.INPUT))
-        if not out:  # no plan at all
-            _program.run(["check", folder.write("plan.json", as_plan(plan).to_json())])
-        return record(json.loads(out))
+    return record(json.loads(call.core().check(given(as_plan(plan)))))
 
 
 def simulate(plan, *, steps=1, trace=None, profile=None, time_limit=None):
     """Executes the plan on the simulated network (needs SimGrid): `simulated.iteration_s` beside `predicted.iteration_s`."""
     _find_simulator()
-    with _program.folder() as folder:
-        arguments = ["simulate", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, plan, profile)
-        arguments += _program.options(steps=steps, trace=None if trace is None else os.fspath(trace), time_limit=time_limit)
-        return record(json.loads(_program.run(arguments + ["--json"])))
+    options = call.core().SimulateOptions()
+    call.numbers(options, steps=steps)
+    call.seconds(options, time_limit)
+    answer, written = call.core().simulate(given(as_plan(plan)), _profile(profile), options, trace is not None)
+    if trace is not None:
+        write_whole(trace, written)
+    return record(json.loads(answer))
 
 
 def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, per_host=None, cores_per_device=None, profile=None):
     """The plan in the words of a framework, as text: to "megatron", "nemo", "deepspeed", "torchtitan" or "rankfile".
 
     "chakra" writes execution traces for network simulators, one file for each rank (of `ranks`, "0,8-15"), to the folder
-    `output`; the text is the program's about them.
+    `output`; the text says what was written.
     """
-    with _program.folder() as folder:
-        arguments = ["export", folder.write("plan.json", as_plan(plan).to_json())] + _profile(folder, plan, profile)
-        arguments += _program.options(to=to, format=format, ranks=ranks, no_model=no_model, per_host=per_host,
-                                      cores_per_device=cores_per_device)
-        if to == "chakra":
-            return _program.run(arguments + ([] if output is None else ["--output", os.fspath(output)]))
-        place = os.fspath(output) if output is not None else folder.place("exported")
-        _program.run(arguments + ["--output", place])
-        with open(place, encoding="utf-8") as file:
-            return file.read()
+    core = call.core()
+    options = core.ExportOptions()
+    call.words(options, format=format, ranks=ranks)
+    call.numbers(options, per_host=per_host, cores_per_device=cores_per_device)
+    options.model = not no_model
+    asked = given(as_plan(plan)), _profile(profile), str(to)
+    if core.exports_folder(str(to)):
+        if output is None:
+            raise InputError("output: is missing; %s writes a folder, one file per rank" % to)
+        return "Written to %s: %s" % (os.fspath(output), _new_folder(os.fspath(output), asked, options))
+    exported = core.export(*asked, options, None)
+    if not exported.found:
+        raise NoPlanFits("no plan that %s can run fits; it %s" % (to, "; ".join(exported.cannot)))
+    if output is not None:
+        write_whole(output, exported.text)
+    return exported.text
 
 
 def show(name=None, *, devices=None, seq=None, micro_batch=None, kernels=None, attention=None, recompute=None, dropout=False, tp=None,
          sp=False, cp=None, ep=None, etp=None):
     """What nest knows about a model, a device or a cluster; everything that has a name where none is given."""
-    with _program.folder() as folder:
-        arguments = ["show"] + ([] if name is None else [folder.model(name)])
-        arguments += _program.options(devices=devices, seq=seq, micro_batch=micro_batch, stack=kernels, attention=attention,
-                                      recompute=recompute, dropout=dropout, tp=tp, sp=sp, cp=cp, ep=ep, etp=etp)
-        return record(json.loads(_program.run(arguments + ["--json"])))
+    options = call.core().ShowOptions()
+    call.numbers(options, devices=devices, seq=seq, micro_batch=micro_batch, tp=tp, cp=cp, ep=ep, etp=etp)
+    call.words(options, kernels=kernels, attention=attention, recompute=recompute)
+    options.dropout, options.sp = bool(dropout), bool(sp)
+    return record(json.loads(call.core().show(call.core().Input() if name is None else call.model(name), options)))
 
 
-def _remembered(plan, profile):
-    """The profile that is given, or the one that the plan was made with."""
-    return plan._profile if profile is None and isinstance(plan, Plan) else profile
+def _usual(cluster, devices):
+    return call.USUAL_DEVICES if cluster is None and devices is None else devices
 
 
-def _profile(folder, plan, profile):
-    return _job(folder, *[None] * 9, _remembered(plan, profile))
+def _limits(options, micro_batch, settings, max_devices, threads, time_limit):
+    if micro_batch is not None:
+        options.micro_batch = call.sizes(micro_batch)
+    options.set = call.settings(settings)
+    call.numbers(options, max_devices=max_devices, threads=threads)
+    call.seconds(options, time_limit)
 
 
-def _sizes(value):
-    return ",".join(str(item) for item in value) if isinstance(value, (list, tuple)) else value
+def _profile(profile):
+    return call.document(profile, "profile", "profile.json")
+
+
+def _new_folder(path, asked, options):
+    """Exports to a folder that appears when it is complete, or not at all."""
+    path = path.rstrip("/") or "/"
+    if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
+        raise InputError("%s: is there already; the output is a folder that is new or empty" % path)
+    try:
+        beside = tempfile.mkdtemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(os.path.abspath(path)))
+    except OSError as error:
+        raise InputError("%s: cannot be written: %s" % (path, error.strerror)) from None
+
+    def write(name, content):
+        with open(os.path.join(beside, name), "wb") as file:
+            file.write(content)
+
+    try:
+        about = call.core().export(*asked, options, write).about
+        os.chmod(beside, 0o777 & ~_mask())
+        os.rename(beside, path)
+        return about
+    except OSError as error:
+        raise InputError("%s: cannot be written: %s" % (path, error.strerror)) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _mask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _find_simulator():

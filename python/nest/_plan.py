@@ -3,9 +3,12 @@ import html
 import json
 import os
 
-from . import _program
+from . import _core_call as call
 from ._errors import InputError
 from ._graph import write_whole
+
+
+SCHEMAS = ("nest.plan/2", "nest.plan/1")  # what this version reads; it writes the first
 
 
 class Record(dict):
@@ -28,20 +31,21 @@ def record(value):
 
 
 class Plan:
-    """A plan, with what it is for and what it costs (nest.plan/1; docs/formats.md names its members)."""
+    """A plan, with what it is for and what it costs (nest.plan/2; docs/formats.md names its members)."""
 
-    _OWN = ("schema", "model", "cluster", "run", "strategy", "stages", "prediction", "search")
+    _OWN = ("schema", "model", "cluster", "stack", "profile", "run", "strategy", "stages", "prediction", "search", "evaluation")
 
-    def __init__(self, data, alternatives=(), why_not=(), profile=None):
+    def __init__(self, data, alternatives=(), why_not=()):
         self._data = {key: value for key, value in data.items() if key in self._OWN}
         self._evaluation = data.get("evaluation")
         self._text = None
-        self._profile = profile  # a path or a dictionary: plans do not hold what they were measured with
         self.alternatives = list(alternatives)
         self.why_not = [record(why) for why in why_not]
 
-    model = property(lambda self: record(self._data["model"]), doc="name, family, parameters, config")
+    model = property(lambda self: record(self._data["model"]), doc="name, title, family, parameters, config")
     cluster = property(lambda self: record(self._data["cluster"]), doc="name, device, devices, description")
+    stack = property(lambda self: record(self._data.get("stack")), doc="every fact about the software; None for a preset named by run.stack")
+    profile = property(lambda self: record(self._data.get("profile")), doc="the measurements that it was priced with, or None")
     run = property(lambda self: record(self._data["run"]), doc="global_batch, seq, precision, stack, optimizer")
     strategy = property(lambda self: record(self._data["strategy"]), doc="tp, sp, cp, ep, pp, dp, micro_batch, schedule, …")
     stages = property(lambda self: record(self._data["stages"]), doc="layers, devices, zero, recompute, time_s, memory_bytes of each")
@@ -52,7 +56,7 @@ class Plan:
     def evaluation(self):
         """Everything else that pricing tells: whether it fits, which layers were measured, …"""
         if self._evaluation is None:
-            self._evaluation = json.loads(self._run(["eval"], ["--json"], (_program.OK, _program.NO_PLAN)))["evaluation"]
+            self._evaluation = json.loads(call.core().evaluate_file(given(self), call.core().Input()))["evaluation"]
         return record(self._evaluation)
 
     @property
@@ -64,18 +68,11 @@ class Plan:
         """Whether it is proven that no plan of the search space is faster."""
         return bool(self.search) and self.search.optimal
 
-    def _run(self, before, after=(), expected=(_program.OK,)):
-        with _program.folder() as folder:
-            return _program.run(list(before) + [folder.write("plan.json", self.to_json())] + list(after) + self._priced_with(folder), expected)
-
-    def _priced_with(self, folder):
-        return [] if self._profile is None else ["--profile", folder.document(self._profile, "profile", "profile.json")]
-
     @property
     def text(self):
         """What `nest eval` prints."""
         if self._text is None:
-            self._text = self._run(["eval"], ["--color", "never"], (_program.OK, _program.NO_PLAN))
+            self._text = call.core().plan_text(given(self))
         return self._text
 
     def to_dict(self):
@@ -105,10 +102,7 @@ class Plan:
 
     def to_html(self):
         """The report with drawings: one page that needs nothing else."""
-        with _program.folder() as folder:
-            plan, page = folder.write("plan.json", self.to_json()), folder.place("plan.html")
-            _program.run(["eval", plan, "--html", page] + self._priced_with(folder), (_program.OK, _program.NO_PLAN))
-            return folder.read("plan.html")
+        return call.core().plan_html(given(self))
 
     def _repr_html_(self):
         return '<iframe srcdoc="%s" style="width:100%%;height:640px;border:0"></iframe>' % html.escape(self.to_html(), quote=True)
@@ -192,3 +186,8 @@ def as_plan(plan):
         except OSError as error:
             raise InputError("%s: cannot be read: %s" % (os.fspath(plan), error.strerror)) from None
     raise InputError("plan: %s; give a Plan, a path or a dictionary" % type(plan).__name__)
+
+
+def given(plan):
+    """A plan as the library takes it: the text of its file, in memory."""
+    return call.core().Input.memory("plan.json", as_plan(plan).to_json())

@@ -102,12 +102,11 @@ TEST_F(Recipes, ThatDoNotFitGetRoom) {
   EXPECT_EQ(recipe.fits_with, Recompute::full);
   EXPECT_GT(recipe.fits_with_s, recipe.predicted_s());
   const Job roomy = job_with_room(job, recipe);
-  EXPECT_EQ(roomy.cluster.device.memory_bytes, recipe.evaluation.memory.front().needed);
+  EXPECT_EQ(roomy.cluster.device.memory_bytes, recipe.evaluation.stages.front().memory.needed);
   EXPECT_TRUE(evaluate(roomy, recipe.strategy, recipe.evaluation.stages).fits);
   const std::vector<RecipeAnswer> answers = {plan_recipes(job)};
   ASSERT_TRUE(answers[0].with_room[0].has_value());
-  EXPECT_LE(answers[0].with_room[0]->plans.front().evaluation.prediction.iteration_s,
-            recipe.predicted_s() * (1 + 1e-9));
+  EXPECT_LE(answers[0].with_room[0]->plans.front().prediction.iteration_s, recipe.predicted_s() * (1 + 1e-9));
   EXPECT_EQ(recipes_that_win(all, answers), 0U);
 }
 
@@ -116,7 +115,7 @@ TEST_F(Recipes, WinsAreCounted) {
   const std::vector<RecipeAnswer> answers = {plan_recipes(all.jobs[0])};
   EXPECT_EQ(recipes_that_win(all, answers), 0U);
   Recipe& recipe = all.jobs[0].recipes[0];
-  const double best = answers[0].full.plans.front().evaluation.prediction.iteration_s;
+  const double best = answers[0].full.plans.front().prediction.iteration_s;
   recipe.evaluation.prediction.iteration_s = best * (1 - 1e-6);
   EXPECT_EQ(recipes_that_win(all, answers), 1U);
   recipe.outside = "something";
@@ -160,7 +159,7 @@ void expect_not_slower(const Job& job, const Recipe& recipe, PriceCache& prices)
   request.search.known_score = limit;
   const PlanAnswer answer = make_plan(request);
   ASSERT_FALSE(answer.plans.empty()) << recipe.ids.front() << ": nothing within " << recipe.predicted_s() << " s";
-  EXPECT_LE(answer.plans.front().evaluation.prediction.iteration_s, limit) << recipe.ids.front();
+  EXPECT_LE(answer.plans.front().prediction.iteration_s, limit) << recipe.ids.front();
 }
 
 TEST_P(PublishedRecipes, AreNotFasterThanOurPlans) {

@@ -9,7 +9,7 @@
 namespace nest::accuracy {
 namespace {
 
-PublishedRun run_from(const std::string& json) { return read_run(parse_json("row", json).root); }
+PublishedRun run_from(const std::string& json) { return read_run(parse_json("row", json).root()); }
 
 // A small dense run; `more` are further members that may repeat none of these.
 std::string row(const std::string& id, const std::string& parallel, const std::string& more = {}) {
@@ -154,12 +154,12 @@ TEST(Precision, IsRecognised) {
     run.precision = text;
     return precision_for(run);
   };
-  EXPECT_EQ(precision("bf16"), ComputePrecision::bf16);
-  EXPECT_EQ(precision("amp_fp8"), ComputePrecision::fp8);
-  EXPECT_EQ(precision("float8 tensorwise"), ComputePrecision::fp8);
-  EXPECT_EQ(precision("float8 rowwise"), ComputePrecision::bf16);
-  EXPECT_EQ(precision("nvfp4"), ComputePrecision::fp4);
-  EXPECT_EQ(precision("fp16"), ComputePrecision::fp16);
+  EXPECT_EQ(precision("bf16"), Precision::bf16);
+  EXPECT_EQ(precision("amp_fp8"), Precision::fp8);
+  EXPECT_EQ(precision("float8 tensorwise"), Precision::fp8);
+  EXPECT_EQ(precision("float8 rowwise"), Precision::bf16);
+  EXPECT_EQ(precision("nvfp4"), Precision::fp4);
+  EXPECT_EQ(precision("fp16"), Precision::fp16);
 }
 
 TEST(Shapes, MixturesHaveTheirDenseLayersFirst) {

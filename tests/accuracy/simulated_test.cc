@@ -26,7 +26,7 @@ std::map<std::string, SimulatedErrors> errors_of_all_rows() {
   std::map<std::string, SimulatedErrors> found;
   const Document document = test::read_json(test::data_dir() / kFile);
   for (const char* list : {"rows", "mixed"}) {
-    for (const Value& value : *Fields(&document.root).value(list)->as_array()) {
+    for (const Value& value : *Fields(&document.root()).value(list)->as_array()) {
       const auto row = read_simulated(value);
       const auto predicted = row ? predict_s(*row) : std::nullopt;
       if (!predicted) continue;

@@ -152,7 +152,7 @@ TEST(DeviceYaml, ReadsBack) {
   EXPECT_EQ(read.multiprocessors, result.after.multiprocessors);
   EXPECT_DOUBLE_EQ(read.memory_bytes_per_s, result.after.memory_bytes_per_s);
   EXPECT_DOUBLE_EQ(read.link_bytes_per_s, result.after.link_bytes_per_s);
-  for (std::size_t i = 0; i < kPrecisions; ++i) {
+  for (std::size_t i = 0; i < kDevicePrecisions.size(); ++i) {
     EXPECT_NEAR(read.peak_flops_per_s[i], result.after.peak_flops_per_s[i], 1e-9 * result.after.peak_flops_per_s[i]);
   }
   ASSERT_EQ(read.efficiency.size(), result.after.efficiency.size());

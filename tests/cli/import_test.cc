@@ -91,7 +91,7 @@ TEST(Import, Json) {
   EXPECT_EQ(json.at("nodes"), 9);
   EXPECT_EQ(json.at("levels").at(1).at("children"), nlohmann::json({4, 3, 2}));
   EXPECT_EQ(json.at("levels").at(1).at("bandwidth_bytes_per_s"), 50000000000);
-  EXPECT_EQ(json.at("levels").at(1).at("bandwidth_from"), "--bandwidth");
+  EXPECT_EQ(json.at("levels").at(1).at("bandwidth_from"), "given");
 }
 
 TEST(Import, FailuresLeaveNothingBehind) {

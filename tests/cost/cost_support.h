@@ -18,7 +18,7 @@ struct JobSpec {
   double port_bytes_per_s = 50e9;
   std::int64_t batch = 128;
   std::int64_t sequence = 8192;
-  ComputePrecision precision = ComputePrecision::bf16;
+  Precision precision = Precision::bf16;
 };
 
 inline Cluster rail_cluster(const std::string& device, std::int64_t devices, double port_bytes_per_s = 50e9) {
@@ -38,8 +38,9 @@ inline Job test_job(const JobSpec& spec) {
   Run run;
   run.global_batch = spec.batch;
   run.sequence = spec.sequence;
-  return make_job(find_model_preset(spec.model).value(), run, find_stack(spec.stack).value(), spec.precision,
-                  Optimizer::adam, rail_cluster(spec.device, spec.devices, spec.port_bytes_per_s));
+  run.precision = spec.precision;
+  return make_job(find_model_preset(spec.model).value(), run, find_stack(spec.stack).value(),
+                  rail_cluster(spec.device, spec.devices, spec.port_bytes_per_s));
 }
 
 struct Layout {
@@ -59,8 +60,7 @@ inline Strategy strategy_of(const Layout& layout) {
   return strategy;
 }
 
-inline Evaluation evaluate_even(const Job& job, const Layout& layout, Recompute recompute = Recompute::none,
-                                int zero = 1) {
+inline Plan evaluate_even(const Job& job, const Layout& layout, Recompute recompute = Recompute::none, int zero = 1) {
   const Strategy strategy = strategy_of(layout);
   return evaluate(job, strategy, even_stages(job, strategy, recompute, zero));
 }

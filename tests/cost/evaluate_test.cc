@@ -66,7 +66,7 @@ std::vector<Case> cases() {
 
 TEST(Evaluate, BreakdownSumsToTheIteration) {
   for (const Case& c : cases()) {
-    const Evaluation result = evaluate_even(test_job(c.job), c.layout, c.recompute, c.zero);
+    const Plan result = evaluate_even(test_job(c.job), c.layout, c.recompute, c.zero);
     EXPECT_NEAR(sum(result.prediction.breakdown_s), result.prediction.iteration_s, 1e-9 * result.prediction.iteration_s)
         << c.name;
     EXPECT_GT(result.prediction.mfu, 0.02) << c.name;
@@ -78,7 +78,7 @@ TEST(Evaluate, BreakdownSumsToTheIteration) {
 TEST(Evaluate, IterationFollowsFromItsStages) {
   const Case c = cases()[1];
   const Job job = test_job(c.job);
-  const Evaluation result = evaluate_even(job, c.layout, c.recompute, c.zero);
+  const Plan result = evaluate_even(job, c.layout, c.recompute, c.zero);
   double slowest = 0, total = 0;
   for (const StagePlan& stage : result.stages) {
     const StageTime& t = stage.time;
@@ -111,7 +111,7 @@ TEST(Evaluate, RegressionVectors) {
        1,
        14.7504},
       {"llama3-70b in fp8, 64 H100",
-       {.model = "llama3-70b", .devices = 64, .batch = 128, .precision = ComputePrecision::fp8},
+       {.model = "llama3-70b", .devices = 64, .batch = 128, .precision = Precision::fp8},
        {.tp = 4, .pp = 8, .dp = 2, .virtual_stages = 5, .sp = true},
        Recompute::none,
        1,
@@ -137,7 +137,7 @@ TEST(Evaluate, RegressionVectors) {
        19.3496},
   };
   for (const Vector& v : vectors) {
-    const Evaluation result = evaluate_even(test_job(v.job), v.layout, v.recompute, v.zero);
+    const Plan result = evaluate_even(test_job(v.job), v.layout, v.recompute, v.zero);
     EXPECT_NEAR(result.prediction.iteration_s / v.iteration_s, 1, 0.02) << v.name;
   }
 }
@@ -193,13 +193,11 @@ TEST(Evaluate, RecomputationCostsTimeAndOverlapSavesIt) {
 TEST(Evaluate, EveryShippedClusterCanBePriced) {
   for (const Cluster& preset : cluster_presets()) {
     Cluster cluster = preset;
-    const ComputePrecision precision =
-        cluster.device.peak(Precision::bf16) > 0 ? ComputePrecision::bf16 : ComputePrecision::fp16;
     nest::Run run;
+    if (cluster.device.peak(Precision::bf16) <= 0) run.precision = Precision::fp16;
     run.global_batch = 4 * cluster.devices;
     run.sequence = 2048;
-    const Job job = make_job(find_model_preset("llama3-8b").value(), run, find_stack("megatron-core").value(),
-                             precision, Optimizer::adam, cluster);
+    const Job job = make_job(find_model_preset("llama3-8b").value(), run, find_stack("megatron-core").value(), cluster);
     const Strategy strategy = strategy_of({.tp = 2, .pp = 2, .dp = cluster.devices / 4, .sp = true});
     const auto stages = even_stages(job, strategy, Recompute::none, 1);
     ASSERT_EQ(refuse_strategy(job, strategy, stages), "") << cluster.name;
@@ -250,9 +248,9 @@ TEST(RefuseStrategy, SaysWhyInOneSentence) {
 }
 
 TEST(Job, DeviceWithoutTheArithmeticIsRefused) {
-  EXPECT_THROW(test_job({.device = "a100-80", .precision = ComputePrecision::fp8}), std::exception);
-  EXPECT_THROW(test_job({.device = "h100", .precision = ComputePrecision::fp4}), std::exception);
-  EXPECT_NO_THROW(test_job({.device = "b200", .precision = ComputePrecision::fp4}));
+  EXPECT_THROW(test_job({.device = "a100-80", .precision = Precision::fp8}), std::exception);
+  EXPECT_THROW(test_job({.device = "h100", .precision = Precision::fp4}), std::exception);
+  EXPECT_NO_THROW(test_job({.device = "b200", .precision = Precision::fp4}));
   EXPECT_THROW(parse_precision("bf17"), std::exception);
 }
 

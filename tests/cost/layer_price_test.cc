@@ -22,7 +22,7 @@ constexpr double kGap = 8e-6;
 TEST(LayerPrice, DenseBlockIsTheSumOfItsOperators) {
   const Job job = test_job({});
   const LayerPrice price = price_layer(job, kind_named(job, "block"), {}, 1);
-  const DeviceRates rates = sustained_rates(job.cluster.device, job.precision, job.stack);
+  const DeviceRates rates = sustained_rates(job.cluster.device, job.run.precision, job.stack);
   const double tokens = 8192;
   const auto forward = [&](double n, double k) { return gemm_s(rates, {tokens, n, k, 1}); };
   const auto backward = [&](double n, double k) {

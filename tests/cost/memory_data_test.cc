@@ -39,7 +39,7 @@ TEST(MeasuredMemory, StepsOnOneGpu) {
   NEST_REQUIRE_DATA("h200/steps.json");
   const Document document = read_json(data_dir() / "h200/steps.json");
   Errors errors;
-  for (const Value& value : *document.root.as_array()) {
+  for (const Value& value : *document.root().as_array()) {
     Reader row(Document{document.source, value});
     if (row.text("kind") != "step") continue;
     const std::int64_t hidden = row.integer("h", kAny);
@@ -127,7 +127,7 @@ TEST(MeasuredMemory, MegatronRuns) {
   NEST_REQUIRE_DATA("published/runs.json");
   const Document document = read_json(data_dir() / "published/runs.json");
   Errors simumax, mlm, mbridge, reserved;
-  for (const Value& value : *document.root.as_array()) {
+  for (const Value& value : *document.root().as_array()) {
     Reader row(Document{document.source, value});
     const std::string id = row.text("id");
     const bool ci = id.starts_with("mlm");

@@ -55,10 +55,10 @@ TEST(MemoryProperties, PartsSumToTheTotal) {
             strategy.pp = pp;
             strategy.dp = 4;
             for (const auto& m : all_memory(job, strategy, stages_of(job, strategy, mode, zero))) {
-              const StageMemory& p = m.parts;
+              const StageMemory& p = m;
               EXPECT_EQ(p.weights + p.gradients + p.optimizer + p.activations + p.working + p.buffers, p.total);
-              EXPECT_EQ(p.total, m.reserved);
-              EXPECT_GE(m.reserved, m.allocated);
+              EXPECT_EQ(p.total, m.total);
+              EXPECT_GE(m.total, m.allocated);
               EXPECT_GT(m.needed, m.allocated);
               for (const std::int64_t part :
                    {p.weights, p.gradients, p.optimizer, p.activations, p.working, p.buffers}) {
@@ -167,7 +167,7 @@ TEST(MemoryProperties, MoreInFlightNeverLess) {
           EXPECT_GE(memory[s].needed, before[s]);
           before[s] = memory[s].needed;
           if (s > 0) {
-            EXPECT_LE(memory[s].parts.in_flight, memory[s - 1].parts.in_flight);
+            EXPECT_LE(memory[s].in_flight, memory[s - 1].in_flight);
           }
         }
       }

@@ -72,11 +72,11 @@ inline Architecture architecture_of(const Shape& s) {
 }
 
 inline Job job_of(const Shape& shape, const SoftwareStack& stack, std::int64_t global_batch,
-                  ComputePrecision precision = ComputePrecision::bf16, Optimizer optimizer = Optimizer::adam) {
+                  Precision precision = Precision::bf16, Optimizer optimizer = Optimizer::adam) {
   Job job;
   job.stack = stack;
-  job.precision = precision;
-  job.optimizer = optimizer;
+  job.run.precision = precision;
+  job.run.optimizer = optimizer;
   job.run.global_batch = global_batch;
   job.run.sequence = shape.sequence;
   job.model = build_model(architecture_of(shape), implementation_of(job));
@@ -107,23 +107,23 @@ inline std::vector<StagePlan> stages_of(const Job& job, const Strategy& strategy
   return stages;
 }
 
-inline std::vector<MemoryEstimate> all_memory(const Job& job, const Strategy& strategy,
-                                              const std::vector<StagePlan>& stages) {
-  std::vector<MemoryEstimate> memory;
+inline std::vector<StageMemory> all_memory(const Job& job, const Strategy& strategy,
+                                           const std::vector<StagePlan>& stages) {
+  std::vector<StageMemory> memory;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     memory.push_back(stage_memory(job, strategy, stages[s], static_cast<std::int64_t>(s)));
   }
   return memory;
 }
 
-inline const MemoryEstimate& most_allocated(const std::vector<MemoryEstimate>& memory) {
+inline const StageMemory& most_allocated(const std::vector<StageMemory>& memory) {
   return *std::max_element(memory.begin(), memory.end(),
                            [](const auto& a, const auto& b) { return a.allocated < b.allocated; });
 }
 
-inline std::int64_t most_reserved(const std::vector<MemoryEstimate>& memory) {
+inline std::int64_t most_reserved(const std::vector<StageMemory>& memory) {
   std::int64_t most = 0;
-  for (const MemoryEstimate& estimate : memory) most = std::max(most, estimate.reserved);
+  for (const StageMemory& estimate : memory) most = std::max(most, estimate.total);
   return most;
 }
 

@@ -19,8 +19,8 @@ const Shape kTiny = {
     .layers = 2, .hidden = 8, .heads = 4, .kv_heads = 2, .head_dim = 2, .ffn = 16, .vocabulary = 128, .sequence = 16};
 constexpr std::int64_t kParameters = 3240;
 
-MemoryEstimate tiny_memory(const SoftwareStack& stack, std::int64_t dp = 1, int zero = 0, std::int64_t batch = 1,
-                           Recompute mode = Recompute::none) {
+StageMemory tiny_memory(const SoftwareStack& stack, std::int64_t dp = 1, int zero = 0, std::int64_t batch = 1,
+                        Recompute mode = Recompute::none) {
   const Job job = job_of(kTiny, stack, batch);
   Strategy strategy;
   strategy.dp = dp;
@@ -28,18 +28,18 @@ MemoryEstimate tiny_memory(const SoftwareStack& stack, std::int64_t dp = 1, int 
 }
 
 TEST(StateBytes, ByPrecisionAndOptimizer) {
-  const auto bytes = [](const SoftwareStack& stack, ComputePrecision precision, Optimizer optimizer) {
+  const auto bytes = [](const SoftwareStack& stack, Precision precision, Optimizer optimizer) {
     const StateBytes b = state_bytes(job_of(kTiny, stack, 1, precision, optimizer));
     return std::vector<double>{b.weight, b.gradient, b.optimizer};
   };
   using V = std::vector<double>;
-  EXPECT_EQ(bytes({}, ComputePrecision::bf16, Optimizer::adam), (V{2, 4, 12}));
-  EXPECT_EQ(bytes({}, ComputePrecision::bf16, Optimizer::sgd), (V{2, 4, 8}));
-  EXPECT_EQ(bytes({}, ComputePrecision::fp32, Optimizer::adam), (V{4, 4, 8}));
-  EXPECT_EQ(bytes({}, ComputePrecision::fp32, Optimizer::sgd), (V{4, 4, 4}));
-  EXPECT_EQ(bytes(bridge_moonlight({}), ComputePrecision::bf16, Optimizer::sgd), (V{2, 2, 6}));
-  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), ComputePrecision::bf16, Optimizer::adam), (V{4, 4, 8}));
-  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), ComputePrecision::bf16, Optimizer::sgd), (V{4, 4, 4}));
+  EXPECT_EQ(bytes({}, Precision::bf16, Optimizer::adam), (V{2, 4, 12}));
+  EXPECT_EQ(bytes({}, Precision::bf16, Optimizer::sgd), (V{2, 4, 8}));
+  EXPECT_EQ(bytes({}, Precision::fp32, Optimizer::adam), (V{4, 4, 8}));
+  EXPECT_EQ(bytes({}, Precision::fp32, Optimizer::sgd), (V{4, 4, 4}));
+  EXPECT_EQ(bytes(bridge_moonlight({}), Precision::bf16, Optimizer::sgd), (V{2, 2, 6}));
+  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), Precision::bf16, Optimizer::adam), (V{4, 4, 8}));
+  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), Precision::bf16, Optimizer::sgd), (V{4, 4, 4}));
 }
 
 TEST(ZeroDegrees, DenseAndExpertGroups) {
@@ -65,7 +65,7 @@ TEST(Context, OneCommunicatorPerGroup) {
 }
 
 TEST(MegatronMemory, ByHand) {
-  const MemoryEstimate memory = tiny_memory(megatron_fused());
+  const StageMemory memory = tiny_memory(megatron_fused());
   // kept per token: 4 streams and 2 statistics 72, q k v 32, out 16, log-sum-exp 16, gate, up and product 96
   const std::int64_t kept = 16 * 232;
   // weight shapes 16x8, 8x8, 32x8, 8x16; two streams of 256; the workspace
@@ -74,14 +74,13 @@ TEST(MegatronMemory, ByHand) {
   const std::int64_t head = 576 + 4096 + 256 + 2048;
   EXPECT_EQ(memory.allocated, 18 * kParameters + buffers + 2 * kept + head);
   EXPECT_EQ(memory.moment, "head");
-  EXPECT_EQ(memory.parts.activations, 2 * kept);
-  EXPECT_EQ(memory.parts.working, head);
+  EXPECT_EQ(memory.activations, 2 * kept);
+  EXPECT_EQ(memory.working, head);
   // the weight's gradient and the logits are 4,096 bytes at most; the allocator keeps 1.2 of the largest
-  EXPECT_EQ(memory.reserved, memory.allocated + 600'000'000 + 4915);
+  EXPECT_EQ(memory.total, memory.allocated + 600'000'000 + 4915);
   const double margin = SoftwareStack{}.memory_margin;
-  EXPECT_EQ(
-      memory.needed,
-      static_cast<std::int64_t>(std::ceil((static_cast<double>(memory.reserved) + 0.2) * (1 + margin))) + 804061184);
+  EXPECT_EQ(memory.needed,
+            static_cast<std::int64_t>(std::ceil((static_cast<double>(memory.total) + 0.2) * (1 + margin))) + 804061184);
 }
 
 TEST(MegatronMemory, LayersByHand) {
@@ -165,8 +164,8 @@ TEST(MegatronMemory, TiedTableCountsOncePerStage) {
     Strategy strategy;
     strategy.pp = pp;
     std::int64_t sum = 0;
-    for (const MemoryEstimate& memory : all_memory(job, strategy, stages_of(job, strategy, Recompute::none, 0))) {
-      sum += memory.parts.weights + memory.parts.gradients + memory.parts.optimizer;
+    for (const StageMemory& memory : all_memory(job, strategy, stages_of(job, strategy, Recompute::none, 0))) {
+      sum += memory.weights + memory.gradients + memory.optimizer;
     }
     return sum;
   };
@@ -178,12 +177,12 @@ TEST(MegatronMemory, TiedTableCountsOncePerStage) {
 constexpr std::int64_t kPlainKept = 16 * 264 + 1024;
 
 TEST(FsdpMemory, ByHand) {
-  const MemoryEstimate memory = tiny_memory(fsdp2(LossKernel::unfused), 2, 3, 2);
+  const StageMemory memory = tiny_memory(fsdp2(LossKernel::unfused), 2, 3, 2);
   // 14 bytes for each of 2,048 logits, norm 576; weights of head and one layer gathered in 16 bit
   const std::int64_t loss = 14 * 2048 + 576 + 2 * (1024 + 592);
   EXPECT_EQ(memory.allocated, 8 * kParameters + 64 * kMiB + 2 * kPlainKept + loss);
   EXPECT_EQ(memory.moment, "loss");
-  EXPECT_NEAR(static_cast<double>(memory.reserved), 1.04 * static_cast<double>(memory.allocated), 1);
+  EXPECT_NEAR(static_cast<double>(memory.total), 1.04 * static_cast<double>(memory.allocated), 1);
 }
 
 TEST(FsdpMemory, GathersByHand) {
@@ -196,7 +195,7 @@ TEST(FsdpMemory, GathersByHand) {
 TEST(PlainMemory, ByHand) {
   SoftwareStack stack = one_gpu_huggingface();
   stack.kernels = Stack::plain;
-  const MemoryEstimate memory = tiny_memory(stack);
+  const StageMemory memory = tiny_memory(stack);
   // 12 bytes for each logit, norm, labels, rotary table 16 x 2 in fp32; gradients are not there yet
   const std::int64_t head = 12 * 2048 + 576 + 8 * 16 + 4 * 16 * 2;
   EXPECT_EQ(memory.allocated, 14 * kParameters + 68 * kMiB + 2 * kPlainKept + head);
@@ -208,7 +207,7 @@ TEST(PlainMemory, ByHand) {
 }
 
 TEST(NanotronMemory, ByHand) {
-  const MemoryEstimate memory = tiny_memory(nanotron());
+  const StageMemory memory = tiny_memory(nanotron());
   const std::int64_t base = 18 * kParameters + 64 * kMiB + 2 * (4 * 16 * 2);
   EXPECT_EQ(memory.allocated, base + 2 * kPlainKept + 8 * 2048 + 576);
   EXPECT_EQ(memory.moment, "loss");
@@ -222,7 +221,7 @@ TEST(NanotronMemory, GathersWeightsAfterTheStep) {
   strategy.dp = 8;
   const auto memory = all_memory(job, strategy, stages_of(job, strategy, Recompute::full, 1)).front();
   EXPECT_EQ(memory.moment, "weights gathered");
-  EXPECT_EQ(memory.parts.activations, 0);
+  EXPECT_EQ(memory.activations, 0);
 }
 
 TEST(DeepSpeedMemory, ByHand) {
@@ -245,7 +244,7 @@ TEST(DeepSpeedMemory, ByHand) {
 
 TEST(Fp32, DoublesActivations) {
   const Job half = job_of(kTiny, megatron_fused(), 1);
-  const Job single = job_of(kTiny, megatron_fused(), 1, ComputePrecision::fp32);
+  const Job single = job_of(kTiny, megatron_fused(), 1, Precision::fp32);
   LayerPrice a, b;
   price_layer_memory(half, 1, {}, 1, a);
   price_layer_memory(single, 1, {}, 1, b);

@@ -39,7 +39,7 @@ TEST_P(MemoryVectors, MatchTheSpecification) {
   const Job job = job_of(row.shape, row.stack, row.global_batch);
   const auto memory =
       all_memory(job, row.strategy, stages_of(job, row.strategy, row.recompute, row.zero, row.zero_degree, row.blocks));
-  const MemoryEstimate& peak = most_allocated(memory);
+  const StageMemory& peak = most_allocated(memory);
   expect_close(peak.allocated, row.allocated, "allocated");
   EXPECT_EQ(peak.moment, row.moment);
   if (row.reserved > 0) expect_close(most_reserved(memory), row.reserved, "reserved");
@@ -171,16 +171,16 @@ TEST(MemoryVectors, LastStageOfAnInterleavedPipeline) {
   const Strategy strategy = interleaved(layout(1, 4, 2), 8);
   const auto memory = all_memory(job, strategy, stages_of(job, strategy, kNone, 1));
   expect_close(memory.back().allocated, 60348727296, "allocated");
-  expect_close(memory.back().reserved, 66107721216, "reserved");
-  EXPECT_EQ(memory.back().parts.in_flight, 3.625);
+  expect_close(memory.back().total, 66107721216, "reserved");
+  EXPECT_EQ(memory.back().in_flight, 3.625);
   EXPECT_EQ(memory.back().moment, "head");
 }
 
 TEST(MemoryVectors, PartsOfOneConfiguration) {
   const Job job = job_of(llama3_70b(12, 4096), megatron_fused(), 4);
   const Strategy strategy = layout(8, 1, 1);
-  const MemoryEstimate memory = all_memory(job, strategy, stages_of(job, strategy, kNone, 1)).front();
-  const StageMemory& parts = memory.parts;
+  const StageMemory memory = all_memory(job, strategy, stages_of(job, strategy, kNone, 1)).front();
+  const StageMemory& parts = memory;
   EXPECT_EQ(parts.weights + parts.gradients + parts.optimizer, 27862253568);
   EXPECT_EQ(parts.activations, 1687732224);
   expect_close(parts.working, 547356672, "working");

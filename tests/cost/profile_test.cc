@@ -52,7 +52,7 @@ TEST(Profile, LayerEntryReplacesTheLayer) {
   EXPECT_EQ(price.kept_bytes[0], 1e9);
   EXPECT_FALSE(price_layer(job, kind, {}, 2).measured);                   // another micro-batch
   EXPECT_FALSE(price_layer(job, kind, {2, false, 1, 1, 0}, 1).measured);  // another split
-  const Evaluation after = evaluate_even(job, {.dp = 8});
+  const Plan after = evaluate_even(job, {.dp = 8});
   EXPECT_NE(after.prediction.iteration_s, before);
   EXPECT_THAT(after.measured, Contains("block"));
 }
@@ -61,7 +61,7 @@ TEST(Profile, OperatorEntryReplacesOneOperator) {
   Job job = test_job({});
   const int kind = job.model.layers[1];
   const LayerPrice before = price_layer(job, kind, {}, 1);
-  const DeviceRates rates = sustained_rates(job.cluster.device, job.precision, job.stack);
+  const DeviceRates rates = sustained_rates(job.cluster.device, job.run.precision, job.stack);
   const double computed = gemm_s(rates, {8192, 4096, 14336, 1});
   attach_profile(job, read(profile(R"("operators": [{"operator": "matmul", "m": 8192, "n": 4096, "k": 14336,
     "forward_s": 0.5, "backward_s": 1.0}])")));

@@ -42,6 +42,21 @@ TEST(Stack, LikeTakesTheRestFromAShippedOne) {
   EXPECT_EQ(stack.default_zero, 3);
 }
 
+TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
+  std::vector<SoftwareStack> stacks = stack_presets();
+  // One third, one thousandth: nothing is lost in the last digit.
+  stacks.push_back(
+      read("like: fsdp2\nname: fsdp2\nhost_kernel: 0.333333333333333333\nmemory_margin: 0.001\n"
+           "kernels: huggingface\nselective: minimal\nselective_modules: []\nloss: eager_fp32\n"
+           "memory: internevo\ndefault_zero: 2\nrouting_imbalance: 1.1\ncuda_graphs: true\n"));
+  for (const SoftwareStack& stack : stacks) {
+    const Document written = write_stack(stack);
+    EXPECT_EQ(read_stack(written, "other"), stack) << stack.name;
+    EXPECT_EQ(read_stack(parse_json("plan.json", written.json()), "other"), stack) << stack.name;
+    EXPECT_EQ(written.root().as_object()->find("like"), nullptr);
+  }
+}
+
 TEST(Stack, BadKeysAndValuesAreNamed) {
   EXPECT_THAT(refusal("atention: native"), HasSubstr("attention"));
   EXPECT_THAT(refusal("attention: flash9"), HasSubstr("flash9"));

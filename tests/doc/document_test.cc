@@ -23,7 +23,7 @@ InputError error_of(Call call) {
 
 TEST(Json, BuildsTheTree) {
   const Document document = parse_json("a.json", R"({"a": [1, 2.5, "x", null, true], "b": {"c": -7}})");
-  const Object* root = document.root.as_object();
+  const Object* root = document.root().as_object();
   ASSERT_TRUE(root);
   const Array& array = *root->find("a")->as_array();
   EXPECT_EQ(*array[0].as_integer(), 1);
@@ -52,7 +52,7 @@ TEST(Json, RefusesTornEmptyDeepTwiceAndForeign) {
 
 TEST(Yaml, BuildsTheTreeByTheCoreRules) {
   const Document document = parse_yaml("c.yaml", "name: no\ncount: 8\nrate: 1.5\nquoted: \"8\"\nlist: [a, ~, true]\n");
-  const Object& root = *document.root.as_object();
+  const Object& root = *document.root().as_object();
   EXPECT_EQ(*root.find("name")->as_string(), "no");
   EXPECT_EQ(*root.find("count")->as_integer(), 8);
   EXPECT_DOUBLE_EQ(*root.find("rate")->as_real(), 1.5);

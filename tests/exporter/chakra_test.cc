@@ -267,7 +267,7 @@ TEST(Chakra, ComputeOfTheSlowestStageIsThatOfThePrediction) {
   strategy.split = {.tp = 4, .sp = true};
   strategy.pp = 2;
   strategy.dp = 2;
-  const Evaluation evaluation = evaluate(job, strategy, even_stages(job, strategy, Recompute::none, 1));
+  const Plan evaluation = evaluate(job, strategy, even_stages(job, strategy, Recompute::none, 1));
   const ChakraExport exported(job, strategy, evaluation.stages);
   const Traces traces = write_all(exported, strategy);
   const std::size_t slowest = evaluation.stages[0].time.total > evaluation.stages[1].time.total ? 0 : 1;

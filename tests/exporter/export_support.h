@@ -20,8 +20,7 @@ inline Job export_job(const Architecture& architecture, const std::string& clust
   run.global_batch = batch;
   run.sequence = sequence;
   run.stack = stack;
-  return make_job(architecture, run, *find_stack(stack), ComputePrecision::bf16, Optimizer::adam,
-                  *find_cluster(cluster, devices));
+  return make_job(architecture, run, *find_stack(stack), *find_cluster(cluster, devices));
 }
 
 inline Job export_job(const std::string& preset, std::int64_t devices = 64, std::int64_t batch = 512,

@@ -34,8 +34,7 @@ Job small_export_job(bool experts, const std::string& stack, const std::string& 
   run.global_batch = 8;
   run.sequence = 4096;
   run.stack = stack;
-  return make_job(read_config(parse_json("m.json", config), "small"), run, *find_stack(stack), ComputePrecision::bf16,
-                  Optimizer::adam, cluster);
+  return make_job(read_config(parse_json("m.json", config), "small"), run, *find_stack(stack), cluster);
 }
 
 // The planner's degrees: all replicas, or the largest part of them inside one node.
@@ -134,7 +133,7 @@ class Everything {
           if (!refuse_strategy(job_, s, stages).empty()) return;
           if (!obstacles(framework_, job_, s, stages).empty()) continue;
           ++priced_;
-          const Evaluation evaluation = evaluate(job_, s, stages);
+          const Plan evaluation = evaluate(job_, s, stages);
           if (evaluation.fits) best_s_ = std::min(best_s_, evaluation.prediction.iteration_s);
         }
       }
@@ -165,8 +164,8 @@ TEST_P(NearestPlans, AreTheBestThatTheFrameworkCanRun) {
   const auto nearest = nearest_plan(param.framework, job, {});
   ASSERT_TRUE(nearest.has_value());
   EXPECT_TRUE(nearest->proven);
-  EXPECT_THAT(obstacles(param.framework, job, nearest->plan.strategy, nearest->plan.evaluation.stages), IsEmpty());
-  EXPECT_NEAR(nearest->plan.evaluation.prediction.iteration_s, best_s, 1e-9 * best_s);
+  EXPECT_THAT(obstacles(param.framework, job, nearest->plan.strategy, nearest->plan.stages), IsEmpty());
+  EXPECT_NEAR(nearest->plan.prediction.iteration_s, best_s, 1e-9 * best_s);
 }
 
 INSTANTIATE_TEST_SUITE_P(Exhaustive, NearestPlans,
@@ -235,7 +234,7 @@ TEST(Changes, AreFasterThanTheyWereAndRunnable) {
   s.pp = 4;
   s.dp = s.dp_inner = 4;
   const SetupVariant mine{job.stack, s, even_stages(job, s, Recompute::selective, 1)};
-  const Evaluation now = evaluate(job, s, mine.stages);
+  const Plan now = evaluate(job, s, mine.stages);
   const ChangeList changes = price_changes(Framework::megatron, job, mine, {});
   ASSERT_FALSE(changes.single.empty());
   std::vector<std::string> options;
@@ -244,7 +243,7 @@ TEST(Changes, AreFasterThanTheyWereAndRunnable) {
     EXPECT_TRUE(change.evaluation.fits);
     Job changed = job;
     changed.stack = change.variant.stack;
-    const Evaluation again = evaluate(changed, change.variant.strategy, change.variant.stages);
+    const Plan again = evaluate(changed, change.variant.strategy, change.variant.stages);
     EXPECT_DOUBLE_EQ(again.prediction.iteration_s, change.evaluation.prediction.iteration_s) << change.options;
     EXPECT_EQ(change.variant.strategy.devices_used(), s.devices_used()) << change.options;
   }

@@ -32,8 +32,8 @@ Returned read_back(const std::string& text, const Job& job) {
   Run run = job.run;
   run.global_batch = setup.global_batch.value_or(0);
   run.sequence = setup.sequence.value_or(0);
-  Returned returned{
-      make_job(architecture, run, setup.stack, parse_precision(setup.precision), Optimizer::adam, job.cluster), {}};
+  run.precision = setup.precision;
+  Returned returned{make_job(architecture, run, setup.stack, job.cluster), {}};
   returned.plan = lay_out(setup, returned.job);
   return returned;
 }
@@ -126,13 +126,13 @@ TEST(MegatronExport, PlannedPlansOfManyPresetsAreAcceptedAndComeBack) {
   for (const char* name : {"llama3-8b", "llama3-70b", "gpt3-35b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2-lite",
                            "nemotron4-15b", "qwen2.5-7b"}) {
     const Job job = export_job(name, 64, 256, 4096);
-    SearchOptions search;
+    SearchSettings search;
     search.time_limit_s = 20;
     const auto nearest = nearest_plan(Framework::megatron, job, search);
     ASSERT_TRUE(nearest.has_value()) << name;
     const auto launch = launch_order(hosts_of(job.cluster), nearest->plan.strategy);
     ASSERT_TRUE(launch.has_value()) << name;
-    const ExportTask task{job, nearest->plan.strategy, nearest->plan.evaluation.stages, launch->order};
+    const ExportTask task{job, nearest->plan.strategy, nearest->plan.stages, launch->order};
     expect_accepted(task, name);
     expect_round_trip(task, name);
   }
@@ -204,12 +204,11 @@ TEST(MegatronExport, InterleavesLayersOfSeveralKinds) {
     request.search.time_limit_s = 20;
     const PlanAnswer answer = make_plan(request);
     ASSERT_FALSE(answer.plans.empty()) << name;
-    for (const PlannedStrategy& plan : answer.plans) {
+    for (const Plan& plan : answer.plans) {
       const std::int64_t chunks = plan.strategy.virtual_stages;
       ASSERT_GT(chunks, 1);
-      const std::vector<StageBlocks> spread = chunk_blocks(job.model, plan.evaluation.stages, chunks);
-      EXPECT_TRUE(keeps_priced_layers(job.model, plan.evaluation.stages, spread))
-          << name << " " << pipeline_layout(spread);
+      const std::vector<StageBlocks> spread = chunk_blocks(job.model, plan.stages, chunks);
+      EXPECT_TRUE(keeps_priced_layers(job.model, plan.stages, spread)) << name << " " << pipeline_layout(spread);
       for (const StageBlocks& chunk : spread) EXPECT_TRUE(chunk.blocks > 0 || chunk.embedding || chunk.head) << name;
     }
   }

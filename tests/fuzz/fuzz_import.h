@@ -12,7 +12,7 @@
 namespace nest::fuzz {
 
 inline void import_file(const std::uint8_t* data, std::size_t size, ImportFormat format) {
-  const Source source{"fuzz", std::string(reinterpret_cast<const char*>(data), size)};
+  const SourceText source{"fuzz", std::string(reinterpret_cast<const char*>(data), size)};
   ImportRequest request;
   request.name = "fuzz";
   request.device = find_device("h100");

@@ -29,7 +29,7 @@ const nest::Job& small_job() {
     run.global_batch = 128;
     run.sequence = 4096;
     return nest::make_job(nest::read_config(config, "small"), run, *nest::find_stack("megatron-core"),
-                          nest::ComputePrecision::bf16, nest::Optimizer::adam, *nest::find_cluster("dgx-h100", 64));
+                          *nest::find_cluster("dgx-h100", 64));
   }();
   return job;
 }

@@ -124,9 +124,8 @@ TEST(Onnx, Gpt2ByConfigAndByOnnxAreTheSame) {
       make_job(read_config(parse_json("config.json", R"({"model_type": "gpt2", "n_embd": 4096, "n_layer": 32,
       "n_head": 32, "vocab_size": 50304, "n_positions": 2048, "activation_function": "gelu"})"),
                            "model"),
-               run, stack, ComputePrecision::bf16, Optimizer::adam, cluster);
-  const Job job = make_job(std::move(models.model), std::move(models.fused_model), run, stack, ComputePrecision::bf16,
-                           Optimizer::adam, cluster);
+               run, stack, cluster);
+  const Job job = make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster);
   EXPECT_EQ(count_parameters(config.model).total, count_parameters(job.model).total);
   ASSERT_EQ(config.model.layers, job.model.layers);
   const RunShape shape{.micro_batch = 2, .sequence = 2048};

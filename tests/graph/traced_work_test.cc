@@ -192,7 +192,7 @@ Job job_of(const RawGraph& graph) {
   run.sequence = graph.sequence;
   GraphModels models = build_graph_models(graph, kPlain);
   return make_job(std::move(models.model), std::move(models.fused_model), run, find_stack("pytorch").value(),
-                  ComputePrecision::bf16, Optimizer::adam, find_cluster("dgx-h100", 8).value());
+                  find_cluster("dgx-h100", 8).value());
 }
 
 TEST(TracedWork, AHeadOverSamplesHoldsOneRowPerSample) {

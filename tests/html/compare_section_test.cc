@@ -10,10 +10,10 @@ namespace {
 
 CompareReport two_planners() {
   CompareReport report;
-  report.title = "A <model> & more";
-  report.cluster.devices = 8;
-  report.cluster.device = "h100";
-  report.run.sequence = 1024;
+  report.about.model.title = "A <model> & more";
+  report.about.cluster.devices = 8;
+  report.about.cluster.device = "h100";
+  report.about.run.sequence = 1024;
   for (const auto& [name, seconds] : {std::pair{"slow", 3.0}, std::pair{"nest", 2.0}}) {
     ComparedPlanner& planner = report.planners.emplace_back();
     planner.name = name;

@@ -49,24 +49,18 @@ Priced price(const Case& wanted) {
   run.global_batch = wanted.batch;
   run.sequence = 4096;
   priced.job = make_job(find_model_preset(wanted.model).value(), run, find_stack("megatron-core").value(),
-                        ComputePrecision::bf16, Optimizer::adam, find_cluster(wanted.cluster, wanted.devices).value());
+                        find_cluster(wanted.cluster, wanted.devices).value());
   StrategyRequest request = parse_strategy(wanted.strategy);
   fill_devices(request, wanted.devices);
   const Strategy& strategy = request.strategy;
   const auto stages = even_stages(priced.job, strategy, request.recompute, request.zero.value_or(1));
   EXPECT_EQ(refuse_strategy(priced.job, strategy, stages), "");
   PlanReport& report = priced.report;
-  report.evaluation = evaluate(priced.job, strategy, stages);
-  report.title = wanted.model;
+  report.plan = evaluate(priced.job, strategy, stages);
   report.model = priced.job.model;
-  report.plan.strategy = strategy;
-  report.plan.run = run;
-  report.plan.model = {wanted.model, "llama", count_parameters(priced.job.model).total,
+  report.plan.model = {wanted.model, wanted.model, "llama", count_parameters(priced.job.model).total,
                        parse_json("config.json", "{\"a\": 1}")};
   report.plan.cluster = {wanted.cluster, "h100", wanted.devices, parse_yaml("c", "name: x\n")};
-  report.plan.stages = report.evaluation.stages;
-  report.plan.prediction = report.evaluation.prediction;
-  report.device_memory_bytes = priced.job.cluster.device.memory_bytes;
   return priced;
 }
 
@@ -149,10 +143,10 @@ TEST_P(Pages, SayWhatThePlanSays) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       EXPECT_EQ(row[2 + i], fmt::format("{:.1f}", static_cast<double>(parts[i]) / 0x1p30));
     EXPECT_EQ(row[9], gibibytes(m.total));
-    EXPECT_EQ(row[10], gibibytes(priced.report.evaluation.memory[s].needed));
+    EXPECT_EQ(row[10], gibibytes(priced.report.plan.stages[s].memory.needed));
   }
   const Prediction& p = priced.report.plan.prediction;
-  if (!priced.report.evaluation.fits) {
+  if (!priced.report.plan.fits) {
     EXPECT_EQ(test::find_id(root, "schedule"), nullptr);
     EXPECT_THAT(test::find_all(root, "header").at(0)->text, HasSubstr("does not fit"));
     return;
@@ -176,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, Pages, ::testing::ValuesIn(cases()),
 TEST(PlanPage, HostileNamesStayText) {
   const std::string evil = "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)>";
   Priced priced = price({"llama3-8b", "dgx-h100", 16, "tp=2,sp=1,pp=2,dp=4,mbs=1", 64});
-  priced.report.title = evil;
+  priced.report.plan.model.title = evil;
   priced.report.plan.model.name = evil + std::string(1 << 20, 'x');
   priced.report.plan.model.config =
       parse_json("config.json", "{\"</pre></code></details><script>\": \"" + std::string("]]>--><!--") + "\"}");
@@ -186,11 +180,11 @@ TEST(PlanPage, HostileNamesStayText) {
   priced.job.cluster.levels[0].name = evil;
   priced.job.cluster.levels[1].name = evil;
   priced.job.cluster.node_names = {evil, evil};
-  priced.report.evaluation.assumptions.push_back(evil);
+  priced.report.plan.assumptions.push_back(evil);
   PlanPage page = priced.page();
   page.command = {"nest", evil, "--model", "\n"};
-  page.why_not = {{evil, evil, evil, 1.0, 0.5}};
-  page.next_best = {{"2", "+1 %", evil, 1.0, 0.01}};
+  page.why_not = {{evil, WhyOutcome::slower, 0.5, priced.report.plan, evil}};
+  page.next_best = {priced.report.plan};
   const std::string text = plan_page(page).str();
   EXPECT_LT(text.size(), 500'000U);
   const test::Element root = test::parse_page(text);
@@ -205,11 +199,17 @@ TEST(PlanPage, HostileNamesStayText) {
 TEST(PlanPage, ShowsAlternativesAndTheCommand) {
   const Priced priced = price({});
   PlanPage page = priced.page();
-  page.why_not = {{"tensor 4", "+6.4 %", "tp=4", 55.9, 0.064}, {"pipeline 2", "does not fit", "", 0, 0}};
+  Plan other = priced.report.plan;
+  other.strategy = Strategy{};
+  other.strategy.split.tp = 4;
+  other.prediction.iteration_s = 55.9;
+  page.why_not = {{"tensor 4", WhyOutcome::slower, 0.064, other, "pipeline bubble +3 s"},
+                  {"pipeline 2", WhyOutcome::no_plan, 0, {}, ""},
+                  {"pipeline 8", WhyOutcome::unknown, 1e-4, other, "not searched to the end"}};
   const test::Element root = test::parse_page(plan_page(page).str());
   const auto rows = test::table_cells(root, "why-table");
   ASSERT_EQ(rows.size(), 3U);
-  EXPECT_EQ(rows[1][0], "tensor 4tp=4");
+  EXPECT_EQ(rows[1][0], "tensor 4" + strategy_text(other.strategy));
   EXPECT_EQ(rows[1][1], "+6.4 %");
   EXPECT_EQ(rows[1][2], "55.9 s");
   EXPECT_EQ(rows[2][1], "does not fit");
@@ -247,7 +247,7 @@ const Traffic& traffic_of(const NetworkUse& use, TrafficKind kind) {
 TEST(NetworkUse, GradientsOfReplicas) {
   // ZeRO 1 over 8 devices of a node: gradients of 4 bytes scattered, weights of 2 gathered.
   const Priced priced = price({"llama3-8b", "dgx-h100", 8, "dp=8,mbs=1,recompute=full", 64});
-  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.evaluation);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
   const auto parameters = static_cast<double>(priced.report.plan.model.parameters);
   const Traffic& gradients = traffic_of(use, TrafficKind::gradients);
   EXPECT_EQ(gradients.ranks, 8);
@@ -261,7 +261,7 @@ TEST(NetworkUse, GradientsOfReplicas) {
 TEST(NetworkUse, MessagesBetweenStages) {
   // Two stages on two nodes, tp 8 with sp: every device sends 1/8 of 4096 x 4096 x 2 bytes each way per micro-batch.
   const Priced priced = price({"llama3-8b", "dgx-h100", 16, "tp=8,sp=1,pp=2,mbs=1", 64});
-  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.evaluation);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
   const Traffic& messages = traffic_of(use, TrafficKind::pipeline);
   const double bytes = 64.0 * 4096 * 4096 * 2 / 8;
   EXPECT_DOUBLE_EQ(messages.sent_bytes, bytes);
@@ -274,7 +274,7 @@ TEST(NetworkUse, TensorParallelism) {
   // sp: a block gathers 3 and scatters 2 ... counted from the split layer itself; here only what must hold: it stays in
   // the node, every device sends the same, and nothing hides more than there is.
   const Priced priced = price({"llama3-70b", "dgx-h100", 32, "tp=8,sp=1,pp=4,mbs=1,recompute=full", 32});
-  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.evaluation);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
   const Traffic& tensor = traffic_of(use, TrafficKind::tensor);
   EXPECT_EQ(tensor.reach, "inside a node");
   EXPECT_DOUBLE_EQ(tensor.link_bytes[1], 0);

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Source sample(const std::string& name) {
+SourceText sample(const std::string& name) {
   return {name, test::read_file(test::source_dir() / "tests" / "import" / "samples" / name)};
 }
 
@@ -29,7 +29,7 @@ ImportRequest request_for(const char* device) {
 }
 
 ImportedCluster import_samples(const std::vector<std::string>& names, const ImportRequest& request) {
-  std::vector<Source> files;
+  std::vector<SourceText> files;
   for (const std::string& name : names) files.push_back(sample(name));
   return import_cluster(files, std::nullopt, request);
 }
@@ -73,9 +73,9 @@ TEST(ImportCluster, UnevenRacks) {
 TEST(ImportCluster, AsksByNameForWhatIsNotThere) {
   const ImportedCluster imported = import_samples({"racks.conf"}, {});
   std::vector<std::string> options;
-  for (const MissingFact& fact : imported.missing) options.push_back(fact.option);
-  EXPECT_THAT(options, ElementsAre("--device ", "--devices-per-node ",
-                                   "--bandwidth leaf=", "--bandwidth spine=", "--bandwidth core="));
+  for (const MissingFact& fact : imported.missing) options.push_back(fact.option + " " + fact.prefix);
+  EXPECT_THAT(options,
+              ElementsAre("device ", "devices_per_node ", "bandwidth leaf=", "bandwidth spine=", "bandwidth core="));
 }
 
 TEST(ImportCluster, RailsFromPorts) {
@@ -107,7 +107,8 @@ TEST(ImportCluster, InsideAndOutside) {
   EXPECT_FALSE(cluster.levels[1].rails);
   const ImportedCluster switched = import_samples({"switched.txt", "racks.conf"}, request);
   ASSERT_EQ(switched.missing.size(), 1U);
-  EXPECT_EQ(switched.missing[0].option, "--bandwidth leaf=");
+  EXPECT_EQ(switched.missing[0].option, "bandwidth");
+  EXPECT_EQ(switched.missing[0].prefix, "leaf=");
   EXPECT_THAT(switched.missing[0].question, HasSubstr("one device's own port"));
 }
 

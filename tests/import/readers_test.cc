@@ -23,15 +23,15 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Source sample(const std::string& name) {
+SourceText sample(const std::string& name) {
   return {name, test::read_file(test::source_dir() / "tests" / "import" / "samples" / name)};
 }
 
-Source foreign(const std::string& name) {
+SourceText foreign(const std::string& name) {
   return {name, test::read_file(test::data_dir() / "../formats/samples/import" / name)};
 }
 
-Source text(const std::string& content) { return {"given", content}; }
+SourceText text(const std::string& content) { return {"given", content}; }
 
 template <class Read>
 std::string refusal(Read read) {

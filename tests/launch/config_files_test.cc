@@ -135,7 +135,7 @@ TEST(DeepspeedFile, IsRead) {
   EXPECT_EQ(setup.zero, 3);
   EXPECT_EQ(setup.shard_degree, 8);
   EXPECT_EQ(setup.tp, 2);
-  EXPECT_EQ(setup.precision, "bf16");
+  EXPECT_EQ(setup.precision, Precision::bf16);
   EXPECT_EQ(setup.stack.data_overlap, DataOverlap::fsdp);
   EXPECT_THAT(setup.notes, Contains(HasSubstr("offload_param")));
   EXPECT_THAT(launch_message(R"({"zero_optimization": {"stage": 4}})"), HasSubstr("zero_optimization.stage"));

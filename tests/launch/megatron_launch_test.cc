@@ -40,8 +40,9 @@ Job job_of(const LaunchSetup& setup, std::int64_t devices) {
   Run run;
   run.global_batch = setup.global_batch.value_or(64);
   run.sequence = setup.sequence.value_or(4096);
+  run.precision = setup.precision;
   return make_job(read_config(parse_json("launch", setup.model_config.dump()), "launch"), run, setup.stack,
-                  parse_precision(setup.precision), Optimizer::adam, *find_cluster("dgx-h100", devices));
+                  *find_cluster("dgx-h100", devices));
 }
 
 TEST(MegatronLaunch, AppliesMegatronsDefaults) {

@@ -105,8 +105,8 @@ void compare_modules(const Object& modules, const ParameterCount& count) {
 TEST(ConfigCounts, EqualTransformersModuleByModule) {
   NEST_REQUIRE_DATA("h200/hf_params.json");
   const Document document = test::read_json(test::data_dir() / "h200/hf_params.json");
-  ASSERT_TRUE(document.root.as_array());
-  for (const Value& entry : *document.root.as_array()) {
+  ASSERT_TRUE(document.root().as_array());
+  for (const Value& entry : *document.root().as_array()) {
     const Object& model = *entry.as_object();
     const std::string& name = *model.find("name")->as_string();
     SCOPED_TRACE(name);

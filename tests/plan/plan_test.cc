@@ -12,8 +12,14 @@ namespace {
 
 Plan example() {
   Plan plan;
-  plan.model = {"tiny", "llama", 1000, parse_json("config.json", R"({"model_type": "llama", "hidden_size": 64})")};
+  plan.model = {"tiny", "Tiny 1K", "llama", 1000,
+                parse_json("config.json", R"({"model_type": "llama", "hidden_size": 64})")};
   plan.cluster = {"pod", "h100", 64, parse_yaml("pod.yaml", "device: h100\nlevels: [{group: 8}]\n")};
+  plan.stack = parse_yaml("mine.yaml", "name: mine\nattention: flash2\n");
+  plan.profile = parse_json("profile.json", R"({"schema": "nest.profile/1", "layers": []})");
+  plan.run.stack = "mine";
+  plan.run.precision = Precision::fp8;
+  plan.run.optimizer = Optimizer::sgd;
   plan.run.global_batch = 256;
   plan.run.sequence = 4096;
   plan.strategy.split = {.tp = 2, .sp = true, .cp = 1, .ep = 2};
@@ -33,10 +39,18 @@ Plan example() {
     stage.time.total = 0.5;
     stage.memory.weights = 123;
     stage.memory.total = 456;
+    stage.memory.allocated = 400;
+    stage.memory.needed = 500 + s;
+    stage.memory.moment = "head";
     plan.stages.push_back(stage);
   }
   plan.prediction.iteration_s = 12.5;
   plan.prediction.breakdown_s.bubble = 1.5;
+  plan.device_memory_bytes = 450;
+  plan.fits = false;
+  plan.misfit = "stage 1 needs more";
+  plan.assumptions = {"one", "another"};
+  plan.measured = {"decoder"};
   plan.search = SearchRecord{0.25, true, 12.5, 1e6, 42, "nest"};
   return plan;
 }
@@ -66,8 +80,50 @@ TEST(PlanJson, RoundTrips) {
   EXPECT_EQ(plan_to_json(back), json);
   EXPECT_EQ(back.strategy, example().strategy);
   EXPECT_EQ(back.stages[0].recompute, Recompute::selective);
-  EXPECT_EQ(back.model.config.root.as_object()->members().size(), 2U);
+  EXPECT_EQ(back.model.config.root().as_object()->members().size(), 2U);
   EXPECT_EQ(json["stages"][1]["devices"], (std::vector<int>{12, 13, 14, 15}));
+  EXPECT_EQ(json["schema"], "nest.plan/2");
+  EXPECT_EQ(json["stack"]["attention"], "flash2");
+  EXPECT_EQ(json["run"]["precision"], "fp8");
+  EXPECT_EQ(back.run.precision, Precision::fp8);
+  EXPECT_EQ(back.run.optimizer, Optimizer::sgd);
+  EXPECT_EQ(back.model.title, "Tiny 1K");
+  EXPECT_EQ(back.profile.json(), example().profile.json());
+  EXPECT_FALSE(back.fits);
+  EXPECT_EQ(back.misfit, example().misfit);
+  EXPECT_EQ(back.assumptions, example().assumptions);
+  EXPECT_EQ(back.measured, example().measured);
+  EXPECT_EQ(back.fullest_stage(), 1U);
+  EXPECT_EQ(back.stages[1].memory.needed, 501);
+  EXPECT_EQ(back.stages[1].memory.allocated, 400);
+  EXPECT_EQ(back.stages[1].memory.moment, "head");
+}
+
+// A document inside a plan file is shown by itself, a file as it was written.
+TEST(PlanJson, DocumentsHaveTheirOwnText) {
+  const Plan made = example();
+  EXPECT_EQ(made.stack.text(), "name: mine\nattention: flash2\n");
+  const Plan back = read_plan(parse_json("plan.json", plan_to_json(made).dump()));
+  EXPECT_EQ(back.stack.text(), made.stack.json());
+  EXPECT_EQ(back.stack.name(), "plan.json");
+  EXPECT_TRUE(Document().empty());
+  EXPECT_EQ(Document().text(), "null");
+}
+
+TEST(PlanJson, TheFirstSchemaHasNeitherStackNorProfile) {
+  auto json = plan_to_json(example());
+  json["schema"] = "nest.plan/1";
+  json["run"]["stack"] = "fsdp2";
+  json.erase("stack");
+  json.erase("profile");
+  json["evaluation"] = {{"fits", true}, {"whatever", "was passed over"}};
+  const Plan old = read_plan(parse_json("plan.json", json.dump()));
+  EXPECT_TRUE(old.stack.empty());
+  EXPECT_TRUE(old.profile.empty());
+  EXPECT_EQ(old.run.stack, "fsdp2");
+  EXPECT_EQ(old.strategy, example().strategy);
+  json["stack"] = nlohmann::ordered_json::object();
+  EXPECT_THROW(read_plan(parse_json("plan.json", json.dump())), InputError);
 }
 
 TEST(PlanJson, RefusesWhatIsNotAPlan) {
@@ -92,6 +148,23 @@ TEST(PlanJson, RefusesWhatIsNotAPlan) {
   json = plan_to_json(example());
   json["stages"][1]["layers"] = {3};
   EXPECT_THAT(message(json), ::testing::HasSubstr("stages[1].layers: expected [first, last]"));
+  const auto with_run = [&](const char* key, const char* word) {
+    auto changed = plan_to_json(example());
+    changed["run"][key] = word;
+    return message(changed);
+  };
+  EXPECT_THAT(with_run("optimizer", "lion"),
+              ::testing::HasSubstr("run.optimizer: `lion` is not known; allowed are adam and sgd"));
+  EXPECT_THAT(with_run("precision", "fp18"),
+              ::testing::HasSubstr("run.precision: `fp18` is not known; allowed are bf16, fp16, fp8, fp4 and fp32"));
+  EXPECT_THAT(with_run("precision", "tf32"), ::testing::HasSubstr("run.precision: `tf32` is not known"));
+  EXPECT_EQ(with_run("precision", "BF16"), "accepted");
+  json = plan_to_json(example());
+  json["strategy"]["schedule"] = "zb-h1";
+  EXPECT_THAT(message(json), ::testing::HasSubstr("strategy.schedule: `zb-h1` is not known; allowed are 1f1b, "));
+  json = plan_to_json(example());
+  json["evaluation"]["stages"].erase(0);
+  EXPECT_THAT(message(json), ::testing::HasSubstr("evaluation.stages: expected one for every stage"));
 }
 
 }  // namespace

@@ -63,7 +63,9 @@ class Measuring(unittest.TestCase):
         plan = nest.plan(self.config, devices=1, global_batch=1, seq=32, stack="pytorch", profile=self.path)
         self.assertEqual(nest.evaluate(plan).prediction, plan.prediction)
         self.assertEqual(nest.evaluate(plan.to_dict(), profile=self.path).prediction, plan.prediction)
-        self.assertNotEqual(nest.evaluate(plan.to_dict()).prediction, plan.prediction)
+        self.assertEqual(nest.evaluate(plan.to_dict()).prediction, plan.prediction)
+        self.assertEqual(plan.profile["layers"], self.read()["layers"])
+        self.assertNotEqual(nest.evaluate(dict(plan.to_dict(), profile=None)).prediction, plan.prediction)
         self.assertTrue(nest.check(plan).sound)
 
     def test_others_are_refused(self):

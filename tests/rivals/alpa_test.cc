@@ -99,9 +99,8 @@ TEST(Alpa, PlansOnePipelineAndIsNoFasterThanTheOptimum) {
     ASSERT_FALSE(best.plans.empty()) << "seed " << seed;
     const Strategy& strategy = answer.plan->strategy;
     EXPECT_EQ(strategy.dp_inner, strategy.dp);
-    EXPECT_TRUE(answer.plan->evaluation.fits);
-    EXPECT_GE(answer.plan->evaluation.prediction.iteration_s,
-              best.plans.front().evaluation.prediction.iteration_s * (1 - 1e-9))
+    EXPECT_TRUE(answer.plan->fits);
+    EXPECT_GE(answer.plan->prediction.iteration_s, best.plans.front().prediction.iteration_s * (1 - 1e-9))
         << "seed " << seed;
   }
   EXPECT_GT(planned, 5);

@@ -64,7 +64,7 @@ TEST(Configurations, PriceIsThatOfTheEvaluation) {
       const std::optional<Key> found = key_of(space, strategy);
       ASSERT_TRUE(found.has_value());
       EXPECT_TRUE(*found == drawn->key);
-      const Evaluation evaluation = evaluate(small.job, strategy, stages);
+      const Plan evaluation = evaluate(small.job, strategy, stages);
       const ConfigurationPrice& price = pricer.price(*drawn);
       ASSERT_NEAR(price.time_s, evaluation.prediction.iteration_s, 1e-9 * evaluation.prediction.iteration_s);
       ASSERT_EQ(price.fits(), evaluation.fits);

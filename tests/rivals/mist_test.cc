@@ -23,7 +23,7 @@ double try_every_plan(const Job& job, const PlanLimits& limits, const Strategy& 
     const auto left = static_cast<int>(strategy.pp) - static_cast<int>(stages.size());
     if (left == 0) {
       if (first < layers) return;
-      const Evaluation evaluation = evaluate(job, strategy, stages);
+      const Plan evaluation = evaluate(job, strategy, stages);
       if (evaluation.fits) least_s = std::min(least_s, evaluation.prediction.iteration_s);
       return;
     }
@@ -88,7 +88,7 @@ TEST(Mist, EqualsEveryPlanOfItsSpace) {
     ASSERT_EQ(answer.plan.has_value(), std::isfinite(least_s)) << "seed " << seed << " " << answer.note;
     ++(answer.plan ? planned : none);
     if (!answer.plan) continue;
-    EXPECT_NEAR(answer.plan->evaluation.prediction.iteration_s, least_s, 1e-9 * least_s) << "seed " << seed;
+    EXPECT_NEAR(answer.plan->prediction.iteration_s, least_s, 1e-9 * least_s) << "seed " << seed;
   }
   EXPECT_GT(planned, 7);
   EXPECT_GT(none, 0);
@@ -119,8 +119,7 @@ TEST(Mist, IsNoFasterThanTheOptimum) {
     if (!answer.plan) continue;
     ++planned;
     ASSERT_FALSE(best.plans.empty()) << "seed " << seed;
-    EXPECT_GE(answer.plan->evaluation.prediction.iteration_s,
-              best.plans.front().evaluation.prediction.iteration_s * (1 - 1e-9))
+    EXPECT_GE(answer.plan->prediction.iteration_s, best.plans.front().prediction.iteration_s * (1 - 1e-9))
         << "seed " << seed;
   }
   EXPECT_GT(planned, 7);

@@ -29,7 +29,7 @@ TEST(ChainPartition, AgreesWithTheSearch) {
     // From most of what an even cut needs that neither shards nor recomputes to less than half of that.
     std::int64_t needed = 0;
     const std::vector<StagePlan> even = even_stages(job, strategy, Recompute::none, 0);
-    for (const MemoryEstimate& memory : evaluate(job, strategy, even).memory) needed = std::max(needed, memory.needed);
+    for (const StagePlan& stage : evaluate(job, strategy, even).stages) needed = std::max(needed, stage.memory.needed);
     job.cluster.device.memory_bytes = needed * static_cast<std::int64_t>(45 + random() % 55) / 100;
     PlanRequest request;
     request.job = &job;
@@ -48,7 +48,7 @@ TEST(ChainPartition, AgreesWithTheSearch) {
     ASSERT_EQ(answer.has_value(), !best.plans.empty()) << "seed " << seed;
     if (!answer) continue;
     ++found;
-    const double optimal_s = best.plans.front().evaluation.prediction.iteration_s;
+    const double optimal_s = best.plans.front().prediction.iteration_s;
     ASSERT_NEAR(answer->time_s, optimal_s, 1e-9 * optimal_s) << "seed " << seed;
     const auto unlike = [&](const StagePlan& stage) {
       return stage.zero != answer->stages.front().zero || stage.recompute != answer->stages.front().recompute;

@@ -29,9 +29,7 @@ TEST(Phaze, IsOptimalOnFlatNetworks) {
     ASSERT_EQ(answer.plan.has_value(), !best.plans.empty()) << "seed " << seed << " " << answer.note;
     if (!answer.plan) continue;
     ++planned;
-    EXPECT_DOUBLE_EQ(answer.plan->evaluation.prediction.iteration_s,
-                     best.plans.front().evaluation.prediction.iteration_s)
-        << "seed " << seed;
+    EXPECT_DOUBLE_EQ(answer.plan->prediction.iteration_s, best.plans.front().prediction.iteration_s) << "seed " << seed;
   }
   EXPECT_GT(planned, 12);
 }
@@ -47,9 +45,9 @@ TEST(Phaze, IsNoFasterThanTheOptimumOnOthersAndSometimesSlower) {
     ASSERT_EQ(answer.plan.has_value(), !best.plans.empty()) << "seed " << seed << " " << answer.note;
     if (!answer.plan) continue;
     ++planned;
-    const double optimal_s = best.plans.front().evaluation.prediction.iteration_s;
-    const double its_s = answer.plan->evaluation.prediction.iteration_s;
-    EXPECT_TRUE(answer.plan->evaluation.fits);
+    const double optimal_s = best.plans.front().prediction.iteration_s;
+    const double its_s = answer.plan->prediction.iteration_s;
+    EXPECT_TRUE(answer.plan->fits);
     EXPECT_GE(its_s, optimal_s * (1 - 1e-9)) << "seed " << seed;
     if (its_s > 1.01 * optimal_s) ++slower;
   }

@@ -44,18 +44,17 @@ void judge(const SmallJob& small, const PlanAnswer& best, const RivalAnswer& ans
     return;
   }
   ++tally.found;
-  const PlannedStrategy& plan = *answer.plan;
-  const std::vector<StagePlan>& stages = plan.evaluation.stages;
+  const Plan& plan = *answer.plan;
+  const std::vector<StagePlan>& stages = plan.stages;
   EXPECT_EQ(refuse_strategy(small.job, plan.strategy, stages), "");
-  const Evaluation again = evaluate(small.job, plan.strategy, stages);
+  const Plan again = evaluate(small.job, plan.strategy, stages);
   EXPECT_TRUE(again.fits) << again.misfit;
-  EXPECT_DOUBLE_EQ(again.prediction.iteration_s, plan.evaluation.prediction.iteration_s);
-  EXPECT_TRUE(
-      check_plan(to_plan(small.job, plan, {}), small.job.model, small.job.cluster, state_floor(small.job)).empty());
+  EXPECT_DOUBLE_EQ(again.prediction.iteration_s, plan.prediction.iteration_s);
+  EXPECT_TRUE(check_plan(plan, small.job.model, small.job.cluster, state_floor(small.job)).empty());
   const PlanSpace space(small.job, small.limits, small.job.cluster.devices);
   EXPECT_TRUE(key_of(space, plan.strategy).has_value());
   EXPECT_TRUE(admits_stages(space, plan.strategy, stages));
-  const double optimal_s = best.plans.front().evaluation.prediction.iteration_s;
+  const double optimal_s = best.plans.front().prediction.iteration_s;
   EXPECT_GE(again.prediction.iteration_s, optimal_s * (1 - 1e-9)) << "faster than a proven optimum";
   if (again.prediction.iteration_s <= optimal_s * (1 + 1e-9)) ++tally.best;
 }
@@ -112,8 +111,8 @@ SmallJob preset(const std::string& model, const std::string& cluster, std::int64
   Run run;
   run.sequence = sequence;
   run.global_batch = batch;
-  small.job = make_job(find_model_preset(model).value(), run, find_stack(run.stack).value(), ComputePrecision::bf16,
-                       Optimizer::adam, find_cluster(cluster, devices).value());
+  small.job = make_job(find_model_preset(model).value(), run, find_stack(run.stack).value(),
+                       find_cluster(cluster, devices).value());
   return small;
 }
 
@@ -123,7 +122,7 @@ TEST(Manual, SmallModelsAreDataParallel) {
   EXPECT_EQ(answer.plan->strategy.split, Split{});
   EXPECT_EQ(answer.plan->strategy.pp, 1);
   EXPECT_EQ(answer.plan->strategy.dp, 16);
-  EXPECT_EQ(answer.plan->evaluation.stages.front().zero, 1);
+  EXPECT_EQ(answer.plan->stages.front().zero, 1);
 }
 
 TEST(Manual, LargeModelsFillTheNodeBeforeTheyArePipelined) {
@@ -215,7 +214,7 @@ TEST(SideBySide, OursComesFirstAndThreadsDoNotMatter) {
     EXPECT_EQ(one[k].plan->strategy, three[k].plan->strategy);
   }
   EXPECT_TRUE(one[1].optimal);
-  EXPECT_EQ(to_plan(small.job, one[1]).search->planner, "nest");
+  EXPECT_EQ(one[1].plan->search->planner, "nest");
 }
 
 TEST(SideBySide, LimitsThatAdmitNothingAreBadInput) {

@@ -54,8 +54,7 @@ inline SmallJob small_job(std::uint32_t seed) {
   run.sequence = random() % 2 == 0 ? 512 : 1024;
   run.global_batch = std::array<std::int64_t, 4>{16, 32, 48, 64}[random() % 4];
   SmallJob small;
-  small.job = make_job(find_model_preset(model).value(), run, find_stack(run.stack).value(), ComputePrecision::bf16,
-                       Optimizer::adam, cluster);
+  small.job = make_job(find_model_preset(model).value(), run, find_stack(run.stack).value(), cluster);
   std::string said;
   if (random() % 2 == 0) {
     said = any(kSettings);

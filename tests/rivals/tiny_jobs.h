@@ -44,7 +44,7 @@ inline Job tiny_job(const char* model, std::size_t blocks, std::int64_t batch, c
   Run run;
   run.sequence = 1024;
   run.global_batch = batch;
-  return make_job(architecture, run, find_stack(run.stack).value(), ComputePrecision::bf16, Optimizer::adam, cluster);
+  return make_job(architecture, run, find_stack(run.stack).value(), cluster);
 }
 
 // `levels`: 1 … 3.

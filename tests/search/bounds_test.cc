@@ -76,9 +76,9 @@ Job job_of(const Scene& scene) {
   run.global_batch = 96;
   run.sequence = std::string(scene.model) == "bert-large" ? 512 : 2048;
   run.stack = scene.stack;
-  const std::string precision = std::string(scene.cluster) == "v100-cluster" ? "fp16" : "bf16";
+  if (std::string(scene.cluster) == "v100-cluster") run.precision = Precision::fp16;
   return make_job(find_model_preset(scene.model).value(), run, find_stack(scene.stack).value(),
-                  parse_precision(precision), Optimizer::adam, find_cluster(scene.cluster, scene.devices).value());
+                  find_cluster(scene.cluster, scene.devices).value());
 }
 
 TEST(PlannerBounds, NoRandomPlanBeatsTheProof) {
@@ -115,7 +115,7 @@ TEST(PlannerBounds, NoRandomPlanBeatsTheProof) {
       for (int draw = 0; draw < 6; ++draw) {
         const auto stages = random_stages(random, space, strategy);
         if (!refuse_strategy(job, strategy, stages).empty()) continue;
-        const Evaluation evaluation = evaluate(job, strategy, stages);
+        const Plan evaluation = evaluate(job, strategy, stages);
         ++compared;
         EXPECT_GE(evaluation.prediction.iteration_s, low * (1 - 1e-9));
         if (!evaluation.fits) continue;
@@ -151,9 +151,9 @@ TEST(PlannerBounds, APlanThatJustFitsIsFound) {
       const Strategy strategy = space.strategy(*key);
       const auto stages = random_stages(random, space, strategy);
       if (!refuse_strategy(job, strategy, stages).empty()) continue;
-      const Evaluation evaluation = evaluate(job, strategy, stages);
+      const Plan evaluation = evaluate(job, strategy, stages);
       std::int64_t needed = 0;
-      for (const MemoryEstimate& memory : evaluation.memory) needed = std::max(needed, memory.needed);
+      for (const StagePlan& stage : evaluation.stages) needed = std::max(needed, stage.memory.needed);
       job.cluster.device.memory_bytes = needed;
       const PairPrices pair(job, strategy.split, strategy.micro_batch);
       LeafSolver solver(space);

@@ -40,8 +40,8 @@ double score_of(const Problem& problem, const Strategy& strategy, double time_s)
 
 using Counts = std::map<std::string, int>;
 
-void count_stages(const PlannedStrategy& best, const Job& job, Counts& seen) {
-  const std::vector<StagePlan>& stages = best.evaluation.stages;
+void count_stages(const Plan& best, const Job& job, Counts& seen) {
+  const std::vector<StagePlan>& stages = best.stages;
   const Strategy& strategy = best.strategy;
   const auto any = [&](const auto& test) { return std::any_of(stages.begin(), stages.end(), test); };
   const std::int64_t all = strategy.dp * strategy.split.cp * strategy.split.ep;
@@ -60,7 +60,7 @@ void count_stages(const PlannedStrategy& best, const Job& job, Counts& seen) {
   seen["uneven cuts"] += uneven;
 }
 
-void count_features(const PlannedStrategy& best, const Problem& problem, Counts& seen) {
+void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   const Strategy& strategy = best.strategy;
   const Split& split = strategy.split;
   seen["pipeline"] += strategy.pp > 1;
@@ -91,7 +91,7 @@ void check_prices(const Problem& problem, const OracleAnswer& all) {
   if (!all.keys.empty()) {
     const OracleBest& best = dice.any(all.keys);
     ASSERT_EQ(refuse_strategy(problem.job, best.strategy, best.stages), "");
-    const Evaluation evaluation = evaluate(problem.job, best.strategy, best.stages);
+    const Plan evaluation = evaluate(problem.job, best.strategy, best.stages);
     EXPECT_TRUE(evaluation.fits) << evaluation.misfit << "\n" << test::strategy_line(best.strategy, best.stages);
     EXPECT_NEAR(evaluation.prediction.iteration_s / best.time_s, 1, 1e-12);
   }
@@ -99,7 +99,7 @@ void check_prices(const Problem& problem, const OracleAnswer& all) {
   const std::vector<StagePlan> stages = random_stages(dice, problem.job, problem.limits, strategy);
   if (stages.empty()) return;
   ASSERT_EQ(refuse_strategy(problem.job, strategy, stages), "");
-  const Evaluation evaluation = evaluate(problem.job, strategy, stages);
+  const Plan evaluation = evaluate(problem.job, strategy, stages);
   if (!evaluation.fits) return;
   const auto own =
       std::find_if(all.keys.begin(), all.keys.end(), [&](const OracleBest& key) { return key.strategy == strategy; });
@@ -123,16 +123,16 @@ void check_answer(const Problem& problem, const OracleAnswer& all, const PlanAns
   ASSERT_EQ(answer.outcome, keys.empty() ? PlanOutcome::no_plan : PlanOutcome::optimal)
       << (keys.empty() ? "" : "a plan that fits: " + test::strategy_line(keys[0]->strategy, keys[0]->stages));
   for (std::size_t k = 0; k < std::min(wanted, answer.plans.size()); ++k) {
-    const PlannedStrategy& plan = answer.plans[k];
-    const double time_s = plan.evaluation.prediction.iteration_s;
+    const Plan& plan = answer.plans[k];
+    const double time_s = plan.prediction.iteration_s;
     const double best = score_of(problem, keys[k]->strategy, keys[k]->time_s);
     ASSERT_NEAR(score_of(problem, plan.strategy, time_s) / best, 1, kAgreement)
-        << "place " << k << "\n planner: " << test::strategy_line(plan.strategy, plan.evaluation.stages)
+        << "place " << k << "\n planner: " << test::strategy_line(plan.strategy, plan.stages)
         << "\n oracle:  " << test::strategy_line(keys[k]->strategy, keys[k]->stages);
     const auto own = std::find_if(all.keys.begin(), all.keys.end(),
                                   [&](const OracleBest& key) { return key.strategy == plan.strategy; });
-    ASSERT_NE(own, all.keys.end()) << test::strategy_line(plan.strategy, plan.evaluation.stages);
-    EXPECT_NEAR(time_s / own->time_s, 1, kAgreement) << test::strategy_line(plan.strategy, plan.evaluation.stages);
+    ASSERT_NE(own, all.keys.end()) << test::strategy_line(plan.strategy, plan.stages);
+    EXPECT_NEAR(time_s / own->time_s, 1, kAgreement) << test::strategy_line(plan.strategy, plan.stages);
   }
   EXPECT_EQ(answer.plans.size(), wanted);
   if (!keys.empty()) {
@@ -265,9 +265,8 @@ TEST(ExhaustiveOracle, WrittenProblemsAreTheProblems) {
     if (!problem.more_edges.empty()) continue;  // no file can say that
     SCOPED_TRACE(test::problem_text(problem));
     const Job& job = problem.job;
-    Job read =
-        make_job(read_config(parse_json("model.json", problem.config), "model"), job.run, job.stack, job.precision,
-                 job.optimizer, read_cluster(parse_yaml("cluster.yaml", test::cluster_yaml(job.cluster)), "cluster"));
+    Job read = make_job(read_config(parse_json("model.json", problem.config), "model"), job.run, job.stack,
+                        read_cluster(parse_yaml("cluster.yaml", test::cluster_yaml(job.cluster)), "cluster"));
     if (job.profile) attach_profile(read, read_profile(parse_json("profile.json", test::profile_json(job))));
     Dice dice(seed);
     const std::vector<Strategy> strategies = test::all_strategies(job, problem.limits, problem.devices());
@@ -276,9 +275,9 @@ TEST(ExhaustiveOracle, WrittenProblemsAreTheProblems) {
     const Strategy& strategy = dice.any(strategies);
     const std::vector<StagePlan> stages = random_stages(dice, job, problem.limits, strategy);
     if (stages.empty()) continue;
-    const Evaluation before = evaluate(job, strategy, stages), after = evaluate(read, strategy, stages);
+    const Plan before = evaluate(job, strategy, stages), after = evaluate(read, strategy, stages);
     EXPECT_EQ(before.prediction.iteration_s, after.prediction.iteration_s);
-    EXPECT_EQ(before.memory.front().needed, after.memory.front().needed);
+    EXPECT_EQ(before.stages.front().memory.needed, after.stages.front().memory.needed);
     EXPECT_EQ(before.fits, after.fits);
   }
 }

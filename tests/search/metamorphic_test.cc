@@ -32,7 +32,7 @@ Problem preset_problem(const char* model, const char* cluster, std::int64_t devi
   run.global_batch = batch;
   run.sequence = 2048;
   problem.job = make_job(find_model_preset(model).value(), run, find_stack("megatron-core").value(),
-                         ComputePrecision::bf16, Optimizer::adam, find_cluster(cluster, devices).value());
+                         find_cluster(cluster, devices).value());
   return problem;
 }
 
@@ -49,8 +49,8 @@ struct Subject {
   PlanAnswer answer;
 };
 
-double score_of(const Problem& problem, const PlannedStrategy& plan) {
-  const double time = plan.evaluation.prediction.iteration_s;
+double score_of(const Problem& problem, const Plan& plan) {
+  const double time = plan.prediction.iteration_s;
   if (problem.objective == PlanObjective::time) return time;
   return time * static_cast<double>(plan.strategy.devices_spanned());
 }
@@ -82,10 +82,10 @@ void for_subjects(std::uint32_t first_seed, std::uint32_t count, const std::func
   EXPECT_GT(visited, static_cast<int>(scaled(count)) / 2);
 }
 
-void expect_same_plan(const PlannedStrategy& a, const PlannedStrategy& b) {
+void expect_same_plan(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.strategy, b.strategy);
-  EXPECT_NEAR(a.evaluation.prediction.iteration_s / b.evaluation.prediction.iteration_s, 1, kSame);
-  EXPECT_EQ(test::strategy_line(a.strategy, a.evaluation.stages), test::strategy_line(b.strategy, b.evaluation.stages));
+  EXPECT_NEAR(a.prediction.iteration_s / b.prediction.iteration_s, 1, kSame);
+  EXPECT_EQ(test::strategy_line(a.strategy, a.stages), test::strategy_line(b.strategy, b.stages));
 }
 
 void expect_same_plans(const PlanAnswer& a, const PlanAnswer& b) {
@@ -97,8 +97,7 @@ void expect_same_plans(const PlanAnswer& a, const PlanAnswer& b) {
 void expect_not_worse(const Subject& subject, const Problem& changed, const std::string& what) {
   const double before = best_score(subject.problem, subject.answer);
   EXPECT_LE(best_score(changed, solve(changed)), before * (1 + kNotWorse))
-      << what << "\n before: "
-      << test::strategy_line(subject.answer.plans[0].strategy, subject.answer.plans[0].evaluation.stages);
+      << what << "\n before: " << test::strategy_line(subject.answer.plans[0].strategy, subject.answer.plans[0].stages);
 }
 
 TEST(Metamorphic, NamesDoNotMatter) {
@@ -191,8 +190,8 @@ TEST(Metamorphic, TimesScale) {
       const PlanAnswer slow = solve(problem);
       ASSERT_EQ(fast.plans.size(), slow.plans.size());
       for (std::size_t k = 0; k < fast.plans.size(); ++k) {
-        const double before = fast.plans[k].evaluation.prediction.iteration_s - constants::kStep_s;
-        const double after = slow.plans[k].evaluation.prediction.iteration_s - constants::kStep_s;
+        const double before = fast.plans[k].prediction.iteration_s - constants::kStep_s;
+        const double after = slow.plans[k].prediction.iteration_s - constants::kStep_s;
         ASSERT_NEAR(after / before, factor, factor * kNotWorse);
         ++compared;
       }
@@ -211,12 +210,9 @@ TEST(Metamorphic, MemoryThatNobodyNeedsDoesNotMatter) {
     // Exactly what the best plan needs is enough for it.
     Problem just = subject.problem;
     just.top = 1;
-    std::int64_t needed = 0;
-    for (const MemoryEstimate& memory : subject.answer.plans.front().evaluation.memory) {
-      needed = std::max(needed, memory.needed);
-    }
-    just.job.cluster.device.memory_bytes = needed;
-    expect_same_plan(solve(just).plans.front(), subject.answer.plans.front());
+    const Plan& best = subject.answer.plans.front();
+    just.job.cluster.device.memory_bytes = best.stages[best.fullest_stage()].memory.needed;
+    expect_same_plan(solve(just).plans.front(), best);
     // Beyond what any plan needs, memory changes nothing.
     Problem much = subject.problem;
     much.job.cluster.device.memory_bytes = std::int64_t{1} << 50;
@@ -265,11 +261,10 @@ TEST(Metamorphic, AFasterNetworkIsNotWorse) {
   for_subjects(106'001, 120, [](const Subject& subject) {
     Problem faster = subject.problem;
     Cluster& cluster = faster.job.cluster;
-    const PlannedStrategy& best = subject.answer.plans.front();
-    std::vector<StagePlan> stages = best.evaluation.stages;
+    const Plan& best = subject.answer.plans.front();
+    std::vector<StagePlan> stages = best.stages;
     const auto compare = [&](const std::string& what) {
-      PlannedStrategy same = best;
-      same.evaluation = evaluate(faster.job, best.strategy, stages);
+      const Plan same = evaluate(faster.job, best.strategy, stages);
       EXPECT_LE(score_of(faster, same), score_of(faster, best) * (1 + kOtherAlgorithm)) << what;
       EXPECT_LE(best_score(faster, solve(faster)), score_of(faster, same) * (1 + kNotWorse)) << what;
     };
@@ -411,8 +406,8 @@ TEST(Metamorphic, AnEarlyStopLeavesAValidBound) {
       if (answer.outcome == PlanOutcome::optimal) expect_same_plans(answer, subject.answer);
       if (answer.outcome != PlanOutcome::limit) continue;
       ++stopped;
-      for (const PlannedStrategy& plan : answer.plans) {
-        EXPECT_TRUE(plan.evaluation.fits);
+      for (const Plan& plan : answer.plans) {
+        EXPECT_TRUE(plan.fits);
         EXPECT_GE(score_of(subject.problem, plan), best * (1 - kSame));
       }
     }

@@ -14,8 +14,8 @@ Job job_for(const std::string& model, const std::string& cluster, std::int64_t d
   Run run;
   run.global_batch = batch;
   run.sequence = 4096;
-  return make_job(find_model_preset(model).value(), run, find_stack("megatron-core").value(), ComputePrecision::bf16,
-                  Optimizer::adam, find_cluster(cluster, devices).value());
+  return make_job(find_model_preset(model).value(), run, find_stack("megatron-core").value(),
+                  find_cluster(cluster, devices).value());
 }
 
 PlanAnswer plan(const Job& job, const PlanLimits& limits = {}, int threads = 1, int top = 1) {
@@ -27,7 +27,7 @@ PlanAnswer plan(const Job& job, const PlanLimits& limits = {}, int threads = 1, 
   return make_plan(request);
 }
 
-double best_s(const PlanAnswer& answer) { return answer.plans.front().evaluation.prediction.iteration_s; }
+double best_s(const PlanAnswer& answer) { return answer.plans.front().prediction.iteration_s; }
 
 TEST(Planner, MoreOfAnythingIsNeverWorse) {
   const Job base = job_for("llama3-8b", "dgx-h100", 16, 64);
@@ -69,7 +69,7 @@ TEST(Planner, SaysWhatIsMissingWhenNothingFits) {
     const auto closest = closest_plan(request);
     ASSERT_TRUE(closest.has_value());
     EXPECT_GT(closest->needed_bytes, job.cluster.device.memory_bytes);
-    EXPECT_FALSE(closest->evaluation.fits);
+    EXPECT_FALSE(closest->plan.fits);
     // With that much memory something does fit.
     Job larger = job;
     larger.cluster.device.memory_bytes = closest->needed_bytes + (std::int64_t{1} << 30);

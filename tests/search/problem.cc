@@ -185,16 +185,14 @@ void choose_run(Dice& dice, Problem& problem, const Architecture& architecture, 
   const std::vector<SoftwareStack>& stacks = stack_presets();
   const SoftwareStack& stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
   run.stack = stack.name;
-  std::vector<ComputePrecision> precisions;
-  for (const auto precision : {ComputePrecision::bf16, ComputePrecision::bf16, ComputePrecision::bf16,
-                               ComputePrecision::fp16, ComputePrecision::fp8, ComputePrecision::fp32}) {
+  std::vector<Precision> precisions;
+  for (const auto precision :
+       {Precision::bf16, Precision::bf16, Precision::bf16, Precision::fp16, Precision::fp8, Precision::fp32}) {
     if (peak_flops_per_s(cluster.device, precision) > 0) precisions.push_back(precision);
   }
-  const ComputePrecision precision = dice.any(precisions);
-  const Optimizer optimizer = dice.one_in(5) ? Optimizer::sgd : Optimizer::adam;
-  run.precision = to_string(precision);
-  run.optimizer = to_string(optimizer);
-  problem.job = make_job(architecture, run, stack, precision, optimizer, cluster);
+  run.precision = dice.any(precisions);
+  run.optimizer = dice.one_in(5) ? Optimizer::sgd : Optimizer::adam;
+  problem.job = make_job(architecture, run, stack, cluster);
 }
 
 }  // namespace
@@ -216,7 +214,7 @@ MeasuredProfile own_profile(const Job& job, const PlanLimits& limits, std::int64
   profile.name = "profile.json";
   profile.device = job.cluster.device.name;
   profile.stack = job.stack.name;
-  profile.precision = job.precision;
+  profile.precision = job.run.precision;
   Split split;
   std::int64_t size = 0;
   for (const Strategy& strategy : all_strategies(job, limits, devices)) {

@@ -18,7 +18,7 @@ std::string device_yaml(const Device& device) {
   constexpr const char* kNames[] = {"fp32", "tf32", "bf16", "fp16", "fp8"};
   std::string text = fmt::format("device:\n  name: {}\n  peak: {{", device.name);
   bool any = false;
-  for (std::size_t k = 0; k < kPrecisions; ++k) {
+  for (std::size_t k = 0; k < kDevicePrecisions.size(); ++k) {
     if (device.peak_flops_per_s[k] <= 0) continue;
     text += fmt::format("{}{}: {:.17g}FLOPS", any ? ", " : "", kNames[k], device.peak_flops_per_s[k]);
     any = true;
@@ -96,8 +96,8 @@ std::string command_line(const Problem& problem, const std::filesystem::path& fo
   const auto file = [&](const char* name) { return (folder / name).string(); };
   std::string text = fmt::format(
       "nest plan --model {} --cluster {} --global-batch {} --seq {} --stack {} --precision {} --optimizer {} --top {}",
-      file("model.json"), file("cluster.yaml"), run.global_batch, run.sequence, run.stack, run.precision, run.optimizer,
-      problem.top);
+      file("model.json"), file("cluster.yaml"), run.global_batch, run.sequence, run.stack, to_string(run.precision),
+      to_string(run.optimizer), problem.top);
   if (run.encoder_sequence > 0) text += fmt::format(" --encoder-seq {}", run.encoder_sequence);
   if (problem.job.profile) text += " --profile " + file("profile.json");
   if (problem.most_devices > 0) text += fmt::format(" --max-devices {}", problem.most_devices);

@@ -33,8 +33,9 @@ Job make(const Case& one) {
   Run run;
   run.sequence = std::min<std::int64_t>(2048, find_model_preset(one.model).value().default_sequence);
   run.global_batch = one.batch;
+  run.precision = parse_precision(one.precision);
   return make_job(find_model_preset(one.model).value(), run, find_stack(one.stack).value(),
-                  parse_precision(one.precision), Optimizer::adam, find_cluster(one.cluster, one.devices).value());
+                  find_cluster(one.cluster, one.devices).value());
 }
 
 Strategy strategy(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t chunks = 1) {
@@ -50,7 +51,7 @@ Strategy strategy(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_
 
 SimulationSummary run(const Job& job, const Strategy& s, const std::vector<StagePlan>& stages, std::int64_t steps = 1,
                       Merge merge = Merge::alike) {
-  const Evaluation evaluation = evaluate(job, s, stages);
+  const Plan evaluation = evaluate(job, s, stages);
   const LoweredPlan lowered = lower_plan(job, s, stages, steps, merge);
   EXPECT_EQ(refuse_program(lowered.program), "");
   const Timeline timeline = test::reference_execute(lowered.program);
@@ -177,12 +178,7 @@ TEST(Lower, MergingIsExact) {
 TEST(Lower, RandomPlansPassTheJudge) {
   for (std::uint32_t seed = 0; seed < 120; ++seed) {
     const RandomPlan random = random_plan(seed);
-    Plan plan;
-    plan.run = random.job.run;
-    plan.strategy = random.strategy;
-    plan.stages = random.evaluation.stages;
-    plan.prediction = random.evaluation.prediction;
-    const auto violations = check_plan(plan, random.job.model, random.job.cluster);
+    const auto violations = check_plan(random.evaluation, random.job.model, random.job.cluster);
     EXPECT_TRUE(violations.empty()) << "seed " << seed << ": " << to_string(violations.front().code) << " "
                                     << violations.front().text;
   }

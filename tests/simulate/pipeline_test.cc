@@ -36,8 +36,8 @@ Job make_job_with(const std::string& stack) {
   Run run;
   run.sequence = 512;
   run.global_batch = 1;
-  return make_job(find_model_preset("bert-large").value(), run, find_stack(stack).value(), parse_precision("bf16"),
-                  Optimizer::adam, find_cluster("dgx-h100", 8).value());
+  return make_job(find_model_preset("bert-large").value(), run, find_stack(stack).value(),
+                  find_cluster("dgx-h100", 8).value());
 }
 
 Strategy random_strategy(Dice& dice) {

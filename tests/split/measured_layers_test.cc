@@ -53,7 +53,7 @@ TEST(MeasuredLayers, PlainBlocksKeepWhatWasMeasured) {
   const Document document = test::read_json(test::data_dir() / "h200/layers.json");
   const Implementation plain{.stack = Stack::plain};
   int checked = 0;
-  for (const Value& value : *document.root.as_array()) {
+  for (const Value& value : *document.root().as_array()) {
     Reader row(Document{document.source, value});
     if (row.text("kind") != "layer" || row.text("impl") != "plain" || !kShapes.contains(row.text("model"))) continue;
     const Model model = build_model(block_of(kShapes.at(row.text("model"))), plain);
@@ -75,7 +75,7 @@ TEST(MeasuredLayers, HuggingFaceBlocksKeepWhatWasMeasured) {
   NEST_REQUIRE_DATA("h200/hf_layers.json");
   const Document document = test::read_json(test::data_dir() / "h200/hf_layers.json");
   int checked = 0;
-  for (const Value& value : *document.root.as_array()) {
+  for (const Value& value : *document.root().as_array()) {
     Reader row(Document{document.source, value});
     const auto arch = find_model_preset(row.text("name"));
     if (!arch) continue;

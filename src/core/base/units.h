@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "nest/text.h"
+
 namespace nest {
 
 // "80GiB", "80 GB", "512", "1.5 TiB" -> bytes. Throws InputError.
@@ -23,16 +25,10 @@ double parse_duration(std::string_view text);
 // "989 TFLOPS", "1.98 PFLOP/s", "312e12" -> operations per second. Throws InputError.
 double parse_compute_rate(std::string_view text);
 
-// "70B", "1.5T", "300e9", "15 trillion" -> a plain count. Throws InputError.
-double parse_count(std::string_view text);
-
-std::string format_bytes(std::int64_t bytes);         // "68.1 GiB"
 std::string format_bandwidth(double bytes_per_s);     // "12.5 GB/s"
-std::string format_duration(double seconds);          // "19.84 s", "71.0 ms", "3.2 us"
 std::string format_compute_rate(double flops_per_s);  // "989 TFLOP/s"
 std::string format_count(double count);               // "70.6 B" (thousand K, million M, billion B, trillion T)
 std::string format_flops(double flops);               // "421 GFLOP"
-std::string format_integer(std::int64_t value);       // "1,024"
 std::string format_percent(double fraction);          // 0.389 -> "38.9 %"
 
 }  // namespace nest

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/units.h"
 #include "check/levels.h"
+#include "split/local_layer.h"
 
 namespace nest {
 namespace {
@@ -320,7 +321,7 @@ class Judge {
     const Device& device = cluster_.device;
     const double peak = std::max({device.peak(Precision::bf16), device.peak(Precision::fp16),
                                   device.peak(Precision::fp8), device.peak(Precision::fp32)}) *
-                        (plan_.run.precision == "fp4" ? 3 : 1);
+                        (plan_.run.precision == Precision::fp4 ? 3 : 1);
     const double least =
         flops * static_cast<double>(plan_.run.global_batch) / (peak * static_cast<double>(s_.devices_used()));
     if (plan_.prediction.iteration_s < least) {
@@ -371,7 +372,7 @@ class Judge {
 
 StateFloor state_floor(const Run& run) {
   StateFloor state;
-  if (run.optimizer == "sgd") state.optimizer /= 2;
+  if (run.optimizer == Optimizer::sgd) state.optimizer /= 2;
   return state;
 }
 

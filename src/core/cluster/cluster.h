@@ -62,6 +62,7 @@ struct Cluster {
   AlgorithmChoice algorithms;
   std::vector<MeasuredCollective> measured;
   SizeRule sizes;
+  Document document;  // what it was read from, in whatever size
 };
 
 // Throws InputError that names file, key path, value seen and what is allowed.

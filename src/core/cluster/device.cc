@@ -11,7 +11,6 @@
 namespace nest {
 namespace {
 
-constexpr std::array kPrecisionNames = {"fp32", "tf32", "bf16", "fp16", "fp8"};
 constexpr double kFastest = 1e21;  // operations or bytes per second; beyond any device
 constexpr std::size_t kAliasLimit = 16;
 
@@ -25,9 +24,11 @@ double positive(Reader& reader, std::string_view key, std::optional<double> valu
 void read_peaks(Reader& root, Device& device) {
   Reader peaks = root.object("peak");
   bool any = false;
-  for (std::size_t i = 0; i < kPrecisions; ++i) {
-    device.peak_flops_per_s[i] = positive(peaks, kPrecisionNames[i], peaks.maybe_compute_rate(kPrecisionNames[i]), 0);
-    any = any || device.peak_flops_per_s[i] > 0;
+  for (const Precision precision : kDevicePrecisions) {
+    const char* key = to_string(precision);
+    double& peak = device.peak_flops_per_s[static_cast<std::size_t>(precision)];
+    peak = positive(peaks, key, peaks.maybe_compute_rate(key), 0);
+    any = any || peak > 0;
   }
   peaks.refuse_unknown_keys();
   if (!any) root.fail("peak", "no rate is given; write for example bf16: 989TFLOPS");
@@ -40,8 +41,6 @@ void read_efficiency(Reader& root, Device& device) {
 }
 
 }  // namespace
-
-const char* to_string(Precision precision) { return kPrecisionNames[static_cast<std::size_t>(precision)]; }
 
 std::optional<double> Device::efficiency_of(std::string_view constant) const {
   const auto found = efficiency.find(constant);

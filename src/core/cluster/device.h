@@ -13,19 +13,20 @@
 #include <vector>
 
 #include "doc/value.h"
+#include "nest/strategy.h"
 
 namespace nest {
 
-enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16, fp8 };
-inline constexpr std::size_t kPrecisions = 5;
-const char* to_string(Precision precision);
+// The arithmetic that devices state a rate for, in the order of Precision; fp4 follows from fp8 by a fitted constant.
+inline constexpr std::array kDevicePrecisions = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16,
+                                                 Precision::fp8};
 
 struct Device {
   std::string name;
   std::string description;
   std::string source;  // where the figures come from
   std::vector<std::string> aliases;
-  std::array<double, kPrecisions> peak_flops_per_s{};  // 0: the device has no such arithmetic
+  std::array<double, kDevicePrecisions.size()> peak_flops_per_s{};  // 0: the device has no such arithmetic
   std::int64_t memory_bytes = 0;
   double memory_bytes_per_s = 0;
   std::int64_t multiprocessors = 0;  // units that run tiles side by side; 0 where the notion does not apply
@@ -36,7 +37,10 @@ struct Device {
   // decides the names; a device without a constant leaves the choice of a default to them.
   std::map<std::string, double, std::less<>> efficiency;
 
-  double peak(Precision precision) const { return peak_flops_per_s[static_cast<std::size_t>(precision)]; }
+  double peak(Precision precision) const {
+    const auto index = static_cast<std::size_t>(precision);
+    return index < peak_flops_per_s.size() ? peak_flops_per_s[index] : 0;
+  }
   std::optional<double> efficiency_of(std::string_view constant) const;
 };
 

@@ -215,7 +215,7 @@ Device read_device_of(Reader& root) {
   const Value* value = root.raw("device");
   if (!value) root.fail("device", "missing; give the name of a device, for example h100");
   if (value->as_object()) {
-    const Document part{std::make_shared<Source>(root.source()), *value};
+    const Document part{std::make_shared<SourceText>(root.source()), *value};
     return read_device(part, "device");
   }
   const std::string name = root.text("device");
@@ -262,6 +262,7 @@ Cluster read_cluster(const Document& document, std::string_view name) {
   Reader root(document);
   Cluster cluster;
   cluster.name = root.text_or("name", name);
+  cluster.document = document;
   cluster.description = root.text_or("description", cluster.name);
   cluster.source = root.text_or("source", "");
   cluster.aliases = root.maybe_texts("aliases", 16).value_or(std::vector<std::string>());

@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "base/units.h"
 #include "cost/constants.h"
+#include "cost/memory.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "cost/tables.h"
@@ -48,9 +49,12 @@ class Evaluator {
         stages_(stages),
         table_(price_table(job, strategy.split, strategy.micro_batch)),
         rule_(sync_rule(job)),
-        messages_s_(message_seconds(job, strategy, table_, stages)) {}
+        messages_s_(message_seconds(job, strategy, table_, stages)),
+        result_(empty_plan(job)) {
+    result_.strategy = strategy;
+  }
 
-  Evaluation price() {
+  Plan price() {
     for (std::size_t s = 0; s < stages_.size(); ++s) price_stage(s);
     compose_time();
     price_memory();
@@ -145,19 +149,17 @@ class Evaluator {
     std::int64_t worst = 0;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       StagePlan& stage = result_.stages[s];
-      const MemoryEstimate memory = model.estimate(strategy_, stage, static_cast<std::int64_t>(s));
-      stage.memory = memory.parts;
-      result_.memory.push_back(memory);
-      result_.prediction.peak_memory_bytes = std::max(result_.prediction.peak_memory_bytes, memory.reserved);
+      stage.memory = model.estimate(strategy_, stage, static_cast<std::int64_t>(s));
+      const StageMemory& memory = stage.memory;
+      result_.prediction.peak_memory_bytes = std::max(result_.prediction.peak_memory_bytes, memory.total);
       if (memory.needed <= room || memory.needed <= worst) continue;
       worst = memory.needed;
       result_.fits = false;
       result_.misfit = fmt::format(
           "stage {} needs {} of {} (weights {}, gradients {}, optimizer {}, activations {}, working {}, buffers {})", s,
-          format_bytes(memory.needed), format_bytes(room), format_bytes(stage.memory.weights),
-          format_bytes(stage.memory.gradients), format_bytes(stage.memory.optimizer),
-          format_bytes(stage.memory.activations), format_bytes(stage.memory.working),
-          format_bytes(stage.memory.buffers));
+          format_bytes(memory.needed), format_bytes(room), format_bytes(memory.weights), format_bytes(memory.gradients),
+          format_bytes(memory.optimizer), format_bytes(memory.activations), format_bytes(memory.working),
+          format_bytes(memory.buffers));
     }
   }
 
@@ -177,7 +179,7 @@ class Evaluator {
   std::vector<double> messages_s_;
   std::vector<KnownLines> lines_;
   std::vector<PricedStage> priced_;
-  Evaluation result_;
+  Plan result_;
 };
 
 std::string module_name(Module module) {
@@ -255,7 +257,7 @@ void Evaluator::say_assumptions() {
 
 }  // namespace
 
-Evaluation evaluate(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+Plan evaluate(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   NEST_CHECK(static_cast<std::int64_t>(stages.size()) == strategy.pp, "there is one stage plan per stage");
   return Evaluator(job, strategy, stages).price();
 }

@@ -358,7 +358,7 @@ std::optional<double> measured_saved_bytes(const Job& job, int layer, const Spli
 }
 
 PricingContext::PricingContext(const Job& job, const Split& split)
-    : rates(sustained_rates(job.cluster.device, job.precision, job.stack)),
+    : rates(sustained_rates(job.cluster.device, job.run.precision, job.stack)),
       groups(job.cluster, split),
       implementation(timed_implementation(job)),
       policy{.modules = job.stack.selective_modules, .count_saved = false} {}

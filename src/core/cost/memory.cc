@@ -182,12 +182,12 @@ StateBytes state_bytes(const Job& job) {
   const bool has_master = bytes.weight < kSingle;
   double moments = bytes.optimizer - (has_master ? std::min(kSingle, bytes.optimizer) : 0);
   double master = bytes.optimizer - moments;
-  if (job.precision == ComputePrecision::fp32 && has_master) {
+  if (job.run.precision == Precision::fp32 && has_master) {
     bytes.weight = kSingle;  // the weights are their own masters
     bytes.gradient = std::max(bytes.gradient, kSingle);
     master = 0;
   }
-  if (job.optimizer == Optimizer::sgd) moments /= 2;
+  if (job.run.optimizer == Optimizer::sgd) moments /= 2;
   bytes.optimizer = master + moments;
   return bytes;
 }
@@ -201,13 +201,12 @@ double StageMemoryModel::kept_bytes(int layer, Recompute recompute) const {
   return kinds_->of_layer(layer).price.kept_bytes[at(recompute)];
 }
 
-MemoryEstimate stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage,
-                            std::int64_t stage_index) {
+StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) {
   return StageMemoryModel(job, strategy.split, strategy.micro_batch).estimate(strategy, stage, stage_index);
 }
 
-MemoryEstimate StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
-                                          std::int64_t stage_index) const {
+StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
+                                       std::int64_t stage_index) const {
   const Job& job = *job_;
   const StageTotals totals = add_up(*kinds_, stage);
   const StageFacts facts = facts_of(job, strategy, *kinds_, stage);
@@ -240,25 +239,23 @@ MemoryEstimate StageMemoryModel::estimate(const Strategy& strategy, const StageP
                                 [](const Moment& moment) { return moment.cached_only; });
   if (flat) reserved = std::max({reserved, base + backward + flat_copies(facts, q.parameters), allocated});
 
-  MemoryEstimate estimate;
-  estimate.allocated = rounded(allocated);
-  estimate.reserved = rounded(reserved);
-  estimate.moment = peak.moment->name;
-  StageMemory& parts = estimate.parts;
+  StageMemory parts;
+  parts.allocated = rounded(allocated);
+  parts.total = rounded(reserved);
+  parts.moment = peak.moment->name;
   const double absent = std::min(0.0, peak.moment->parameter_bytes * q.parameters);  // gradients not there yet
   parts.weights = rounded(state.weights);
   parts.gradients = rounded(std::max(0.0, state.gradients + absent));
   parts.optimizer = rounded(state.optimizer);
   parts.activations = rounded(peak.activations);
   parts.working = rounded(peak.transient - absent);
-  parts.total = estimate.reserved;
   parts.buffers = parts.total - parts.weights - parts.gradients - parts.optimizer - parts.activations - parts.working;
   parts.in_flight = q.flight;
   // Cached flat copies are given back before the allocator fails: they need not fit.
   const double demand = flat ? spared(allocated) : reserved;
-  estimate.needed =
+  parts.needed =
       static_cast<std::int64_t>(std::ceil(demand * (1 + job.stack.memory_margin))) + context_bytes(job, strategy);
-  return estimate;
+  return parts;
 }
 
 std::int64_t context_bytes(const Job& job, const Strategy& strategy) {

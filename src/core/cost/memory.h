@@ -4,7 +4,8 @@
 // moments of a step (a layer's backward, the head's backward, the optimizer). See docs/memory.md for the formulas and
 // what they were checked against.
 //     allocated = state + buffers + in_flight * kept + max(working of its layers)
-//     reserved  = allocated + what the caching allocator holds besides
+//     total     = allocated + what the caching allocator holds besides
+//     needed    = total * (1 + margin) + context and communicators
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,6 @@
 #include "schedule/rules.h"
 
 namespace nest {
-
-struct MemoryEstimate {
-  StageMemory parts;           // parts.total = reserved
-  std::int64_t allocated = 0;  // peak of live tensors
-  std::int64_t reserved = 0;   // what the allocator holds at that moment: what must fit, before margin and context
-  std::int64_t needed = 0;     // reserved * (1 + margin) + context and communicators: compared with the device's memory
-  std::string moment;          // "layer backward", "head", "optimizer step", …
-};
 
 inline double in_flight(Schedule kind, std::int64_t stages, std::int64_t virtual_stages, std::int64_t stage,
                         std::int64_t micro_batches) {
@@ -47,7 +40,7 @@ class StageMemoryModel {
   double kept_bytes(int layer, Recompute recompute) const;
 
   // The strategy has this split and micro-batch size.
-  MemoryEstimate estimate(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
+  StageMemory estimate(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
 
  private:
   const Job* job_;
@@ -56,7 +49,7 @@ class StageMemoryModel {
 
 // The stage's layers are first … last; an interleaved stage is judged by how many layers of each kind it holds, so any
 // interval with these counts will do.
-MemoryEstimate stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index);
+StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index);
 
 // CUDA context, libraries and communicators outside the framework's allocator.
 std::int64_t context_bytes(const Job& job, const Strategy& strategy);

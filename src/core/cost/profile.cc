@@ -162,7 +162,8 @@ MeasuredProfile read_profile(const Document& document) {
     root.fail("schema", fmt::format("\"{}\" is not understood; this version reads {}", clip(schema, 40), kSchema));
   }
   MeasuredProfile profile;
-  profile.name = document.source->name;
+  profile.document = document;
+  profile.name = document.name();
   profile.device = root.text("device");
   profile.stack = root.text("stack");
   profile.precision = parse_precision(root.text_or("precision", "bf16"));
@@ -183,7 +184,9 @@ void attach_profile(Job& job, MeasuredProfile profile) {
     differ("device", profile.device, job.cluster.device.name);
   }
   if (to_lower(profile.stack) != to_lower(job.stack.name)) differ("stack", profile.stack, job.stack.name);
-  if (profile.precision != job.precision) differ("precision", to_string(profile.precision), to_string(job.precision));
+  if (profile.precision != job.run.precision) {
+    differ("precision", to_string(profile.precision), to_string(job.run.precision));
+  }
   for (const MeasuredLayer& layer : profile.layers) check_layer(profile, layer, job.model);
   job.profile = std::make_shared<const MeasuredProfile>(std::move(profile));
 }

@@ -46,10 +46,11 @@ struct MeasuredOperator {
 
 class MeasuredProfile {
  public:
-  std::string name;  // of the file
+  Document document;  // what it was read from
+  std::string name;   // of the file
   std::string device;
   std::string stack;
-  ComputePrecision precision = ComputePrecision::bf16;
+  Precision precision = Precision::bf16;
   std::vector<MeasuredLayer> layers;
   std::vector<MeasuredOperator> operators;
 

@@ -21,24 +21,26 @@ double constant(const Device& device, std::string_view name, double otherwise) {
   return device.efficiency_of(name).value_or(otherwise);
 }
 
-const char* gemm_constant(ComputePrecision precision) {
+const char* gemm_constant(Precision precision) {
   switch (precision) {
-    case ComputePrecision::fp8: return "gemm_fp8";
-    case ComputePrecision::fp4: return "gemm_fp4";
-    case ComputePrecision::fp32: return "gemm_fp32";
-    case ComputePrecision::bf16:
-    case ComputePrecision::fp16: break;
+    case Precision::fp8: return "gemm_fp8";
+    case Precision::fp4: return "gemm_fp4";
+    case Precision::fp32: return "gemm_fp32";
+    case Precision::tf32:
+    case Precision::bf16:
+    case Precision::fp16: break;
   }
   return "gemm_bf16";
 }
 
-double element_bytes(ComputePrecision precision) {
+double element_bytes(Precision precision) {
   switch (precision) {
-    case ComputePrecision::fp32: return 4;
-    case ComputePrecision::fp8: return 1;
-    case ComputePrecision::fp4: return 0.5;
-    case ComputePrecision::bf16:
-    case ComputePrecision::fp16: break;
+    case Precision::fp32: return 4;
+    case Precision::fp8: return 1;
+    case Precision::fp4: return 0.5;
+    case Precision::tf32:
+    case Precision::bf16:
+    case Precision::fp16: break;
   }
   return 2;
 }
@@ -70,26 +72,21 @@ double peak16_flops_per_s(const Device& device) {
   return bf16 > 0 ? bf16 : device.peak(Precision::fp16);
 }
 
-double peak_flops_per_s(const Device& device, ComputePrecision precision) {
-  switch (precision) {
-    case ComputePrecision::bf16: return device.peak(Precision::bf16);
-    case ComputePrecision::fp16: return device.peak(Precision::fp16);
-    case ComputePrecision::fp8: return device.peak(Precision::fp8);
-    case ComputePrecision::fp4: return device.peak(Precision::fp8) * constant(device, "fp4_peak", 0);
-    case ComputePrecision::fp32: return std::max(device.peak(Precision::tf32), device.peak(Precision::fp32));
-  }
-  return 0;
+double peak_flops_per_s(const Device& device, Precision precision) {
+  if (precision == Precision::fp4) return device.peak(Precision::fp8) * constant(device, "fp4_peak", 0);
+  if (precision == Precision::fp32) return std::max(device.peak(Precision::tf32), device.peak(Precision::fp32));
+  return device.peak(precision);
 }
 
-DeviceRates sustained_rates(const Device& device, ComputePrecision precision, const SoftwareStack& stack) {
+DeviceRates sustained_rates(const Device& device, Precision precision, const SoftwareStack& stack) {
   const Fallback& fallback = device.multiprocessors > 0 ? kTiled : kSystolic;
   const double gemm16 = constant(device, "gemm_bf16", fallback.gemm);
   DeviceRates rates;
   rates.matrix_flops_per_s = peak_flops_per_s(device, precision) * constant(device, gemm_constant(precision), gemm16);
   rates.element_bytes = element_bytes(precision);
-  rates.activation_bytes = precision == ComputePrecision::fp32 ? 4 : 2;
+  rates.activation_bytes = precision == Precision::fp32 ? 4 : 2;
   // Where everything is fp32, so are router, head and attention.
-  const bool full = precision == ComputePrecision::fp32;
+  const bool full = precision == Precision::fp32;
   rates.peak16_flops_per_s = full ? peak_flops_per_s(device, precision) : peak16_flops_per_s(device);
   rates.matrix16_flops_per_s = full ? rates.matrix_flops_per_s : rates.peak16_flops_per_s * gemm16;
   rates.memory_bytes_per_s = device.memory_bytes_per_s * constant(device, "memory", kMemory);

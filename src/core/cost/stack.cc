@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 #include "preset_data/preset_data.h"
@@ -72,90 +71,122 @@ std::vector<std::string> words(const Names<Enum, N>& names) {
   return list;
 }
 
-template <class Enum, std::size_t N>
-void read_choice(Reader& reader, std::string_view key, const Names<Enum, N>& names, Enum& value) {
-  const std::vector<std::string> allowed = words(names);
-  const std::string chosen = reader.choice_or(key, name_of(names, value), allowed);
-  for (const auto& [known, name] : names) {
-    if (chosen == name) value = known;
+// Takes every fact from a document; what is absent stays.
+class FactReader {
+ public:
+  explicit FactReader(Reader& reader) : reader_(reader) {}
+
+  void flag(const char* key, bool& value) const { value = reader_.flag_or(key, value); }
+  void number(const char* key, Range range, double& value) const {
+    value = reader_.maybe_number(key, range).value_or(value);
   }
-}
-
-void read_flag(Reader& reader, std::string_view key, bool& value) { value = reader.flag_or(key, value); }
-
-void read_number(Reader& reader, std::string_view key, Range range, double& value) {
-  value = reader.maybe_number(key, range).value_or(value);
-}
-
-void read_modules(Reader& reader, SoftwareStack& stack) {
-  constexpr std::string_view kKey = "selective_modules";
-  const auto texts = reader.maybe_texts(kKey, kModules.size());
-  if (!texts) return;
-  stack.selective_modules.clear();
-  const std::vector<std::string> allowed = words(kModules);
-  for (const std::string& text : *texts) {
-    const auto found = std::find(allowed.begin(), allowed.end(), text);
-    if (found == allowed.end()) {
-      reader.fail(kKey, fmt::format("\"{}\" is no module; allowed are {}{}", clip(text, 40), join_words(allowed),
-                                    did_you_mean(text, allowed)));
+  void count(const char* key, Range range, int& value) const {
+    value = static_cast<int>(reader_.integer_or(key, value, range));
+  }
+  void duration(const char* key, double& value) const {
+    const auto seconds = reader_.maybe_duration(key);
+    if (!seconds) return;
+    if (*seconds < 0 || *seconds > 1) reader_.fail(key, "must lie between 0 and 1 s; write for example 32us");
+    value = *seconds;
+  }
+  template <class Enum, std::size_t N>
+  void choice(const char* key, const Names<Enum, N>& names, Enum& value) const {
+    const std::string chosen = reader_.choice_or(key, name_of(names, value), words(names));
+    for (const auto& [known, name] : names) {
+      if (chosen == name) value = known;
     }
-    stack.selective_modules.push_back(kModules[at(found - allowed.begin())].first);
   }
-}
-
-void read_kernels(Reader& reader, SoftwareStack& stack) {
-  read_choice(reader, "kernels", kKernels, stack.kernels);
-  read_choice(reader, "attention", kAttention, stack.attention);
-  read_flag(reader, "fused_rowwise", stack.fused_rowwise);
-  read_flag(reader, "dropout", stack.dropout);
-  read_flag(reader, "deterministic", stack.deterministic);
-  read_flag(reader, "eager_loss", stack.eager_loss);
-  read_flag(reader, "padded_vocabulary", stack.padded_vocabulary);
-  read_flag(reader, "unfused_accumulation", stack.unfused_accumulation);
-  if (const auto host_s = reader.maybe_duration("host_kernel")) {
-    if (*host_s < 0 || *host_s > 1) reader.fail("host_kernel", "must lie between 0 and 1 s; write for example 32us");
-    stack.host_kernel_s = *host_s;
+  template <class Enum, std::size_t N>
+  void choices(const char* key, const Names<Enum, N>& names, std::vector<Enum>& values) const {
+    const auto texts = reader_.maybe_texts(key, N);
+    if (!texts) return;
+    values.clear();
+    const std::vector<std::string> allowed = words(names);
+    for (const std::string& text : *texts) {
+      const auto found = std::find(allowed.begin(), allowed.end(), text);
+      if (found == allowed.end()) {
+        reader_.fail(key, fmt::format("\"{}\" is no module; allowed are {}{}", clip(text, 40), join_words(allowed),
+                                      did_you_mean(text, allowed)));
+      }
+      values.push_back(names[static_cast<std::size_t>(found - allowed.begin())].first);
+    }
   }
-  read_flag(reader, "cuda_graphs", stack.cuda_graphs);
-  read_flag(reader, "blocking_launches", stack.blocking_launches);
-}
 
-void read_overlap(Reader& reader, SoftwareStack& stack) {
-  read_choice(reader, "data_overlap", kOverlap, stack.data_overlap);
-  read_flag(reader, "tensor_overlap", stack.tensor_overlap);
-  read_flag(reader, "pipeline_overlap", stack.pipeline_overlap);
-  read_flag(reader, "expert_overlap", stack.expert_overlap);
-  read_flag(reader, "scatter_messages", stack.scatter_messages);
-  read_flag(reader, "defer_head_gradient", stack.defer_head_gradient);
-  read_flag(reader, "all_reduce_zero1", stack.all_reduce_zero1);
-  read_choice(reader, "selective", kSelective, stack.selective);
-  read_modules(reader, stack);
-}
+ private:
+  Reader& reader_;
+};
 
-void read_state(Reader& reader, SoftwareStack& stack) {
+// Writes every fact down.
+class FactWriter {
+ public:
+  explicit FactWriter(Object& object) : object_(object) {}
+
+  void text(const char* key, const std::string& value) const { add(key, value); }
+  void flag(const char* key, bool value) const { add(key, value); }
+  void number(const char* key, Range /*range*/, double value) const { add(key, value); }
+  void count(const char* key, Range /*range*/, int value) const { add(key, std::int64_t{value}); }
+  void duration(const char* key, double value) const { add(key, value); }
+  template <class Enum, std::size_t N>
+  void choice(const char* key, const Names<Enum, N>& names, Enum value) const {
+    add(key, std::string(name_of(names, value)));
+  }
+  template <class Enum, std::size_t N>
+  void choices(const char* key, const Names<Enum, N>& names, const std::vector<Enum>& values) const {
+    auto list = std::make_shared<Array>();
+    for (const Enum value : values) list->emplace_back(std::string(name_of(names, value)), 0);
+    add(key, std::move(list));
+  }
+
+ private:
+  void add(const char* key, Value::Data data) const { object_.add(key, Value(std::move(data), 0)); }
+
+  Object& object_;
+};
+
+// Every key of a stack's file after its name, description and source, with the fact that it states.
+template <class Visitor, class AnyStack>
+void visit_facts(const Visitor& facts, AnyStack& stack) {
   constexpr Range kBytes = {0, 64};
-  read_number(reader, "weight_bytes", kBytes, stack.weight_bytes);
-  read_number(reader, "gradient_bytes", kBytes, stack.gradient_bytes);
-  read_number(reader, "optimizer_bytes", kBytes, stack.optimizer_bytes);
-  read_number(reader, "gradient_traffic_bytes", kBytes, stack.gradient_traffic_bytes);
-  read_number(reader, "weight_traffic_bytes", kBytes, stack.weight_traffic_bytes);
-  stack.default_zero = static_cast<int>(reader.integer_or("default_zero", stack.default_zero, {0, 3}));
-  read_choice(reader, "memory", kMemory, stack.memory);
-  read_choice(reader, "loss", kLoss, stack.loss);
-  read_flag(reader, "weight_gradient_buffers", stack.weight_gradient_buffers);
-  read_flag(reader, "shared_expert_overlap", stack.shared_expert_overlap);
-  read_flag(reader, "context_all_to_all", stack.context_all_to_all);
-  read_number(reader, "routing_imbalance", {1, 1000}, stack.routing_imbalance);
-  read_number(reader, "memory_margin", {0, 1}, stack.memory_margin);
+  facts.choice("kernels", kKernels, stack.kernels);
+  facts.choice("attention", kAttention, stack.attention);
+  facts.flag("fused_rowwise", stack.fused_rowwise);
+  facts.flag("dropout", stack.dropout);
+  facts.flag("deterministic", stack.deterministic);
+  facts.flag("eager_loss", stack.eager_loss);
+  facts.flag("padded_vocabulary", stack.padded_vocabulary);
+  facts.flag("unfused_accumulation", stack.unfused_accumulation);
+  facts.duration("host_kernel", stack.host_kernel_s);
+  facts.flag("cuda_graphs", stack.cuda_graphs);
+  facts.flag("blocking_launches", stack.blocking_launches);
+  facts.choice("data_overlap", kOverlap, stack.data_overlap);
+  facts.flag("tensor_overlap", stack.tensor_overlap);
+  facts.flag("pipeline_overlap", stack.pipeline_overlap);
+  facts.flag("expert_overlap", stack.expert_overlap);
+  facts.flag("scatter_messages", stack.scatter_messages);
+  facts.flag("defer_head_gradient", stack.defer_head_gradient);
+  facts.flag("all_reduce_zero1", stack.all_reduce_zero1);
+  facts.choice("selective", kSelective, stack.selective);
+  facts.choices("selective_modules", kModules, stack.selective_modules);
+  facts.number("weight_bytes", kBytes, stack.weight_bytes);
+  facts.number("gradient_bytes", kBytes, stack.gradient_bytes);
+  facts.number("optimizer_bytes", kBytes, stack.optimizer_bytes);
+  facts.number("gradient_traffic_bytes", kBytes, stack.gradient_traffic_bytes);
+  facts.number("weight_traffic_bytes", kBytes, stack.weight_traffic_bytes);
+  facts.count("default_zero", {0, 3}, stack.default_zero);
+  facts.choice("memory", kMemory, stack.memory);
+  facts.choice("loss", kLoss, stack.loss);
+  facts.flag("weight_gradient_buffers", stack.weight_gradient_buffers);
+  facts.flag("shared_expert_overlap", stack.shared_expert_overlap);
+  facts.flag("context_all_to_all", stack.context_all_to_all);
+  facts.number("routing_imbalance", {1, 1000}, stack.routing_imbalance);
+  facts.number("memory_margin", {0, 1}, stack.memory_margin);
 }
 
 void read_all(Reader& reader, std::string_view name, SoftwareStack& stack) {
   stack.name = reader.text_or("name", name);
   stack.description = reader.text_or("description", stack.name);
   stack.source = reader.text_or("source", "");
-  read_kernels(reader, stack);
-  read_overlap(reader, stack);
-  read_state(reader, stack);
+  visit_facts(FactReader(reader), stack);
   reader.refuse_unknown_keys();
 }
 
@@ -190,6 +221,16 @@ SoftwareStack read_with_base(const Document& document, std::string_view name, in
 }  // namespace
 
 SoftwareStack read_stack(const Document& document, std::string_view name) { return read_with_base(document, name, 0); }
+
+Document write_stack(const SoftwareStack& stack) {
+  auto object = std::make_shared<Object>();
+  const FactWriter facts(*object);
+  facts.text("name", stack.name);
+  facts.text("description", stack.description);
+  facts.text("source", stack.source);
+  visit_facts(facts, stack);
+  return {std::make_shared<const SourceText>(SourceText{stack.name, ""}), Value(std::move(object), 0)};
+}
 
 const std::vector<SoftwareStack>& stack_presets() {
   static const std::vector<SoftwareStack> presets = [] {

@@ -87,10 +87,14 @@ struct SoftwareStack {
   bool context_all_to_all = false;      // context parallelism exchanges heads instead of passing keys around a ring
   double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
+
+  bool operator==(const SoftwareStack&) const = default;
 };
 
 // Throws InputError that names file, key, value and what is allowed; unknown keys are refused.
 SoftwareStack read_stack(const Document& document, std::string_view name);
+// Every fact of the stack as a document that read_stack() reads back as the same stack, with nothing left to presets.
+Document write_stack(const SoftwareStack& stack);
 const std::vector<SoftwareStack>& stack_presets();  // the default first, then sorted by name
 std::optional<SoftwareStack> find_stack(std::string_view name);
 

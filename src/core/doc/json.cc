@@ -39,7 +39,7 @@ struct CountingIterator {
 
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(const Source& source, const char* const& furthest, const Limits& limits)
+  TreeBuilder(const SourceText& source, const char* const& furthest, const Limits& limits)
       : source_(source), furthest_(furthest), limits_(limits) {}
 
   Value take_root() { return std::move(root_); }
@@ -132,7 +132,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  const Source& source_;
+  const SourceText& source_;
   const char* const& furthest_;
   const Limits& limits_;
   std::vector<Level> levels_;
@@ -143,7 +143,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Document parse_json(std::string name, std::string text, const Limits& limits) {
-  auto source = std::make_shared<Source>(Source{std::move(name), std::move(text)});
+  auto source = std::make_shared<SourceText>(SourceText{std::move(name), std::move(text)});
   if (source->text.size() > limits.bytes) {
     throw InputError(
         fmt::format("{}: {} bytes of text; at most {} are read", source->name, source->text.size(), limits.bytes));

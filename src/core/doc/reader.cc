@@ -35,9 +35,9 @@ std::optional<double> numeric(const Value& value) {
 
 }  // namespace
 
-Reader::Reader(const Document& document) : Reader(document.source, document.root, {}) {}
+Reader::Reader(const Document& document) : Reader(document.source, document.root(), {}) {}
 
-Reader::Reader(std::shared_ptr<const Source> source, const Value& value, std::string path)
+Reader::Reader(std::shared_ptr<const SourceText> source, const Value& value, std::string path)
     : source_(std::move(source)), value_(value), object_(value_.as_object()), path_(std::move(path)) {
   if (!object_) fail(fmt::format("expected an object with keys, found {}", value_.kind()));
 }
@@ -182,6 +182,10 @@ std::string Reader::choice_or(std::string_view key, std::string_view otherwise, 
   for (const std::string& option : allowed) {
     if (option == chosen) return chosen;
   }
+  fail_choice(key, chosen, allowed);
+}
+
+void Reader::fail_choice(std::string_view key, const std::string& chosen, std::span<const std::string> allowed) const {
   fail(key, fmt::format("`{}` is not known; allowed are {}{}", clip(chosen, 40), join_words(allowed),
                         did_you_mean(chosen, allowed)));
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "doc/value.h"
 
 namespace nest {
@@ -66,6 +67,19 @@ class Reader {
   // Text that must be one of `allowed`.
   std::string choice_or(std::string_view key, std::string_view otherwise, std::span<const std::string> allowed);
 
+  // A word of an enumeration, in any case: `words` are {value, text}.
+  template <class Enum, class Words>
+  Enum word_or(std::string_view key, Enum otherwise, const Words& words) {
+    const std::optional<std::string> chosen = maybe_text(key);
+    if (!chosen) return otherwise;
+    std::vector<std::string> allowed;
+    for (const auto& word : words) {
+      if (to_lower(*chosen) == word.text) return word.value;
+      allowed.emplace_back(word.text);
+    }
+    fail_choice(key, *chosen, allowed);
+  }
+
   // Keys as written, for formats that are maps from names to objects.
   std::vector<std::string> keys() const;
   const Value* raw(std::string_view key);
@@ -78,14 +92,16 @@ class Reader {
   [[noreturn]] void fail(std::string_view message) const;
 
   const std::string& path() const { return path_; }
-  const Source& source() const { return *source_; }
+  const SourceText& source() const { return *source_; }
 
  private:
-  Reader(std::shared_ptr<const Source> source, const Value& value, std::string path);
+  Reader(std::shared_ptr<const SourceText> source, const Value& value, std::string path);
 
   const Value* look_up(std::string_view key);
   std::string path_to(std::string_view key) const;
   [[noreturn]] void fail_missing(std::string_view key) const;
+  [[noreturn]] void fail_choice(std::string_view key, const std::string& chosen,
+                                std::span<const std::string> allowed) const;
   [[noreturn]] void fail_kind(std::string_view key, const Value& seen, std::string_view expected) const;
 
   template <class Parse>
@@ -97,7 +113,7 @@ class Reader {
     return std::move(*found);
   }
 
-  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const SourceText> source_;
   Value value_;  // keeps the subtree alive; containers inside are shared, so copies are cheap
   const Object* object_ = nullptr;
   std::string path_;

@@ -8,6 +8,19 @@
 
 namespace nest {
 
+Document::Document(std::shared_ptr<const SourceText> text, Value root)
+    : source(std::move(text)), tree(std::make_shared<const Value>(std::move(root))) {}
+
+const Value& Document::root() const {
+  static const Value kNull;
+  return tree ? *tree : kNull;
+}
+
+const std::string& Document::name() const {
+  static const std::string kNone;
+  return source ? source->name : kNone;
+}
+
 const Value* Object::find(std::string_view key) const {
   const auto found = index_.find(key);
   return found == index_.end() ? nullptr : &members_[found->second].value;
@@ -48,7 +61,7 @@ std::string Value::shown() const {
   return "an object";
 }
 
-std::string excerpt_at(const Source& source, std::size_t offset) {
+std::string excerpt_at(const SourceText& source, std::size_t offset) {
   constexpr std::size_t kWidth = 70;
   const std::string_view text = source.text;
   if (text.empty() || offset > text.size()) return {};

@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "nest/document.h"
+
 namespace nest {
 
 struct Limits {
@@ -22,7 +24,7 @@ struct Limits {
 };
 
 // The text that values point into; shared by all values of one document.
-struct Source {
+struct SourceText {
   std::string name;  // file name, preset name or "--flag", as the user knows it
   std::string text;
 };
@@ -77,16 +79,11 @@ struct Object::Member {
   Value value;
 };
 
-struct Document {
-  std::shared_ptr<const Source> source;
-  Value root;
-};
-
 // Both throw InputError that names the file, line and column.
 Document parse_json(std::string name, std::string text, const Limits& limits = {});
 Document parse_yaml(std::string name, std::string text, const Limits& limits = {});
 
 // The line that holds `offset` with a marker below, for InputError::excerpt(); empty when the text has no such place.
-std::string excerpt_at(const Source& source, std::size_t offset);
+std::string excerpt_at(const SourceText& source, std::size_t offset);
 
 }  // namespace nest

@@ -39,7 +39,7 @@ Value::Data plain_scalar(const std::string& text) {
 
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(const Source& source, const Limits& limits) : source_(source), limits_(limits) {}
+  TreeBuilder(const SourceText& source, const Limits& limits) : source_(source), limits_(limits) {}
 
   bool done() const { return done_; }
   Value take_root() { return std::move(root_); }
@@ -137,7 +137,7 @@ class TreeBuilder : public YAML::EventHandler {
     levels_.push_back(std::move(level));
   }
 
-  const Source& source_;
+  const SourceText& source_;
   const Limits& limits_;
   std::vector<Level> levels_;
   Value root_;
@@ -148,7 +148,7 @@ class TreeBuilder : public YAML::EventHandler {
 }  // namespace
 
 Document parse_yaml(std::string name, std::string text, const Limits& limits) {
-  auto source = std::make_shared<Source>(Source{std::move(name), std::move(text)});
+  auto source = std::make_shared<SourceText>(SourceText{std::move(name), std::move(text)});
   if (source->text.size() > limits.bytes) {
     throw InputError(
         fmt::format("{}: {} bytes of text; at most {} are read", source->name, source->text.size(), limits.bytes));

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "nest/document.h"
+
 namespace nest {
 
 enum class NormKind : std::uint8_t { rms, layer };
@@ -119,6 +121,8 @@ struct Architecture {
   bool head_transform = false;  // dense [hidden, hidden] + activation + norm before the head (bert)
   double dropout = 0;           // on the residual stream, as the model's config states
   double attention_dropout = 0;
+
+  Document document;  // what it was read from
 
   std::int64_t layers() const;  // blocks in all towers
 };

@@ -84,6 +84,7 @@ Architecture read_config(const Document& config, std::string name) {
   }
   architecture.name = std::move(name);
   architecture.family = model_type;
+  architecture.document = config;
   architecture.default_sequence = sequence.value_or(std::min(architecture.max_positions, kUsualSequence));
   return architecture;
 }

@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 
 namespace nest {
@@ -15,13 +17,9 @@ std::int64_t micro_batches(const Strategy& strategy, std::int64_t global_batch) 
   return ceil_div(global_batch, checked_product({strategy.micro_batch, strategy.batch_ranks()}));
 }
 
-const char* to_string(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::one_f_one_b: return "1f1b";
-    case Schedule::interleaved: return "interleaved";
-    case Schedule::gpipe: return "gpipe";
-  }
-  return "?";
+std::size_t Plan::fullest_stage() const {
+  const auto needs_less = [](const StagePlan& a, const StagePlan& b) { return a.memory.needed < b.memory.needed; };
+  return static_cast<std::size_t>(std::max_element(stages.begin(), stages.end(), needs_less) - stages.begin());
 }
 
 }  // namespace nest

@@ -1,10 +1,13 @@
 #include "plan/plan_json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "doc/reader.h"
+#include "doc/to_json.h"
 #include "plan/dimensions.h"
 
 namespace nest {
@@ -16,6 +19,7 @@ constexpr double kMostDevices = 1 << 24;
 constexpr double kMostLayers = 1 << 20;
 constexpr double kMostBytes = 0x1p62;
 constexpr double kMostSeconds = 1e12;
+constexpr std::size_t kMostLines = 1 << 16;  // of what pricing says
 
 struct TimeField {
   const char* key;
@@ -165,31 +169,52 @@ SearchRecord read_search(Reader reader) {
   return record;
 }
 
+Json evaluation_json(const Plan& plan) {
+  Json stages = Json::array();
+  for (const StagePlan& stage : plan.stages) {
+    stages.push_back({{"allocated_bytes", stage.memory.allocated},
+                      {"reserved_bytes", stage.memory.total},
+                      {"needed_bytes", stage.memory.needed},
+                      {"moment", stage.memory.moment}});
+  }
+  Json json = {{"fits", plan.fits}};
+  if (!plan.fits) json["misfit"] = plan.misfit;
+  json["device_memory_bytes"] = plan.device_memory_bytes;
+  json["stages"] = std::move(stages);
+  json["assumptions"] = plan.assumptions;
+  json["measured"] = plan.measured;
+  return json;
+}
+
+void read_evaluation(Reader reader, Plan& plan) {
+  plan.fits = reader.flag_or("fits", true);
+  plan.misfit = reader.text_or("misfit", "");
+  plan.device_memory_bytes = reader.integer_or("device_memory_bytes", 0, {0, kMostBytes});
+  std::vector<Reader> stages = reader.objects("stages");
+  if (!stages.empty() && stages.size() != plan.stages.size()) reader.fail("stages", "expected one for every stage");
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    StageMemory& memory = plan.stages[s].memory;
+    memory.allocated = stages[s].integer_or("allocated_bytes", 0, {0, kMostBytes});
+    stages[s].integer_or("reserved_bytes", 0, {0, kMostBytes});  // the total of memory_bytes
+    memory.needed = stages[s].integer_or("needed_bytes", 0, {0, kMostBytes});
+    memory.moment = stages[s].text_or("moment", "");
+    stages[s].refuse_unknown_keys();
+  }
+  plan.assumptions = reader.maybe_texts("assumptions", kMostLines).value_or(std::vector<std::string>());
+  plan.measured = reader.maybe_texts("measured", kMostLines).value_or(std::vector<std::string>());
+  // Written beside for readers; not part of the plan.
+  for (const char* beside : {"training", "violations"}) reader.raw(beside);
+  reader.refuse_unknown_keys();
+}
+
 Document sub_document(const Document& document, const Value* value) {
-  return {document.source, value ? *value : Value()};
+  if (!value) return {};
+  Document found(document.source, *value);
+  found.part = true;
+  return found;
 }
 
 }  // namespace
-
-Json to_json(const Value& value) {
-  if (const bool* flag = value.as_bool()) return *flag;
-  if (const std::int64_t* number = value.as_integer()) return *number;
-  if (const double* number = value.as_real()) return *number;
-  if (const std::string* text = value.as_string()) return *text;
-  if (const Array* array = value.as_array()) {
-    Json list = Json::array();
-    for (const Value& entry : *array) list.push_back(to_json(entry));
-    return list;
-  }
-  if (const Object* object = value.as_object()) {
-    Json members = Json::object();
-    // Keys are distinct; looking each up among those before it would take quadratic time.
-    auto& entries = members.get_ref<Json::object_t&>();
-    for (const auto& member : object->members()) entries.emplace_back(member.key, to_json(member.value));
-    return members;
-  }
-  return nullptr;
-}
 
 Json plan_to_json(const Plan& plan) {
   Json stages = Json::array();
@@ -198,21 +223,24 @@ Json plan_to_json(const Plan& plan) {
   }
   Json run = {{"global_batch", plan.run.global_batch},
               {"seq", plan.run.sequence},
-              {"precision", plan.run.precision},
+              {"precision", to_string(plan.run.precision)},
               {"stack", plan.run.stack},
-              {"optimizer", plan.run.optimizer}};
+              {"optimizer", to_string(plan.run.optimizer)}};
   if (plan.run.encoder_sequence > 0) run["encoder_seq"] = plan.run.encoder_sequence;
   Json json = {{"schema", kPlanSchema},
                {"model",
                 {{"name", plan.model.name},
+                 {"title", plan.model.title},
                  {"family", plan.model.family},
                  {"parameters", plan.model.parameters},
-                 {"config", to_json(plan.model.config.root)}}},
+                 {"config", to_json(plan.model.config.root())}}},
                {"cluster",
                 {{"name", plan.cluster.name},
                  {"device", plan.cluster.device},
                  {"devices", plan.cluster.devices},
-                 {"description", to_json(plan.cluster.description.root)}}},
+                 {"description", to_json(plan.cluster.description.root())}}},
+               {"stack", to_json(plan.stack.root())},
+               {"profile", to_json(plan.profile.root())},
                {"run", std::move(run)},
                {"strategy", strategy_json(plan.strategy)},
                {"stages", std::move(stages)},
@@ -225,16 +253,21 @@ Json plan_to_json(const Plan& plan) {
                       {"opened", plan.search->opened},
                       {"planner", plan.search->planner}};
   }
+  json["evaluation"] = evaluation_json(plan);
   return json;
 }
 
 Plan read_plan(const Document& document) {
   Reader root(document);
   const std::string schema = root.text("schema");
-  if (schema != kPlanSchema) root.fail("schema", "this is not a plan; expected \"nest.plan/1\"");
+  const bool first = schema == kFirstPlanSchema;
+  if (schema != kPlanSchema && !first) {
+    root.fail("schema", fmt::format("this is not a plan; expected \"{}\" or \"{}\"", kPlanSchema, kFirstPlanSchema));
+  }
   Plan plan;
   Reader model = root.object("model");
   plan.model.name = model.text("name");
+  plan.model.title = model.text_or("title", plan.model.name);
   plan.model.family = model.text_or("family", "");
   plan.model.parameters = model.integer_or("parameters", 0, {0, kMostBytes});
   plan.model.config = sub_document(document, model.raw("config"));
@@ -247,13 +280,18 @@ Plan read_plan(const Document& document) {
   plan.cluster.description = sub_document(document, cluster.raw("description"));
   cluster.refuse_unknown_keys();
 
+  if (!first) {
+    plan.stack = sub_document(document, root.raw("stack"));
+    plan.profile = sub_document(document, root.raw("profile"));
+  }
+
   Reader run = root.object("run");
   plan.run.global_batch = run.integer("global_batch", {1, 0x1p40});
   plan.run.sequence = run.integer("seq", {1, 0x1p31});
   plan.run.encoder_sequence = run.integer_or("encoder_seq", 0, {0, 0x1p31});
-  plan.run.precision = run.text_or("precision", "bf16");
-  plan.run.stack = run.text_or("stack", "megatron-core");
-  plan.run.optimizer = run.text_or("optimizer", "adam");
+  plan.run.precision = run.word_or("precision", plan.run.precision, kPrecisionWords);
+  plan.run.stack = run.text_or("stack", plan.run.stack);
+  plan.run.optimizer = run.word_or("optimizer", plan.run.optimizer, kOptimizerWords);
   run.refuse_unknown_keys();
 
   plan.strategy = read_strategy(root.object("strategy"));
@@ -261,8 +299,11 @@ Plan read_plan(const Document& document) {
   if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
   if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));
   if (auto search = root.maybe_object("search")) plan.search = read_search(std::move(*search));
+  if (auto evaluation = root.maybe_object("evaluation"); evaluation && !first) {
+    read_evaluation(std::move(*evaluation), plan);
+  }
   // Written beside a plan for readers; not part of it.
-  for (const char* beside : {"evaluation", "why_not", "alternatives"}) root.raw(beside);
+  for (const char* beside : {"why_not", "alternatives"}) root.raw(beside);
   root.refuse_unknown_keys();
   return plan;
 }

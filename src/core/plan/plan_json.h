@@ -1,21 +1,24 @@
-// A plan as JSON, schema "nest.plan/1" (docs/formats.md). Keys carry their unit; sizes are bytes, times seconds.
+// A plan as JSON, schema "nest.plan/2" (docs/formats.md). Keys carry their unit; sizes are bytes, times seconds.
+//
+// The first schema, nest.plan/1, had neither stack nor profile: its run.stack names a stack that ships, and it was
+// priced without a profile.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
+#include "doc/value.h"
 #include "plan/plan.h"
 
 namespace nest {
 
-inline constexpr const char* kPlanSchema = "nest.plan/1";
+inline constexpr const char* kPlanSchema = "nest.plan/2";
+inline constexpr const char* kFirstPlanSchema = "nest.plan/1";
 
 nlohmann::ordered_json plan_to_json(const Plan& plan);
 
-// Reads what plan_to_json writes, and hand-written plans: times, memory, prediction and search may be missing. Unknown
-// keys, sizes out of range and another schema are InputErrors; whether the plan makes sense is for others to judge.
+// Reads what plan_to_json writes, plans of the first schema, and hand-written plans: documents, times, memory,
+// prediction, evaluation and search may be missing. Unknown keys and words, sizes out of range and another schema are
+// InputErrors; whether the plan makes sense is for others to judge.
 Plan read_plan(const Document& document);
-
-// A document's tree as JSON again.
-nlohmann::ordered_json to_json(const Value& value);
 
 }  // namespace nest

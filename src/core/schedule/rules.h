@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 
-#include "schedule/kind.h"
+#include "nest/strategy.h"
 #include "schedule/operation.h"
 
 namespace nest::schedule {

@@ -261,7 +261,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOptions& options) {
+SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchSettings& options) {
   const auto start = std::chrono::steady_clock::now();
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Workers workers(options.threads > 0 ? options.threads : cores);

@@ -17,21 +17,13 @@
 #include <limits>
 #include <vector>
 
+#include "nest/search.h"
 #include "search/leaf.h"
 #include "search/space.h"
 
 namespace nest {
 
-enum class PlanObjective : std::uint8_t { time, device_hours };
-
-struct PlanProgress {
-  std::int64_t opened = 0;
-  double best = std::numeric_limits<double>::infinity();  // seconds, or device-seconds
-  double lower_bound = 0;                                 // in the same unit
-  double elapsed_s = 0;
-};
-
-struct SearchOptions {
+struct SearchSettings {
   PlanObjective objective = PlanObjective::time;
   int top = 1;
   int threads = 1;  // 0: one per core
@@ -56,6 +48,6 @@ struct SearchFindings {
   double wall_s = 0;
 };
 
-SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchOptions& options);
+SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchSettings& options);
 
 }  // namespace nest

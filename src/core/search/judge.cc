@@ -16,7 +16,8 @@ StateFloor state_floor(const Job& job) {
   StateFloor state = state_floor(job.run);
   state.weights = std::min(state.weights, job.stack.weight_bytes);
   state.gradients = std::min(state.gradients, job.stack.gradient_bytes);
-  state.optimizer = std::min(state.optimizer, job.stack.optimizer_bytes / (job.optimizer == Optimizer::sgd ? 2 : 1));
+  state.optimizer =
+      std::min(state.optimizer, job.stack.optimizer_bytes / (job.run.optimizer == Optimizer::sgd ? 2 : 1));
   state.activations = job.profile == nullptr;
   return state;
 }

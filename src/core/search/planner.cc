@@ -7,25 +7,39 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "nest/option.h"
 #include "search/judge.h"
 
 namespace nest {
 namespace {
 
 // The search's value must be evaluate()'s, and the plan must fit.
-PlannedStrategy reprice(const PlanSpace& space, const RankedPlan& plan) {
+Plan reprice(const PlanSpace& space, const RankedPlan& ranked) {
   constexpr double kAgreement = 1e-6;
-  PlannedStrategy planned;
-  planned.strategy = space.strategy(plan.key);
-  const std::vector<StagePlan> stages = space.stages(planned.strategy, plan.leaf.cuts, plan.leaf.options);
-  const std::string refused = refuse_strategy(space.job(), planned.strategy, stages);
+  const Strategy strategy = space.strategy(ranked.key);
+  const std::vector<StagePlan> stages = space.stages(strategy, ranked.leaf.cuts, ranked.leaf.options);
+  const std::string refused = refuse_strategy(space.job(), strategy, stages);
   NEST_CHECK(refused.empty(), "the search returns sound strategies: " + refused);
-  planned.evaluation = evaluate(space.job(), planned.strategy, stages);
-  const double priced = planned.evaluation.prediction.iteration_s;
-  NEST_CHECK(planned.evaluation.fits, "plans that the search returns fit: " + planned.evaluation.misfit);
-  NEST_CHECK(std::abs(priced - plan.leaf.time_s) <= kAgreement * priced,
-             fmt::format("search and evaluation agree on a plan: {} s and {} s", plan.leaf.time_s, priced));
-  return planned;
+  Plan plan = evaluate(space.job(), strategy, stages);
+  const double priced = plan.prediction.iteration_s;
+  NEST_CHECK(plan.fits, "plans that the search returns fit: " + plan.misfit);
+  NEST_CHECK(std::abs(priced - ranked.leaf.time_s) <= kAgreement * priced,
+             fmt::format("search and evaluation agree on a plan: {} s and {} s", ranked.leaf.time_s, priced));
+  return plan;
+}
+
+SearchRecord record_of(const PlanAnswer& answer, const Strategy& strategy) {
+  SearchRecord record;
+  record.wall_s = answer.wall_s;
+  record.optimal = answer.outcome == PlanOutcome::optimal;
+  record.lower_bound_s = answer.lower_bound;
+  if (answer.objective == PlanObjective::device_hours) {
+    record.lower_bound_s /= static_cast<double>(strategy.devices_spanned());
+  }
+  record.candidates = answer.keys;
+  record.opened = answer.opened;
+  record.planner = "nest";
+  return record;
 }
 
 }  // namespace
@@ -38,8 +52,8 @@ void refuse_empty(const PlanSpace& space, double keys) {
   if (keys > 0) return;
   throw InputError(
       fmt::format("the limits admit no plan at all: {} splits are legal on {} devices with a batch of {}; loosen "
-                  "--set, or allow a batch that does not divide evenly (--set uneven_batch=1)",
-                  space.splits().size(), space.devices(), space.job().run.global_batch));
+                  "{}, or allow a batch that does not divide evenly ({} uneven_batch=1)",
+                  space.splits().size(), space.devices(), space.job().run.global_batch, option("set"), option("set")));
 }
 
 PlanAnswer make_plan(const PlanRequest& request) {
@@ -61,36 +75,12 @@ PlanAnswer make_plan(const PlanRequest& request) {
   answer.outcome = !findings.complete       ? PlanOutcome::limit
                    : findings.plans.empty() ? PlanOutcome::no_plan
                                             : PlanOutcome::optimal;
-  for (const RankedPlan& plan : findings.plans) {
-    answer.plans.push_back(reprice(space, plan));
-    require_sound(to_plan(*request.job, answer.plans.back(), answer), *request.job);
+  for (const RankedPlan& ranked : findings.plans) {
+    Plan& plan = answer.plans.emplace_back(reprice(space, ranked));
+    plan.search = record_of(answer, plan.strategy);
+    require_sound(plan, *request.job);
   }
   return answer;
-}
-
-Plan to_plan(const Job& job, const PlannedStrategy& planned, const PlanAnswer& answer) {
-  Plan plan;
-  plan.model.name = job.model.architecture.name;
-  plan.model.family = job.model.architecture.family;
-  plan.cluster.name = job.cluster.name;
-  plan.cluster.device = job.cluster.device.name;
-  plan.cluster.devices = job.cluster.devices;
-  plan.run = job.run;
-  plan.strategy = planned.strategy;
-  plan.stages = planned.evaluation.stages;
-  plan.prediction = planned.evaluation.prediction;
-  SearchRecord record;
-  record.wall_s = answer.wall_s;
-  record.optimal = answer.outcome == PlanOutcome::optimal;
-  record.lower_bound_s = answer.lower_bound;
-  if (answer.objective == PlanObjective::device_hours) {
-    record.lower_bound_s /= real(planned.strategy.devices_spanned());
-  }
-  record.candidates = answer.keys;
-  record.opened = answer.opened;
-  record.planner = "nest";
-  plan.search = record;
-  return plan;
 }
 
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
@@ -128,12 +118,14 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
         if (best && needed >= best->needed_bytes) break;
       }
       if (best && needed >= best->needed_bytes) continue;
-      best = ClosestPlan{strategy, {}, worst, needed};
+      best.emplace().plan.strategy = strategy;
+      best->stage = worst;
+      best->needed_bytes = needed;
     }
   }
   if (best) {
-    best->evaluation =
-        evaluate(job, best->strategy, even_stages(job, best->strategy, static_cast<Recompute>(recompute), zero));
+    const Strategy strategy = best->plan.strategy;
+    best->plan = evaluate(job, strategy, even_stages(job, strategy, static_cast<Recompute>(recompute), zero));
   }
   return best;
 }

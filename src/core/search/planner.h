@@ -16,32 +16,20 @@ struct PlanRequest {
   const Job* job = nullptr;
   PlanLimits limits;
   std::int64_t most_devices = 0;  // 0: all of the cluster
-  SearchOptions search;
+  SearchSettings search;
   PriceCache* prices = nullptr;  // kept between requests for the same job; may be null
-};
-
-enum class PlanOutcome : std::uint8_t {
-  optimal,  // proven
-  limit,    // stopped early; plans, if any, are the best so far
-  no_plan,  // proven that nothing fits
-};
-
-struct PlannedStrategy {
-  Strategy strategy;
-  Evaluation evaluation;  // stages, prediction, memory
 };
 
 // The plan that comes closest where none fits, every option at its most frugal.
 struct ClosestPlan {
-  Strategy strategy;
-  Evaluation evaluation;
+  Plan plan;
   std::int64_t stage = 0;         // that lacks most
   std::int64_t needed_bytes = 0;  // there
 };
 
 struct PlanAnswer {
   PlanOutcome outcome = PlanOutcome::limit;
-  std::vector<PlannedStrategy> plans;  // best first
+  std::vector<Plan> plans;  // best first, each with the record of this search
   PlanObjective objective = PlanObjective::time;
   double lower_bound = 0;  // of the first: seconds, or device-seconds when device-hours are minimised
   double keys = 0;
@@ -60,8 +48,5 @@ PlanAnswer make_plan(const PlanRequest& request);
 
 // For a job and limits that admit no plan in memory. Nothing when not even one stage can be placed.
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request);
-
-// Plan as data, with what the search proved.
-Plan to_plan(const Job& job, const PlannedStrategy& planned, const PlanAnswer& answer);
 
 }  // namespace nest

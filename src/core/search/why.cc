@@ -39,7 +39,7 @@ void vary_degrees(const PlanLimits& limits, const Strategy& best, std::vector<Va
   vary("mbs", Way::twice);
 }
 
-std::vector<Variation> variations(const PlanLimits& limits, const PlannedStrategy& best) {
+std::vector<Variation> variations(const PlanLimits& limits, const Plan& best) {
   std::vector<Variation> list;
   const Strategy& strategy = best.strategy;
   vary_degrees(limits, strategy, list);
@@ -51,7 +51,7 @@ std::vector<Variation> variations(const PlanLimits& limits, const PlannedStrateg
   if (strategy.virtual_stages > 1 && limits.admits(Schedule::one_f_one_b)) {
     add("no interleaving").refuse(Schedule::interleaved);
   }
-  const auto& stages = best.evaluation.stages;
+  const auto& stages = best.stages;
   const auto any = [&](const auto& test) { return std::any_of(stages.begin(), stages.end(), test); };
   if (limits.recompute[0] && any([](const StagePlan& s) { return s.recompute != Recompute::none; })) {
     add("no recomputation").recompute = {true, false, false};
@@ -101,8 +101,7 @@ std::string where_it_goes(const Prediction::Breakdown& best, const Prediction::B
   return text;
 }
 
-std::string reason_for(const PlanRequest& request, const PlannedStrategy& best, const WhyNot& why,
-                       const std::string& overruled) {
+std::string reason_for(const PlanRequest& request, const Plan& best, const WhyNot& why, const std::string& overruled) {
   if (why.outcome == WhyOutcome::unknown) return "not searched to the end";
   if (why.outcome == WhyOutcome::no_plan) {
     const std::optional<ClosestPlan> closest = closest_plan(request);
@@ -110,15 +109,14 @@ std::string reason_for(const PlanRequest& request, const PlannedStrategy& best, 
     return fmt::format("stage {} needs {} of {} at least", closest->stage, format_bytes(closest->needed_bytes),
                        format_bytes(request.job->cluster.device.memory_bytes));
   }
-  const PlannedStrategy& other = why.answer.plans.front();
+  const Plan& other = *why.plan;
   const std::string changes = differences(best.strategy, other.strategy, overruled);
-  const std::string terms =
-      where_it_goes(best.evaluation.prediction.breakdown_s, other.evaluation.prediction.breakdown_s);
+  const std::string terms = where_it_goes(best.prediction.breakdown_s, other.prediction.breakdown_s);
   return changes + (changes.empty() || terms.empty() ? "" : "; ") + terms;
 }
 
-double score_of(const PlanRequest& request, const PlannedStrategy& plan) {
-  const double time = plan.evaluation.prediction.iteration_s;
+double score_of(const PlanRequest& request, const Plan& plan) {
+  const double time = plan.prediction.iteration_s;
   if (request.search.objective == PlanObjective::time) return time;
   return time * real(plan.strategy.devices_spanned());
 }
@@ -137,18 +135,20 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
     other.search.progress = nullptr;
     WhyNot why;
     why.name = variation.name;
+    PlanAnswer found;
     try {
-      why.answer = make_plan(other);
+      found = make_plan(other);
     } catch (const InputError&) {
       continue;  // not a plan for this model, batch or cluster
     }
-    if (why.answer.outcome == PlanOutcome::no_plan) {
+    if (!found.plans.empty()) why.plan = std::move(found.plans.front());
+    if (found.outcome == PlanOutcome::no_plan) {
       why.outcome = WhyOutcome::no_plan;
-    } else if (why.answer.outcome == PlanOutcome::limit) {
-      why.excess = std::max(0.0, why.answer.lower_bound / best - 1);
+    } else if (found.outcome == PlanOutcome::limit) {
+      why.excess = std::max(0.0, found.lower_bound / best - 1);
       why.outcome = WhyOutcome::unknown;
     } else {
-      why.excess = score_of(request, why.answer.plans.front()) / best - 1;
+      why.excess = score_of(request, *why.plan) / best - 1;
       why.outcome = why.excess > 5e-4 ? WhyOutcome::slower : WhyOutcome::not_worse;
     }
     why.reason = reason_for(other, answer.plans.front(), why, variation.dimension);

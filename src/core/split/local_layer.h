@@ -54,12 +54,6 @@ struct LayerCollective {
   int operator_index = 0;  // the operator that waits for it
 };
 
-// What is recomputed in the backward pass.
-//   none       nothing
-//   selective  some modules (RecomputePolicy)
-//   full       the whole layer, from its input
-enum class Recompute : std::uint8_t { none, selective, full };
-
 // Which modules selective recomputation recomputes. The attention core, feed_forward and moe are recomputed from their
 // inputs and their outputs stay; norms, activations and latent projections also drop their outputs, because whoever
 // reads those in backward can wait for the recomputed copy.
@@ -117,6 +111,5 @@ std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const S
 
 const char* to_string(CollectiveKind kind);
 const char* to_string(Group group);
-const char* to_string(Recompute mode);
 
 }  // namespace nest

@@ -22,13 +22,4 @@ const char* to_string(Group group) {
   return "?";
 }
 
-const char* to_string(Recompute mode) {
-  switch (mode) {
-    case Recompute::none: return "none";
-    case Recompute::selective: return "selective";
-    case Recompute::full: return "full";
-  }
-  return "?";
-}
-
 }  // namespace nest

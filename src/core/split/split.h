@@ -1,11 +1,4 @@
-// How one layer is divided over devices, and whether that is possible.
-//
-//   tp   tensor parallel: heads, feed-forward columns and vocabulary are divided (Megatron column -> row)
-//   sp   with tp: what lies between the tensor-parallel regions is divided along the sequence
-//   cp   context parallel: the sequence is divided; keys and values travel around a ring
-//   ep   expert parallel: the routed experts are spread over ep devices
-//   etp  tensor parallelism inside an expert: tp (Megatron's default), or 1: experts stay whole and are spread over the
-//        tensor-parallel ranks as well, ep * tp ranks in all
+// Whether a layer can be divided as asked (Split, nest/strategy.h).
 #pragma once
 
 #include <cstdint>
@@ -13,21 +6,9 @@
 
 #include "model/build.h"
 #include "model/graph.h"
+#include "nest/strategy.h"
 
 namespace nest {
-
-struct Split {
-  std::int64_t tp = 1;
-  bool sp = false;
-  std::int64_t cp = 1;
-  std::int64_t ep = 1;
-  std::int64_t etp = 0;  // 0: same as tp
-
-  std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
-  // Ranks that hold different experts: what Megatron calls the expert-parallel size.
-  std::int64_t expert_ranks() const { return ep * (tp / expert_tp()); }
-  bool operator==(const Split&) const = default;
-};
 
 // One micro-batch of one replica.
 struct RunShape {

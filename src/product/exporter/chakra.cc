@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "exporter/protobuf_writer.h"
 #include "exporter/rank_map.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -99,10 +100,11 @@ double ChakraExport::refuse_size(const std::vector<std::int64_t>& ranks, double 
   }
   if (kNodeBytes * nodes > most) {
     throw InputError(fmt::format(
-        "the traces of {} ranks would have {} nodes, about {}; the limit is {}: name fewer ranks (--ranks 0,8,16) "
+        "the traces of {} ranks would have {} nodes, about {}; the limit is {}: name fewer ranks ({} 0,8,16) "
         "or plan a smaller global batch",
         format_integer(static_cast<std::int64_t>(ranks.size())), format_integer(static_cast<std::int64_t>(nodes)),
-        format_bytes(static_cast<std::int64_t>(kNodeBytes * nodes)), format_bytes(static_cast<std::int64_t>(most))));
+        format_bytes(static_cast<std::int64_t>(kNodeBytes * nodes)), format_bytes(static_cast<std::int64_t>(most)),
+        option("ranks")));
   }
   return kNodeBytes * nodes;
 }

@@ -34,7 +34,7 @@ std::int64_t block_count(const Model& model) {
 
 class ChangeFinder {
  public:
-  ChangeFinder(Framework framework, const Job& job, const SetupVariant& mine, const SearchOptions& search,
+  ChangeFinder(Framework framework, const Job& job, const SetupVariant& mine, const SearchSettings& search,
                PriceCache* prices)
       : framework_(framework),
         job_(job),
@@ -309,7 +309,7 @@ class ChangeFinder {
       return;
     }
     if (answer.plans.empty()) return;
-    const std::vector<StagePlan> stages = answer.plans.front().evaluation.stages;
+    const std::vector<StagePlan> stages = answer.plans.front().stages;
     std::string text = "other cuts between stages";
     if (megatron_) {
       text = "--pipeline-model-parallel-layout " +
@@ -370,7 +370,7 @@ class ChangeFinder {
   Framework framework_;
   const Job& job_;
   const SetupVariant& mine_;
-  SearchOptions search_;
+  SearchSettings search_;
   PriceCache* prices_;
   bool megatron_;
   std::vector<std::string> own_obstacles_;
@@ -379,7 +379,7 @@ class ChangeFinder {
 
 }  // namespace
 
-std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Evaluation& evaluation) {
+std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Plan& evaluation) {
   const Prediction::Breakdown& b = evaluation.prediction.breakdown_s;
   double slowest = 0, sum = 0;
   for (const StagePlan& stage : evaluation.stages) {
@@ -392,7 +392,7 @@ std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_bat
           b.grad_sync,         b.optimizer, b.other};
 }
 
-ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchOptions& search,
+ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchSettings& search,
                          PriceCache* prices) {
   return ChangeFinder(framework, job, mine, search, prices).run();
 }

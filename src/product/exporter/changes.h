@@ -28,7 +28,7 @@ enum class TimeTerm : std::uint8_t {
 inline constexpr std::size_t kTimeTerms = 12;
 
 // Seconds of one step by term; sums to the step. Waiting for the slowest stage is a term of its own.
-std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Evaluation& evaluation);
+std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Plan& evaluation);
 
 // A setup as it can be varied.
 struct SetupVariant {
@@ -41,7 +41,7 @@ struct PricedChange {
   std::string options;  // in the framework's words: "--sequence-parallel"
   TimeTerm term = TimeTerm::compute;
   SetupVariant variant;
-  Evaluation evaluation;
+  Plan evaluation;
 };
 
 // All single changes that the framework can run and that fit in memory, fastest first. `job.stack` is that of `mine`.
@@ -50,7 +50,7 @@ struct ChangeList {
   std::vector<PricedChange> single;
   std::optional<PricedChange> pair;  // the best one
 };
-ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchOptions& search,
+ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchSettings& search,
                          PriceCache* prices = nullptr);
 
 // The framework's usual stack with whatever `mine` has beyond it: what a setup can be brought to by options alone.

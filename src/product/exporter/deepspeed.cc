@@ -42,9 +42,9 @@ OrderedJson zero_section(const ExportTask& task, const Sharding& sharding) {
   return zero;
 }
 
-void add_precision(OrderedJson& config, ComputePrecision precision) {
-  if (precision == ComputePrecision::bf16) config["bf16"] = {{"enabled", true}};
-  if (precision == ComputePrecision::fp16) {
+void add_precision(OrderedJson& config, Precision precision) {
+  if (precision == Precision::bf16) config["bf16"] = {{"enabled", true}};
+  if (precision == Precision::fp16) {
     config["fp16"] = {{"enabled", true}, {"loss_scale", 0}, {"initial_scale_power", 16}};
   }
 }
@@ -95,7 +95,7 @@ DeepspeedExport export_deepspeed(const ExportTask& task) {
   config["train_micro_batch_size_per_gpu"] = s.micro_batch;
   config["gradient_accumulation_steps"] = micro_batches(s, task.job.run.global_batch);
   config["gradient_clipping"] = 1.0;
-  add_precision(config, task.job.precision);
+  add_precision(config, task.job.run.precision);
   config["zero_optimization"] = zero_section(task, sharding);
   const std::vector<StageBlocks> blocks = stage_blocks(task.job.model, task.stages);
   bool full = false;

@@ -14,6 +14,7 @@
 #include "exporter/nemo.h"
 #include "exporter/rankfile.h"
 #include "exporter/torchtitan.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -22,9 +23,9 @@ using ExportJson = nlohmann::ordered_json;
 
 ExportJson option_list(const std::vector<LaunchOption>& options) {
   ExportJson list = ExportJson::array();
-  for (const LaunchOption& option : options) {
-    list.push_back(option.name);
-    for (const std::string& value : option.values) list.push_back(value);
+  for (const LaunchOption& each : options) {
+    list.push_back(each.name);
+    for (const std::string& value : each.values) list.push_back(value);
   }
   return list;
 }
@@ -83,8 +84,8 @@ ExportedText write_deepspeed(const ExportTask& task, std::size_t /*format*/) {
   if (!exported.arguments.empty()) {
     written.json["options"] = option_list(exported.arguments);
     std::string arguments;
-    for (const LaunchOption& option : exported.arguments) {
-      arguments += " " + option.name + (option.values.empty() ? "" : " " + option.values.front());
+    for (const LaunchOption& each : exported.arguments) {
+      arguments += " " + each.name + (each.values.empty() ? "" : " " + each.values.front());
     }
     written.notes.push_back("Megatron-DeepSpeed takes, beside the file:" + arguments);
   }
@@ -187,7 +188,7 @@ std::size_t format_index(const Exporter& exporter, std::string_view format) {
     if (format == exporter.formats[i].name) return i;
     names.emplace_back(exporter.formats[i].name);
   }
-  throw InputError(fmt::format("format `{}` is none of {}, the formats of {}{}", clip(format, 40), join_words(names),
+  throw InputError(fmt::format("{}: `{}` is none of {}, the formats of {}{}", option("format"), clip(format, 40), join_words(names),
                                exporter.name, did_you_mean(format, names)));
 }
 

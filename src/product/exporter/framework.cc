@@ -106,13 +106,13 @@ std::vector<std::string> obstacles(Framework framework, const Job& job, const St
   return found;
 }
 
-std::string precision_obstacle(Framework framework, ComputePrecision precision) {
+std::string precision_obstacle(Framework framework, Precision precision) {
   if (rules_of(framework).computes_in(precision)) return {};
   return fmt::format("cannot compute in {}", to_string(precision));
 }
 
-ComputePrecision usable_precision(Framework framework, ComputePrecision precision) {
-  return rules_of(framework).computes_in(precision) ? precision : ComputePrecision::bf16;
+Precision usable_precision(Framework framework, Precision precision) {
+  return rules_of(framework).computes_in(precision) ? precision : Precision::bf16;
 }
 
 }  // namespace nest

@@ -23,17 +23,17 @@ std::vector<std::string> obstacles(Framework framework, const Job& job, const St
                                    const std::vector<StagePlan>& stages);
 
 // What the framework cannot compute in at all, with the same beginning; then `usable_precision` is what it can.
-std::string precision_obstacle(Framework framework, ComputePrecision precision);
-ComputePrecision usable_precision(Framework framework, ComputePrecision precision);
+std::string precision_obstacle(Framework framework, Precision precision);
+Precision usable_precision(Framework framework, Precision precision);
 
 struct NearestPlan {
-  PlannedStrategy plan;
+  Plan plan;
   bool proven = false;  // no plan that the framework runs is faster
   double wall_s = 0;
 };
 
 // Nothing when no plan that the framework can run fits (or, with a time limit, none was found).
-std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchOptions& search,
+std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchSettings& search,
                                         PriceCache* prices = nullptr);
 
 }  // namespace nest

@@ -160,21 +160,22 @@ void add_recomputation(Arguments& args, const ExportTask& task) {
 }
 
 void add_precision(Arguments& args, const Job& job) {
-  switch (job.precision) {
-    case ComputePrecision::fp16: args.flag("--fp16"); break;
-    case ComputePrecision::fp32: break;
-    case ComputePrecision::bf16: args.flag("--bf16"); break;
-    case ComputePrecision::fp8:
+  switch (job.run.precision) {
+    case Precision::fp16: args.flag("--fp16"); break;
+    case Precision::fp32:
+    case Precision::tf32: break;
+    case Precision::bf16: args.flag("--bf16"); break;
+    case Precision::fp8:
       args.flag("--bf16");
       args.value("--fp8-format", std::string("hybrid"));
       args.value("--fp8-recipe", std::string("tensorwise"));  // the only one that all recomputation modules allow
       break;
-    case ComputePrecision::fp4:
+    case Precision::fp4:
       args.flag("--bf16");
       args.value("--fp4-format", std::string("e2m1"));
       break;
   }
-  args.value("--optimizer", std::string(to_string(job.optimizer)));
+  args.value("--optimizer", std::string(to_string(job.run.optimizer)));
 }
 
 bool overlaps_experts(const ExportTask& task) {

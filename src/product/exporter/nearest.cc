@@ -15,7 +15,7 @@ constexpr std::array kListLengths = {1, 16, 128};  // plans asked for, until one
 
 class NearestSearch {
  public:
-  NearestSearch(Framework framework, const Job& job, const SearchOptions& search, PriceCache* prices)
+  NearestSearch(Framework framework, const Job& job, const SearchSettings& search, PriceCache* prices)
       : framework_(framework), job_(job), search_(search), prices_(prices) {}
 
   std::optional<NearestPlan> run() {
@@ -34,24 +34,22 @@ class NearestSearch {
   }
 
  private:
-  double best_s() const {
-    return best_ ? best_->plan.evaluation.prediction.iteration_s : std::numeric_limits<double>::infinity();
-  }
+  double best_s() const { return best_ ? best_->plan.prediction.iteration_s : std::numeric_limits<double>::infinity(); }
 
-  void take(const Strategy& strategy, const Evaluation& evaluation) {
-    if (!evaluation.fits || evaluation.prediction.iteration_s >= best_s()) return;
-    best_ = NearestPlan{{strategy, evaluation}, false, 0};
+  void take(const Plan& plan) {
+    if (!plan.fits || plan.prediction.iteration_s >= best_s()) return;
+    best_ = NearestPlan{plan, false, 0};
   }
 
   // Whether the plan settles its search: nothing after it in the list can be better.
-  bool settles(const PlannedStrategy& plan) {
-    if (plan.evaluation.prediction.iteration_s >= best_s()) return true;
+  bool settles(const Plan& plan) {
+    if (plan.prediction.iteration_s >= best_s()) return true;
     if (rules_of(framework_).cuts_evenly && plan.strategy.pp > 1) {
       take_balanced(plan.strategy);
       return false;
     }
-    if (!obstacles(framework_, job_, plan.strategy, plan.evaluation.stages).empty()) return false;
-    take(plan.strategy, plan.evaluation);
+    if (!obstacles(framework_, job_, plan.strategy, plan.stages).empty()) return false;
+    take(plan);
     return true;
   }
 
@@ -62,7 +60,7 @@ class NearestSearch {
         const std::vector<StagePlan> stages = even_stages(job_, strategy, recompute, zero);
         if (!refuse_strategy(job_, strategy, stages).empty()) continue;
         if (!obstacles(framework_, job_, strategy, stages).empty()) continue;
-        take(strategy, evaluate(job_, strategy, stages));
+        take(evaluate(job_, strategy, stages));
       }
     }
   }
@@ -83,7 +81,7 @@ class NearestSearch {
         return;  // these limits admit no plan at all
       }
       if (answer.outcome == PlanOutcome::limit) proven_ = false;
-      for (const PlannedStrategy& plan : answer.plans) {
+      for (const Plan& plan : answer.plans) {
         if (settles(plan)) return;
       }
       if (answer.outcome == PlanOutcome::limit) return;
@@ -94,7 +92,7 @@ class NearestSearch {
 
   Framework framework_;
   const Job& job_;
-  SearchOptions search_;
+  SearchSettings search_;
   PriceCache* prices_;
   std::optional<NearestPlan> best_;
   bool proven_ = true;
@@ -102,7 +100,7 @@ class NearestSearch {
 
 }  // namespace
 
-std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchOptions& search,
+std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchSettings& search,
                                         PriceCache* prices) {
   PriceCache own(job);
   return NearestSearch(framework, job, search, prices != nullptr ? prices : &own).run();

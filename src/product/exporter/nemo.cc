@@ -165,14 +165,13 @@ class Overrides {
     if (stack.expert_overlap && task_.strategy.split.expert_ranks() > 1) {
       add("comm_overlap.overlap_moe_expert_parallel_comm", true);
     }
-    switch (task_.job.precision) {
-      case ComputePrecision::bf16: text("mixed_precision", "bf16_mixed"); break;
-      case ComputePrecision::fp16: text("mixed_precision", "fp16_mixed"); break;
-      case ComputePrecision::fp8: text("mixed_precision", "bf16_with_fp8_current_scaling_mixed"); break;
-      case ComputePrecision::fp4: text("mixed_precision", "bf16_with_nvfp4_mixed"); break;
-      case ComputePrecision::fp32:
-        out_.notes.emplace_back("no mixed precision: leave `mixed_precision` as null");
-        break;
+    switch (task_.job.run.precision) {
+      case Precision::bf16: text("mixed_precision", "bf16_mixed"); break;
+      case Precision::fp16: text("mixed_precision", "fp16_mixed"); break;
+      case Precision::fp8: text("mixed_precision", "bf16_with_fp8_current_scaling_mixed"); break;
+      case Precision::fp4: text("mixed_precision", "bf16_with_nvfp4_mixed"); break;
+      case Precision::tf32:
+      case Precision::fp32: out_.notes.emplace_back("no mixed precision: leave `mixed_precision` as null"); break;
     }
   }
 

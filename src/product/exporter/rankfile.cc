@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -125,9 +126,9 @@ std::string visible_devices(const RankfileTask& task) {
   }
   if (natural || common == nullptr) return {};
   if (alike) return comma_list(*common);
-  throw InputError(
-      "rankfile: hosts take their devices in different orders, which no hostfile can say; --format json lists them "
-      "all");
+  throw InputError(fmt::format(
+      "rankfile: hosts take their devices in different orders, which no hostfile can say; {} json lists them all",
+      option("format")));
 }
 
 std::string rankfile_text(const RankfileTask& task, RankfileForm form) {

@@ -30,7 +30,7 @@ class TitanFile {
     add_training();
     add_parallelism();
     add_checkpointing();
-    if (task_.job.precision == ComputePrecision::fp8) {
+    if (task_.job.run.precision == Precision::fp8) {
       text_ += "\n[quantize.linear.float8]\nrecipe_name = \"rowwise\"\nfilter_fqns = [\"output\"]\n";
     }
     return {std::move(text_), std::move(notes_)};
@@ -52,7 +52,7 @@ class TitanFile {
     text_ += "[model]\n";
     key("name", toml_quoted(model.name));
     key("flavor", toml_quoted(model.flavor));
-    if (task_.job.precision == ComputePrecision::fp8) key("converters", "[\"quantize.linear.float8\"]");
+    if (task_.job.run.precision == Precision::fp8) key("converters", "[\"quantize.linear.float8\"]");
   }
 
   void add_training() {
@@ -62,7 +62,7 @@ class TitanFile {
     key("local_batch_size", strategy_.micro_batch * (strategy_.pp > 1 ? m : 1));
     key("global_batch_size", task_.job.run.global_batch);
     key("seq_len", task_.job.run.sequence);
-    key("mixed_precision_param", task_.job.precision == ComputePrecision::fp32 ? "\"float32\"" : "\"bfloat16\"");
+    key("mixed_precision_param", task_.job.run.precision == Precision::fp32 ? "\"float32\"" : "\"bfloat16\"");
   }
 
   void add_parallelism() {

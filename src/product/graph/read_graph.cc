@@ -157,7 +157,7 @@ void read_annotations(Reader& root, RawGraph& graph) {
 }  // namespace
 
 bool is_graph(const Document& document) {
-  const Object* root = document.root.as_object();
+  const Object* root = document.root().as_object();
   const Value* schema = root ? root->find("schema") : nullptr;
   const std::string* text = schema ? schema->as_string() : nullptr;
   return text && text->starts_with("nest.graph/");

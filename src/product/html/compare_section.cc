@@ -33,7 +33,7 @@ Markup table_of(const CompareReport& report) {
       cells[next++].text(format_duration(prediction.iteration_s));
       cells[next++].text(fmt::format("{:.3f}", ratio(report, planner).value_or(0)));
       if (report.simulated) cells[next++].text(planner.simulated_s ? format_duration(*planner.simulated_s) : "-");
-      cells[next++].text(format_count(prediction.samples_per_s * static_cast<double>(report.run.sequence)));
+      cells[next++].text(format_count(prediction.samples_per_s * static_cast<double>(report.about.run.sequence)));
       cells[next++].text(format_integer(planner.plan->strategy.devices_used()));
       cells[next++].text(format_bytes(prediction.peak_memory_bytes));
     }
@@ -56,8 +56,8 @@ Markup sources(const CompareReport& report) {
 
 BarChart compare_chart(const CompareReport& report) {
   BarChart chart;
-  chart.title =
-      fmt::format("{} on {} x {}", report.title, format_integer(report.cluster.devices), report.cluster.device);
+  chart.title = fmt::format("{} on {} x {}", report.about.model.title, format_integer(report.about.cluster.devices),
+                            report.about.cluster.device);
   chart.axis = "seconds per step, predicted; less is better";
   chart.series = {"per step"};
   for (const ComparedPlanner& planner : report.planners) {

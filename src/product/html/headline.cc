@@ -26,9 +26,9 @@ Markup figures(const PlanView& view) {
     figure_of(out, format_percent(p.mfu), "model FLOP utilisation");
   }
   std::int64_t needed = 0;
-  for (const MemoryEstimate& memory : view.report.evaluation.memory) needed = std::max(needed, memory.needed);
+  for (const StagePlan& stage : view.report.plan.stages) needed = std::max(needed, stage.memory.needed);
   figure_of(out, fmt::format("{} GiB", gibibytes(needed)),
-            fmt::format("of {} GiB on the fullest device", gibibytes(view.report.device_memory_bytes)));
+            fmt::format("of {} GiB on the fullest device", gibibytes(view.report.plan.device_memory_bytes)));
   if (view.report.tokens > 0 && view.fits()) {
     const TrainingTotals totals = training_totals(view.report);
     figure_of(out, format_duration(totals.seconds), fmt::format("for {} tokens", format_count(view.report.tokens)));
@@ -47,7 +47,7 @@ Markup verdict(const PlanView& view) {
     out.open("p", {{"class", view.fits() ? "verdict" : "verdict over"}}).element("strong", strong).text(rest).close();
   };
   if (!view.fits()) {
-    say("This plan does not fit: ", view.report.evaluation.misfit + ".");
+    say("This plan does not fit: ", view.report.plan.misfit + ".");
   } else if (!view.plan.search || view.plan.search->planner.empty()) {
     say("Priced as given; ", "it was not searched for.");
   } else {
@@ -134,7 +134,7 @@ Markup headline(const PlanView& view) {
   const Plan& plan = view.plan;
   Markup out;
   out.element("p", view.plan.search ? "training plan" : "priced plan", {{"class", "kicker"}});
-  out.open("h1").add(name_of(clip(view.report.title, kLongestTitle)));
+  out.open("h1").add(name_of(clip(view.report.plan.model.title, kLongestTitle)));
   out.text(fmt::format(" on {} × ", format_integer(view.strategy.devices_used())))
       .add(name_of(clip(plan.cluster.device, kLongestTitle)))
       .close();
@@ -142,8 +142,10 @@ Markup headline(const PlanView& view) {
   out.text(fmt::format("{} parameters; cluster ", format_count(static_cast<double>(plan.model.parameters))))
       .add(name_of(clip(plan.cluster.name, kLongestTitle)));
   out.text(fmt::format("; {} sequences of {} tokens per step; {}, ", format_integer(plan.run.global_batch),
-                       format_integer(plan.run.sequence), plan.run.precision));
-  out.text(plan.run.optimizer + ", ").add(name_of(clip(plan.run.stack, kLongestTitle))).close();
+                       format_integer(plan.run.sequence), to_string(plan.run.precision)));
+  out.text(fmt::format("{}, ", to_string(plan.run.optimizer)))
+      .add(name_of(clip(plan.run.stack, kLongestTitle)))
+      .close();
   out.add(figures(view));
   out.add(verdict(view));
   out.open("p").element("code", strategy_text(view.strategy), {{"class", "strategy"}}).close();

@@ -40,9 +40,9 @@ void add_text(Markup& out, const std::string& text, const std::string& label, st
 }
 
 void add_document(Markup& out, const std::string& title, const Document& document) {
-  if (!document.source || document.source->text.empty()) return;
+  if (document.empty()) return;
   Markup body;
-  add_text(body, document.source->text, title, kMostText);
+  add_text(body, document.text(), title, kMostText);
   out.add(details(title, body));
 }
 
@@ -57,8 +57,8 @@ Markup run_table(const PlanView& view) {
   row("global batch", fmt::format("{} sequences", format_integer(run.global_batch)));
   row("sequence", fmt::format("{} tokens", format_integer(run.sequence)));
   if (run.encoder_sequence > 0) row("encoder sequence", fmt::format("{} tokens", format_integer(run.encoder_sequence)));
-  row("precision", run.precision);
-  row("optimizer", run.optimizer);
+  row("precision", to_string(run.precision));
+  row("optimizer", to_string(run.optimizer));
   row("software stack", clip(run.stack, kLongestTitle));
   return table.markup();
 }
@@ -106,16 +106,15 @@ Markup inputs_section(const PlanView& view) {
   out.add(run_table(view));
   out.element("h3", "Taken for granted");
   out.open("ul");
-  for (const std::string& text : view.report.evaluation.assumptions) out.element("li", text);
+  for (const std::string& text : view.report.plan.assumptions) out.element("li", text);
   out.close();
-  if (!view.report.evaluation.measured.empty()) {
-    out.element("p",
-                fmt::format("Measured: {}; the rest is estimated.", fmt::join(view.report.evaluation.measured, ", ")));
+  if (!view.report.plan.measured.empty()) {
+    out.element("p", fmt::format("Measured: {}; the rest is estimated.", fmt::join(view.report.plan.measured, ", ")));
   }
   out.element("h3", "Files");
   add_document(out, "Model: config.json", view.plan.model.config);
   add_document(out, "Cluster: description", view.plan.cluster.description);
-  return out.add(details("The plan as JSON (nest.plan/1), for nest eval, check and export", plan_listing(view.plan)));
+  return out.add(details("The plan as JSON (nest.plan/2), for nest eval, check and export", plan_listing(view.plan)));
 }
 
 }  // namespace nest

@@ -28,23 +28,16 @@ constexpr std::array<Part, 6> kParts = {{{"weights", "m-weights", &StageMemory::
 constexpr const char* kMargin = "margin and context";
 
 bool alike(const PlanView& view, std::size_t a, std::size_t b) {
-  const auto& memory = view.report.evaluation.memory;
-  const auto x = static_cast<double>(memory[a].needed), y = static_cast<double>(memory[b].needed);
+  const auto& stages = view.report.plan.stages;
+  const auto x = static_cast<double>(stages[a].memory.needed), y = static_cast<double>(stages[b].memory.needed);
   return std::abs(x - y) <= 0.01 * std::max(x, y) && view.plan.stages[a].recompute == view.plan.stages[b].recompute &&
          view.plan.stages[a].zero == view.plan.stages[b].zero;
 }
 
-std::size_t fullest(const PlanView& view) {
-  const auto& memory = view.report.evaluation.memory;
-  return static_cast<std::size_t>(
-      std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) { return a.needed < b.needed; }) -
-      memory.begin());
-}
-
 std::string lead(const PlanView& view) {
-  const std::size_t stage = fullest(view);
-  const MemoryEstimate& memory = view.report.evaluation.memory[stage];
-  const std::int64_t limit = view.report.device_memory_bytes;
+  const std::size_t stage = view.plan.fullest_stage();
+  const StageMemory& memory = view.report.plan.stages[stage].memory;
+  const std::int64_t limit = view.report.plan.device_memory_bytes;
   const std::string who =
       view.strategy.pp > 1 ? fmt::format("Stage {} is the fullest: it", stage) : std::string("A device");
   if (memory.needed > limit) {
@@ -57,33 +50,33 @@ std::string lead(const PlanView& view) {
 }
 
 Markup memory_row(const PlanView& view, std::size_t stage, std::size_t last, double scale) {
-  const MemoryEstimate& memory = view.report.evaluation.memory[stage];
+  const StageMemory& memory = view.report.plan.stages[stage].memory;
   const StagePlan& plan = view.plan.stages[stage];
   std::vector<BarPart> parts;
   std::string spoken;
   for (const Part& part : kParts) {
-    const std::int64_t bytes = memory.parts.*part.bytes;
+    const std::int64_t bytes = memory.*part.bytes;
     if (bytes <= 0) continue;
     const std::string text = fmt::format("{} {}", part.name, format_bytes(bytes));
     parts.push_back({part.style, static_cast<double>(bytes) / scale, text});
     spoken += text + ", ";
   }
-  const std::int64_t margin = memory.needed - memory.reserved;
+  const std::int64_t margin = memory.needed - memory.total;
   parts.push_back(
       {"m-margin", static_cast<double>(margin) / scale, fmt::format("{} {}", kMargin, format_bytes(margin))});
-  const double limit = static_cast<double>(view.report.device_memory_bytes) / scale;
+  const double limit = static_cast<double>(view.report.plan.device_memory_bytes) / scale;
   Markup row;
   row.open("div", {{"class", "lane"}});
   row.element("span", last == stage ? std::to_string(stage) : fmt::format("{}–{}", stage, last), {{"class", "who"}});
   row.open("div", {{"class", "grow"}});
   row.add(bar_of(parts,
                  fmt::format("Stage {}: {}in all {} of {}", stage, spoken, format_bytes(memory.needed),
-                             format_bytes(view.report.device_memory_bytes)),
+                             format_bytes(view.report.plan.device_memory_bytes)),
                  limit));
   row.element("span", layers_label(view.report.model, plan.first, view.plan.stages[last].last), {{"class", "under"}});
   row.close();
   row.element("span", gibibytes(memory.needed),
-              {{"class", memory.needed > view.report.device_memory_bytes ? "busy over" : "busy"}});
+              {{"class", memory.needed > view.report.plan.device_memory_bytes ? "busy over" : "busy"}});
   return row.close();
 }
 
@@ -106,12 +99,11 @@ Markup memory_table(const PlanView& view) {
                   "memory-table");
   for (std::size_t s = 0; s < view.plan.stages.size(); ++s) {
     const StagePlan& stage = view.plan.stages[s];
-    const MemoryEstimate& memory = view.report.evaluation.memory[s];
-    const StageMemory& m = memory.parts;
+    const StageMemory& m = stage.memory;
     table.add({std::to_string(s), layers_label(view.report.model, stage.first, stage.last), gibibytes(m.weights),
                gibibytes(m.gradients), gibibytes(m.optimizer), gibibytes(m.activations),
                fmt::format("{:.3g}", m.in_flight), gibibytes(m.working), gibibytes(m.buffers), gibibytes(m.total),
-               gibibytes(memory.needed), to_string(stage.recompute), std::to_string(stage.zero),
+               gibibytes(m.needed), to_string(stage.recompute), std::to_string(stage.zero),
                format_integer(stage.zero_degree)});
   }
   Markup body = table.markup();
@@ -128,15 +120,15 @@ Markup memory_table(const PlanView& view) {
 }  // namespace
 
 Markup memory_section(const PlanView& view) {
-  const auto& memory = view.report.evaluation.memory;
-  const std::int64_t limit = view.report.device_memory_bytes;
+  const auto& stages = view.report.plan.stages;
+  const std::int64_t limit = view.report.plan.device_memory_bytes;
   Markup out;
   out.element("p", lead(view), {{"class", "lead"}});
   out.open("figure", {{"class", "memory"}});
   out.open("p", {{"class", "legend"}});
   for (const Part& part : kParts) out.add(legend_entry(part.style, part.name));
   out.add(legend_entry("m-margin", kMargin)).close();
-  const double scale = 1.02 * static_cast<double>(std::max(limit, memory[fullest(view)].needed));
+  const double scale = 1.02 * static_cast<double>(std::max(limit, stages[view.plan.fullest_stage()].memory.needed));
   out.open("div", {{"class", "lane head"}, {"aria-hidden", "true"}});
   out.element("span", view.strategy.pp > 1 ? "stage" : "", {{"class", "who"}});
   out.open("div", {{"class", "track grow"}});
@@ -144,15 +136,15 @@ Markup memory_section(const PlanView& view) {
               {{"class", "last"}, {"style", fmt::format("left:{}", percentage(static_cast<double>(limit) / scale))}});
   out.close();
   out.element("span", "GiB", {{"class", "busy"}}).close();
-  for (std::size_t s = 0; s < memory.size();) {
+  for (std::size_t s = 0; s < stages.size();) {
     std::size_t last = s;
-    while (memory.size() > kAllStages && s > 0 && last + 2 < memory.size() && alike(view, s, last + 1)) ++last;
+    while (stages.size() > kAllStages && s > 0 && last + 2 < stages.size() && alike(view, s, last + 1)) ++last;
     out.add(memory_row(view, s, last, scale));
     s = last + 1;
   }
   out.element(
       "figcaption",
-      memory.size() > kAllStages
+      stages.size() > kAllStages
           ? "Per device. Neighbouring stages that differ by less than a percent share a bar, that of the first of them."
           : "Per device of each stage, at its fullest moment.");
   out.close();

@@ -103,7 +103,7 @@ struct SyncTraffic {
 
 class Counter {
  public:
-  Counter(const Job& job, const Strategy& strategy, const Evaluation& evaluation)
+  Counter(const Job& job, const Strategy& strategy, const Plan& evaluation)
       : job_(job),
         strategy_(strategy),
         ranks_(strategy),
@@ -358,7 +358,7 @@ double NetworkUse::busy_s(std::size_t link, const Traffic& t) const {
   return capacity > 0 ? t.link_bytes[link] / capacity : 0;
 }
 
-NetworkUse network_use(const Job& job, const Strategy& strategy, const Evaluation& evaluation) {
+NetworkUse network_use(const Job& job, const Strategy& strategy, const Plan& evaluation) {
   return Counter(job, strategy, evaluation).run();
 }
 

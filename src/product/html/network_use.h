@@ -37,7 +37,7 @@ struct NetworkUse {
 };
 
 // The stages with their times filled in, as evaluate() returns them.
-NetworkUse network_use(const Job& job, const Strategy& strategy, const Evaluation& evaluation);
+NetworkUse network_use(const Job& job, const Strategy& strategy, const Plan& evaluation);
 
 const char* to_string(TrafficKind kind);  // "tensor parallel"
 

@@ -19,11 +19,9 @@ std::string milliseconds(double seconds) { return fmt::format("{:.2f}", 1e3 * se
 
 HtmlPage plan_page(const PlanPage& input) {
   NEST_CHECK(input.report != nullptr && input.job != nullptr, "a page has something to show");
-  NEST_CHECK(
-      !input.report->plan.stages.empty() && input.report->plan.stages.size() == input.report->evaluation.memory.size(),
-      "the plan of a page is priced");
+  NEST_CHECK(!input.report->plan.stages.empty(), "the plan of a page is priced");
   const PlanView view(input);
-  HtmlPage page(fmt::format("{} on {} x {}", clip(input.report->title, kLongestTitle),
+  HtmlPage page(fmt::format("{} on {} x {}", clip(input.report->plan.model.title, kLongestTitle),
                             format_integer(view.strategy.devices_used()),
                             clip(view.plan.cluster.device, kLongestTitle)));
   page.set_header(headline(view));

@@ -17,7 +17,7 @@ struct PlanView {
         strategy(plan.strategy),
         job(*page.job),
         micro_batches(nest::micro_batches(strategy, plan.run.global_batch)),
-        network(network_use(job, strategy, report.evaluation)) {}
+        network(network_use(job, strategy, report.plan)) {}
 
   const PlanPage& input;
   const PlanReport& report;
@@ -27,7 +27,7 @@ struct PlanView {
   std::int64_t micro_batches;  // per replica and step
   NetworkUse network;
 
-  bool fits() const { return report.evaluation.fits; }
+  bool fits() const { return report.plan.fits; }
 };
 
 Markup headline(const PlanView& view);

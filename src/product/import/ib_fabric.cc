@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "import/hostlist.h"
 #include "import/ibnetdiscover.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -104,7 +105,8 @@ class SubnetFabric {
       }
     }
     if (!missing.empty()) {
-      throw InputError(fmt::format("{}: --exclude: there is no host `{}`", file_, clip(*missing.begin(), 60)));
+      throw InputError(
+          fmt::format("{}: {}: there is no host `{}`", file_, option("exclude"), clip(*missing.begin(), 60)));
     }
     for (const IbLink& link : subnet_.links) {
       if (is_host(link.a) && is_switch(link.b)) add_port(link, link.a, link.b, adapters);
@@ -266,8 +268,8 @@ class SubnetFabric {
     for (const auto& [count, hosts] : hosts_by_ports) {
       if (count == usual->first) continue;
       fabric.notes.push_back(
-          fmt::format("{} hosts have {} ports where most have {}: {}; leave hosts without devices out "
-                      "with --exclude",
+          fmt::format("{} hosts have {} ports where most have {}: {}; hosts without devices are to be "
+                      "excluded",
                       hosts.size(), count, usual->first, clip(compress_hostlist(hosts), 80)));
     }
     if (hosts_by_ports.size() == 1 && usual->first > 1) find_lanes(tree, graph, fabric);

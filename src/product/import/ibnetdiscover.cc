@@ -29,7 +29,7 @@ constexpr std::array kSpeeds = {Speed{"SDR", 8},    Speed{"DDR", 16},   Speed{"Q
 // Cuts pieces off the front of a line.
 class Scanner {
  public:
-  Scanner(const Source& source, const TextLine& line) : source_(source), line_(line), rest_(line.text) {}
+  Scanner(const SourceText& source, const TextLine& line) : source_(source), line_(line), rest_(line.text) {}
 
   [[noreturn]] void fail(std::string_view message) const { fail_at_line(source_, line_, message); }
 
@@ -82,7 +82,7 @@ class Scanner {
   std::string_view rest() const { return rest_; }
 
  private:
-  const Source& source_;
+  const SourceText& source_;
   const TextLine& line_;
   std::string_view rest_;
 };
@@ -101,7 +101,7 @@ double rate_of(const Scanner& scan, std::string_view width, std::string_view spe
 
 class SubnetReader {
  public:
-  explicit SubnetReader(const Source& source) : source_(source) {}
+  explicit SubnetReader(const SourceText& source) : source_(source) {}
 
   IbSubnet read() {
     LineReader lines(source_);
@@ -268,7 +268,7 @@ class SubnetReader {
     if (first.bytes_per_s == 0) first.bytes_per_s = link.bytes_per_s;
   }
 
-  const Source& source_;
+  const SourceText& source_;
   IbSubnet subnet_;
   std::optional<std::size_t> current_;
   std::map<std::pair<IbNode::Kind, std::string>, std::size_t> numbers_;
@@ -277,7 +277,7 @@ class SubnetReader {
 
 }  // namespace
 
-IbSubnet parse_ibnetdiscover(const Source& source) { return SubnetReader(source).read(); }
+IbSubnet parse_ibnetdiscover(const SourceText& source) { return SubnetReader(source).read(); }
 
 std::string host_of(const std::string& description) { return description.substr(0, description.find(' ')); }
 

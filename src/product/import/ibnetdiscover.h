@@ -40,7 +40,7 @@ struct IbSubnet {
 inline constexpr std::size_t kMostIbLinks = 1U << 21U;
 
 // Throws InputError with the line.
-IbSubnet parse_ibnetdiscover(const Source& source);
+IbSubnet parse_ibnetdiscover(const SourceText& source);
 
 // Hosts are named by the first word of their adapters' descriptions; the aggregation nodes inside switches, and
 // routers, are left out. A switch with hosts is a leaf; any other stands one above its lowest neighbour.

@@ -13,6 +13,7 @@
 #include "import/nccl_topology.h"
 #include "import/nvidia_smi.h"
 #include "import/slurm.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -31,7 +32,7 @@ struct Inputs {
   std::string inside_file;
 };
 
-void read_file(const Source& source, ImportFormat format, const FabricPart& part, Inputs& inputs) {
+void read_file(const SourceText& source, ImportFormat format, const FabricPart& part, Inputs& inputs) {
   const bool outside =
       format == ImportFormat::slurm || format == ImportFormat::slurm_yaml || format == ImportFormat::ibnetdiscover;
   if (outside ? inputs.fabric.has_value() : inputs.inside.has_value()) {
@@ -61,7 +62,8 @@ class Assembly {
     made_.device_yaml = request_.device_yaml;
     if (inputs_.fabric) made_.node_names = inputs_.fabric->nodes;
     if (!inputs_.fabric && (!request_.part.only.empty() || !request_.part.without.empty())) {
-      throw InputError("--only and --exclude choose hosts; no file about the network between nodes is given");
+      throw InputError(fmt::format("{} and {} choose hosts; no file about the network between nodes is given",
+                                   option("only"), option("exclude")));
     }
     ask_for_device();
     count_devices();
@@ -83,7 +85,7 @@ class Assembly {
     if (request_.device) return;
     const std::vector<std::string> fitting =
         inputs_.inside ? inputs_.inside->device_candidates : std::vector<std::string>();
-    made_.missing.push_back({"--device ", fitting.empty() ? "h100" : fitting.front(),
+    made_.missing.push_back({"device", "", fitting.empty() ? "h100" : fitting.front(),
                              fitting.empty() ? "what the nodes hold; `nest show devices` lists them"
                                              : fmt::format("the file fits {}", join_words(fitting, "or"))});
   }
@@ -92,17 +94,18 @@ class Assembly {
     std::optional<std::int64_t> usual = request_.devices_per_node;
     if (inputs_.inside) {
       if (usual && *usual != inputs_.inside->devices) {
-        throw InputError(fmt::format("--devices-per-node {}: {} shows {} devices", *usual, inputs_.inside_file,
-                                     inputs_.inside->devices));
+        throw InputError(fmt::format("{} {}: {} shows {} devices", option("devices_per_node"), *usual,
+                                     inputs_.inside_file, inputs_.inside->devices));
       }
       usual = inputs_.inside->devices;
       if (!request_.devices_of_hosts.empty() && inputs_.inside->levels.size() > 1) {
-        throw InputError(fmt::format(
-            "--devices-per-node: hosts cannot differ where nodes have an inside structure ({})", inputs_.inside_file));
+        throw InputError(fmt::format("{}: hosts cannot differ where nodes have an inside structure ({})",
+                                     option("devices_per_node"), inputs_.inside_file));
       }
     }
     if (!usual) {
-      made_.missing.push_back({"--devices-per-node ", "8", "devices of one node; a file about its inside says so too"});
+      made_.missing.push_back(
+          {"devices_per_node", "", "8", "devices of one node; a file about its inside says so too"});
     }
     devices_.assign(nodes(), usual.value_or(8));
     std::map<std::string, std::size_t> numbers;
@@ -111,7 +114,7 @@ class Assembly {
       for (const std::string& host : hosts) {
         const auto found = numbers.find(host);
         if (found == numbers.end()) {
-          throw InputError(fmt::format("--devices-per-node: there is no host `{}`{}", clip(host, 60),
+          throw InputError(fmt::format("{}: there is no host `{}`{}", option("devices_per_node"), clip(host, 60),
                                        did_you_mean(host, made_.node_names)));
         }
         devices_[found->second] = count;
@@ -127,7 +130,7 @@ class Assembly {
       ImportedLevel node;
       node.name = "node";
       node.children = devices_;
-      node.children_from = inputs_.inside ? inputs_.inside_file : "--devices-per-node";
+      node.children_from = inputs_.inside ? inputs_.inside_file : kGiven;
       made_.levels.push_back(std::move(node));
     } else {
       for (const InsideLevel& level : inputs_.inside->levels) {
@@ -195,9 +198,9 @@ class Assembly {
       const bool asked = request_.bandwidth_bytes_per_s.contains(level.name);
       if (level.only_if_asked && !asked) {
         made_.notes.push_back(
-            fmt::format("`{}` is how Slurm aggregates blocks; give --bandwidth {}=… if a switch stands "
+            fmt::format("`{}` is how Slurm aggregates blocks; give its bandwidth if a switch stands "
                         "behind it",
-                        level.name, level.name));
+                        level.name));
         pending = pending.empty() ? level.children : merged(pending, level.children);
         continue;
       }
@@ -247,18 +250,18 @@ class Assembly {
     if (known.size() > kMaxLevels) {
       throw InputError(fmt::format("{} levels; at most {} are supported", known.size(), kMaxLevels));
     }
-    const auto check = [&](const char* option, const std::string& name) {
+    const auto check = [&](const char* asked, const std::string& name) {
       if (std::find(known.begin(), known.end(), name) != known.end()) return;
-      throw InputError(fmt::format("{}: there is no level `{}`; the levels are {}{}", option, clip(name, 40),
+      throw InputError(fmt::format("{}: there is no level `{}`; the levels are {}{}", option(asked), clip(name, 40),
                                    join_words(known), did_you_mean(name, known)));
     };
-    for (const auto& [name, value] : request_.bandwidth_bytes_per_s) check("--bandwidth", name);
-    for (const auto& [name, value] : request_.latency_s) check("--latency", name);
+    for (const auto& [name, value] : request_.bandwidth_bytes_per_s) check("bandwidth", name);
+    for (const auto& [name, value] : request_.latency_s) check("latency", name);
     if (request_.rails.empty() || request_.rails == "none") return;
-    check("--rails", request_.rails);
+    check("rails", request_.rails);
     if (std::find(outside_.begin(), outside_.end(), request_.rails) == outside_.end()) {
-      throw InputError(fmt::format("--rails: `{}` is inside a node; devices have ports of their own there anyway",
-                                   clip(request_.rails, 40)));
+      throw InputError(fmt::format("{}: `{}` is inside a node; devices have ports of their own there anyway",
+                                   option("rails"), clip(request_.rails, 40)));
     }
   }
 
@@ -299,7 +302,7 @@ class Assembly {
         level.bandwidth_from += fmt::format(", shared by {} devices", devices_[0]);
       }
       named.rails = true;
-      named.rails_from = "--rails";
+      named.rails_from = kGiven;
     }
     for (ImportedLevel& each : made_.levels) {
       if (each.rails) each.link = fmt::format("one device's own port into its {}", each.name);
@@ -332,10 +335,10 @@ class Assembly {
       const auto given = request_.bandwidth_bytes_per_s.find(level.name);
       if (given != request_.bandwidth_bytes_per_s.end()) {
         level.bandwidth_bytes_per_s = given->second;
-        level.bandwidth_from = "--bandwidth";
+        level.bandwidth_from = kGiven;
       }
       if (!level.bandwidth_bytes_per_s && (request_.device || &level != &made_.levels.front())) {
-        made_.missing.push_back({fmt::format("--bandwidth {}=", level.name), "400Gbps", level.link});
+        made_.missing.push_back({"bandwidth", level.name + "=", "400Gbps", level.link});
       }
     }
   }
@@ -348,11 +351,11 @@ class Assembly {
       const auto given = request_.latency_s.find(level.name);
       if (given != request_.latency_s.end()) {
         if (given->second > latest) {
-          throw InputError(fmt::format("--latency {}={}: a level further out has {}", level.name,
+          throw InputError(fmt::format("{} {}={}: a level further out has {}", option("latency"), level.name,
                                        exact_duration(given->second), exact_duration(latest)));
         }
         level.latency_s = latest = given->second;
-        level.latency_from = "--latency";
+        level.latency_from = kGiven;
       } else {
         level.latency_s = std::min(latest, l < inside_levels() ? kInsideLatency_s : kOutsideLatency_s);
         level.latency_from = kAssumed;
@@ -387,10 +390,10 @@ bool ImportedLevel::even() const {
   return std::all_of(children.begin(), children.end(), [&](std::int64_t count) { return count == children.front(); });
 }
 
-ImportedCluster import_cluster(const std::vector<Source>& files, std::optional<ImportFormat> format,
+ImportedCluster import_cluster(const std::vector<SourceText>& files, std::optional<ImportFormat> format,
                                const ImportRequest& request) {
   Inputs inputs;
-  for (const Source& file : files) {
+  for (const SourceText& file : files) {
     read_file(file, format ? *format : recognise_format(file), request.part, inputs);
   }
   return Assembly(inputs, request).assemble();

@@ -17,15 +17,16 @@
 #include "doc/value.h"
 #include "import/imported_fabric.h"
 #include "import/node_inside.h"
+#include "nest/import.h"
 
 namespace nest {
 
 enum class ImportFormat : std::uint8_t { slurm, slurm_yaml, nvidia_smi, ibnetdiscover, nccl };
 inline constexpr std::size_t kImportFormats = 5;
-const char* to_string(ImportFormat format);  // as --format writes it
+const char* to_string(ImportFormat format);  // one of import_formats()
 
 // By content. Throws InputError that lists what can be read.
-ImportFormat recognise_format(const Source& source);
+ImportFormat recognise_format(const SourceText& source);
 
 struct ImportRequest {
   std::string name;  // of the cluster
@@ -38,6 +39,9 @@ struct ImportRequest {
   std::string rails;  // level into which every device has a port of its own; "none"; or empty: as the files say
   FabricPart part;
 };
+
+// Where a number comes from that the request holds.
+inline constexpr const char* kGiven = "given";
 
 struct ImportedLevel {
   std::string name;
@@ -57,13 +61,6 @@ struct ImportedLevel {
   bool even() const;
 };
 
-// Something that no file says.
-struct MissingFact {
-  std::string option;    // "--bandwidth leaf="
-  std::string example;   // "400Gbps"
-  std::string question;  // "one node's link into its leaf"
-};
-
 struct ImportedCluster {
   std::string name;
   std::string description;
@@ -76,7 +73,7 @@ struct ImportedCluster {
 };
 
 // One or two files. Throws InputError for anything that cannot be read, contradicts itself or names what is not there.
-ImportedCluster import_cluster(const std::vector<Source>& files, std::optional<ImportFormat> format,
+ImportedCluster import_cluster(const std::vector<SourceText>& files, std::optional<ImportFormat> format,
                                const ImportRequest& request);
 
 // The cluster as a file for read_cluster, with comments that say where the numbers come from. Must be complete.

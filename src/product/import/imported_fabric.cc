@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "import/hostlist.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -37,7 +38,7 @@ std::vector<bool> below_named_switch(const FabricGraph& graph, const std::string
     mark_below(graph, s, wanted);
     return wanted;
   }
-  throw InputError(fmt::format("{}: --only: `{}` is not a switch, block or topology of the file{}", file,
+  throw InputError(fmt::format("{}: {}: `{}` is not a switch, block or topology of the file{}", file, option("only"),
                                clip(name, 60), did_you_mean(name, known)));
 }
 
@@ -52,8 +53,8 @@ FabricGraph restrict_graph(const FabricGraph& graph, const FabricPart& part, con
       if (without.erase(graph.nodes[node]) > 0) wanted[node] = false;
     }
     if (!without.empty()) {
-      throw InputError(fmt::format("{}: --exclude: there is no host `{}`{}", file, clip(*without.begin(), 60),
-                                   did_you_mean(*without.begin(), graph.nodes)));
+      throw InputError(fmt::format("{}: {}: there is no host `{}`{}", file, option("exclude"),
+                                   clip(*without.begin(), 60), did_you_mean(*without.begin(), graph.nodes)));
     }
   }
   FabricGraph kept;
@@ -82,8 +83,9 @@ NodeTree connected_tree(const FabricGraph& graph, const std::string& file) {
     throw InputError(
         fmt::format("{}: no switch joins all hosts: nothing connects `{}` and `{}` ({} parts in all); name one switch "
                     "above the part "
-                    "you want with --only, or leave hosts out with --exclude",
-                    file, graph.nodes[tree.roots[0]], graph.nodes[tree.roots[1]], tree.roots.size()));
+                    "you want with {}, or leave hosts out with {}",
+                    file, graph.nodes[tree.roots[0]], graph.nodes[tree.roots[1]], tree.roots.size(), option("only"),
+                    option("exclude")));
   }
   return tree;
 }

@@ -6,7 +6,7 @@
 
 namespace nest {
 
-LineReader::LineReader(const Source& source) : source_(source) {
+LineReader::LineReader(const SourceText& source) : source_(source) {
   if (std::string_view(source.text).starts_with("\xEF\xBB\xBF")) at_ = 3;
 }
 
@@ -22,7 +22,7 @@ bool LineReader::next(TextLine& line) {
   return true;
 }
 
-void fail_at_line(const Source& source, const TextLine& line, std::string_view message) {
+void fail_at_line(const SourceText& source, const TextLine& line, std::string_view message) {
   throw InputError(fmt::format("{}:{}: {}", source.name, line.number, message), excerpt_at(source, line.offset));
 }
 

@@ -18,20 +18,20 @@ struct TextLine {
 class LineReader {
  public:
   // Keeps a reference. A byte-order mark at the beginning is passed over; lines may end with CR LF.
-  explicit LineReader(const Source& source);
+  explicit LineReader(const SourceText& source);
 
   // False at the end.
   bool next(TextLine& line);
 
-  const Source& source() const { return source_; }
+  const SourceText& source() const { return source_; }
 
  private:
-  const Source& source_;
+  const SourceText& source_;
   std::size_t at_ = 0;
   std::size_t number_ = 0;
 };
 
 // InputError "file:line: message" with the line as excerpt.
-[[noreturn]] void fail_at_line(const Source& source, const TextLine& line, std::string_view message);
+[[noreturn]] void fail_at_line(const SourceText& source, const TextLine& line, std::string_view message);
 
 }  // namespace nest

@@ -20,7 +20,7 @@ constexpr double kDefaultNetMbps = 10000;
 
 class TopologyReader {
  public:
-  explicit TopologyReader(const Source& source) : source_(source) {}
+  explicit TopologyReader(const SourceText& source) : source_(source) {}
 
   NcclTopology read() {
     const XmlElement root = parse_xml(source_);
@@ -177,7 +177,7 @@ class TopologyReader {
       gpus.erase(std::remove_if(gpus.begin(), gpus.end(), [](const NcclGpu& gpu) { return !gpu.ranked; }), gpus.end());
   }
 
-  const Source& source_;
+  const SourceText& source_;
   NcclTopology topology_;
   std::size_t pci_elements_ = 0;
   std::string busid_;  // of the innermost <pci> entered last
@@ -246,7 +246,7 @@ double nccl_nvlink_bytes_per_s(std::int64_t sm) {
   return sm >= 60 ? 18e9 : 0;
 }
 
-NcclTopology parse_nccl_topology(const Source& source) { return TopologyReader(source).read(); }
+NcclTopology parse_nccl_topology(const SourceText& source) { return TopologyReader(source).read(); }
 
 NodeInside inside_of(const NcclTopology& topology, const std::string& file) {
   std::set<std::string> hosts;

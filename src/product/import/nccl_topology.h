@@ -49,7 +49,7 @@ struct NcclTopology {
 double nccl_nvlink_bytes_per_s(std::int64_t sm);
 
 // Throws InputError with the line.
-NcclTopology parse_nccl_topology(const Source& source);
+NcclTopology parse_nccl_topology(const SourceText& source);
 
 // Throws InputError for a dump that covers several hosts.
 NodeInside inside_of(const NcclTopology& topology, const std::string& file);

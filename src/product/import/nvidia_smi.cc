@@ -71,7 +71,7 @@ Closeness closeness_of(std::string_view cell) {
 
 class MatrixReader {
  public:
-  explicit MatrixReader(const Source& source) : source_(source) {}
+  explicit MatrixReader(const SourceText& source) : source_(source) {}
 
   NvidiaSmiTopology read() {
     LineReader lines(source_);
@@ -157,7 +157,7 @@ class MatrixReader {
     }
   }
 
-  const Source& source_;
+  const SourceText& source_;
   NvidiaSmiTopology topology_;
   std::vector<TextLine> row_lines_;
 };
@@ -177,7 +177,7 @@ std::vector<std::size_t> NvidiaSmiTopology::closest_adapters(std::size_t gpu) co
   return closest;
 }
 
-NvidiaSmiTopology parse_nvidia_smi(const Source& source) { return MatrixReader(source).read(); }
+NvidiaSmiTopology parse_nvidia_smi(const SourceText& source) { return MatrixReader(source).read(); }
 
 NodeInside inside_of(const NvidiaSmiTopology& topology) {
   NodeInside inside;

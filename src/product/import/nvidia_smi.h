@@ -23,7 +23,7 @@ struct NvidiaSmiTopology {
 };
 
 // Throws InputError with the line.
-NvidiaSmiTopology parse_nvidia_smi(const Source& source);
+NvidiaSmiTopology parse_nvidia_smi(const SourceText& source);
 
 NodeInside inside_of(const NvidiaSmiTopology& topology);
 

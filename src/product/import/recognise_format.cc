@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "import/import_cluster.h"
 #include "import/line_reader.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -38,7 +39,7 @@ const char* to_string(ImportFormat format) {
   return kNames[static_cast<std::size_t>(format)];
 }
 
-ImportFormat recognise_format(const Source& source) {
+ImportFormat recognise_format(const SourceText& source) {
   LineReader lines(source);
   TextLine line;
   while (lines.next(line) && line.number <= kLinesLookedAt) {
@@ -56,8 +57,8 @@ ImportFormat recognise_format(const Source& source) {
       "{}: not recognised; known are Slurm's topology.conf (slurm) and topology.yaml (slurm-yaml), what `nvidia-smi "
       "topo "
       "-m` (nvidia-smi) and ibnetdiscover (ibnetdiscover) print, and NCCL's topology XML (nccl); if it is one of them, "
-      "say which with --format",
-      source.name));
+      "say which with {}",
+      source.name, option("format")));
 }
 
 }  // namespace nest

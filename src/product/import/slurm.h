@@ -12,7 +12,7 @@
 namespace nest {
 
 // Both throw InputError with the line, or the key.
-ImportedFabric read_slurm_conf(const Source& source, const FabricPart& part);
-ImportedFabric read_slurm_yaml(const Source& source, const FabricPart& part);
+ImportedFabric read_slurm_conf(const SourceText& source, const FabricPart& part);
+ImportedFabric read_slurm_yaml(const SourceText& source, const FabricPart& part);
 
 }  // namespace nest

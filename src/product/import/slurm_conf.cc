@@ -46,7 +46,7 @@ std::vector<std::string> words_of(std::string_view text) {
 
 class ConfReader {
  public:
-  explicit ConfReader(const Source& source) : source_(source) {}
+  explicit ConfReader(const SourceText& source) : source_(source) {}
 
   ImportedFabric read(const FabricPart& part) {
     LineReader lines(source_);
@@ -164,7 +164,7 @@ class ConfReader {
     return fabric_of_blocks(blocks_.blocks.empty() ? rings_ : blocks_, part, source_.name);
   }
 
-  const Source& source_;
+  const SourceText& source_;
   std::vector<SlurmSwitch> switches_;
   SlurmBlocks blocks_;
   SlurmBlocks rings_;
@@ -172,6 +172,8 @@ class ConfReader {
 
 }  // namespace
 
-ImportedFabric read_slurm_conf(const Source& source, const FabricPart& part) { return ConfReader(source).read(part); }
+ImportedFabric read_slurm_conf(const SourceText& source, const FabricPart& part) {
+  return ConfReader(source).read(part);
+}
 
 }  // namespace nest

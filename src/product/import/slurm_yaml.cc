@@ -7,6 +7,7 @@
 #include "doc/reader.h"
 #include "import/slurm.h"
 #include "import/slurm_graph.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -14,14 +15,14 @@ namespace {
 constexpr std::size_t kMostSizes = 16;
 
 // The entries of topology.yaml are a list; readers want an object around it.
-Reader whole_document(const Source& source) {
+Reader whole_document(const SourceText& source) {
   const Document document = parse_yaml(source.name, source.text);
-  if (!document.root.as_array()) {
+  if (!document.root().as_array()) {
     throw InputError(fmt::format("{}: found {}; expected a list of topologies, each beginning with `- topology: NAME`",
-                                 source.name, document.root.kind()));
+                                 source.name, document.root().kind()));
   }
   const auto object = std::make_shared<Object>();
-  object->add("topologies", document.root);
+  object->add("topologies", document.root());
   return Reader(Document{document.source, Value(object, 0)});
 }
 
@@ -80,7 +81,7 @@ ImportedFabric read_topology(Reader& topology, const FabricPart& part, const std
 
 }  // namespace
 
-ImportedFabric read_slurm_yaml(const Source& source, const FabricPart& part) {
+ImportedFabric read_slurm_yaml(const SourceText& source, const FabricPart& part) {
   std::vector<Reader> topologies = whole_document(source).objects("topologies");
   std::vector<std::string> names;
   Reader* named = nullptr;
@@ -96,8 +97,8 @@ ImportedFabric read_slurm_yaml(const Source& source, const FabricPart& part) {
   if (named) rest.only.clear();
   Reader* chosen = named ? named : preferred;
   if (!chosen) {
-    throw InputError(fmt::format("{}: {} topologies and none is the cluster_default; choose with --only {}",
-                                 source.name, names.size(), join_words(names, "or")));
+    throw InputError(fmt::format("{}: {} topologies and none is the cluster_default; choose with {} {}", source.name,
+                                 names.size(), option("only"), join_words(names, "or")));
   }
   ImportedFabric fabric = read_topology(*chosen, rest, source.name);
   if (topologies.size() > 1) {

@@ -18,7 +18,7 @@ constexpr std::size_t kDeepest = 32;
 
 class XmlTree {
  public:
-  explicit XmlTree(const Source& source) : source_(source) {}
+  explicit XmlTree(const SourceText& source) : source_(source) {}
 
   XmlElement read() {
     // An element has one or two of these, so that a file above the limit is refused before it costs memory.
@@ -83,7 +83,7 @@ class XmlTree {
     return std::string(text);
   }
 
-  const Source& source_;
+  const SourceText& source_;
   std::size_t elements_ = 0;
   std::size_t counted_to_ = 0;
   std::size_t counted_lines_ = 0;
@@ -98,6 +98,6 @@ const std::string* XmlElement::find(std::string_view attribute) const {
   return nullptr;
 }
 
-XmlElement parse_xml(const Source& source) { return XmlTree(source).read(); }
+XmlElement parse_xml(const SourceText& source) { return XmlTree(source).read(); }
 
 }  // namespace nest

@@ -23,6 +23,6 @@ struct XmlElement {
 };
 
 // The one outermost element. Throws InputError with the line.
-XmlElement parse_xml(const Source& source);
+XmlElement parse_xml(const SourceText& source);
 
 }  // namespace nest

@@ -56,8 +56,9 @@ void read_deepspeed(Reader& root, LaunchSetup& setup) {
   if (micro) setup.micro_batch = micro;
   if (accumulation) setup.accumulation = accumulation;
   read_deepspeed_zero(root, setup);
-  for (const char* key : {"bf16", "fp16"}) {
-    if (auto section = root.maybe_object(key); section && section->flag_or("enabled", false)) setup.precision = key;
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    auto section = root.maybe_object(to_string(precision));
+    if (section && section->flag_or("enabled", false)) setup.precision = precision;
   }
   if (auto tensor = root.maybe_object("tensor_parallel")) {
     if (const auto size = maybe_count(*tensor, "autotp_size", {0, 1 << 24}); size.value_or(0) > 0) setup.tp = *size;
@@ -114,8 +115,8 @@ class TitanReader {
     }
     if (const auto converters = model.maybe_texts("converters", 64)) {
       for (const std::string& converter : *converters) {
-        if (converter == "quantize.linear.float8" || converter == "float8") setup_.precision = "fp8";
-        if (converter == "quantize.linear.mx") setup_.precision = "fp8";
+        if (converter == "quantize.linear.float8" || converter == "float8") setup_.precision = Precision::fp8;
+        if (converter == "quantize.linear.mx") setup_.precision = Precision::fp8;
       }
     }
   }
@@ -126,8 +127,8 @@ class TitanReader {
     if (global > 0) setup_.global_batch = global;
     setup_.sequence = training.integer_or("seq_len", 2048, {1, 2147483648.0});
     setup_.micro_batch = setup_.local_batch = local_batch_;
-    if (training.text_or("mixed_precision_param", "bfloat16") == "float32" && setup_.precision == "bf16") {
-      setup_.precision = "fp32";
+    if (training.text_or("mixed_precision_param", "bfloat16") == "float32" && setup_.precision == Precision::bf16) {
+      setup_.precision = Precision::fp32;
     }
   }
 
@@ -267,8 +268,8 @@ Document with_overrides(const Document& document, const std::vector<ShellWord>& 
     }
   }
   const Document added = parse_toml("--from", extra);
-  const Object* base = document.root.as_object();
-  const Object* over = added.root.as_object();
+  const Object* base = document.root().as_object();
+  const Object* over = added.root().as_object();
   for (const Object::Member& member : base->members()) {
     const Value* changed = over->find(member.key);
     if (changed == nullptr || changed->as_object() == nullptr || member.value.as_object() == nullptr) {
@@ -295,7 +296,7 @@ LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text
   setup.framework = Framework::deepspeed;
   setup.source = source;
   setup.stack = *find_stack("megatron-deepspeed");
-  setup.precision = "fp32";
+  setup.precision = Precision::fp32;
   add_deepspeed_file(setup, source, text);
   return setup;
 }

@@ -152,14 +152,16 @@ class MegatronReader {
     setup_.micro_batch = options_.integer("--micro-batch-size", 1, kMostRanks);
     setup_.global_batch = options_.integer("--global-batch-size", 1, kMostBatch);
     if (options_.flag("--bf16") && options_.flag("--fp16")) options_.fail("--fp16", "contradicts --bf16");
-    setup_.precision = options_.flag("--bf16") ? "bf16" : options_.flag("--fp16") ? "fp16" : "fp32";
-    if (options_.choice("--fp8-format", {"e4m3", "hybrid"})) setup_.precision = "fp8";
+    setup_.precision = options_.flag("--bf16")   ? Precision::bf16
+                       : options_.flag("--fp16") ? Precision::fp16
+                                                 : Precision::fp32;
+    if (options_.choice("--fp8-format", {"e4m3", "hybrid"})) setup_.precision = Precision::fp8;
     if (options_.choice("--fp4-format", {"e2m1"})) {
       if (options_.has("--fp8-format")) options_.fail("--fp4-format", "contradicts --fp8-format");
-      setup_.precision = "fp4";
+      setup_.precision = Precision::fp4;
     }
     const std::string optimizer = options_.text("--optimizer").value_or("adam");
-    setup_.optimizer = optimizer == "sgd" ? "sgd" : "adam";
+    setup_.optimizer = optimizer == "sgd" ? Optimizer::sgd : Optimizer::adam;
     if (optimizer != "sgd" && optimizer != "adam") {
       setup_.notes.push_back(fmt::format("optimizer {} is priced as adam", clip(optimizer, 20)));
     }

@@ -97,7 +97,7 @@ void add_yaml_option(const Object::Member& member, const ShellVariables& variabl
 TrainingCommand read_yaml_arguments(std::string_view source, const std::string& text, const ShellVariables& variables) {
   const Document document = parse_yaml(std::string(source), text);
   TrainingCommand command;
-  const Object* root = document.root.as_object();
+  const Object* root = document.root().as_object();
   if (root == nullptr) throw InputError(fmt::format("{}: the top level is no map", source));
   for (const Object::Member& section : root->members()) {
     if (!section.key.starts_with("MODEL_ARGS")) continue;

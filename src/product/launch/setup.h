@@ -36,7 +36,8 @@ struct LaunchSetup {
   std::optional<std::int64_t> global_batch, sequence, micro_batch;
   std::optional<std::int64_t> accumulation;  // micro-batches of a step, where that is what the text gives
   std::optional<std::int64_t> local_batch;   // sequences of one rank between two exchanges (torchtitan)
-  std::string precision = "bf16", optimizer = "adam";
+  Precision precision = Precision::bf16;
+  Optimizer optimizer = Optimizer::adam;
 
   std::int64_t tp = 1, cp = 1, pp = 1, vpp = 1;
   std::int64_t expert_ranks = 1;  // Megatron's expert-model-parallel size

@@ -30,7 +30,7 @@ class TomlTree {
     if (text.size() > limits.bytes) {
       throw InputError(fmt::format("{}: {} bytes are too many; allowed is up to {}", name, text.size(), limits.bytes));
     }
-    source_ = std::make_shared<Source>(Source{std::move(name), std::move(text)});
+    source_ = std::make_shared<SourceText>(SourceText{std::move(name), std::move(text)});
     find_lines();
   }
 
@@ -115,7 +115,7 @@ class TomlTree {
   }
 
   Limits limits_;
-  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const SourceText> source_;
   std::vector<std::size_t> lines_;  // where each begins
   std::size_t values_ = 0;
 };

@@ -27,43 +27,41 @@ std::string title_of(const std::string& path) {
   return file_stem(generic ? file.parent_path().string() : path);
 }
 
-Architecture graph_outline(const RawGraph& graph) {
+Architecture graph_outline(const RawGraph& graph, Document document) {
   Architecture outline;
+  outline.document = std::move(document);
   outline.name = graph.name;
   outline.family = "graph";
   outline.default_sequence = default_sequence(graph);
   return outline;
 }
 
-NamedModel read_model_file(std::string path) {
-  if (path != "-" && is_folder(path)) {
+NamedModel read_model_file(const Input& given) {
+  Input input = given;
+  std::string& path = input.name;
+  if (!input.text && path != "-" && is_folder(path)) {
     const std::string inside = (std::filesystem::path(path) / "config.json").string();
     if (!path_exists(inside)) {
-      throw InputError(fmt::format("{}: the folder holds no config.json", source_name(path)));
+      throw InputError(fmt::format("{}: the folder holds no config.json", source_name(input)));
     }
     path = inside;
   }
   std::string title = title_of(path);
   if (path.ends_with(".onnx")) {
     std::error_code ignored;
-    const auto bytes = std::filesystem::file_size(path, ignored);
+    const std::uintmax_t bytes = input.text ? input.text->size() : std::filesystem::file_size(path, ignored);
     if (!ignored && bytes > kLargestOnnxBytes) {
       throw InputError(
           fmt::format("{}: a file of {} bytes; allowed are {}. Export it with external data: shapes are all "
                       "that is needed",
-                      source_name(path), bytes, kLargestOnnxBytes));
+                      source_name(input), bytes, kLargestOnnxBytes));
     }
-    RawGraph read = read_onnx(source_name(path), title, read_text(path, {.bytes = kLargestOnnxBytes}));
-    read.source = source_name(path);
+    RawGraph read = read_onnx(source_name(input), title, read_text(input, {.bytes = kLargestOnnxBytes}));
+    read.source = source_name(input);
     auto graph = std::make_shared<const RawGraph>(std::move(read));
-    return {graph_outline(*graph), title, source_name(path), write_graph(*graph), graph};
+    return {graph_outline(*graph, write_graph(*graph)), title, source_name(input), graph};
   }
-  const Document document = parse_json(source_name(path), read_text(path));
-  if (is_graph(document)) {
-    auto graph = std::make_shared<const RawGraph>(read_graph(document));
-    return {graph_outline(*graph), graph->name, source_name(path), document, graph};
-  }
-  return {read_config(document, title), title, source_name(path), document};
+  return read_model(parse_json(source_name(input), read_text(input)), title);
 }
 
 // Presets whose names contain the word or are contained in it, and those that a few typing mistakes lead to; closest
@@ -117,18 +115,25 @@ void fail_unknown(const std::string& name, const std::string& wanted) {
       close.empty() ? "; `nest show` lists all names" : fmt::format("; did you mean {}?", join_words(close, "or"))));
 }
 
-NamedModel load_model(const std::string& name) {
-  if (name != "-") {
+NamedModel read_model(const Document& document, const std::string& name) {
+  if (!is_graph(document)) return {read_config(document, name), name, document.name()};
+  auto graph = std::make_shared<const RawGraph>(read_graph(document));
+  return {graph_outline(*graph, document), graph->name, document.name(), graph};
+}
+
+NamedModel load_model(const Input& input) {
+  const std::string& name = input.name;
+  if (!input.text && name != "-") {
     if (std::optional<Architecture> preset = find_model_preset(name)) {
       const auto& presets = model_presets();
       const auto about = std::find_if(presets.begin(), presets.end(),
                                       [&](const ModelPreset& each) { return each.name == preset->name; });
       std::string title = about == presets.end() ? preset->name : about->description;
-      return {std::move(*preset), std::move(title), "preset", {}};
+      return {std::move(*preset), std::move(title), "preset"};
     }
     if (!path_exists(name)) fail_unknown(name, "a model");
   }
-  return read_model_file(name);
+  return read_model_file(input);
 }
 
 }  // namespace nest

@@ -1,4 +1,4 @@
-// What a name on the command line stands for: a preset, a file, a folder, or standard input.
+// What a name stands for: a preset, a file, a folder, standard input, or text in memory.
 #pragma once
 
 #include <memory>
@@ -8,29 +8,24 @@
 #include "doc/value.h"
 #include "graph/raw_graph.h"
 #include "model/architecture.h"
+#include "nest/input.h"
+#include "nest/show.h"
 
 namespace nest {
 
 struct NamedModel {
-  Architecture architecture;                        // of a graph: name and default sequence only
+  Architecture architecture;                        // with its document; of a graph: name and default sequence only
   std::string title;                                // "Llama 3 70B", or the name of the file
   std::string origin;                               // "preset", or where the file lies
-  Document document;                                // the file; empty for a preset
   std::shared_ptr<const RawGraph> graph = nullptr;  // of a traced model or an ONNX file
 };
 
 // A preset, a config.json, a folder that holds one, a traced graph (nest.graph/1), an ONNX file, or "-". Throws
 // InputError with the closest names when it is none of them.
-NamedModel load_model(const std::string& name);
+NamedModel load_model(const Input& input);
 
-// A preset of any kind.
-struct KnownName {
-  std::string name;
-  std::string kind;  // "model", "device", "cluster"
-};
-
-// All presets, in the order in which they are listed.
-std::vector<KnownName> known_names();
+// The model of a document: a config.json, or a traced graph. `name` is that of a config.
+NamedModel read_model(const Document& document, const std::string& name);
 
 // Throws InputError that says what `name` is not (`wanted`: "a model") and lists the presets whose names are close to
 // it.

@@ -36,7 +36,9 @@ class Descriptor {
 
 }  // namespace
 
-std::string source_name(const std::string& path) { return path == "-" ? "standard input" : clip(path, 200); }
+std::string source_name(const Input& input) {
+  return input.name == "-" && !input.text ? "standard input" : clip(input.name, 200);
+}
 
 std::string file_stem(const std::string& path) { return clip(std::filesystem::path(path).stem().string(), 60); }
 
@@ -59,7 +61,17 @@ bool looks_like_path(const std::string& word) {
   return false;
 }
 
-std::string read_text(const std::string& path, const Limits& limits) {
+std::string read_text(const Input& input, const Limits& limits) {
+  const std::string& path = input.name;
+  const auto refuse_size = [&](std::size_t bytes) {
+    if (bytes <= limits.bytes) return;
+    throw InputError(fmt::format("{}: is larger than {}, the most that nest reads", source_name(input),
+                                 format_bytes(static_cast<std::int64_t>(limits.bytes))));
+  };
+  if (input.text) {
+    refuse_size(input.text->size());
+    return *input.text;
+  }
   if (path != "-" && is_folder(path)) throw InputError(fmt::format("{}: is a folder, not a file", source_name(path)));
   const Descriptor file(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.number() < 0) fail_read(path, errno);
@@ -71,10 +83,7 @@ std::string read_text(const std::string& path, const Limits& limits) {
     if (got < 0) fail_read(path, errno);
     if (got == 0) return text;
     text.append(block.data(), static_cast<std::size_t>(got));
-    if (text.size() > limits.bytes) {
-      throw InputError(fmt::format("{}: is larger than {}, the most that nest reads", source_name(path),
-                                   format_bytes(static_cast<std::int64_t>(limits.bytes))));
-    }
+    refuse_size(text.size());
   }
 }
 

@@ -4,14 +4,16 @@
 #include <string>
 
 #include "doc/value.h"
+#include "nest/input.h"
 
 namespace nest {
 
-// The text of a file, or of standard input for "-". Throws InputError when there is none, or more than `limits.bytes`.
-std::string read_text(const std::string& path, const Limits& limits = {});
+// The text of a file, of standard input for "-", or what is in memory. Throws InputError when there is none, or more than
+// `limits.bytes`.
+std::string read_text(const Input& input, const Limits& limits = {});
 
 // How the source is called in messages: the path, or "standard input".
-std::string source_name(const std::string& path);
+std::string source_name(const Input& input);
 
 // The file's name without folder and ending.
 std::string file_stem(const std::string& path);

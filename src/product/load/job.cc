@@ -8,12 +8,9 @@
 #include "base/text.h"
 #include "cost/profile.h"
 #include "graph/graph_model.h"
-#include "graph/read_graph.h"
 #include "load/catalogue.h"
 #include "load/input.h"
-#include "model/config.h"
-#include "model/count.h"
-#include "preset_data/preset_data.h"
+#include "nest/option.h"
 
 namespace nest {
 namespace {
@@ -21,54 +18,46 @@ namespace {
 constexpr std::int64_t kUsualTokensPerStep = std::int64_t{4} << 20;
 constexpr std::int64_t kUsualSamplesPerStep = 1024;
 
-// The file that a preset was read from.
-Document preset_document(std::string_view folder, const std::string& name) {
-  for (const EmbeddedFile& file : embedded_files(folder)) {
-    if (file.name != name) continue;
-    return folder == "models" ? parse_json(name, std::string(file.text)) : parse_yaml(name, std::string(file.text));
+Cluster load_cluster(const Input& input, std::int64_t devices) {
+  const std::string& name = input.name;
+  if (!input.text) {
+    const auto size = devices == 0 ? std::nullopt : std::optional(devices);
+    if (std::optional<Cluster> preset = find_cluster(name, size)) return std::move(*preset);
+    if (!path_exists(name)) fail_unknown(name, "a cluster");
   }
-  return {};
+  Cluster cluster = read_cluster(parse_yaml(source_name(input), read_text(input)), file_stem(name));
+  return devices == 0 ? cluster : resized(cluster, devices);
 }
 
-struct NamedCluster {
-  Cluster cluster;
-  Document description;
-};
-
-NamedCluster load_cluster(const std::string& name, std::int64_t devices) {
-  const auto size = devices == 0 ? std::nullopt : std::optional(devices);
-  if (std::optional<Cluster> preset = find_cluster(name, size)) {
-    Document description = preset_document("clusters", preset->name);
-    return {std::move(*preset), std::move(description)};
+// `key` is where the name stood.
+SoftwareStack load_stack(const Input& input, std::string_view key) {
+  const std::string& name = input.name;
+  if (!input.text) {
+    if (auto preset = find_stack(name)) return *preset;
   }
-  if (!path_exists(name)) fail_unknown(name, "a cluster");
-  NamedCluster named;
-  named.description = parse_yaml(source_name(name), read_text(name));
-  named.cluster = read_cluster(named.description, file_stem(name));
-  if (devices != 0) named.cluster = resized(named.cluster, devices);
-  return named;
-}
-
-SoftwareStack load_stack(const std::string& name) {
-  if (auto preset = find_stack(name)) return *preset;
-  if (path_exists(name)) return read_stack(parse_yaml(source_name(name), read_text(name)), file_stem(name));
+  if (input.text || path_exists(name)) {
+    return read_stack(parse_yaml(source_name(input), read_text(input)), file_stem(name));
+  }
   std::vector<std::string> names;
   for (const SoftwareStack& stack : stack_presets()) names.push_back(stack.name);
-  throw InputError(fmt::format("--stack: `{}` is neither a file nor one of {}{}", clip(name, 40), join_words(names),
+  throw InputError(fmt::format("{}: `{}` is neither a file nor one of {}{}", key, clip(name, 40), join_words(names),
                                did_you_mean(name, names)));
 }
 
 // The model of a graph depends on the bytes of activations, so on the job.
-Job assemble(const Architecture& architecture, const RawGraph* graph, const Run& run, const Cluster& cluster) {
-  const Optimizer optimizer = run.optimizer == "sgd" ? Optimizer::sgd : Optimizer::adam;
-  const SoftwareStack stack = load_stack(run.stack);
-  const ComputePrecision precision = parse_precision(run.precision);
-  if (!graph) return make_job(architecture, run, stack, precision, optimizer, cluster);
-  Implementation implementation;
-  implementation.stack = stack.kernels;
-  implementation.activation_bytes = precision == ComputePrecision::fp32 ? 4 : 2;
-  GraphModels models = build_graph_models(*graph, implementation);
-  return make_job(std::move(models.model), std::move(models.fused_model), run, stack, precision, optimizer, cluster);
+Job assemble(const NamedModel& model, const Run& run, const SoftwareStack& stack, const Cluster& cluster) {
+  const auto make = [&] {
+    if (!model.graph) return make_job(model.architecture, run, stack, cluster);
+    Implementation implementation;
+    implementation.stack = stack.kernels;
+    implementation.activation_bytes = run.precision == Precision::fp32 ? 4 : 2;
+    GraphModels models = build_graph_models(*model.graph, implementation);
+    models.model.architecture.document = model.architecture.document;
+    return make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster);
+  };
+  Job job = make();
+  job.title = model.title;
+  return job;
 }
 
 std::int64_t usual_batch(const RawGraph* graph, std::int64_t sequence) {
@@ -77,68 +66,57 @@ std::int64_t usual_batch(const RawGraph* graph, std::int64_t sequence) {
 }
 
 NamedModel model_of(const Plan& plan) {
-  if (plan.model.config.root.is_null()) return load_model(plan.model.name);
-  NamedModel model;
-  if (is_graph(plan.model.config)) {
-    model.graph = std::make_shared<const RawGraph>(read_graph(plan.model.config));
-  } else {
-    model.architecture = read_config(plan.model.config, plan.model.name);
-  }
+  if (plan.model.config.empty()) return load_model(plan.model.name);
+  NamedModel model = read_model(plan.model.config, plan.model.name);
+  model.title = plan.model.title;
   return model;
 }
 
+Cluster cluster_of(const Plan& plan) {
+  if (plan.cluster.description.empty()) return load_cluster(plan.cluster.name, plan.cluster.devices);
+  return resized(read_cluster(plan.cluster.description, plan.cluster.name), plan.cluster.devices);
+}
+
+SoftwareStack stack_of(const Plan& plan) {
+  if (plan.stack.empty()) return load_stack(plan.run.stack, "run.stack");
+  SoftwareStack stack = read_stack(plan.stack, plan.run.stack);
+  if (stack.name != plan.run.stack) {
+    throw InputError(fmt::format("{}: run.stack: is `{}`, but the stack that the plan describes is `{}`",
+                                 plan.stack.name(), clip(plan.run.stack, 40), clip(stack.name, 40)));
+  }
+  return stack;
+}
+
+Input or_default(const Input& input, const char* name) { return input.empty() ? Input(name) : input; }
+
 void check_sequence(const NamedModel& model, std::int64_t asked) {
   if (!model.graph || model.architecture.default_sequence > 1 || asked <= 1) return;
-  throw InputError(fmt::format("--seq: {} has no sequence; its samples are of one size", model.title));
+  throw InputError(fmt::format("{}: {} has no sequence; its samples are of one size", option("seq"), model.title));
 }
 
 }  // namespace
 
-LoadedJob load_job(const JobQuestion& question) {
-  LoadedJob loaded;
-  NamedModel model = load_model(question.model);
-  check_sequence(model, question.sequence);
-  NamedCluster cluster = load_cluster(question.cluster, question.devices);
-  loaded.title = model.title;
-  loaded.model_config = model.origin == "preset" ? preset_document("models", model.architecture.name) : model.document;
-  loaded.cluster_description = cluster.description;
+Job load_job(const Question& question) {
+  const NamedModel model = load_model(or_default(question.model, "llama3-70b"));
+  check_sequence(model, question.seq);
+  const Cluster cluster = load_cluster(or_default(question.cluster, "dgx-h100"), question.devices);
   Run run;
-  run.sequence = question.sequence > 0 ? question.sequence : model.architecture.default_sequence;
-  run.encoder_sequence = question.encoder_sequence;
+  run.sequence = question.seq > 0 ? question.seq : model.architecture.default_sequence;
+  run.encoder_sequence = question.encoder_seq;
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
-  run.stack = question.stack;
-  run.precision = question.precision;
-  run.optimizer = question.optimizer;
-  loaded.job = assemble(model.architecture, model.graph.get(), run, cluster.cluster);
-  load_profile(question.profile, loaded.job);
-  return loaded;
+  run.precision = question.precision.value_or(Precision::bf16);
+  run.optimizer = question.optimizer.value_or(Optimizer::adam);
+  Job job = assemble(model, run, load_stack(or_default(question.stack, "megatron-core"), option("stack")), cluster);
+  if (!question.profile.empty()) {
+    attach_profile(job, read_profile(parse_json(source_name(question.profile), read_text(question.profile))));
+  }
+  return job;
 }
 
-void load_profile(const std::string& path, Job& job) {
-  if (path.empty()) return;
-  attach_profile(job, read_profile(parse_json(source_name(path), read_text(path))));
-}
-
-LoadedJob load_job(const Plan& plan) {
-  LoadedJob loaded;
-  loaded.title = plan.model.name;
-  loaded.model_config = plan.model.config;
-  loaded.cluster_description = plan.cluster.description;
-  const NamedModel model = model_of(plan);
-  const Cluster cluster =
-      plan.cluster.description.root.is_null()
-          ? load_cluster(plan.cluster.name, plan.cluster.devices).cluster
-          : resized(read_cluster(plan.cluster.description, plan.cluster.name), plan.cluster.devices);
-  loaded.job = assemble(model.architecture, model.graph.get(), plan.run, cluster);
-  return loaded;
-}
-
-void describe_job(const LoadedJob& loaded, Plan& plan) {
-  const Job& job = loaded.job;
-  plan.model = {job.model.architecture.name, job.model.architecture.family, count_parameters(job.model).total,
-                loaded.model_config};
-  plan.cluster = {job.cluster.name, job.cluster.device.name, job.cluster.devices, loaded.cluster_description};
-  plan.run = job.run;
+Job load_job(const Plan& plan) {
+  Job job = assemble(model_of(plan), plan.run, stack_of(plan), cluster_of(plan));
+  if (!plan.profile.empty()) attach_profile(job, read_profile(plan.profile));
+  return job;
 }
 
 }  // namespace nest

@@ -151,7 +151,7 @@ Json check_json(const CheckReport& report) {
 
 std::string reproducer_text(const Plan& plan, const std::vector<Violation>& violations) {
   Json json = plan_to_json(plan);
-  json["evaluation"] = {{"violations", violations_json(violations)}};
+  json["evaluation"]["violations"] = violations_json(violations);
   return to_text(json);
 }
 

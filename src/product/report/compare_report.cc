@@ -17,10 +17,10 @@ namespace {
 constexpr double kEqual = 5e-4;  // what three digits do not show
 
 std::string heading(const CompareReport& report) {
-  const std::string text =
-      fmt::format("{} on {} x {} ({}), {} x {} tokens per step, {}", report.title,
-                  format_integer(report.cluster.devices), report.cluster.device, report.cluster.name,
-                  format_integer(report.run.global_batch), format_integer(report.run.sequence), report.run.stack);
+  const std::string text = fmt::format("{} on {} x {} ({}), {} x {} tokens per step, {}", report.about.model.title,
+                                       format_integer(report.about.cluster.devices), report.about.cluster.device,
+                                       report.about.cluster.name, format_integer(report.about.run.global_batch),
+                                       format_integer(report.about.run.sequence), report.about.run.stack);
   return wrap_after("", text) + "\n";
 }
 
@@ -31,7 +31,7 @@ std::vector<std::string> row_of(const CompareReport& report, const ComparedPlann
     cells.push_back(format_duration(prediction.iteration_s));
     cells.push_back(fmt::format("{:.3f}", ratio(report, planner).value_or(0)));
     if (report.simulated) cells.push_back(planner.simulated_s ? format_duration(*planner.simulated_s) : "-");
-    cells.push_back(format_count(prediction.samples_per_s * static_cast<double>(report.run.sequence)));
+    cells.push_back(format_count(prediction.samples_per_s * static_cast<double>(report.about.run.sequence)));
     cells.push_back(format_integer(planner.plan->strategy.devices_used()));
     cells.push_back(format_bytes(prediction.peak_memory_bytes));
   } else {
@@ -169,25 +169,23 @@ std::string compare_text(const CompareReport& report, const Style& style) {
 }
 
 Json compare_json(const CompareReport& report) {
-  Plan about;
-  about.model = report.model;
-  about.cluster = report.cluster;
-  about.run = report.run;
-  const Json frame = plan_to_json(about);
+  const Json frame = plan_to_json(report.about);
   Json json = {{"schema", "nest.compare/1"}};
-  for (const char* key : {"model", "cluster", "run"}) json[key] = frame.at(key);
-  json["device_memory_bytes"] = report.device_memory_bytes;
+  for (const char* key : {"model", "cluster", "stack", "profile", "run"}) json[key] = frame.at(key);
+  json["device_memory_bytes"] = report.about.device_memory_bytes;
   json["planners"] = Json::array();
   for (const ComparedPlanner& planner : report.planners) {
     Json row = {{"planner", planner.name}, {"idea", planner.idea}, {"source", planner.source}};
     row["strategy"] = nullptr;
     row["stages"] = nullptr;
     row["prediction"] = nullptr;
+    row["plan"] = nullptr;
     Json search = {{"wall_s", planner.wall_s}, {"optimal", false}, {"planner", planner.name}};
     if (planner.plan) {
-      const Json plan = plan_to_json(*planner.plan);
+      Json plan = plan_to_json(*planner.plan);
       for (const char* key : {"strategy", "stages", "prediction"}) row[key] = plan.at(key);
       if (plan.contains("search")) search = plan.at("search");
+      row["plan"] = std::move(plan);
       row["times_baseline"] = ratio(report, planner).value_or(0);
     }
     search["considered"] = json_number(planner.considered);

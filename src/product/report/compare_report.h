@@ -5,30 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "nest/compare.h"
 #include "plan/plan.h"
 #include "report/json.h"
 #include "report/style.h"
 
 namespace nest {
 
-struct ComparedPlanner {
-  std::string name, idea, source;
-  std::optional<Plan> plan;  // with stages, prediction and search; none was found
-  std::string note;          // why, or what was limited; may be empty
-  bool stopped = false;      // by a time limit
-  bool none_fits = false;    // proven
-  double considered = 0;     // plans, as the planner counts them
-  double wall_s = 0;
-  std::optional<double> simulated_s;  // of one step, where it was simulated
-  std::string simulation_note;        // why it was not
-};
-
 struct CompareReport {
-  std::string title;  // of the model
-  ModelReference model;
-  ClusterReference cluster;
-  Run run;
-  std::int64_t device_memory_bytes = 0;
+  Plan about;  // what was planned for: no strategy, no stages
   std::vector<ComparedPlanner> planners;
   bool simulated = false;  // was asked for
 

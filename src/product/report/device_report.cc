@@ -15,10 +15,10 @@ std::string peaks_table(const Device& device, const Style& style) {
   constexpr std::size_t kBar = 40;
   const double fastest = *std::max_element(device.peak_flops_per_s.begin(), device.peak_flops_per_s.end());
   Table table({{"", Align::left}, {""}, {"", Align::left, false, Ink::accent}});
-  for (std::size_t i = 0; i < kPrecisions; ++i) {
-    const double peak = device.peak_flops_per_s[i];
+  for (const Precision precision : kDevicePrecisions) {
+    const double peak = device.peak(precision);
     if (peak <= 0) continue;
-    table.add({to_string(static_cast<Precision>(i)), format_compute_rate(peak), bar(peak / fastest, kBar)});
+    table.add({to_string(precision), format_compute_rate(peak), bar(peak / fastest, kBar)});
   }
   return table.render(style);
 }
@@ -62,9 +62,9 @@ std::string device_text(const Device& device, const Style& style) {
 
 Json device_json(const Device& device) {
   Json peaks = Json::object();
-  for (std::size_t i = 0; i < kPrecisions; ++i) {
-    if (device.peak_flops_per_s[i] > 0) {
-      peaks[to_string(static_cast<Precision>(i))] = json_number(device.peak_flops_per_s[i]);
+  for (const Precision precision : kDevicePrecisions) {
+    if (device.peak(precision) > 0) {
+      peaks[to_string(precision)] = json_number(device.peak(precision));
     }
   }
   return {{"name", device.name},

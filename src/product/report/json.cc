@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "nest/text.h"
+
 namespace nest {
 
 Json json_number(double value) {
@@ -13,6 +15,10 @@ Json json_number(double value) {
 
 std::string to_text(const Json& document) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string json_string(std::string_view text) {
+  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace nest

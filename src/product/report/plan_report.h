@@ -12,11 +12,8 @@
 namespace nest {
 
 struct PlanReport {
-  std::string title;  // of the model: "Llama 3 70B"
-  Plan plan;          // with stages and prediction filled in
-  Evaluation evaluation;
-  Model model;  // whose layers the stages hold
-  std::int64_t device_memory_bytes = 0;
+  Plan plan;
+  Model model;                       // whose layers the stages hold
   double tokens = 0;                 // to train on in all; 0: not asked
   double price_per_device_hour = 0;  // 0: not asked
 };

@@ -16,11 +16,11 @@ std::string gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_
 
 std::string heading(const PlanReport& report, const Style& style) {
   const Plan& plan = report.plan;
-  std::string text = fmt::format("{} ({} parameters) on {} x {} ({})\n", report.title,
+  std::string text = fmt::format("{} ({} parameters) on {} x {} ({})\n", report.plan.model.title,
                                  format_count(static_cast<double>(plan.model.parameters)),
                                  format_integer(plan.strategy.devices_used()), plan.cluster.device, plan.cluster.name);
-  if (!report.evaluation.fits) {
-    return text + style.paint(Ink::strong, wrap_after("does not fit: ", report.evaluation.misfit));
+  if (!report.plan.fits) {
+    return text + style.paint(Ink::strong, wrap_after("does not fit: ", report.plan.misfit));
   }
   const Prediction& p = plan.prediction;
   const double tokens_per_s = p.samples_per_s * static_cast<double>(plan.run.sequence);
@@ -73,36 +73,33 @@ std::string stage_table(const PlanReport& report, const Style& style) {
                {"ZeRO", Align::right},
                {"GiB", Align::right},
                {"", Align::left, false, Ink::accent}});
-  const double memory = static_cast<double>(report.device_memory_bytes);
+  const double memory = static_cast<double>(report.plan.device_memory_bytes);
   for (std::size_t s = 0; s < stages.size();) {
     std::size_t end = s + 1;
     while (end < stages.size() && end + 1 < stages.size() && s > 0 && alike(stages[s], stages[end])) ++end;
     const StagePlan& stage = stages[s];
     const std::string index = end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1);
-    const auto& estimate = report.evaluation.memory[s];
     table.add({index, layers_label(report.model, stage.first, stages[end - 1].last),
-               report.evaluation.fits ? fmt::format("{:.2f}", 1e3 * stage.time.total) : "",
-               report.evaluation.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "",
-               to_string(stage.recompute), fmt::format("{}", stage.zero), gibibytes(estimate.needed),
-               bar(std::min(1.0, static_cast<double>(estimate.needed) / memory), 12)});
+               report.plan.fits ? fmt::format("{:.2f}", 1e3 * stage.time.total) : "",
+               report.plan.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "", to_string(stage.recompute),
+               fmt::format("{}", stage.zero), gibibytes(stage.memory.needed),
+               bar(std::min(1.0, static_cast<double>(stage.memory.needed) / memory), 12)});
     s = end;
   }
   return table.render(style);
 }
 
 std::string memory_line(const PlanReport& report) {
-  const auto& memory = report.evaluation.memory;
-  const auto fullest =
-      std::max_element(memory.begin(), memory.end(), [](const auto& a, const auto& b) { return a.needed < b.needed; });
-  const StageMemory& m = fullest->parts;
+  const std::size_t fullest = report.plan.fullest_stage();
+  const StageMemory& m = report.plan.stages[fullest].memory;
   return wrap_after(
       "  ",
       fmt::format(
           "memory of stage {} in GiB, at {}: weights {} + gradients {} + optimizer {} + activations {} ({:.3g} in "
           "flight) + working {} + buffers and allocator {} = {}; with margin and context {} of {}",
-          fullest - memory.begin(), fullest->moment, gibibytes(m.weights), gibibytes(m.gradients),
-          gibibytes(m.optimizer), gibibytes(m.activations), m.in_flight, gibibytes(m.working), gibibytes(m.buffers),
-          gibibytes(m.total), gibibytes(fullest->needed), gibibytes(report.device_memory_bytes)));
+          fullest, m.moment, gibibytes(m.weights), gibibytes(m.gradients), gibibytes(m.optimizer),
+          gibibytes(m.activations), m.in_flight, gibibytes(m.working), gibibytes(m.buffers), gibibytes(m.total),
+          gibibytes(m.needed), gibibytes(report.plan.device_memory_bytes)));
 }
 
 std::string training_line(const PlanReport& report) {
@@ -157,16 +154,15 @@ std::string layers_label(const Model& model, int first, int last) {
 
 std::string plan_text(const PlanReport& report, const Style& style) {
   std::string text = heading(report, style) + "\n\n" + strategy_lines(report) + "\n";
-  if (report.evaluation.fits) text += breakdown_table(report, style) + "\n";
+  if (report.plan.fits) text += breakdown_table(report, style) + "\n";
   text += stage_table(report, style) + memory_line(report) + "\n";
-  if (report.tokens > 0 && report.evaluation.fits) text += "\n" + training_line(report) + "\n";
-  if (!report.evaluation.measured.empty()) {
+  if (report.tokens > 0 && report.plan.fits) text += "\n" + training_line(report) + "\n";
+  if (!report.plan.measured.empty()) {
     text += "\n" +
-            wrap_after("Measured: ",
-                       fmt::format("{}; the rest is estimated", fmt::join(report.evaluation.measured, ", "))) +
+            wrap_after("Measured: ", fmt::format("{}; the rest is estimated", fmt::join(report.plan.measured, ", "))) +
             "\n";
   }
-  text += "\n" + wrap_after("Assumed: ", fmt::format("{}", fmt::join(report.evaluation.assumptions, "; "))) + "\n";
+  text += "\n" + wrap_after("Assumed: ", fmt::format("{}", fmt::join(report.plan.assumptions, "; "))) + "\n";
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cluster/reach.h"
 #include "groups/rank_groups.h"
+#include "plan/strategy_text.h"
 #include "report/layout.h"
 #include "report/table.h"
 
@@ -63,20 +64,49 @@ std::string shortened(std::string text, std::size_t room) {
 
 }  // namespace
 
-std::string why_text(const std::vector<WhyLine>& lines, const Style& style) {
-  if (lines.empty()) return {};
+std::string why_verdict(const WhyNot& why) {
+  switch (why.outcome) {
+    case WhyOutcome::slower: return fmt::format("+{:.1f} %", 100 * why.excess);
+    case WhyOutcome::not_worse: return "+0.0 %";
+    case WhyOutcome::no_plan: return "does not fit";
+    case WhyOutcome::unknown: return why.excess < 5e-4 ? "" : fmt::format("> +{:.1f} %", 100 * why.excess);
+  }
+  return {};
+}
+
+std::string why_text(const std::vector<WhyNot>& whys, const Style& style) {
   Table table({{"Why not …", Align::left}, {"", Align::right}, {"", Align::left, true}});
   std::size_t name = 0, verdict = 0;
-  for (const WhyLine& line : lines) {
-    name = std::max(name, display_width(line.name));
-    verdict = std::max(verdict, display_width(line.verdict));
+  for (const WhyNot& why : whys) {
+    if (why_verdict(why).empty()) continue;
+    name = std::max(name, display_width(why.name));
+    verdict = std::max(verdict, display_width(why_verdict(why)));
   }
   constexpr std::size_t kMargins = 6;  // indent and the gaps between columns
   const std::size_t taken = std::min(kLineWidth, name + verdict + kMargins);
-  for (const WhyLine& line : lines) {
-    table.add({line.name, line.verdict, shortened(line.detail, kLineWidth - taken)});
+  for (const WhyNot& why : whys) {
+    if (why_verdict(why).empty()) continue;
+    table.add({why.name, why_verdict(why), shortened(why.reason, kLineWidth - taken)});
   }
-  return table.render(style);
+  return table.empty() ? std::string() : table.render(style);
+}
+
+Json why_json(const std::vector<WhyNot>& whys) {
+  Json list = Json::array();
+  for (const WhyNot& why : whys) {
+    Json entry = {{"name", why.name}};
+    entry["outcome"] = why.outcome == WhyOutcome::no_plan   ? "no_plan"
+                       : why.outcome == WhyOutcome::unknown ? "unknown"
+                                                            : "slower";
+    if (why.outcome != WhyOutcome::no_plan) entry["excess"] = why.excess;
+    if (!why.reason.empty()) entry["reason"] = why.reason;
+    if (why.plan) {
+      entry["strategy"] = strategy_text(why.plan->strategy);
+      entry["iteration_s"] = why.plan->prediction.iteration_s;
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
 }
 
 }  // namespace nest

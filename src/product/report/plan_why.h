@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "nest/search.h"
 #include "plan/plan.h"
+#include "report/json.h"
 #include "report/style.h"
 
 namespace nest {
@@ -16,11 +18,10 @@ std::string placement_text(const Plan& plan, const Cluster& cluster);
 // "Proven optimal: 412,806 candidates, 398 opened, 0.21 s. Checked independently: ok."
 std::string certificate_text(const Plan& plan);
 
-struct WhyLine {
-  std::string name;
-  std::string verdict;  // "+4.1 %"
-  std::string detail;   // "pp=16 dp=8 …", or what does not fit
-};
-std::string why_text(const std::vector<WhyLine>& lines, const Style& style);
+// "+4.1 %", "> +3.0 %", "does not fit"; empty where nothing was learnt.
+std::string why_verdict(const WhyNot& why);
+
+std::string why_text(const std::vector<WhyNot>& whys, const Style& style);
+Json why_json(const std::vector<WhyNot>& whys);
 
 }  // namespace nest

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "nest/option.h"
 #include "schedule/pipeline.h"
 #include "simulate/exchanges.h"
 
@@ -61,9 +62,9 @@ class Lowering {
                           static_cast<double>(classes_) * static_cast<double>(plan_.steps);
     if (passes * 3 <= static_cast<double>(kMostActivities)) return;
     throw InputError(
-        fmt::format("{:.0f} passes of {} kinds of replicas are too many to simulate; fewer --steps or a smaller "
+        fmt::format("{:.0f} passes of {} kinds of replicas are too many to simulate; fewer {} or a smaller "
                     "global batch would do",
-                    passes, classes_));
+                    passes, classes_, option("steps")));
   }
 
   Id add(SimulatedActivity activity, ActivityLabel label) {

@@ -102,7 +102,7 @@ double StateTraffic::predicted_s() const {
 PlanWork plan_work(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   PlanWork plan;
   const PriceTable table = price_table(job, strategy.split, strategy.micro_batch);
-  const Evaluation evaluation = evaluate(job, strategy, stages);
+  const Plan evaluation = evaluate(job, strategy, stages);
   plan.micro_batches = micro_batches(strategy, job.run.global_batch);
   plan.put_off = std::min(plan.micro_batches, constants::kDeferredMicroBatches);
   plan.step_s = constants::kStep_s;

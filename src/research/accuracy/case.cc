@@ -93,11 +93,10 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
       run.global_batch.value_or(assumed_micro_batches(run) * made.strategy.micro_batch * made.strategy.batch_ranks());
   const SoftwareStack stack = stack_for(run);
   what.stack = stack.name;
-  const ComputePrecision precision = precision_for(run);
-  what.precision = nest::to_string(precision);
+  what.precision = precision_for(run);
   try {
     const Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
-    made.job = make_job(architecture_for(run), what, stack, precision, Optimizer::adam, cluster);
+    made.job = make_job(architecture_for(run), what, stack, cluster);
     const int zero = static_cast<int>(std::clamp<std::int64_t>(run.zero.value_or(1), 0, 3));
     made.stages = even_stages(made.job, made.strategy, recompute_of(run), zero, run.zero_degree.value_or(0));
     if (const std::string why = refuse_strategy(made.job, made.strategy, made.stages); !why.empty())

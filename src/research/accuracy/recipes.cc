@@ -21,7 +21,7 @@ std::string job_key(const PublishedRun& run, const Job& job) {
   std::string key =
       fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.model.name, run.model.attention, job.model.architecture.hidden,
                   job.model.architecture.vocabulary, fmt::join(job.model.layers, ","), job.cluster.device.name,
-                  job.cluster.devices, job.run.global_batch, job.run.sequence, nest::to_string(job.precision));
+                  job.cluster.devices, job.run.global_batch, job.run.sequence, nest::to_string(job.run.precision));
   for (const Level& level : job.cluster.levels) {
     key += fmt::format("|{}x{}/{}", level.group, level.bandwidth_bytes_per_s, level.efficiency);
   }
@@ -97,7 +97,7 @@ void find_what_fits(const PublishedRun& run, const Job& job, Recipe& recipe) {
   for (const Recompute mode : {Recompute::selective, Recompute::full}) {
     std::vector<StagePlan> stages = recipe.evaluation.stages;
     for (StagePlan& stage : stages) stage.recompute = mode;
-    const Evaluation evaluation = evaluate(job, recipe.strategy, stages);
+    const Plan evaluation = evaluate(job, recipe.strategy, stages);
     if (!evaluation.fits) continue;
     recipe.fits_with = mode;
     recipe.fits_with_s = evaluation.prediction.iteration_s;
@@ -153,9 +153,8 @@ PlanAnswer megatron_plan(const RecipeJob& job, PriceCache& prices) {
   limits.zero = {false, false, false, true};
   limits.pp.high = 1;
   PlanAnswer sharded = search(job.job, limits, prices);
-  const bool better =
-      !sharded.plans.empty() && (best.plans.empty() || sharded.plans.front().evaluation.prediction.iteration_s <
-                                                           best.plans.front().evaluation.prediction.iteration_s);
+  const bool better = !sharded.plans.empty() && (best.plans.empty() || sharded.plans.front().prediction.iteration_s <
+                                                                           best.plans.front().prediction.iteration_s);
   return better ? sharded : best;
 }
 
@@ -171,7 +170,7 @@ RecipeJobs read_recipes(const std::filesystem::path& folder) {
   }
   RecipeJobs all;
   std::map<std::string, std::size_t> known;
-  for (const Value& value : *document->root.as_array()) {
+  for (const Value& value : *document->root().as_array()) {
     const PublishedRun run = read_run(value);
     if (!is_recipe(run)) continue;
     auto made = make_case(run, false);
@@ -187,8 +186,8 @@ RecipeJobs read_recipes(const std::filesystem::path& folder) {
 
 Job job_with_room(const RecipeJob& job, const Recipe& recipe) {
   Job roomy = job.job;
-  for (const MemoryEstimate& memory : recipe.evaluation.memory) {
-    roomy.cluster.device.memory_bytes = std::max(roomy.cluster.device.memory_bytes, memory.needed);
+  for (const StagePlan& stage : recipe.evaluation.stages) {
+    roomy.cluster.device.memory_bytes = std::max(roomy.cluster.device.memory_bytes, stage.memory.needed);
   }
   return roomy;
 }

@@ -19,7 +19,7 @@ struct Recipe {
   std::vector<std::string> ids;    // rows that state it: several releases of the software
   std::vector<double> measured_s;  // of those that give a time
   Strategy strategy;
-  Evaluation evaluation;  // as published, whether it fits or not
+  Plan evaluation;  // as published, whether it fits or not
   bool says_what_it_recomputes = false;
   // Which choice of the recipe the full search does not consider, memory aside; empty: it considers them all.
   std::string outside;

@@ -34,20 +34,16 @@ struct Line {
   std::size_t number = 0;
   const RecipeJob* job = nullptr;
   const Recipe* recipe = nullptr;
-  const PlannedStrategy* full = nullptr;
-  const PlannedStrategy* megatron = nullptr;
-  const PlannedStrategy* with_room = nullptr;
+  const Plan* full = nullptr;
+  const Plan* megatron = nullptr;
+  const Plan* with_room = nullptr;
 
-  double ratio(const PlannedStrategy* plan) const {
-    return plan->evaluation.prediction.iteration_s / recipe->predicted_s();
-  }
+  double ratio(const Plan* plan) const { return plan->prediction.iteration_s / recipe->predicted_s(); }
   // In as much memory as the recipe takes by our count, where that is more than there is.
-  const PlannedStrategy* same_memory() const { return recipe->evaluation.fits ? full : with_room; }
+  const Plan* same_memory() const { return recipe->evaluation.fits ? full : with_room; }
 };
 
-const PlannedStrategy* first_of(const PlanAnswer& answer) {
-  return answer.plans.empty() ? nullptr : &answer.plans.front();
-}
+const Plan* first_of(const PlanAnswer& answer) { return answer.plans.empty() ? nullptr : &answer.plans.front(); }
 
 std::vector<Line> lines_of(const RecipeJobs& recipes, const std::vector<RecipeAnswer>& answers) {
   std::vector<Line> lines;
@@ -119,14 +115,14 @@ std::string measured_cell(const Recipe& recipe) {
   return *low == *high ? seconds_cell(*low) : seconds_cell(*low) + " … " + seconds_cell(*high);
 }
 
-std::string ratio_cell(const Line& line, const PlannedStrategy* plan) {
+std::string ratio_cell(const Line& line, const Plan* plan) {
   return plan == nullptr ? "–" : fmt::format("{:.3f}", line.ratio(plan));
 }
 
-std::string plan_cells(const Line& line, const PlannedStrategy* plan) {
+std::string plan_cells(const Line& line, const Plan* plan) {
   if (plan == nullptr) return "nothing fits | – | –";
-  return fmt::format("{} | {} | {}", strategy_cell(plan->strategy, plan->evaluation.stages),
-                     seconds_cell(plan->evaluation.prediction.iteration_s), ratio_cell(line, plan));
+  return fmt::format("{} | {} | {}", strategy_cell(plan->strategy, plan->stages),
+                     seconds_cell(plan->prediction.iteration_s), ratio_cell(line, plan));
 }
 
 std::string table_of(const std::vector<Line>& lines) {
@@ -138,20 +134,21 @@ std::string table_of(const std::vector<Line>& lines) {
   for (const Line& line : lines) {
     const Job& job = line.job->job;
     const Recipe& recipe = *line.recipe;
-    text += fmt::format(
-        "| {} | {} | {} × {} | {} × {} {} | {} | {} | {}{} | {} | {} | {} |\n", line.number, line.job->model,
-        job.cluster.devices, job.cluster.device.name, job.run.global_batch, job.run.sequence,
-        nest::to_string(job.precision), strategy_cell(recipe.strategy, recipe.evaluation.stages), measured_cell(recipe),
-        seconds_cell(recipe.predicted_s()), recipe.evaluation.fits ? "" : " \\*", plan_cells(line, line.full),
-        recipe.evaluation.fits ? "" : ratio_cell(line, line.with_room), plan_cells(line, line.megatron));
+    text += fmt::format("| {} | {} | {} × {} | {} × {} {} | {} | {} | {}{} | {} | {} | {} |\n", line.number,
+                        line.job->model, job.cluster.devices, job.cluster.device.name, job.run.global_batch,
+                        job.run.sequence, nest::to_string(job.run.precision),
+                        strategy_cell(recipe.strategy, recipe.evaluation.stages), measured_cell(recipe),
+                        seconds_cell(recipe.predicted_s()), recipe.evaluation.fits ? "" : " \\*",
+                        plan_cells(line, line.full), recipe.evaluation.fits ? "" : ratio_cell(line, line.with_room),
+                        plan_cells(line, line.megatron));
   }
   return text;
 }
 
 // Share of the device's memory that must be there, with margin and context.
-double memory_share(const Job& job, const Evaluation& evaluation) {
+double memory_share(const Job& job, const Plan& plan) {
   std::int64_t most = 0;
-  for (const MemoryEstimate& memory : evaluation.memory) most = std::max(most, memory.needed);
+  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.memory.needed);
   return static_cast<double>(most) / static_cast<double>(job.cluster.device.memory_bytes);
 }
 
@@ -161,10 +158,10 @@ struct Change {
 };
 
 // Sorted, most saved first.
-std::vector<Change> changes_of(const Recipe& recipe, const PlannedStrategy& plan) {
+std::vector<Change> changes_of(const Recipe& recipe, const Plan& plan) {
   std::vector<Change> changes;
   const Breakdown& theirs = recipe.evaluation.prediction.breakdown_s;
-  const Breakdown& ours = plan.evaluation.prediction.breakdown_s;
+  const Breakdown& ours = plan.prediction.breakdown_s;
   for (const Term& term : kTerms) {
     changes.push_back({term.name, (ours.*term.seconds - theirs.*term.seconds) / recipe.predicted_s()});
   }
@@ -172,7 +169,7 @@ std::vector<Change> changes_of(const Recipe& recipe, const PlannedStrategy& plan
   return changes;
 }
 
-std::string changes_text(const Recipe& recipe, const PlannedStrategy& plan) {
+std::string changes_text(const Recipe& recipe, const Plan& plan) {
   constexpr double kWorthSaying = 0.004;
   std::string text;
   for (const Change& change : changes_of(recipe, plan)) {
@@ -182,16 +179,16 @@ std::string changes_text(const Recipe& recipe, const PlannedStrategy& plan) {
   return text.empty() ? "no term differs by more than 0.4 %" : text;
 }
 
-bool differ_by_stage(const PlannedStrategy& plan) {
-  const auto& stages = plan.evaluation.stages;
+bool differ_by_stage(const Plan& plan) {
+  const auto& stages = plan.stages;
   return std::any_of(stages.begin(), stages.end(), [&](const StagePlan& stage) {
     return stage.zero != stages.front().zero || stage.recompute != stages.front().recompute;
   });
 }
 
-bool has_unequal_chunks(const PlannedStrategy& plan) {
+bool has_unequal_chunks(const Plan& plan) {
   const Strategy& strategy = plan.strategy;
-  const auto& stages = plan.evaluation.stages;
+  const auto& stages = plan.stages;
   // Embedding and head ride along with the first and the last chunk.
   const auto unequal = [&](std::size_t s) {
     const std::int64_t along = (s == 0 ? 1 : 0) + (s + 1 == stages.size() ? 1 : 0);
@@ -207,7 +204,7 @@ bool has_unequal_chunks(const PlannedStrategy& plan) {
 // What a careful reader should know before believing that the plan is faster.
 struct Caution {
   const char* name;
-  std::function<bool(const Line&, const PlannedStrategy&)> holds;
+  std::function<bool(const Line&, const Plan&)> holds;
 };
 
 std::vector<Caution> cautions() {
@@ -215,37 +212,33 @@ std::vector<Caution> cautions() {
   constexpr double kFull = 0.97;
   return {
       {"fewer expert ranks than the recipe",
-       [](const Line& line, const PlannedStrategy& plan) {
+       [](const Line& line, const Plan& plan) {
          return plan.strategy.split.expert_ranks() < line.recipe->strategy.split.expert_ranks();
        }},
       {"context over 4 devices or more",
-       [](const Line& line, const PlannedStrategy& plan) {
+       [](const Line& line, const Plan& plan) {
          const std::int64_t cp = plan.strategy.split.cp;
          return cp > kLongestMeasuredContext && cp > line.recipe->strategy.split.cp;
        }},
-      {"chunks of unequal size", [](const Line&, const PlannedStrategy& plan) { return has_unequal_chunks(plan); }},
+      {"chunks of unequal size", [](const Line&, const Plan& plan) { return has_unequal_chunks(plan); }},
       {"stages that differ in what they recompute or shard",
-       [](const Line&, const PlannedStrategy& plan) { return differ_by_stage(plan); }},
+       [](const Line&, const Plan& plan) { return differ_by_stage(plan); }},
       {"sharded weights with a pipeline",
-       [](const Line&, const PlannedStrategy& plan) {
-         const auto& stages = plan.evaluation.stages;
+       [](const Line&, const Plan& plan) {
+         const auto& stages = plan.stages;
          return stages.size() > 1 &&
                 std::any_of(stages.begin(), stages.end(), [](const StagePlan& stage) { return stage.zero == 3; });
        }},
       {"memory filled to 97 % or more",
-       [](const Line& line, const PlannedStrategy& plan) {
-         return line.recipe->evaluation.fits && memory_share(line.job->job, plan.evaluation) >= kFull;
+       [](const Line& line, const Plan& plan) {
+         return line.recipe->evaluation.fits && memory_share(line.job->job, plan) >= kFull;
        }},
       {"a batch that does not divide evenly",
-       [](const Line& line, const PlannedStrategy& plan) {
-         return is_uneven(plan.strategy, line.job->job.run.global_batch);
-       }},
+       [](const Line& line, const Plan& plan) { return is_uneven(plan.strategy, line.job->job.run.global_batch); }},
       {"idle devices",
-       [](const Line& line, const PlannedStrategy& plan) {
-         return plan.strategy.devices_used() < line.job->job.cluster.devices;
-       }},
+       [](const Line& line, const Plan& plan) { return plan.strategy.devices_used() < line.job->job.cluster.devices; }},
       {"a recipe that does not fit by our count",
-       [](const Line& line, const PlannedStrategy&) { return !line.recipe->evaluation.fits; }},
+       [](const Line& line, const Plan&) { return !line.recipe->evaluation.fits; }},
   };
 }
 
@@ -264,7 +257,7 @@ std::string why_of(const Line& line) {
   }
   if (line.full != nullptr) {
     text += fmt::format("; memory {:.0f} → {:.0f} %", 100 * memory_share(job, recipe.evaluation),
-                        100 * memory_share(job, line.full->evaluation));
+                        100 * memory_share(job, *line.full));
   }
   if (!recipe.outside.empty()) text += fmt::format(". The search does not consider {}", recipe.outside);
   if (recipe.evaluation.fits) return text + ".\n";
@@ -274,9 +267,8 @@ std::string why_of(const Line& line) {
                         seconds_cell(recipe.fits_with_s));
   }
   if (line.with_room != nullptr) {
-    text += fmt::format("; in its memory: {}, {} s",
-                        strategy_cell(line.with_room->strategy, line.with_room->evaluation.stages),
-                        seconds_cell(line.with_room->evaluation.prediction.iteration_s));
+    text += fmt::format("; in its memory: {}, {} s", strategy_cell(line.with_room->strategy, line.with_room->stages),
+                        seconds_cell(line.with_room->prediction.iteration_s));
   }
   return text + ".\n";
 }
@@ -286,12 +278,12 @@ struct Ratios {
   double median = 1, least = 1;
 };
 
-Ratios ratios_of(const std::vector<Line>& lines, const std::function<const PlannedStrategy*(const Line&)>& plan_of,
+Ratios ratios_of(const std::vector<Line>& lines, const std::function<const Plan*(const Line&)>& plan_of,
                  const std::function<bool(const Line&)>& wanted) {
   std::vector<double> values;
   Ratios result;
   for (const Line& line : lines) {
-    const PlannedStrategy* plan = plan_of(line);
+    const Plan* plan = plan_of(line);
     if (plan == nullptr || !wanted(line)) continue;
     const double ratio = line.ratio(plan);
     values.push_back(ratio);
@@ -367,7 +359,7 @@ std::string savings_table(const std::vector<Line>& lines) {
     const Ratios ratios = ratios_of(
         lines, [](const Line& line) { return line.same_memory(); },
         [&](const Line& line) {
-          const PlannedStrategy* plan = line.same_memory();
+          const Plan* plan = line.same_memory();
           return line.ratio(plan) < 0.98 && changes_of(*line.recipe, *plan).front().name == std::string_view(term.name);
         });
     if (ratios.count > 0) text += fmt::format("| {} | {} | {:.3f} |\n", term.name, ratios.count, ratios.median);
@@ -422,7 +414,7 @@ std::string winners_sentence(const std::vector<Line>& lines) {
 std::string near_optimum_sentence(const std::vector<Line>& lines) {
   std::vector<std::string> names;
   for (const Line& line : lines) {
-    const PlannedStrategy* plan = line.same_memory();
+    const Plan* plan = line.same_memory();
     if (plan == nullptr || line.ratio(plan) < 0.98) continue;
     const std::string name = fmt::format("{} on {}", line.job->model, line.job->job.cluster.device.name);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -472,7 +464,7 @@ constexpr const char* kBelief = R"(
 std::size_t recipes_that_win(const RecipeJobs& recipes, const std::vector<RecipeAnswer>& answers) {
   const std::vector<Line> lines = lines_of(recipes, answers);
   return static_cast<std::size_t>(std::count_if(lines.begin(), lines.end(), [](const Line& line) {
-    const PlannedStrategy* plan = line.same_memory();
+    const Plan* plan = line.same_memory();
     return line.recipe->outside.empty() && (plan == nullptr || line.ratio(plan) > 1 + 1e-9);
   }));
 }

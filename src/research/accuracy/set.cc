@@ -66,7 +66,7 @@ std::optional<Document> read_list(const std::filesystem::path& path, Set& set) {
   if (!text) return std::nullopt;
   try {
     Document document = parse_json(name, *text);
-    if (document.root.as_array()) return document;
+    if (document.root().as_array()) return document;
     set.leave_out(name, name, "file is not a list of rows");
   } catch (const InputError&) {
     set.leave_out(name, name, "file cannot be read as JSON");

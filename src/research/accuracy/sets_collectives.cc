@@ -43,7 +43,7 @@ Set collectives(const std::filesystem::path& folder) {
   if (!text) return set;
   try {
     const Document document = parse_json("simgrid.json", *text);
-    const Fields root(&document.root);
+    const Fields root(&document.root());
     for (const char* list : {"rows", "mixed"}) {
       const Value* rows = root.value(list);
       if (!rows || !rows->as_array()) continue;

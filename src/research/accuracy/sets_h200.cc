@@ -21,7 +21,7 @@ template <class Use>
 void for_each_row(const std::filesystem::path& path, const std::string& kind, Set& set, Use use) {
   const auto document = read_list(path, set);
   if (!document) return;
-  for (const Value& value : *document->root.as_array()) {
+  for (const Value& value : *document->root().as_array()) {
     const Fields row(&value);
     if (!kind.empty() && row.text("kind") != kind) continue;
     ++set.rows;
@@ -75,7 +75,7 @@ void add_steps(const std::filesystem::path& folder, const char* measured_key, Se
       set.leave_out(run.id, run.source, "not measured");
     } else {
       const Case& one = std::get<Case>(made);
-      const Evaluation evaluation = evaluate(one.job, one.strategy, one.stages);
+      const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
       set.readings.push_back(
           {run.id, run.source, {predict(evaluation), *measured}, "", false, true, one.job.stack.memory_margin, ""});
     }
@@ -142,14 +142,14 @@ Architecture plain_block(const BlockShape& shape) {
 
 Set step_time(const std::filesystem::path& folder) {
   Set set{"step_time", "Whole steps on one H200: time", "s", 0, {}, {}};
-  add_steps(folder, "step_s", set, [](const Evaluation& evaluation) { return evaluation.prediction.iteration_s; });
+  add_steps(folder, "step_s", set, [](const Plan& evaluation) { return evaluation.prediction.iteration_s; });
   return set;
 }
 
 Set step_memory(const std::filesystem::path& folder) {
   Set set{"step_memory", "Whole steps on one H200: peak of live tensors", "bytes", 0, {}, {}};
   add_steps(folder, "peak_bytes", set,
-            [](const Evaluation& evaluation) { return static_cast<double>(evaluation.memory.front().allocated); });
+            [](const Plan& evaluation) { return static_cast<double>(evaluation.stages.front().memory.allocated); });
   return set;
 }
 

@@ -26,7 +26,7 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::string notes_on(const PublishedRun& run, const Case& one, const Evaluation& evaluation) {
+std::string notes_on(const PublishedRun& run, const Case& one, const Plan& evaluation) {
   std::vector<std::string> notes = one.assumed;
   // Where the row says what is recomputed, too fast a prediction at full memory has a likely cause.
   const bool too_fast = run.iteration_s && evaluation.prediction.iteration_s < *run.iteration_s;
@@ -42,7 +42,7 @@ template <class Predict>
 void for_each_run(const std::filesystem::path& folder, Set& set, Predict predict) {
   const auto document = read_list(file_in(folder), set);
   if (!document) return;
-  for (const Value& value : *document->root.as_array()) {
+  for (const Value& value : *document->root().as_array()) {
     const PublishedRun run = read_run(value);
     try {
       predict(run);
@@ -62,19 +62,19 @@ double usable_bytes(const Job& job) {
   return static_cast<double>(job.cluster.device.memory_bytes) - kContextAndCommunicators;
 }
 
-double predicted_bytes(const Case& one, const Evaluation& evaluation, MemoryReading reading, bool last_stage_only) {
+double predicted_bytes(const Case& one, const Plan& evaluation, MemoryReading reading, bool last_stage_only) {
   double most = 0;
   const double context = static_cast<double>(context_bytes(one.job, one.strategy));
-  for (std::size_t s = 0; s < evaluation.memory.size(); ++s) {
-    if (last_stage_only && s + 1 != evaluation.memory.size()) continue;
-    const MemoryEstimate& memory = evaluation.memory[s];
+  for (std::size_t s = 0; s < evaluation.stages.size(); ++s) {
+    if (last_stage_only && s + 1 != evaluation.stages.size()) continue;
+    const StageMemory& memory = evaluation.stages[s].memory;
     const auto allocated = static_cast<double>(memory.allocated);
     const auto reserved =
-        std::max(1.01 * allocated, std::min(static_cast<double>(memory.reserved), usable_bytes(one.job)));
+        std::max(1.01 * allocated, std::min(static_cast<double>(memory.total), usable_bytes(one.job)));
     switch (reading) {
       case MemoryReading::allocated: most = std::max(most, allocated); break;
       case MemoryReading::reserved: most = std::max(most, reserved); break;
-      case MemoryReading::outside: most = std::max(most, static_cast<double>(memory.reserved) + context); break;
+      case MemoryReading::outside: most = std::max(most, static_cast<double>(memory.total) + context); break;
     }
   }
   return most;
@@ -89,7 +89,7 @@ void add_memory(const PublishedRun& run, Set& set) {
     return;
   }
   const Case& one = std::get<Case>(made);
-  const Evaluation evaluation = evaluate(one.job, one.strategy, one.stages);
+  const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
   // Megatron's own tests log the memory of the last rank.
   const bool last_stage_only = run.source == "mlm";
   const auto add = [&](MemoryReading reading, double measured) {
@@ -134,7 +134,7 @@ Set published_time(const std::filesystem::path& folder) {
       return;
     }
     const Case& one = std::get<Case>(made);
-    const Evaluation evaluation = evaluate(one.job, one.strategy, one.stages);
+    const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
     set.readings.push_back(
         reading_of(run, evaluation.prediction.iteration_s, *run.iteration_s, notes_on(run, one, evaluation)));
   });
@@ -178,7 +178,7 @@ std::string explain(const std::filesystem::path& folder, const std::string& id) 
       return;
     }
     const Case& one = std::get<Case>(made);
-    const Evaluation evaluation = evaluate(one.job, one.strategy, one.stages);
+    const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
     const auto& parts = evaluation.prediction.breakdown_s;
     text = fmt::format("{}: measured {} s, predicted {} s\n", id, run.iteration_s.value_or(0),
                        evaluation.prediction.iteration_s);
@@ -193,7 +193,7 @@ std::string explain(const std::filesystem::path& folder, const std::string& id) 
           "  stage {}: layers {} … {}, micro-batch {:.6g} s (forward {:.6g}, backward {:.6g}, recompute {:.6g}), "
           "allocated {} B, reserved {} B at {}\n",
           s, stage.first, stage.last, stage.time.total, stage.time.forward, stage.time.backward, stage.time.recompute,
-          evaluation.memory[s].allocated, evaluation.memory[s].reserved, evaluation.memory[s].moment);
+          stage.memory.allocated, stage.memory.total, stage.memory.moment);
     }
     for (const std::string& note : one.assumed) text += "  " + note + "\n";
     for (const std::string& note : evaluation.assumptions) text += "  " + note + "\n";

@@ -140,13 +140,13 @@ SoftwareStack stack_for(const PublishedRun& run) {
   return stack;
 }
 
-ComputePrecision precision_for(const PublishedRun& run) {
+Precision precision_for(const PublishedRun& run) {
   const std::string& precision = run.precision;
   // Rows of float8 with one scale per row run no faster than bf16 in the releases that were measured.
-  if (mentions(precision, "rowwise")) return ComputePrecision::bf16;
-  if (mentions(precision, "fp4")) return ComputePrecision::fp4;
-  if (mentions(precision, "fp8") || mentions(precision, "float8")) return ComputePrecision::fp8;
-  return mentions(precision, "fp16") ? ComputePrecision::fp16 : ComputePrecision::bf16;
+  if (mentions(precision, "rowwise")) return Precision::bf16;
+  if (mentions(precision, "fp4")) return Precision::fp4;
+  if (mentions(precision, "fp8") || mentions(precision, "float8")) return Precision::fp8;
+  return mentions(precision, "fp16") ? Precision::fp16 : Precision::bf16;
 }
 
 MemoryReading reading_for(const PublishedRun& run) {

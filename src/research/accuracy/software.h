@@ -13,7 +13,7 @@ namespace nest::accuracy {
 // sensible stack.
 SoftwareStack stack_for(const PublishedRun& run);
 
-ComputePrecision precision_for(const PublishedRun& run);
+Precision precision_for(const PublishedRun& run);
 
 // What a published peak is.
 //   allocated  the most that live tensors took

@@ -28,10 +28,9 @@ std::string device_yaml(const Device& device) {
   }
   text += "peak: {";
   bool first = true;
-  for (std::size_t i = 0; i < kPrecisions; ++i) {
-    if (device.peak_flops_per_s[i] <= 0) continue;
-    text += fmt::format("{}{}: {}TFLOPS", first ? "" : ", ", to_string(static_cast<Precision>(i)),
-                        device.peak_flops_per_s[i] * 1e-12);
+  for (const Precision precision : kDevicePrecisions) {
+    if (device.peak(precision) <= 0) continue;
+    text += fmt::format("{}{}: {}TFLOPS", first ? "" : ", ", to_string(precision), device.peak(precision) * 1e-12);
     first = false;
   }
   text +=

@@ -189,7 +189,7 @@ const char* to_string(MeasuredKind kind) { return kKindNames[static_cast<std::si
 Measurements read_measurements(const Document& document) {
   Measurements out;
   Context context;
-  if (const Array* list = document.root.as_array()) {
+  if (const Array* list = document.root().as_array()) {
     for (const Value& value : *list) {
       Reader entry(Document{document.source, value});
       read_entry(entry, context, out);

@@ -127,9 +127,8 @@ Job job_of(const Point& point) {
   run.global_batch = kGlobalBatch;
   run.sequence = architecture->default_sequence;
   const bool old = cluster->device.peak(Precision::bf16) <= 0;  // before 16-bit brain floats
-  run.precision = old ? "fp16" : "bf16";
-  return make_job(*architecture, run, find_stack(run.stack).value(),
-                  old ? ComputePrecision::fp16 : ComputePrecision::bf16, Optimizer::adam, *cluster);
+  run.precision = old ? Precision::fp16 : Precision::bf16;
+  return make_job(*architecture, run, find_stack(run.stack).value(), *cluster);
 }
 
 PlanLimits limits_of(const Point& point) {

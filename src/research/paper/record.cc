@@ -25,13 +25,13 @@ double processor_s() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-PlannerResult result_of(const PlannerRun& run, const Job& job) {
+PlannerResult result_of(const PlannerRun& run) {
   PlannerResult result;
   result.planner = run.planner;
   result.optimal = run.optimal;
   result.note = run.note;
   if (!run.plan) return result;
-  const Plan plan = to_plan(job, run);
+  const Plan& plan = *run.plan;
   result.iteration_s = plan.prediction.iteration_s;
   result.strategy = strategy_text(plan.strategy);
   if (plan.strategy.dp > 1 && plan.strategy.pp > 1)
@@ -42,11 +42,11 @@ PlannerResult result_of(const PlannerRun& run, const Job& job) {
   return result;
 }
 
-void simulate_plan(const Job& job, const PlannedStrategy& plan, const Effort& effort, PlannerResult& result) {
+void simulate_plan(const Job& job, const Plan& plan, const Effort& effort, PlannerResult& result) {
   try {
-    const LoweredPlan lowered = lower_plan(job, plan.strategy, plan.evaluation.stages);
+    const LoweredPlan lowered = lower_plan(job, plan.strategy, plan.stages);
     const Timeline timeline = simulate(effort.simulator, lowered.program, {.seconds = effort.simulation_s});
-    result.simulated_s = summarise(lowered, timeline, plan.evaluation.prediction).iteration_s;
+    result.simulated_s = summarise(lowered, timeline, plan.prediction).iteration_s;
   } catch (const SimulatorError& error) {
     result.simulation_note = error.what();
   } catch (const InputError& error) {
@@ -117,7 +117,7 @@ Record run_point(const Point& point, const Effort& effort, std::mutex& solver) {
     const PlannerRun run = run_planner(name, request);
     const double search_s = processor_s() - start_s;
     if (alone.owns_lock()) alone.unlock();
-    PlannerResult& result = record.planners.emplace_back(result_of(run, job));
+    PlannerResult& result = record.planners.emplace_back(result_of(run));
     result.search_s = search_s;
     result.stopped = run.stopped;
     if (run.plan && point.simulate && !effort.simulator.empty()) simulate_or_copy(job, run, effort, record);

@@ -163,7 +163,7 @@ std::vector<Configuration> starts_of(const PlanSpace& space, ConfigurationPricer
 }  // namespace
 
 RivalAnswer plan_aceso(const RivalRequest& request) {
-  const Deadline deadline(request.time_limit_s);
+  const Deadline deadline(request);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
   PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);

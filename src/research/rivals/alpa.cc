@@ -55,7 +55,7 @@ class Alpa {
  public:
   explicit Alpa(const RivalRequest& request)
       : job_(*request.job),
-        deadline_(request.time_limit_s),
+        deadline_(request),
         limit_s_(request.time_limit_s),
         space_(job_, alpa_limits(request.limits), device_limit(request)),
         prices_(job_),

@@ -249,7 +249,7 @@ class LayerProgram {
     node.strategies = strategies(op);
     const auto times = real(sequences_);
     node.flops = local.flops_forward + local.flops_backward;
-    const DeviceRates rates = sustained_rates(job_.cluster.device, job_.precision, job_.stack);
+    const DeviceRates rates = sustained_rates(job_.cluster.device, job_.run.precision, job_.stack);
     const double moved = (local.bytes_forward + local.bytes_backward) / rates.memory_bytes_per_s;
     node.compute_s = times * std::max(node.flops / rates.matrix_flops_per_s, moved);
     if (!op.inputs.empty()) node.input_bytes = bytes(op.inputs.front());

@@ -41,7 +41,7 @@ class Expert {
  public:
   explicit Expert(const RivalRequest& request)
       : request_(request),
-        deadline_(request.time_limit_s),
+        deadline_(request),
         prices_(*request.job),
         space_(*request.job, request.limits, device_limit(request)),
         pricer_(space_, prices_),

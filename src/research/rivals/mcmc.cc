@@ -210,7 +210,7 @@ class Walk {
 }  // namespace
 
 RivalAnswer plan_mcmc(const RivalRequest& request) {
-  const Deadline deadline(request.time_limit_s);
+  const Deadline deadline(request);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
   PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);

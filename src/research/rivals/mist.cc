@@ -121,7 +121,7 @@ std::vector<Strategy> mist_strategies(const PlanSpace& space) {
 }
 
 RivalAnswer plan_mist(const RivalRequest& request) {
-  const Deadline deadline(request.time_limit_s);
+  const Deadline deadline(request);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
   BestPlan best(space);
   std::int64_t considered = 0;

@@ -30,9 +30,9 @@ PlanLimits piper_limits(const PlanLimits& limits) {
   return piper;
 }
 
-std::vector<StagePlan> bare_stages(const PlannedStrategy& planned) {
+std::vector<StagePlan> bare_stages(const Plan& planned) {
   std::vector<StagePlan> stages;
-  for (const StagePlan& priced : planned.evaluation.stages) {
+  for (const StagePlan& priced : planned.stages) {
     StagePlan stage;
     stage.first = priced.first;
     stage.last = priced.last;
@@ -44,7 +44,7 @@ std::vector<StagePlan> bare_stages(const PlannedStrategy& planned) {
   return stages;
 }
 
-void place(BestPlan& best, const PlannedStrategy& planned) {
+void place(BestPlan& best, const Plan& planned) {
   for (const std::int64_t inner : {planned.strategy.dp_inner, std::int64_t{1}, planned.strategy.dp}) {
     Strategy strategy = planned.strategy;
     strategy.dp_inner = inner;
@@ -54,11 +54,11 @@ void place(BestPlan& best, const PlannedStrategy& planned) {
 }
 
 // The best plan of a ranking and those that tie with it; the next ones only where none of them can be realised.
-void realise(const PlanSpace& space, const std::vector<PlannedStrategy>& ranked, BestPlan& best) {
+void realise(const PlanSpace& space, const std::vector<Plan>& ranked, BestPlan& best) {
   BestPlan here(space);
-  for (const PlannedStrategy& planned : ranked) {
-    const double least_s = ranked.front().evaluation.prediction.iteration_s;
-    if (!here.is_empty() && planned.evaluation.prediction.iteration_s > least_s * (1 + kTied)) break;
+  for (const Plan& planned : ranked) {
+    const double least_s = ranked.front().prediction.iteration_s;
+    if (!here.is_empty() && planned.prediction.iteration_s > least_s * (1 + kTied)) break;
     place(here, planned);
   }
   best.take(here);
@@ -76,7 +76,7 @@ std::optional<PlanAnswer> search(const PlanRequest& request) {
 }  // namespace
 
 RivalAnswer plan_phaze(const RivalRequest& request) {
-  const Deadline deadline(request.time_limit_s);
+  const Deadline deadline(request);
   const PlanSpace space(*request.job, request.limits, device_limit(request));
   BestPlan best(space);
   std::int64_t considered = 0;

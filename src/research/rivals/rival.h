@@ -5,6 +5,7 @@
 // weaker than it was published: where the publication leaves a choice, every choice is tried and the best kept.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,17 +20,18 @@ namespace nest {
 
 struct RivalRequest {
   const Job* job = nullptr;
-  PlanLimits limits;              // what a person or a framework admits; rivals keep to it
-  std::int64_t most_devices = 0;  // 0: all of the cluster
-  std::uint64_t seed = 1;         // of those that draw lots
-  double time_limit_s = 0;        // 0: none
+  PlanLimits limits;                        // what a person or a framework admits; rivals keep to it
+  std::int64_t most_devices = 0;            // 0: all of the cluster
+  std::uint64_t seed = 1;                   // of those that draw lots
+  double time_limit_s = 0;                  // 0: none
+  const std::atomic<bool>* stop = nullptr;  // becomes true: as if the time were over
 };
 
 struct RivalAnswer {
-  std::optional<PlannedStrategy> plan;  // priced on the job's own network, sound, and within memory; none was found
-  std::string note;                     // why not, or what was limited; may be empty
-  bool stopped = false;                 // by a time limit, its own or the request's
-  std::int64_t considered = 0;          // configurations priced by the rival itself
+  std::optional<Plan> plan;     // priced on the job's own network, sound, and within memory; none was found
+  std::string note;             // why not, or what was limited; may be empty
+  bool stopped = false;         // by a time limit, its own or the request's
+  std::int64_t considered = 0;  // configurations priced by the rival itself
   double wall_s = 0;
 };
 

@@ -81,18 +81,18 @@ bool BestPlan::offer(Strategy strategy, const std::vector<StagePlan>& stages) {
   if (!refuse_strategy(space_->job(), strategy, stages).empty() || !admits_stages(*space_, strategy, stages)) {
     return false;
   }
-  Evaluation evaluation = evaluate(space_->job(), strategy, stages);
-  if (!evaluation.fits) {
+  Plan plan = evaluate(space_->job(), strategy, stages);
+  if (!plan.fits) {
     std::int64_t needed = 0;
-    for (const MemoryEstimate& memory : evaluation.memory) needed = std::max(needed, memory.needed);
+    for (const StagePlan& stage : plan.stages) needed = std::max(needed, stage.memory.needed);
     if (misfit_.empty() || needed < needed_bytes_) {
       needed_bytes_ = needed;
-      misfit_ = evaluation.misfit;
+      misfit_ = plan.misfit;
     }
     return false;
   }
-  if (plan_ && evaluation.prediction.iteration_s >= time_s()) return false;
-  plan_ = PlannedStrategy{strategy, std::move(evaluation)};
+  if (plan_ && plan.prediction.iteration_s >= time_s()) return false;
+  plan_ = std::move(plan);
   return true;
 }
 
@@ -113,7 +113,7 @@ RivalAnswer BestPlan::answer(const RivalRequest& request, std::int64_t considere
   answer.considered = considered;
   answer.wall_s = wall_s;
   if (plan_) {
-    require_sound(to_plan(*request.job, *plan_, {}), *request.job);
+    require_sound(*plan_, *request.job);
   } else if (answer.note.empty()) {
     answer.note = misfit_.empty() ? "none of its configurations is admitted" : "nothing fits: " + misfit_;
   }

@@ -15,14 +15,18 @@ namespace nest {
 // Seconds since it was made, and whether they are more than were granted.
 class Deadline {
  public:
-  explicit Deadline(double limit_s) : limit_s_(limit_s), start_(Clock::now()) {}  // 0: no limit
+  explicit Deadline(const RivalRequest& request)
+      : limit_s_(request.time_limit_s), stop_(request.stop), start_(Clock::now()) {}
 
   double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  bool is_over() const { return limit_s_ > 0 && elapsed_s() > limit_s_; }
+  bool is_over() const {
+    return (limit_s_ > 0 && elapsed_s() > limit_s_) || (stop_ != nullptr && stop_->load(std::memory_order_relaxed));
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
-  double limit_s_;
+  double limit_s_;  // 0: none
+  const std::atomic<bool>* stop_;
   Clock::time_point start_;
 };
 
@@ -58,7 +62,7 @@ class BestPlan {
   void take(const BestPlan& other);
 
   bool is_empty() const { return !plan_; }
-  double time_s() const { return plan_->evaluation.prediction.iteration_s; }  // of a plan that is there
+  double time_s() const { return plan_->prediction.iteration_s; }  // of a plan that is there
   // The plan, judged (search/judge.h). A judge that does not accept it throws. A search that was stopped says so
   // instead of the note.
   RivalAnswer answer(const RivalRequest& request, std::int64_t considered, double wall_s, bool stopped,
@@ -66,7 +70,7 @@ class BestPlan {
 
  private:
   const PlanSpace* space_;
-  std::optional<PlannedStrategy> plan_;
+  std::optional<Plan> plan_;
   std::string misfit_;             // of what was offered and did not fit, what came closest lacks
   std::int64_t needed_bytes_ = 0;  // by that
 };

@@ -19,6 +19,7 @@ PlannerRun run_own(const RivalRequest& request) {
   own.limits = request.limits;
   own.most_devices = request.most_devices;
   own.search.threads = 1;
+  own.search.stop = request.stop;
   if (request.time_limit_s > 0) own.search.time_limit_s = request.time_limit_s;
   PlanAnswer answer = make_plan(own);
   PlannerRun run{kOwnPlanner, "the fastest plan of the whole space, and the proof", "this program", {}, {}};
@@ -53,6 +54,12 @@ PlannerRun run_planner(const std::string& name, const RivalRequest& request) {
   run.stopped = answer.stopped;
   run.considered = real(answer.considered);
   run.wall_s = answer.wall_s;
+  if (run.plan) {
+    SearchRecord& record = run.plan->search.emplace();
+    record.wall_s = run.wall_s;
+    record.candidates = run.considered;
+    record.planner = run.planner;
+  }
   return run;
 }
 
@@ -84,19 +91,6 @@ std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, cons
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);
   return runs;
-}
-
-Plan to_plan(const Job& job, const PlannerRun& run) {
-  NEST_CHECK(run.plan.has_value(), "there is a plan");
-  PlanAnswer answer;
-  answer.outcome = run.optimal ? PlanOutcome::optimal : PlanOutcome::limit;
-  answer.lower_bound = run.lower_bound_s;
-  answer.keys = run.keys > 0 ? run.keys : run.considered;
-  answer.opened = run.opened;
-  answer.wall_s = run.wall_s;
-  Plan plan = to_plan(job, *run.plan, answer);
-  plan.search->planner = run.planner;
-  return plan;
 }
 
 }  // namespace nest

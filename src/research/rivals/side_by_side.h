@@ -14,7 +14,7 @@ inline constexpr const char* kOwnPlanner = "nest";
 
 struct PlannerRun {
   std::string planner, idea, source;
-  std::optional<PlannedStrategy> plan;
+  std::optional<Plan> plan;  // with the record of this planner's search
   std::string note;          // why there is none, or what was limited
   bool stopped = false;      // by a time limit
   bool none_fits = false;    // proven over the whole space
@@ -36,8 +36,5 @@ PlannerRun run_planner(const std::string& name, const RivalRequest& request);
 // InputError when the limits admit no plan at all, whatever its memory, whoever is asked.
 std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, const RivalRequest& request, int threads,
                                      const std::function<void(const PlannerRun&)>& done = {});
-
-// Plan as data, with what the search of this planner was.
-Plan to_plan(const Job& job, const PlannerRun& run);
 
 }  // namespace nest

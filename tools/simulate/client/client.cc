@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kName = "nest-simulate";
+constexpr double kLookAround_s = 0.1;      // between two looks at whether it is to be ended
 constexpr std::size_t kErrorBytes = 4096;  // of what it says on standard error
 
 bool is_program(const fs::path& path) {
@@ -124,7 +126,9 @@ void converse(Pipe& in, Pipe& out, Pipe& err, Exchange& exchange, const Simulato
                                      pollfd{err.read.get(), POLLIN, 0}};
     const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count();
     if (left_s <= 0) throw SimulatorError(fmt::format("{} took more than {:g} s", kName, limits.seconds));
-    if (::poll(watched.data(), watched.size(), static_cast<int>(left_s * 1e3) + 1) < 0 && errno != EINTR) {
+    if (limits.stop != nullptr && limits.stop->load()) throw SimulatorError(fmt::format("{} was stopped", kName));
+    const double patience_s = limits.stop == nullptr ? left_s : std::min(left_s, kLookAround_s);
+    if (::poll(watched.data(), watched.size(), static_cast<int>(patience_s * 1e3) + 1) < 0 && errno != EINTR) {
       throw SimulatorError(fmt::format("cannot listen to {}: {}", kName, std::strerror(errno)));
     }
     if (watched[0].revents != 0 && in.write.get() >= 0) {

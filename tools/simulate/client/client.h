@@ -1,18 +1,13 @@
 // Runs nest-simulate: a process of its own that may die, hang or talk nonsense without harm to its caller.
 #pragma once
 
-#include <stdexcept>
+#include <atomic>
 #include <string>
 
+#include "nest/simulate.h"
 #include "simulate/program.h"
 
 namespace nest {
-
-// How the simulator failed, in one sentence.
-class SimulatorError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 // Path of the simulator: $NEST_SIMULATE, else beside the running program, else on the PATH. Throws SimulatorError that
 // says what to install when there is none.
@@ -21,6 +16,7 @@ std::string find_simulator();
 struct SimulatorLimits {
   double seconds = 600;
   std::size_t answer_bytes = std::size_t{1} << 30U;
+  const std::atomic<bool>* stop = nullptr;  // becomes true: it is ended
 };
 
 // Executes the program and returns a timeline that fits it (refuse_timeline). Throws SimulatorError when the simulator

@@ -15,7 +15,7 @@ namespace {
 constexpr double kSearchSeconds = 60;
 constexpr std::int64_t kTokensPerStep = std::int64_t{4} << 20;
 
-SimulationSummary simulated(const Job& job, const Strategy& strategy, const Evaluation& evaluation,
+SimulationSummary simulated(const Job& job, const Strategy& strategy, const Plan& evaluation,
                             const std::string& simulator, std::int64_t* classes = nullptr) {
   const LoweredPlan lowered = lower_plan(job, strategy, evaluation.stages);
   if (classes) *classes = static_cast<std::int64_t>(lowered.symmetry.replica_classes());
@@ -84,9 +84,8 @@ void settle(TopCase& question, int plans, const std::string& simulator) {
   run.sequence = architecture.default_sequence;
   run.global_batch = std::max<std::int64_t>(question.devices, kTokensPerStep / run.sequence);
   const bool old = cluster.device.peak(Precision::bf16) <= 0;
-  run.precision = old ? "fp16" : "bf16";
-  const Job job = make_job(architecture, run, find_stack(run.stack).value(),
-                           old ? ComputePrecision::fp16 : ComputePrecision::bf16, Optimizer::adam, cluster);
+  run.precision = old ? Precision::fp16 : Precision::bf16;
+  const Job job = make_job(architecture, run, find_stack(run.stack).value(), cluster);
   question.global_batch = run.global_batch;
   PriceCache prices(job);
   PlanRequest request;
@@ -97,10 +96,10 @@ void settle(TopCase& question, int plans, const std::string& simulator) {
   request.search.time_limit_s = kSearchSeconds;
   const PlanAnswer answer = make_plan(request);
   for (std::size_t k = 0; k < answer.plans.size(); ++k) {
-    const PlannedStrategy& planned = answer.plans[k];
-    const double seconds = simulated(job, planned.strategy, planned.evaluation, simulator).iteration_s;
+    const Plan& planned = answer.plans[k];
+    const double seconds = simulated(job, planned.strategy, planned, simulator).iteration_s;
     if (k == 0) {
-      question.predicted_s = planned.evaluation.prediction.iteration_s;
+      question.predicted_s = planned.prediction.iteration_s;
       question.simulated_s = seconds;
       question.strategy = strategy_text(planned.strategy);
     }
@@ -108,7 +107,7 @@ void settle(TopCase& question, int plans, const std::string& simulator) {
       question.best_s = seconds;
       question.best = static_cast<std::int64_t>(k);
       question.best_strategy = strategy_text(planned.strategy);
-      question.runner_up_s = planned.evaluation.prediction.iteration_s;
+      question.runner_up_s = planned.prediction.iteration_s;
     }
     ++question.plans;
   }

@@ -130,9 +130,8 @@ std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed) {
   run.global_batch = 1;
   run.stack = stack->name;
   const bool old = cluster->device.peak(Precision::bf16) <= 0;
-  run.precision = old ? "fp16" : "bf16";
-  plan.job = make_job(*architecture, run, *stack, old ? ComputePrecision::fp16 : ComputePrecision::bf16,
-                      Optimizer::adam, *cluster);
+  run.precision = old ? Precision::fp16 : Precision::bf16;
+  plan.job = make_job(*architecture, run, *stack, *cluster);
   const std::optional<Strategy> strategy = draw_strategy(dice, plan.job);
   if (!strategy || strategy->pp > static_cast<std::int64_t>(plan.job.model.layers.size())) return std::nullopt;
   plan.strategy = *strategy;

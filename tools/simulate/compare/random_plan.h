@@ -15,7 +15,7 @@ struct RandomPlan {
   Job job;
   Strategy strategy;
   std::vector<StagePlan> stages;
-  Evaluation evaluation;
+  Plan evaluation;
   std::string model;
 };
 

@@ -1,0 +1,71 @@
+// From a question, in the words of people, to a job that can be planned and priced.
+//
+//   Question question;
+//   question.model = "llama3-70b";                  // or a config.json, a graph, an ONNX file, text in memory
+//   question.devices = 64;
+//   const TrainingJob job = read_job(question);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nest/input.h"
+#include "nest/plan.h"
+
+namespace nest {
+
+// What is trained, where, and with which software. What is left out has a default.
+struct Question {
+  Input model = {};               // llama3-70b. A preset, a config.json, a folder that holds one, a traced graph,
+                                  // an ONNX file
+  Input cluster = {};             // dgx-h100. A preset or a YAML file
+  std::int64_t devices = 0;       // 0: all of the cluster
+  std::int64_t global_batch = 0;  // sequences per optimizer step; 0: about four million tokens
+  std::int64_t seq = 0;           // tokens per sequence; 0: what the model was trained with
+  std::int64_t encoder_seq = 0;   // of the encoder of an encoder-decoder model; 0: as seq
+  Input stack = {};               // megatron-core. The software that runs the training: a preset or a YAML file
+  std::optional<Precision> precision = {};  // of matrix products; bf16
+  std::optional<Optimizer> optimizer = {};  // whose state is kept; adam
+  Input profile = {};                       // measured operators or layers that override estimates; none
+};
+
+// What to plan for when neither a cluster nor a number of devices is given.
+inline constexpr std::int64_t kUsualDevices = 64;
+
+struct JobData;  // internal
+
+// Everything about a training run except how it is divided. Immutable, cheap to copy, may be used by several threads.
+class TrainingJob {
+ public:
+  explicit TrainingJob(std::shared_ptr<const JobData> data) : data_(std::move(data)) {}
+  const JobData& data() const { return *data_; }
+
+  const std::string& title() const;  // of the model, for people: "Llama 3 70B"
+  std::int64_t devices() const;
+  std::int64_t device_memory_bytes() const;
+
+ private:
+  std::shared_ptr<const JobData> data_;
+};
+
+// Throws InputError that names what is wrong and the closest names.
+TrainingJob read_job(const Question& question);
+
+// The job that a plan was made for, from the plan alone; what a hand-written one leaves out is looked up by name.
+TrainingJob job_of(const Plan& plan);
+
+// A plan from its file (nest.plan/2 and /1), or hand-written: times, memory and prediction may be missing. Whether it
+// makes sense is not judged. Measurements in `profile` take the place of the plan's own. Throws InputError.
+Plan read_plan(const Input& file, const Input& profile = {});
+
+// The text of a plan's file (nest.plan/2).
+std::string plan_file(const Plan& plan);
+
+// "bf16" -> Precision::bf16, "adam" -> Optimizer::adam. Throws InputError.
+Precision precision_of(const std::string& word);
+Optimizer optimizer_of(const std::string& word);
+
+}  // namespace nest

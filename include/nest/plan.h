@@ -1,0 +1,150 @@
+// A plan: which layers form which pipeline stage, how each is split, where every rank sits, what it costs, and what it
+// was made for. Plain data, and complete: whoever wants to judge, price, run or print it needs nothing else.
+//
+// Files hold plans as JSON, schema nest.plan/2 (docs/formats.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nest/document.h"
+#include "nest/strategy.h"
+
+namespace nest {
+
+struct StageTime {  // seconds, one micro-batch of one replica
+  double forward = 0;
+  double backward = 0;
+  double recompute = 0;
+  double tp = 0;
+  double cp = 0;
+  double ep = 0;
+  double p2p = 0;
+  double zero = 0;
+  double total = 0;
+};
+
+struct StageMemory {  // bytes on one device
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t activations = 0;  // of all micro-batches in flight
+  std::int64_t working = 0;      // transient: the largest moment of forward, backward or step
+  std::int64_t buffers = 0;      // communication and library workspaces, framework reserve
+  std::int64_t total = 0;        // what the allocator holds at the fullest moment
+  double in_flight = 1;          // micro-batches
+  std::int64_t allocated = 0;    // live tensors at that moment, at most `total`
+  std::int64_t needed = 0;       // total with margin, context and communicators: compared with the device's memory
+  std::string moment;            // "layer backward", "head", "optimizer step", …
+};
+
+struct StagePlan {
+  int first = 0;  // layers, both ends included
+  int last = 0;
+  int zero = 0;
+  std::int64_t zero_degree = 1;
+  Recompute recompute = Recompute::none;
+  StageTime time;
+  StageMemory memory;
+};
+
+struct Prediction {
+  double iteration_s = 0;
+  double samples_per_s = 0;
+  double tokens_per_s_per_device = 0;
+  double mfu = 0;
+  std::int64_t peak_memory_bytes = 0;
+  struct Breakdown {  // seconds; sums to iteration_s
+    double compute = 0;
+    double recompute = 0;
+    double bubble = 0;
+    double tp = 0;
+    double cp = 0;
+    double ep = 0;
+    double p2p = 0;
+    double zero = 0;
+    double grad_sync = 0;
+    double optimizer = 0;
+    double other = 0;
+  } breakdown_s;
+};
+
+// The parts of a breakdown in the order in which they are shown, with names for programs and for people.
+struct BreakdownPart {
+  const char* key;
+  const char* name;
+  double Prediction::Breakdown::*seconds;
+};
+inline constexpr std::array kBreakdownParts = {
+    BreakdownPart{"compute", "compute", &Prediction::Breakdown::compute},
+    BreakdownPart{"recompute", "recomputation", &Prediction::Breakdown::recompute},
+    BreakdownPart{"bubble", "pipeline bubble", &Prediction::Breakdown::bubble},
+    BreakdownPart{"tp", "tensor parallel", &Prediction::Breakdown::tp},
+    BreakdownPart{"cp", "context parallel", &Prediction::Breakdown::cp},
+    BreakdownPart{"ep", "expert parallel", &Prediction::Breakdown::ep},
+    BreakdownPart{"p2p", "stage to stage", &Prediction::Breakdown::p2p},
+    BreakdownPart{"zero", "sharded weights", &Prediction::Breakdown::zero},
+    BreakdownPart{"grad_sync", "gradient sync", &Prediction::Breakdown::grad_sync},
+    BreakdownPart{"optimizer", "optimizer", &Prediction::Breakdown::optimizer},
+    BreakdownPart{"other", "other", &Prediction::Breakdown::other}};
+
+// What is trained, and how, apart from the strategy.
+struct Run {
+  std::int64_t global_batch = 0;  // sequences
+  std::int64_t sequence = 0;
+  std::int64_t encoder_sequence = 0;  // encoder-decoder models; 0: same as sequence
+  Precision precision = Precision::bf16;
+  std::string stack = "megatron-core";  // name of the software
+  Optimizer optimizer = Optimizer::adam;
+};
+
+// How a plan was found.
+struct SearchRecord {
+  double wall_s = 0;
+  bool optimal = false;
+  double lower_bound_s = 0;
+  double candidates = 0;
+  std::int64_t opened = 0;
+  std::string planner;
+};
+
+struct ModelReference {
+  std::string name;
+  std::string title;  // for people: "Llama 3 70B"
+  std::string family;
+  std::int64_t parameters = 0;
+  Document config;  // the config.json, or the traced graph
+};
+
+struct ClusterReference {
+  std::string name;
+  std::string device;
+  std::int64_t devices = 0;
+  Document description;  // the cluster file, the device in it unless that ships with nest
+};
+
+struct Plan {
+  ModelReference model;
+  ClusterReference cluster;
+  Document stack;    // run.stack with every fact spelt out
+  Document profile;  // measurements that replaced formulas; may be empty
+  Run run;
+  Strategy strategy;
+  std::vector<StagePlan> stages;
+  Prediction prediction;
+  std::int64_t device_memory_bytes = 0;
+  bool fits = true;
+  std::string misfit;  // "stage 0 needs 91.3 GiB of 79.2 GiB (activations 52.1 GiB …)" when it does not
+  std::vector<std::string> assumptions;  // what was taken for granted, to be printed
+  std::vector<std::string> measured;     // layers or operators whose numbers come from the profile
+  std::optional<SearchRecord> search;
+  std::string source;  // the file that it was read from, for messages; empty: nest made it
+
+  std::size_t fullest_stage() const;  // the first of those that need most memory
+};
+
+}  // namespace nest

@@ -1,0 +1,101 @@
+// The fastest plan that fits, the proof, and why not another way.
+//
+//   SearchOptions options;
+//   options.set = {"tp=1..8", "zero=1"};
+//   const Answer answer = find_plan(job, options);
+//   std::cout << to_text(answer);                   // the plan, or what would make one fit
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nest/job.h"
+#include "nest/plan.h"
+#include "nest/report.h"
+
+namespace nest {
+
+enum class PlanObjective : std::uint8_t { time, device_hours };
+
+struct PlanProgress {
+  std::int64_t opened = 0;
+  double best = std::numeric_limits<double>::infinity();  // seconds, or device-seconds
+  double lower_bound = 0;                                 // in the same unit
+  double elapsed_s = 0;
+};
+
+enum class PlanOutcome : std::uint8_t {
+  optimal,  // proven
+  limit,    // stopped early; plans, if any, are the best so far
+  no_plan,  // proven that nothing fits
+};
+
+struct SearchOptions {
+  std::vector<std::string> set = {};  // admits only some values: "tp=8", "pp=1..16", "zero=0,1", "recompute=none"
+  std::string micro_batch = "auto";   // or sizes such as "1,2,4"
+  std::string target = "any";         // plans that a framework can run, one of plan_targets()
+  PlanObjective objective = PlanObjective::time;
+  std::int64_t max_devices = 0;             // 0: all of the cluster
+  std::int64_t top = 1;                     // how many plans
+  std::int64_t threads = 0;                 // 0: one per core
+  double time_limit_s = 0;                  // after which the best plan so far is taken; 0: none
+  bool why = true;                          // search for what overruling each decision costs
+  bool explain = true;                      // where nothing fits, search for what would
+  const std::atomic<bool>* stop = nullptr;  // becomes true, from any thread or a signal handler: the search ends early
+  std::function<void(const PlanProgress&)> progress = {};  // called by the searching thread
+};
+
+std::vector<std::string> plan_targets();
+
+enum class WhyOutcome : std::uint8_t {
+  slower,     // by `excess`
+  no_plan,    // nothing fits
+  unknown,    // not settled within the time limit: at least `excess`
+  not_worse,  // an equally good plan exists
+};
+
+// The best plan when one decision of the chosen plan is overruled.
+struct WhyNot {
+  std::string name;  // "tensor 4", "no sequence parallelism", …
+  WhyOutcome outcome = WhyOutcome::unknown;
+  double excess = 0;         // of the objective, relative
+  std::optional<Plan> plan;  // the best such plan, where one was found
+  std::string reason;        // what else changes with it and where the time goes, or what does not fit
+};
+
+// What binds where nothing fits, and what would make it fit.
+struct NoFit {
+  double state_bytes = 0;  // weights, gradients and optimizer of the whole model
+  struct Closest {
+    Plan plan;                      // every option at its most frugal
+    std::int64_t stage = 0;         // that lacks most
+    std::int64_t needed_bytes = 0;  // there
+  };
+  std::optional<Closest> closest;  // nothing when not even one stage can be placed
+  std::optional<Plan> larger;      // on more devices of the same kind, where that was found in time
+};
+
+struct Answer {
+  TrainingJob job;
+  PlanOutcome outcome = PlanOutcome::limit;
+  std::vector<Plan> plans;  // best first, each whole; empty: none fits, or none was found in time
+  std::vector<WhyNot> why_not;
+  std::optional<NoFit> no_fit;
+};
+
+// Throws InputError where the limits admit no plan at all, whatever its memory. "No plan fits" is an answer.
+Answer find_plan(const TrainingJob& job, const SearchOptions& options = {});
+
+// The plan, where it sits, the next best, why not another way, and the proof; or what would make one fit.
+std::string to_text(const Answer& answer, const ReportOptions& options = {});
+// The plan's file with evaluation, why_not and alternatives; or nest.no-plan/1.
+std::string to_json(const Answer& answer, const ReportOptions& options = {});
+// One page with drawings that needs nothing else. There must be a plan.
+std::string to_html(const Answer& answer, const ReportOptions& options = {});
+
+}  // namespace nest

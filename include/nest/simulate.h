@@ -1,0 +1,45 @@
+// A plan executed event by event on the simulated network, beside its prediction. Needs the program nest-simulate, which
+// is built where SimGrid is installed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "nest/plan.h"
+#include "nest/report.h"
+
+namespace nest {
+
+// How the simulator failed, in one sentence; also that there is none, with what to install.
+class SimulatorError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct SimulateOptions {
+  std::int64_t steps = 1;                   // optimizer steps to execute
+  double time_limit_s = 600;                // that the simulator may take
+  const std::atomic<bool>* stop = nullptr;  // becomes true: the simulator is ended, with a SimulatorError
+};
+
+struct SimulatedPlan;  // internal
+
+struct Simulation {
+  double iteration_s = 0;  // mean of the steps
+  double predicted_s = 0;
+  std::shared_ptr<const SimulatedPlan> simulated;
+};
+
+// Throws InputError when the plan cannot be priced or is too large to execute, SimulatorError.
+Simulation simulate_plan(const Plan& plan, const SimulateOptions& options = {});
+
+std::string to_text(const Simulation& simulation, const Style& style = Style());
+std::string to_json(const Simulation& simulation);
+std::string to_html(const Simulation& simulation, const ReportOptions& options = {});
+// For Perfetto (ui.perfetto.dev) or chrome://tracing.
+std::string to_trace(const Simulation& simulation);
+
+}  // namespace nest

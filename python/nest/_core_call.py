@@ -1,0 +1,120 @@
+"""The compiled module: what Python gives becomes its questions and options."""
+import json
+import operator
+import os
+
+from ._errors import InputError
+from ._graph import Graph
+
+USUAL_DEVICES = 64  # planned for when nobody names a cluster or a number of devices
+
+
+def core():
+    """The compiled module."""
+    try:
+        from . import _core
+    except ImportError as error:
+        raise ImportError("nest._core, the compiled part of nest, is not there (%s): build it with `make python` and put build/python on "
+                          "PYTHONPATH, or `pip install --no-build-isolation .`; tracing works without it" % error) from error
+    return _core
+
+
+def model(given):
+    """A name, a path, or the text of a graph or a configuration."""
+    memory = core().Input.memory
+    if isinstance(given, (str, os.PathLike)):
+        return core().Input(os.fspath(given))
+    if isinstance(given, Graph):
+        return memory("graph.json", given.to_json())
+    if isinstance(given, dict):
+        return memory("graph.json" if given.get("schema") == "nest.graph/1" else "config.json", json.dumps(given))
+    if hasattr(given, "to_dict") and not hasattr(given, "forward"):  # a configuration of transformers
+        return memory("config.json", json.dumps(given.to_dict()))
+    if hasattr(given, "forward"):
+        raise InputError("model: a module has to be traced first: nest.plan(nest.trace(module, example_inputs), ...)")
+    raise InputError("model: %s; give a name, a path, a configuration (a dictionary) or a Graph" % type(given).__name__)
+
+
+def document(given, what, name):
+    """A name or path, or the text of a dictionary; nothing for None."""
+    if given is None:
+        return core().Input()
+    if isinstance(given, (str, os.PathLike)):
+        return core().Input(os.fspath(given))
+    if isinstance(given, dict):
+        return core().Input.memory(name, json.dumps(given))
+    raise InputError("%s: %s; give a name, a path or a dictionary" % (what, type(given).__name__))
+
+
+def number(name, value):
+    """The value where it is a whole number that the option takes."""
+    try:
+        value = operator.index(value)
+        core().require_number(name, value)
+    except (TypeError, OverflowError):
+        raise InputError("%s: %r is not a whole number" % (name, value)) from None
+    return value
+
+
+def numbers(target, **given):
+    """Sets those members that are given."""
+    for name, value in given.items():
+        if value is not None:
+            setattr(target, name, number(name, value))
+
+
+def words(target, **given):
+    for name, value in given.items():
+        if value is not None:
+            setattr(target, name, str(value))
+
+
+def seconds(target, time_limit):
+    if time_limit is None:
+        return
+    if not isinstance(time_limit, (int, float)) or not time_limit > 0:
+        raise InputError("time_limit: %r is not a positive number of seconds" % (time_limit,))
+    target.time_limit = float(time_limit)
+
+
+def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile):
+    asked = core().Question()
+    if given_model is not None:
+        asked.model = model(given_model)
+    asked.cluster = document(cluster, "cluster", "cluster.yaml")
+    asked.stack = document(stack, "stack", "stack.yaml")
+    asked.profile = document(profile, "profile", "profile.json")
+    numbers(asked, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq)
+    words(asked, precision=precision, optimizer=optimizer)
+    return asked
+
+
+def settings(given):
+    """["tp=8"] of {"tp": 8, "zero": [0, 1], "sp": True} or of ["tp=8"]."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, dict):
+        return ["%s=%s" % (key, _word(value)) for key, value in given.items()]
+    return [str(item) for item in given]
+
+
+def strategy(given):
+    """"tp=8,pp=4" of {"tp": 8, "pp": 4}."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    known = {"micro_batch": "mbs", "virtual_stages": "vpp"}
+    return ",".join("%s=%s" % (known.get(key, key), _word(value)) for key, value in dict(given).items())
+
+
+def sizes(value):
+    return ",".join(str(item) for item in value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _word(value):
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, range) and value.step == 1 and len(value) > 0:
+        return "%d..%d" % (value.start, value.stop - 1)
+    return ",".join(str(_word(item)) for item in value) if isinstance(value, (list, tuple, range)) else value

@@ -1,0 +1,140 @@
+#include "nest/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "door/job_data.h"
+#include "door/option_checks.h"
+#include "door/plan_reports.h"
+#include "door/search_limits.h"
+#include "html/compare_section.h"
+#include "nest/option.h"
+#include "nest/simulate.h"
+#include "report/compare_report.h"
+#include "rivals/side_by_side.h"
+#include "simulate/summary.h"
+#include "simulate_client/client.h"
+
+namespace nest {
+namespace {
+
+std::vector<std::string> chosen_planners(const std::vector<std::string>& list) {
+  const std::vector<std::string> known = planner_names();
+  if (list.empty()) return known;
+  std::vector<std::string> chosen;
+  for (const std::string& part : list) {
+    std::string name = to_lower(trim(part));
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const char* left_out = name == "alpa" ? " (alpa needs COIN-OR CBC, which this build was made without)" : "";
+      throw InputError(fmt::format("{}: `{}` is no planner{}{}; known are {}", option("planners"), clip(name, 40),
+                                   did_you_mean(name, known), left_out, join_words(known)));
+    }
+    if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) chosen.push_back(std::move(name));
+  }
+  return chosen;
+}
+
+RivalRequest rival_request(const CompareOptions& options, const Job& job) {
+  require_given("max_devices", options.max_devices, kDevices);
+  require_given("threads", options.threads, kThreads);
+  require_range("seed", options.seed, kSeeds);
+  require_seconds("time_limit", options.time_limit_s);
+  RivalRequest request;
+  request.job = &job;
+  request.most_devices = options.max_devices;
+  request.seed = static_cast<std::uint64_t>(options.seed);
+  request.time_limit_s = options.time_limit_s;
+  request.stop = options.stop;
+  set_limits(request.limits, options.micro_batch, options.set);
+  return request;
+}
+
+void simulate_planners(const Job& job, const std::string& simulator, const std::atomic<bool>* stop,
+                       std::vector<ComparedPlanner>& planners) {
+  SimulatorLimits limits;
+  limits.stop = stop;
+  for (ComparedPlanner& planner : planners) {
+    if (!planner.plan) continue;
+    try {
+      const LoweredPlan lowered = lower_plan(job, planner.plan->strategy, planner.plan->stages);
+      const Timeline timeline = simulate(simulator, lowered.program, limits);
+      planner.simulated_s = summarise(lowered, timeline, planner.plan->prediction).iteration_s;
+    } catch (const SimulatorError& error) {
+      planner.simulation_note = fmt::format("not simulated: {}", error.what());
+    } catch (const InputError& error) {
+      planner.simulation_note = fmt::format("not simulated: {}", error.what());
+    }
+  }
+}
+
+ComparedPlanner compared(PlannerRun run) {
+  ComparedPlanner planner;
+  planner.name = run.planner;
+  planner.idea = run.idea;
+  planner.source = run.source;
+  planner.note = run.note;
+  planner.stopped = run.stopped;
+  planner.none_fits = run.none_fits;
+  planner.considered = run.considered;
+  planner.wall_s = run.wall_s;
+  planner.plan = std::move(run.plan);
+  return planner;
+}
+
+CompareReport report_of(const Comparison& comparison) {
+  CompareReport report;
+  report.about = empty_plan(unwrap(comparison.job));
+  report.planners = comparison.planners;
+  report.simulated = comparison.simulated;
+  return report;
+}
+
+}  // namespace
+
+bool Comparison::found() const {
+  return std::any_of(planners.begin(), planners.end(),
+                     [](const ComparedPlanner& each) { return each.plan.has_value(); });
+}
+
+bool Comparison::is_open() const { return report_of(*this).is_open(); }
+
+Comparison compare_planners(const TrainingJob& training, const CompareOptions& options) {
+  const Job& job = unwrap(training);
+  const std::vector<std::string> names = chosen_planners(options.planners);
+  const RivalRequest request = rival_request(options, job);
+  const int threads =
+      static_cast<int>(options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency()));
+  const std::string simulator = options.simulate ? find_simulator() : std::string();
+  Comparison comparison{training, {}, options.simulate};
+  for (PlannerRun& run : run_planners(names, request, threads, [&](const PlannerRun& done) {
+         if (options.done) options.done(done.planner, done.wall_s);
+       })) {
+    comparison.planners.push_back(compared(std::move(run)));
+  }
+  if (options.simulate) simulate_planners(job, simulator, options.stop, comparison.planners);
+  return comparison;
+}
+
+std::string to_text(const Comparison& comparison, const Style& style) {
+  return compare_text(report_of(comparison), style);
+}
+
+std::string to_json(const Comparison& comparison) { return to_text(compare_json(report_of(comparison))); }
+
+// The page of the fastest plan, with the comparison before all else; the comparison alone where nobody has a plan.
+std::string to_html(const Comparison& comparison, const ReportOptions& options) {
+  const CompareReport report = report_of(comparison);
+  const ComparedPlanner* fastest = report.fastest();
+  if (fastest == nullptr) return compare_page(report).str();
+  PlanPage page;
+  page.first = {compare_section(report)};
+  return plan_page_text(*fastest->plan, unwrap(comparison.job), options, std::move(page));
+}
+
+std::string to_svg(const Comparison& comparison) { return bar_chart_svg(compare_chart(report_of(comparison))); }
+
+}  // namespace nest

@@ -1,0 +1,49 @@
+#include "nest/job.h"
+
+#include "doc/value.h"
+#include "door/job_data.h"
+#include "door/option_checks.h"
+#include "load/input.h"
+#include "load/job.h"
+#include "plan/plan_json.h"
+#include "report/json.h"
+
+namespace nest {
+namespace {
+
+template <class Enum, class Words>
+Enum value_of(std::string_view name, const std::string& word, const Words& words) {
+  std::vector<std::string> texts;
+  for (const auto& each : words) texts.emplace_back(each.text);
+  return words[require_word(name, word, texts)].value;
+}
+
+}  // namespace
+
+const std::string& TrainingJob::title() const { return unwrap(*this).title; }
+std::int64_t TrainingJob::devices() const { return unwrap(*this).cluster.devices; }
+std::int64_t TrainingJob::device_memory_bytes() const { return unwrap(*this).cluster.device.memory_bytes; }
+
+TrainingJob read_job(const Question& question) {
+  require_given("devices", question.devices, kDevices);
+  require_given("global_batch", question.global_batch, kBatches);
+  require_given("seq", question.seq, kSequences);
+  require_given("encoder_seq", question.encoder_seq, kSequences);
+  return wrap_job(load_job(question));
+}
+
+TrainingJob job_of(const Plan& plan) { return wrap_job(load_job(plan)); }
+
+Plan read_plan(const Input& file, const Input& profile) {
+  Plan plan = read_plan(parse_json(source_name(file), read_text(file)));
+  plan.source = source_name(file);
+  if (!profile.empty()) plan.profile = parse_json(source_name(profile), read_text(profile));
+  return plan;
+}
+
+std::string plan_file(const Plan& plan) { return to_text(plan_to_json(plan)); }
+
+Precision precision_of(const std::string& word) { return value_of<Precision>("precision", word, kPrecisionWords); }
+Optimizer optimizer_of(const std::string& word) { return value_of<Optimizer>("optimizer", word, kOptimizerWords); }
+
+}  // namespace nest

@@ -1,0 +1,18 @@
+// Reports of one priced plan of a job, shared by all answers that have one.
+#pragma once
+
+#include <string>
+
+#include "cost/job.h"
+#include "html/plan_page.h"
+#include "nest/report.h"
+#include "report/plan_report.h"
+
+namespace nest {
+
+PlanReport plan_report(const Plan& plan, const Job& job, const ReportOptions& options);
+
+// `page` holds what comes beside the plan itself.
+std::string plan_page_text(const Plan& plan, const Job& job, const ReportOptions& options, PlanPage page = {});
+
+}  // namespace nest
