@@ -15,6 +15,7 @@
 #include "import/slurm.h"
 #include "import/xml.h"
 #include "test_support/data.h"
+#include "test_support/refusal.h"
 #include "uneven_topology.h"
 
 namespace nest {
@@ -35,12 +36,7 @@ Source text(const std::string& content) { return {"given", content}; }
 
 template <class Read>
 std::string refusal(Read read) {
-  try {
-    read();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(); });
 }
 
 std::string conf_refusal(const std::string& content) {
