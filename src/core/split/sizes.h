@@ -35,7 +35,6 @@ class LocalSizes {
   bool whole() const { return whole_; }  // tensor parallelism does not divide the layer (Layer::may_stay_whole)
 
   double tokens() const { return tokens_; }  // of one micro-batch on one context-parallel rank
-  double memory_tokens() const { return memory_; }
   std::int64_t sequence() const { return sequence_; }
   std::int64_t memory_sequence() const { return memory_sequence_; }
   std::int64_t micro_batch() const { return micro_batch_; }
