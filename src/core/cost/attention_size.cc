@@ -1,17 +1,19 @@
 #include "cost/attention_size.h"
 
+#include "base/index.h"
+
 namespace nest {
 
 AttentionSize attention_size(const LocalOperator& op, const Layer& layer, const RunShape& run, std::int64_t cp) {
   const AttentionShape& shape = op.source->attention;
   const std::int64_t memory = run.encoder_sequence > 0 ? run.encoder_sequence : run.sequence;
-  const auto sequence = static_cast<double>(layer.encoder ? memory : run.sequence);
+  const auto sequence = real(layer.encoder ? memory : run.sequence);
   const auto length = [&](const Length& of) { return of.size * (of.per_sequence ? sequence : 1.0); };
   AttentionSize size;
-  size.sequences = static_cast<double>(run.micro_batch) * shape.batches;
+  size.sequences = real(run.micro_batch) * shape.batches;
   size.heads = op.heads;
-  size.queries = length(shape.queries) / static_cast<double>(cp);
-  size.keys = shape.cross ? static_cast<double>(memory) : length(shape.keys);
+  size.queries = length(shape.queries) / real(cp);
+  size.keys = shape.cross ? real(memory) : length(shape.keys);
   size.qk_dim = shape.qk_dim;
   size.value_dim = shape.value_dim;
   size.window = shape.window;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/units.h"
 #include "cost/constants.h"
 #include "cost/profile.h"
@@ -35,7 +36,7 @@ double sequence_flops(const Job& job) {
     of_kind.push_back(local.flops_forward() + local.flops_backward());
   }
   double flops = 0;
-  for (const int kind : job.fused_model.layers) flops += of_kind[static_cast<std::size_t>(kind)];
+  for (const int kind : job.fused_model.layers) flops += of_kind[at(kind)];
   return flops;
 }
 
@@ -86,7 +87,7 @@ class Evaluator {
     StageTime& time = priced.time;
     time.forward = sums.forward_s;
     time.backward = sums.backward_s;
-    time.recompute = sums.recompute_s[static_cast<std::size_t>(stage.recompute)];
+    time.recompute = sums.recompute_s[at(stage.recompute)];
     time.tp = sums.tp_s;
     time.cp = sums.cp_s;
     time.ep = sums.ep_s;
@@ -111,8 +112,8 @@ class Evaluator {
     });
     double sum_s = 0;
     for (const PricedStage& stage : priced_) sum_s += stage.time.total;
-    const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
-    const auto v = static_cast<double>(strategy_.virtual_stages);
+    const auto m = real(micro_batches(strategy_, job_.run.global_batch));
+    const auto v = real(strategy_.virtual_stages);
     const StageTime& time = slowest->time;
 
     Prediction& prediction = result_.prediction;
@@ -130,10 +131,10 @@ class Evaluator {
     parts.other = last->once.deferred_s + constants::kStep_s;
     prediction.iteration_s = schedule::step_time(m, v, time.total, sum_s, last->per_step_s);
 
-    const auto batch = static_cast<double>(job_.run.global_batch);
-    const auto devices = static_cast<double>(strategy_.devices_used());
+    const auto batch = real(job_.run.global_batch);
+    const auto devices = real(strategy_.devices_used());
     prediction.samples_per_s = batch / prediction.iteration_s;
-    prediction.tokens_per_s_per_device = prediction.samples_per_s * static_cast<double>(job_.run.sequence) / devices;
+    prediction.tokens_per_s_per_device = prediction.samples_per_s * real(job_.run.sequence) / devices;
     const double peak = devices * peak16_flops_per_s(job_.cluster.device);
     if (peak > 0) prediction.mfu = sequence_flops(job_) * batch / (prediction.iteration_s * peak);
   }

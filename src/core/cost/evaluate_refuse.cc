@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/units.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
@@ -37,9 +38,8 @@ std::string refuse_sizes(const Strategy& strategy) {
 // Sizes are at most 2^24 each, so products are formed as doubles until they are known to be small.
 std::string refuse_devices(const Job& job, const Strategy& strategy) {
   const Split& split = strategy.split;
-  const double used = static_cast<double>(split.tp) * static_cast<double>(split.cp) * static_cast<double>(split.ep) *
-                      static_cast<double>(strategy.pp) * static_cast<double>(strategy.dp);
-  if (used > static_cast<double>(job.cluster.devices)) {
+  const double used = real(split.tp) * real(split.cp) * real(split.ep) * real(strategy.pp) * real(strategy.dp);
+  if (used > real(job.cluster.devices)) {
     return fmt::format("tp·cp·ep·pp·dp = {}·{}·{}·{}·{} = {:.0f} devices are needed; the cluster has {}", split.tp,
                        split.cp, split.ep, strategy.pp, strategy.dp, used, format_integer(job.cluster.devices));
   }
@@ -59,8 +59,8 @@ std::string refuse_devices(const Job& job, const Strategy& strategy) {
 std::string refuse_batch(const Job& job, const Strategy& strategy) {
   const std::int64_t batch = job.run.global_batch;
   if (batch < 1) return fmt::format("global batch {} is out of range; it is at least 1", batch);
-  const double at_once = static_cast<double>(strategy.micro_batch) * static_cast<double>(strategy.batch_ranks());
-  if (at_once > static_cast<double>(batch)) {
+  const double at_once = real(strategy.micro_batch) * real(strategy.batch_ranks());
+  if (at_once > real(batch)) {
     return fmt::format(
         "one micro-batch of {} on each of {} data-parallel ranks is {:.0f} sequences; the global batch has {}",
         strategy.micro_batch, format_integer(strategy.batch_ranks()), at_once, format_integer(batch));
@@ -100,10 +100,10 @@ std::string refuse_stages(const Job& job, const Strategy& strategy, const std::v
 
 // Slots over pp * v chunks as evenly as possible, the first ones larger; chunk j belongs to stage j mod pp.
 std::vector<std::int64_t> slots_per_stage(std::int64_t slots, std::int64_t pp, std::int64_t v) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(pp), 0);
+  std::vector<std::int64_t> sizes(at(pp), 0);
   const std::int64_t chunks = pp * v;
   for (std::int64_t j = 0; j < chunks; ++j) {
-    sizes[static_cast<std::size_t>(j % pp)] += slots / chunks + (j < slots % chunks ? 1 : 0);
+    sizes[at(j % pp)] += slots / chunks + (j < slots % chunks ? 1 : 0);
   }
   return sizes;
 }
@@ -122,11 +122,9 @@ std::string refuse_strategy(const Job& job, const Strategy& strategy, const std:
 std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Recompute recompute, int zero,
                                    std::int64_t zero_degree) {
   const std::vector<int>& layers = job.model.layers;
-  const auto is_block = [&](std::size_t i) {
-    return job.model.kinds[static_cast<std::size_t>(layers[i])].kind == LayerKind::block;
-  };
+  const auto is_block = [&](std::size_t i) { return job.model.kinds[at(layers[i])].kind == LayerKind::block; };
   const auto trails = [&](std::size_t i) {
-    const LayerKind kind = job.model.kinds[static_cast<std::size_t>(layers[i])].kind;
+    const LayerKind kind = job.model.kinds[at(layers[i])].kind;
     return kind == LayerKind::norm || kind == LayerKind::head;
   };
   std::int64_t blocks = 0;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cost/constants.h"
 
 namespace nest {
@@ -100,7 +101,7 @@ void price_group(const Cluster& cluster, const Replicas& group, std::int64_t deg
   beside = group.siblings;
   beside.insert(beside.end(), division.shard.begin(), division.shard.end());
   replicate = line_of(cluster, {0, division.rest, beside});
-  replicate.s_per_byte /= static_cast<double>(degree);
+  replicate.s_per_byte /= real(degree);
 }
 
 // Most flows that leave one unit of `unit` devices when each device x of [source, source + count) sends to x + shift.
@@ -133,10 +134,10 @@ CostLine message_between(const Fabric& fabric, std::int64_t source, std::int64_t
   CostLine line{fabric.latency_s[top] + fabric.message_overhead_s, 0};
   const bool by_port = fabric.has_rails() && top >= fabric.rail_level;
   for (std::size_t l = by_port ? fabric.rail_level : 0; l <= top; ++l) {
-    auto sharing = static_cast<double>(flows[l]);
+    auto sharing = real(flows[l]);
     if (by_port && l == fabric.rail_level) sharing = 1;
     if (by_port && l > fabric.rail_level && fabric.lanes(l)) {
-      sharing = std::ceil(sharing / static_cast<double>(fabric.unit[fabric.rail_level]));
+      sharing = std::ceil(sharing / real(fabric.unit[fabric.rail_level]));
     }
     line.s_per_byte = std::max(line.s_per_byte, sharing / fabric.capacity[l]);
   }
@@ -172,7 +173,7 @@ StageGroups::StageGroups(const Cluster& cluster, const Split& split) : cluster_(
 double StageGroups::all_to_all_s(const GroupLayout& layout, double bytes, std::int64_t top_k) const {
   using namespace constants;
   if (layout.members < 2) return 0;
-  const auto ranks = static_cast<double>(layout.members);
+  const auto ranks = real(layout.members);
   const double calls_s = kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
   if (!cluster_.measured.empty()) {
     const CollectiveTime time = collective_time(cluster_, layout, Collective::all_to_all, bytes);
@@ -185,16 +186,16 @@ double StageGroups::all_to_all_s(const GroupLayout& layout, double bytes, std::i
   const double inside_s = bytes * (ranks - 1) / ranks / (fabric.capacity[0] * kAllToAllRate);
   double across_s = 0;
   if (layout.top > 0) {
-    const auto per_node = static_cast<double>(layout.inside[1]);
+    const auto per_node = real(layout.inside[1]);
     const double nodes = ranks / per_node;
-    const double reached = 1 - std::pow(1 - 1 / nodes, static_cast<double>(top_k));  // of each node, by a token
-    const double token_bytes = bytes / static_cast<double>(top_k);
+    const double reached = 1 - std::pow(1 - 1 / nodes, real(top_k));  // of each node, by a token
+    const double token_bytes = bytes / real(top_k);
     for (std::size_t l = 1; l <= layout.top; ++l) {
-      const double beyond = nodes - static_cast<double>(layout.inside[l]) / per_node;
+      const double beyond = nodes - real(layout.inside[l]) / per_node;
       // Devices that share the link: all of the unit, or one per port or lane.
-      double sharing = static_cast<double>(layout.inside[l] * layout.groups_inside[l]);
+      double sharing = real(layout.inside[l] * layout.groups_inside[l]);
       if (fabric.has_rails() && l >= fabric.rail_level && fabric.lanes(l)) {
-        sharing = std::max(1.0, sharing / static_cast<double>(fabric.unit[fabric.rail_level]));
+        sharing = std::max(1.0, sharing / real(fabric.unit[fabric.rail_level]));
       }
       across_s = std::max(across_s, token_bytes * beyond * reached * sharing / fabric.capacity[l]);
     }
@@ -216,8 +217,7 @@ double StageGroups::seconds(const LayerCollective& exchange, std::int64_t top_k)
     case CollectiveKind::all_to_all: return all_to_all_s(layout, exchange.bytes, std::max<std::int64_t>(1, top_k));
     case CollectiveKind::ring_exchange:
       // Keys and values of all ranks pass every rank, as in an all-gather.
-      return group_collective_s(cluster_, layout, Collective::all_gather,
-                                exchange.bytes * static_cast<double>(exchange.ranks));
+      return group_collective_s(cluster_, layout, Collective::all_gather, exchange.bytes * real(exchange.ranks));
   }
   return 0;
 }

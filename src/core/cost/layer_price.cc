@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cost/attention_size.h"
 #include "cost/constants.h"
 #include "cost/group_time.h"
@@ -43,10 +44,10 @@ void add(Passes& sum, const Passes& passes) {
 // The kind of the fused graph that stands where `kind` stands in the stack's own graph.
 const Layer& fused_layer(const Job& job, int kind) {
   const auto& layers = job.model.layers;
-  const auto at = std::find(layers.begin(), layers.end(), kind);
-  NEST_CHECK(at != layers.end(), "every layer kind occurs in its model");
-  const auto fused = job.fused_model.layers[static_cast<std::size_t>(at - layers.begin())];
-  return job.fused_model.kinds[static_cast<std::size_t>(fused)];
+  const auto first = std::find(layers.begin(), layers.end(), kind);
+  NEST_CHECK(first != layers.end(), "every layer kind occurs in its model");
+  const auto fused = job.fused_model.layers[at(first - layers.begin())];
+  return job.fused_model.kinds[at(fused)];
 }
 
 // Share of queries and keys that position embeddings rotate: latent attention rotates a part of each head.
@@ -54,8 +55,8 @@ double rotated_share(const Architecture& architecture) {
   for (const Tower& tower : architecture.towers) {
     for (const Block& block : tower.kinds) {
       if (!block.attention.latent) continue;
-      const auto rotated = static_cast<double>(block.attention.latent->rope_dim);
-      return rotated / (rotated + static_cast<double>(block.attention.latent->nope_dim));
+      const auto rotated = real(block.attention.latent->rope_dim);
+      return rotated / (rotated + real(block.attention.latent->nope_dim));
     }
   }
   return 1;
@@ -87,12 +88,10 @@ class LayerPricer {
   }
 
  private:
-  double tokens() const {
-    return static_cast<double>(micro_batch_) * static_cast<double>(sequence_) / static_cast<double>(split_.cp);
-  }
-  double stream_tokens() const { return tokens() / (split_.sp ? static_cast<double>(split_.tp) : 1.0); }
+  double tokens() const { return real(micro_batch_) * real(sequence_) / real(split_.cp); }
+  double stream_tokens() const { return tokens() / (split_.sp ? real(split_.tp) : 1.0); }
   // Rows that one device routes. Without sp all tensor-parallel ranks hold the same tokens.
-  double routed_rows() const { return stream_tokens() * static_cast<double>(layer_.top_k); }
+  double routed_rows() const { return stream_tokens() * real(layer_.top_k); }
   bool narrow() const { return rates_.element_bytes < 2 && layer_.kind == LayerKind::block; }
 
   bool is_router(std::size_t i) const {
@@ -101,7 +100,7 @@ class LayerPricer {
 
   Passes price_matrix(const LocalOperator& op, GemmFormat format) {
     const bool grouped = op.kind == OperatorKind::grouped_matmul;
-    const auto n = static_cast<double>(op.n), k = static_cast<double>(op.k), batch = static_cast<double>(op.groups);
+    const auto n = real(op.n), k = real(op.k), batch = real(op.groups);
     const double m = grouped ? std::ceil(std::max(1.0, op.m / batch) / kExpertRows) * kExpertRows : std::round(op.m);
     const double factor = grouped ? kGrouped : 1;
     const double weight_s = factor * gemm_s(rates_, {n, k, m, batch}, format);
@@ -121,8 +120,8 @@ class LayerPricer {
 
   // Bytes that a row-wise operator moves forward.
   double rowwise_bytes(const LocalOperator& op) const {
-    const double width = static_cast<double>(job_.fused_model.architecture.hidden) * rates_.activation_bytes;
-    const auto experts = static_cast<double>(layer_.experts);
+    const double width = real(job_.fused_model.architecture.hidden) * rates_.activation_bytes;
+    const auto experts = real(layer_.experts);
     switch (op.kind) {
       case OperatorKind::dispatch:
       case OperatorKind::combine: return kPermute * routed_rows() * width;
@@ -197,7 +196,7 @@ class LayerPricer {
   }
 
   Passes cast_passes(const LocalOperator& op) const {
-    const double elements = op.m * static_cast<double>(op.k);
+    const double elements = op.m * real(op.k);
     return {kCastForwardBytes * elements / rates_.memory_bytes_per_s,
             kCastBackwardBytes * elements / rates_.memory_bytes_per_s};
   }
@@ -212,7 +211,7 @@ class LayerPricer {
     const bool experts = is_of_experts(local_, exchange);
     Passes& sum = experts ? times_.expert : times_.tensor;
     (backward ? sum.backward_s : sum.forward_s) += exposed_s;
-    const bool recomputed = local_.operators[static_cast<std::size_t>(exchange.operator_index)].recomputed;
+    const bool recomputed = local_.operators[at(exchange.operator_index)].recomputed;
     if (experts && !backward && recomputed) times_.recomputed_s += exposed_s;
   }
 
@@ -232,8 +231,7 @@ class LayerPricer {
       latent = latent || op.module == Module::latent_up;
       shared = shared || op.module == Module::shared_experts;
     }
-    const double own =
-        job_.model.traced ? kHostPerOperator * static_cast<double>(local_.operators.size()) : kHostKernels;
+    const double own = job_.model.traced ? kHostPerOperator * real(local_.operators.size()) : kHostKernels;
     const double kernels = own + (split_.tp > 1 ? kHostTensor : 0) + (layer_.experts > 0 ? kHostExperts : 0) +
                            (latent ? kHostLatent : 0) + (shared ? kHostShared : 0) +
                            kHostCross * std::max(0, times_.attentions - 1);
@@ -251,7 +249,7 @@ class LayerPricer {
         return {times_.rowwise.forward_s + times_.casts.forward_s + times_.attention.forward_s, 0};
       case SelectiveKind::modules: break;
     }
-    return {times_.recomputed_s, kHostModule * static_cast<double>(job_.stack.selective_modules.size()) * host};
+    return {times_.recomputed_s, kHostModule * real(job_.stack.selective_modules.size()) * host};
   }
 
   void compose(LayerPrice& price) const {
@@ -264,7 +262,7 @@ class LayerPricer {
     const double compute_forward_s = times_.forward_s() + gaps_s;
     double compute_backward_s = times_.backward_s() + 2 * gaps_s;
     if (job_.stack.unfused_accumulation) {
-      const auto parameters = static_cast<double>(local_.dense_parameters + local_.expert_parameters);
+      const auto parameters = real(local_.dense_parameters + local_.expert_parameters);
       if (block) compute_backward_s += kAccumulateBytes * parameters / rates_.memory_bytes_per_s;
     }
     const double stream_forward_s = compute_forward_s + times_.exposed_forward_s();
@@ -341,7 +339,7 @@ bool is_regather(const LocalLayer& local, const LayerCollective& exchange) {
 }
 
 bool is_of_experts(const LocalLayer& local, const LayerCollective& exchange) {
-  const OperatorKind kind = local.operators[static_cast<std::size_t>(exchange.operator_index)].kind;
+  const OperatorKind kind = local.operators[at(exchange.operator_index)].kind;
   return exchange.group == Group::expert || kind == OperatorKind::dispatch || kind == OperatorKind::combine ||
          kind == OperatorKind::grouped_matmul;
 }

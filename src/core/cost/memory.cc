@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cost/memory_kinds.h"
 #include "cost/memory_parts.h"
 #include "plan/pipeline_shape.h"
@@ -37,9 +38,9 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage) {
       if (held[tied.weight]) shared += tied.elements;
       held[tied.weight] = true;
     }
-    totals.dense += static_cast<double>(kind.price.dense_parameters - shared);
-    totals.expert += static_cast<double>(kind.price.expert_parameters);
-    totals.kept += kind.price.kept_bytes[static_cast<std::size_t>(stage.recompute)];
+    totals.dense += real(kind.price.dense_parameters - shared);
+    totals.expert += real(kind.price.expert_parameters);
+    totals.kept += kind.price.kept_bytes[at(stage.recompute)];
   }
   return totals;
 }
@@ -49,8 +50,7 @@ double largest_working(const MemoryKinds& kinds, const StagePlan& stage, double 
   for (int i = stage.first; i <= stage.last; ++i) {
     const KindMemory& kind = kinds.of_layer(i);
     if (kind.head != head) continue;
-    largest = std::max(largest, kind.price.working_bytes[static_cast<std::size_t>(stage.recompute)] +
-                                    gather_share * kind.price.gather_bytes);
+    largest = std::max(largest, kind.price.working_bytes[at(stage.recompute)] + gather_share * kind.price.gather_bytes);
   }
   return largest;
 }
@@ -73,7 +73,7 @@ StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds&
     facts.element_bytes = kind.element_bytes;
     facts.stream_bytes = std::max(facts.stream_bytes, kind.stream_bytes);
     facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
-    facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[static_cast<std::size_t>(stage.recompute)]);
+    facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(stage.recompute)]);
     facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
     facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
     facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
@@ -117,7 +117,7 @@ struct State {
 State state_of(const Job& job, int zero, const ZeroDegrees& degrees, double dense, double expert) {
   const auto held = [&](double bytes_each, int sharded_from) {
     if (zero < sharded_from) return bytes_each * (dense + expert);
-    return bytes_each * (dense / static_cast<double>(degrees.dense) + expert / static_cast<double>(degrees.expert));
+    return bytes_each * (dense / real(degrees.dense) + expert / real(degrees.expert));
   };
   StateBytes bytes = state_bytes(job);
   if (job.stack.memory == MemoryModel::internevo && zero >= 3) bytes.gradient = kInternEvoShardedGradient;
@@ -167,7 +167,7 @@ double with_spare(const Spare& spare, double allocated, double state, double fli
 // nanotron gathers weights through flat copies after the step; those that fit into no cached block are fresh memory.
 double flat_copies(const StageFacts& facts, double parameters) {
   const double whole = facts.element_bytes * parameters;
-  const double shard = whole / static_cast<double>(facts.degrees.dense);
+  const double shard = whole / real(facts.degrees.dense);
   return (whole > facts.largest_block ? whole : 0) + (shard > facts.largest_block ? whole : 0);
 }
 
@@ -198,7 +198,7 @@ StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int6
 double StageMemoryModel::shared_parameters() const { return kinds_->shared_parameters(); }
 
 double StageMemoryModel::kept_bytes(int layer, Recompute recompute) const {
-  return kinds_->of_layer(layer).price.kept_bytes[static_cast<std::size_t>(recompute)];
+  return kinds_->of_layer(layer).price.kept_bytes[at(recompute)];
 }
 
 MemoryEstimate stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage,

@@ -1,6 +1,7 @@
 // FSDP2: weights sharded at rest, gathered layer by layer; the loss on whole logits.
 #include <algorithm>
 
+#include "base/index.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
@@ -28,7 +29,7 @@ double largest_block_parameters(const Job& job, const LayerView& view, std::int6
     const LayerView block = view_layer(job, static_cast<int>(kind), view.split, micro_batch);
     largest = std::max(largest, block.local.dense_parameters + block.local.expert_parameters);
   }
-  return static_cast<double>(largest);
+  return real(largest);
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price) {
     price.gather_bytes = 0;
     return;
   }
-  price.gather_bytes = 5 * e * static_cast<double>(price.dense_parameters + price.expert_parameters);
+  price.gather_bytes = 5 * e * real(price.dense_parameters + price.expert_parameters);
   const double gradients = view.wide_bytes() + view.stream_bytes + (view.tensor_parallel() ? 2 * view.whole_bytes : 0);
   for (std::size_t mode = 0; mode < 3; ++mode) {
     price.working_bytes[mode] = gradients + view.local.saved.none - price.kept_bytes[mode];

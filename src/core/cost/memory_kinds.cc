@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
@@ -14,8 +15,7 @@ namespace {
 double rotary_table(const Job& job, const Layer& layer) {
   if (job.model.architecture.position != PositionKind::rotary) return 0;
   for (const Operator& op : layer.operators) {
-    if (op.kind == OperatorKind::attention)
-      return 4.0 * (static_cast<double>(job.run.sequence) * static_cast<double>(op.attention.qk_dim));
+    if (op.kind == OperatorKind::attention) return 4.0 * (real(job.run.sequence) * real(op.attention.qk_dim));
   }
   return 0;
 }
@@ -24,8 +24,7 @@ double rotary_table(const Job& job, const Layer& layer) {
 double encoder_output(const Job& job, const LayerView& view, std::int64_t micro_batch) {
   if (view.layer->memory < 0) return 0;
   const std::int64_t sequence = job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence;
-  const double tokens =
-      static_cast<double>(micro_batch) / static_cast<double>(view.split.cp) * static_cast<double>(sequence);
+  const double tokens = real(micro_batch) / real(view.split.cp) * real(sequence);
   return view.stream_bytes / view.tokens * tokens;
 }
 
@@ -44,8 +43,8 @@ std::int64_t tied_elements(const LocalOperator& op, const Weight& weight) {
   std::int64_t sum = 0;
   for (const Weight& each : all) sum = checked_sum({sum, elements(each)});
   // Weights of one operator are divided alike.
-  const double share = sum == 0 ? 0 : static_cast<double>(elements(weight)) / static_cast<double>(sum);
-  return std::llround(static_cast<double>(op.parameters) * share);
+  const double share = sum == 0 ? 0 : real(elements(weight)) / real(sum);
+  return std::llround(real(op.parameters) * share);
 }
 
 KindMemory look_at(const Job& job, const LayerView& view, std::int64_t micro_batch) {
@@ -59,7 +58,7 @@ KindMemory look_at(const Job& job, const LayerView& view, std::int64_t micro_bat
   kind.head_parameters = view.head_weight();
   kind.feed_forward_parameters = view.feed_forward_parameters();
   if (view.layer->kind == LayerKind::embedding) {
-    kind.embedding_parameters = static_cast<double>(view.local.operators.front().parameters);
+    kind.embedding_parameters = real(view.local.operators.front().parameters);
   }
   kind.rotary_bytes = rotary_table(job, *view.layer);
   kind.encoder_bytes = encoder_output(job, view, micro_batch);
@@ -81,7 +80,7 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
     for (const LocalOperator& op : view.local.operators) {
       if (kind.block && has_weight_buffer(op)) {
         const auto [place, fresh] = shapes.try_emplace({op.n, op.k}, shapes.size());
-        if (fresh) shape_elements_.push_back(static_cast<double>(op.n) * static_cast<double>(op.k));
+        if (fresh) shape_elements_.push_back(real(op.n) * real(op.k));
         kind.shapes.push_back(place->second);
       }
       for (const Weight& weight : op.source->weights) {
@@ -96,8 +95,8 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
   tied_weights_ = tied.size();
   std::vector<bool> held(tied_weights_, false);
   for (const int layer : job.model.layers) {
-    for (const KindMemory::Tied& weight : kinds_[static_cast<std::size_t>(layer)].tied) {
-      if (held[weight.weight]) shared_ += static_cast<double>(weight.elements);
+    for (const KindMemory::Tied& weight : kinds_[at(layer)].tied) {
+      if (held[weight.weight]) shared_ += real(weight.elements);
       held[weight.weight] = true;
     }
   }

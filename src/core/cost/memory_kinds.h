@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
 #include "cost/job.h"
 #include "cost/layer_price.h"
 #include "cost/memory_parts.h"
@@ -37,9 +38,7 @@ class MemoryKinds {
  public:
   MemoryKinds(const Job& job, const Split& split, std::int64_t micro_batch);
 
-  const KindMemory& of_layer(int layer) const {
-    return kinds_[static_cast<std::size_t>(job_->model.layers[static_cast<std::size_t>(layer)])];
-  }
+  const KindMemory& of_layer(int layer) const { return kinds_[at(job_->model.layers[at(layer)])]; }
   // One buffer per distinct shape of the linears of layers first … last.
   double weight_buffers(int first, int last, double element_bytes) const;
   double shared_parameters() const { return shared_; }  // elements of tied weights that an earlier layer holds

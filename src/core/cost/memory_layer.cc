@@ -1,6 +1,7 @@
 // One layer on one device: sizes that every accounting starts from.
 #include <algorithm>
 
+#include "base/index.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 #include "split/sizes.h"
@@ -13,7 +14,7 @@ bool is_matmul(const LocalOperator& op) {
 }
 
 bool has_axis(const Layer& layer, TensorId tensor, Axis axis) {
-  const auto& width = layer.tensors[static_cast<std::size_t>(tensor)].width;
+  const auto& width = layer.tensors[at(tensor)].width;
   return std::any_of(width.begin(), width.end(), [axis](const Extent& e) { return e.axis == axis; });
 }
 
@@ -51,7 +52,7 @@ const LocalOperator* LayerView::first_grouped() const {
 double LayerView::projected_bytes() const {
   double sum = 0;
   for (const LocalOperator& op : local.operators) {
-    if (widens(*layer, op)) sum += op.m * static_cast<double>(op.n) * element_bytes;
+    if (widens(*layer, op)) sum += op.m * real(op.n) * element_bytes;
   }
   return sum;
 }
@@ -60,11 +61,11 @@ double LayerView::wide_bytes() const {
   double widest = 0;
   for (const LocalOperator& op : local.operators) {
     if (!widens(*layer, op)) continue;
-    const double one = op.m * static_cast<double>(op.n) / static_cast<double>(op.source->outputs.size());
+    const double one = op.m * real(op.n) / real(op.source->outputs.size());
     widest = std::max(widest, 2 * one * element_bytes);
   }
   if (const LocalOperator* experts = first_grouped()) {
-    widest = std::max(widest, experts->m * static_cast<double>(experts->n + experts->k) * element_bytes);
+    widest = std::max(widest, experts->m * real(experts->n + experts->k) * element_bytes);
   }
   return widest;
 }
@@ -73,7 +74,7 @@ double LayerView::feed_forward_parameters() const {
   double sum = 0;
   for (const LocalOperator& op : local.operators) {
     if (op.kind == OperatorKind::matmul && op.module == Module::feed_forward) {
-      sum += static_cast<double>(op.n) * static_cast<double>(op.k);
+      sum += real(op.n) * real(op.k);
     }
   }
   return sum;
@@ -81,17 +82,17 @@ double LayerView::feed_forward_parameters() const {
 
 double LayerView::kept_after(std::size_t operator_index) const {
   std::vector<bool> earlier(layer->tensors.size(), false);
-  if (layer->input >= 0) earlier[static_cast<std::size_t>(layer->input)] = true;
+  if (layer->input >= 0) earlier[at(layer->input)] = true;
   for (std::size_t i = 0; i <= operator_index; ++i) {
     const Operator& op = layer->operators[i];
     for (const auto* list : {&op.inputs, &op.outputs, &op.saves}) {
-      for (const TensorId id : *list) earlier[static_cast<std::size_t>(id)] = true;
+      for (const TensorId id : *list) earlier[at(id)] = true;
     }
   }
   double sum = 0;
   for (const SavedTensor& saved : local.saved_tensors) {
     const bool known = saved.tensor >= 0 && !saved.only_selective;
-    if (known && !earlier[static_cast<std::size_t>(saved.tensor)]) sum += saved.bytes;
+    if (known && !earlier[at(saved.tensor)]) sum += saved.bytes;
   }
   return sum;
 }
@@ -106,7 +107,7 @@ double LayerView::attention_bytes() const {
     const auto width = [&](const Extent& heads, std::int64_t dim, const Length& length) {
       const std::int64_t mine = divided ? std::max<std::int64_t>(1, heads.size / split.tp) : heads.size;
       const double rows = length.per_sequence ? tokens * length.size : tokens / sequence * length.size;
-      return rows * a.batches * (static_cast<double>(mine) * static_cast<double>(dim)) * element_bytes;
+      return rows * a.batches * (real(mine) * real(dim)) * element_bytes;
     };
     const double q = width(a.heads, a.qk_dim, a.queries);
     const double k = width(a.kv_heads, a.qk_dim, a.keys);
@@ -129,12 +130,12 @@ double LayerView::logit_rows() const {
 
 double LayerView::logits() const {
   const LocalOperator* op = head_projection(*this);
-  return op == nullptr ? 0 : op->m * static_cast<double>(op->n);
+  return op == nullptr ? 0 : op->m * real(op->n);
 }
 
 double LayerView::head_weight() const {
   const LocalOperator* op = head_projection(*this);
-  return op == nullptr ? 0 : static_cast<double>(op->n) * static_cast<double>(op->k);
+  return op == nullptr ? 0 : real(op->n) * real(op->k);
 }
 
 double LayerView::head_kept_bytes() const {
@@ -147,7 +148,7 @@ double LayerView::head_kept_bytes() const {
 
 LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
   LayerView view;
-  view.layer = &job.model.kinds[static_cast<std::size_t>(layer)];
+  view.layer = &job.model.kinds[at(layer)];
   view.split = split;
   Implementation implementation = implementation_of(job);
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
@@ -160,16 +161,16 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
 
   const bool own_length = view.layer->encoder && job.run.encoder_sequence > 0;
   const std::int64_t sequence = own_length ? job.run.encoder_sequence : job.run.sequence;
-  view.tokens = static_cast<double>(micro_batch) * static_cast<double>(sequence) / static_cast<double>(split.cp);
-  view.sequence = static_cast<double>(sequence);
+  view.tokens = real(micro_batch) * real(sequence) / real(split.cp);
+  view.sequence = real(sequence);
   view.element_bytes = implementation.activation_bytes;
   const TensorId stream = view.layer->input >= 0 ? view.layer->input : view.layer->output;
   if (stream >= 0) {
-    const Tensor& tensor = view.layer->tensors[static_cast<std::size_t>(stream)];
+    const Tensor& tensor = view.layer->tensors[at(stream)];
     const LocalSizes sizes(*view.layer, shape, split, implementation);
     view.whole_bytes = sizes.bytes(tensor, Place::sharded);
     const bool divided = sizes.rows(tensor, Place::stream) < sizes.rows(tensor, Place::sharded);
-    view.stream_bytes = view.whole_bytes / (divided ? static_cast<double>(split.tp) : 1.0);
+    view.stream_bytes = view.whole_bytes / (divided ? real(split.tp) : 1.0);
   }
   return view;
 }
@@ -177,7 +178,7 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
 void fill_kept(const LayerView& view, LayerPrice& price) {
   for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
     // What the head keeps lives only from its forward to its backward: it is part of that moment.
-    price.kept_bytes[static_cast<std::size_t>(mode)] = view.head() ? 0 : view.local.saved.of(mode);
+    price.kept_bytes[at(mode)] = view.head() ? 0 : view.local.saved.of(mode);
   }
 }
 
@@ -193,8 +194,7 @@ void widen_unstructured(const Job& job, const LayerView& view, LayerPrice& price
   double widest = 0, largest = 0;
   for (const LocalOperator& op : view.local.operators) {
     widest = std::max(widest, op.bytes_forward);
-    if (op.kind == OperatorKind::matmul)
-      largest = std::max(largest, op.m * static_cast<double>(op.n) * view.element_bytes);
+    if (op.kind == OperatorKind::matmul) largest = std::max(largest, op.m * real(op.n) * view.element_bytes);
   }
   for (std::size_t mode = 0; mode < 3; ++mode) {
     const double again = view.local.saved.none - price.kept_bytes[mode];
@@ -209,7 +209,7 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
   price.dense_parameters = view.local.dense_parameters;
   price.expert_parameters = view.local.expert_parameters;
   fill_kept(view, price);
-  const double parameters = static_cast<double>(price.dense_parameters + price.expert_parameters);
+  const double parameters = real(price.dense_parameters + price.expert_parameters);
   // The layer at work, the one fetched ahead, and the gradient before it is scattered.
   price.gather_bytes = 3 * view.element_bytes * parameters;
   switch (job.stack.memory) {

@@ -1,6 +1,7 @@
 // Megatron-Core with Transformer Engine.
 #include <algorithm>
 
+#include "base/index.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
@@ -24,8 +25,8 @@ double head_backward(const LayerView& view, const Job& job) {
 double widest_gradient(const LayerView& view) {
   double widest = std::max(view.projected_bytes(), view.attention_bytes());
   if (const LocalOperator* experts = view.first_grouped()) {
-    const auto n = static_cast<double>(experts->n);
-    const auto k = static_cast<double>(experts->k);
+    const auto n = real(experts->n);
+    const auto k = real(experts->k);
     widest = std::max(widest, experts->m * std::max(kRowBuffers * k, n + k) * view.element_bytes);
   }
   if (view.tensor_parallel()) widest = std::max(widest, 2 * view.whole_bytes);

@@ -2,6 +2,7 @@
 // step.
 #include <algorithm>
 
+#include "base/index.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
@@ -44,7 +45,7 @@ Account account_nanotron(const StageFacts& facts) {
       {.name = "end of backward", .parameter_bytes = e, .kept_offset = -1, .fixed_bytes = facts.stream_bytes},
       {.name = "loss", .working = Working::head}};
   if (replicas && facts.zero > 0) {
-    const double shard = e / static_cast<double>(facts.degrees.dense);
+    const double shard = e / real(facts.degrees.dense);
     account.moments.push_back(
         {.name = "weights gathered", .parameter_bytes = 2 * e + shard, .activations = false, .cached_only = true});
   }

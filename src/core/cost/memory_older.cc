@@ -1,6 +1,7 @@
 // Stacks known from nvidia-smi alone: Megatron-DeepSpeed of 2022 and InternEvo. Their constants are fitted.
 #include <algorithm>
 
+#include "base/index.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
@@ -22,8 +23,7 @@ double dropout_bytes(const LayerView& view, const Job& job) {
     if (op.kind != OperatorKind::attention || op.attention.flash) continue;
     const bool divided = op.attention.heads.axis != Axis::none && !stays_whole(*view.layer, view.split);
     const std::int64_t heads = op.attention.heads.size / (divided ? view.split.tp : 1);
-    bytes +=
-        view.tokens * (static_cast<double>(job.run.sequence) * static_cast<double>(heads)) * (1 + view.element_bytes);
+    bytes += view.tokens * (real(job.run.sequence) * real(heads)) * (1 + view.element_bytes);
   }
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/index.h"
 #include "cost/constants.h"
 
 namespace nest {
@@ -22,7 +23,7 @@ constexpr std::array kTiles = {Tile{128, 256, 0}, Tile{256, 128, 0}, Tile{128, 1
 bool multiple_of_8(double value) { return std::fmod(value, 8) == 0; }
 
 double tiled_s(const DeviceRates& rates, const GemmShape& shape, double rate, double k) {
-  const auto units = static_cast<double>(rates.multiprocessors);
+  const auto units = real(rates.multiprocessors);
   double best = std::numeric_limits<double>::infinity();
   double tile_rate = rate / units;
   int halvings = 0;
@@ -55,7 +56,7 @@ double gemm_s(const DeviceRates& rates, const GemmShape& shape, GemmFormat forma
 }
 
 Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool deterministic) {
-  const double dim = 0.5 * static_cast<double>(size.qk_dim + size.value_dim);
+  const double dim = 0.5 * real(size.qk_dim + size.value_dim);
   const double pairs = size.sequences * size.heads * size.queries;  // times keys
   if (!size.fused) {
     const double rate = size.qk_dim % 8 == 0 ? kScoreProducts : kScoreProductsMisaligned;
@@ -66,7 +67,7 @@ Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool det
     return {forward_s, 2 * forward_s};
   }
   double span = size.causal ? size.keys / 2 : size.keys;
-  if (size.window > 0) span = std::min(span, static_cast<double>(size.window) * (size.causal ? 1 : 2));
+  if (size.window > 0) span = std::min(span, real(size.window) * (size.causal ? 1 : 2));
   double flops = 4 * pairs * dim * (span + kAttentionStart);
   if (size.qk_dim <= kSmallHeadDim && rates.multiprocessors > 0) flops /= kSmallHead;
   const double backward = kFlashBackward * (deterministic ? kDeterministic : 1);

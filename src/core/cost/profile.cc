@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 
@@ -61,7 +62,7 @@ OperatorKind read_kind(Reader& reader) {
     reader.fail("operator", fmt::format("\"{}\" is no operator; allowed are {}{}", clip(name, 40), join_words(names),
                                         did_you_mean(name, names)));
   }
-  return kOperatorKinds[static_cast<std::size_t>(found - names.begin())];
+  return kOperatorKinds[at(found - names.begin())];
 }
 
 void read_attention(Reader& reader, AttentionSize& size) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 #include "preset_data/preset_data.h"
@@ -98,7 +99,7 @@ void read_modules(Reader& reader, SoftwareStack& stack) {
       reader.fail(kKey, fmt::format("\"{}\" is no module; allowed are {}{}", clip(text, 40), join_words(allowed),
                                     did_you_mean(text, allowed)));
     }
-    stack.selective_modules.push_back(kModules[static_cast<std::size_t>(found - allowed.begin())].first);
+    stack.selective_modules.push_back(kModules[at(found - allowed.begin())].first);
   }
 }
 

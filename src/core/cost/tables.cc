@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "cost/constants.h"
 #include "cost/rates.h"
 
@@ -26,7 +27,7 @@ std::int64_t tied_parameters(const Job& job, const PriceTable& table, const Spli
   const std::int64_t width = architecture.embedding_width > 0 ? architecture.embedding_width : architecture.hidden;
   const std::int64_t multiple = job.stack.kernels == Stack::megatron ? 128 * split.tp : split.tp;
   const std::int64_t rows = (architecture.vocabulary + multiple - 1) / multiple * multiple / split.tp;
-  const std::int64_t head = table.kinds[static_cast<std::size_t>(job.model.layers.back())].dense_parameters;
+  const std::int64_t head = table.kinds[at(job.model.layers.back())].dense_parameters;
   return std::min(head, rows * width);
 }
 
@@ -47,13 +48,13 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
   const PricingContext context(job, split);
   for (int kind = 0; kind < kinds; ++kind) {
     table.kinds.push_back(time_layer(job, kind, split, micro_batch, context));
-    table.tensors.push_back(count_weights(job.model.kinds[static_cast<std::size_t>(kind)]));
+    table.tensors.push_back(count_weights(job.model.kinds[at(kind)]));
   }
   const RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
   table.cut_bytes = cut_bytes(job.fused_model, shape, split);
   // Where every tensor-parallel rank holds the whole tensor, each may send its share only.
   if (job.stack.scatter_messages && !split.sp) {
-    for (double& bytes : table.cut_bytes) bytes /= static_cast<double>(split.tp);
+    for (double& bytes : table.cut_bytes) bytes /= real(split.tp);
   }
   // Chunks hand over what blocks hand over: the stream of the last tower.
   if (table.cut_bytes.size() > 1) table.wrap_bytes = table.cut_bytes[table.cut_bytes.size() - 2];
@@ -81,12 +82,12 @@ SyncRule sync_rule(const Job& job) {
 }
 
 double parameters_per_call(const Job& job, const PriceTable& table, int zero, std::int64_t replicas) {
-  if (zero < 3) return std::max(kBucketParameters, kBucketParametersPerRank * static_cast<double>(replicas));
+  if (zero < 3) return std::max(kBucketParameters, kBucketParametersPerRank * real(replicas));
   double largest = 0;
   for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
     if (job.model.kinds[kind].kind != LayerKind::block) continue;
     const LayerPrice& price = table.kinds[kind];
-    largest = std::max(largest, static_cast<double>(price.dense_parameters + price.expert_parameters));
+    largest = std::max(largest, real(price.dense_parameters + price.expert_parameters));
   }
   return largest;
 }
@@ -114,7 +115,7 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
   bool embeds = false, heads = false;
   const bool defers = job.stack.defer_head_gradient && stages > 1;
   for (int i = first; i <= last; ++i) {
-    const auto kind = static_cast<std::size_t>(job.model.layers[static_cast<std::size_t>(i)]);
+    const auto kind = at(job.model.layers[at(i)]);
     const LayerPrice& price = table.kinds[kind];
     const double deferred = defers ? price.deferrable_s : 0;
     sums.forward_s += price.forward_s;
@@ -124,9 +125,9 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     sums.tp_s += price.tp_s;
     sums.cp_s += price.cp_s;
     sums.ep_s += price.ep_s;
-    sums.dense_parameters += static_cast<double>(price.dense_parameters);
-    sums.expert_parameters += static_cast<double>(price.expert_parameters);
-    sums.tensors += static_cast<double>(table.tensors[kind]);
+    sums.dense_parameters += real(price.dense_parameters);
+    sums.expert_parameters += real(price.expert_parameters);
+    sums.tensors += real(table.tensors[kind]);
     if (job.model.kinds[kind].kind == LayerKind::block) {
       sums.hide_forward_s += price.forward_s;
       sums.hide_backward_s += price.backward_s;
@@ -134,7 +135,7 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     embeds = embeds || job.model.kinds[kind].kind == LayerKind::embedding;
     heads = heads || job.model.kinds[kind].kind == LayerKind::head;
   }
-  if (embeds && heads) sums.dense_parameters -= static_cast<double>(table.tied_parameters);
+  if (embeds && heads) sums.dense_parameters -= real(table.tied_parameters);
   return sums;
 }
 
@@ -150,13 +151,13 @@ StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strat
   const double between_s = 2 * (lines.dense_replicate.at(rule.gradient_bytes * dense) +
                                 lines.expert_replicate.at(rule.gradient_bytes * expert));
   const double compute_s = sums.hide_forward_s + sums.hide_backward_s;
-  const double chunks = strategy.virtual_stages > 1 ? static_cast<double>(strategy.pp) : 1;
+  const double chunks = strategy.virtual_stages > 1 ? real(strategy.pp) : 1;
   const double step_hide_s = rule.step_hide * chunks * (rule.hides_backward_only ? sums.hide_backward_s : compute_s);
-  const double again_s = sums.recompute_s[static_cast<std::size_t>(recompute)];
+  const double again_s = sums.recompute_s[at(recompute)];
   const double micro_hide_s = rule.micro_hide * (compute_s + again_s);
 
   // Whatever hides, the bucket that is filled last cannot.
-  const double bucket = std::max(kBucketParameters, kBucketParametersPerRank * static_cast<double>(lines.dense_degree));
+  const double bucket = std::max(kBucketParameters, kBucketParametersPerRank * real(lines.dense_degree));
   const double last_bucket = rule.step_hide > 0 && dense + expert > 0 ? std::min(1.0, bucket / (dense + expert)) : 0;
   const double step_fraction = std::max(rule.step_exposed, rule.hides_backward_only ? 0 : last_bucket);
 
@@ -178,17 +179,15 @@ StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strat
 
   const auto shared = [&](bool sharded) {
     if (!sharded) return dense + expert;
-    return dense / static_cast<double>(lines.dense_degree) + expert / static_cast<double>(lines.expert_degree);
+    return dense / real(lines.dense_degree) + expert / real(lines.expert_degree);
   };
   cost.optimizer_s = (rule.update_bytes * shared(zero >= 1) + kNormBytes * shared(zero == 3)) / rule.memory_bytes_per_s;
 
   if (sums.deferred_s > 0) {
     const std::int64_t m = micro_batches(strategy, job.run.global_batch);
-    const double waiting = static_cast<double>(std::min(m, kDeferredMicroBatches));
-    const double drain_s = static_cast<double>(strategy.pp - 1) / static_cast<double>(strategy.virtual_stages) *
-                           (sums.backward_s + again_s);
-    cost.deferred_s =
-        std::max(0.0, waiting * sums.deferred_s - drain_s) + (static_cast<double>(m) - waiting) * sums.deferred_s;
+    const double waiting = real(std::min(m, kDeferredMicroBatches));
+    const double drain_s = real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + again_s);
+    cost.deferred_s = std::max(0.0, waiting * sums.deferred_s - drain_s) + (real(m) - waiting) * sums.deferred_s;
   }
   return cost;
 }
@@ -196,13 +195,12 @@ StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strat
 std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
                                     const std::vector<StagePlan>& stages) {
   if (strategy.pp < 2) return {};
-  const auto chunks = static_cast<double>(strategy.virtual_stages);
+  const auto chunks = real(strategy.virtual_stages);
   const double exposed = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? kMessageExposed : 1;
   std::vector<double> seconds;
-  for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
-    const auto at = static_cast<std::int64_t>(s);
-    const CostLine line = message_line(job.cluster, strategy, at, at + 1);
-    seconds.push_back(exposed * chunks * line.at(table.cut_bytes[static_cast<std::size_t>(stages[s].last)]));
+  for (std::int64_t s = 0; s + 1 < strategy.pp; ++s) {
+    const CostLine line = message_line(job.cluster, strategy, s, s + 1);
+    seconds.push_back(exposed * chunks * line.at(table.cut_bytes[at(stages[at(s)].last)]));
   }
   const CostLine wrap = message_line(job.cluster, strategy, strategy.pp - 1, 0);
   seconds.push_back(exposed * (chunks - 1) * wrap.at(table.wrap_bytes));

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "model/architecture.h"
 
 namespace nest {
@@ -177,6 +178,10 @@ struct Model {
   bool traced = false;             // read from an operator graph
   bool divisible_sequence = true;  // false: sp and cp are not possible
   std::vector<std::string> notes;  // what was assumed about a traced model, for people
+
+  std::int64_t layer_count() const { return static_cast<std::int64_t>(layers.size()); }
+  int kind_at(std::int64_t position) const { return layers[at(position)]; }                 // an index into kinds
+  const Layer& layer(std::int64_t position) const { return kinds[at(kind_at(position))]; }  // of the chain
 };
 
 // Elements of a weight, tensors' elements per row: products of their extents.

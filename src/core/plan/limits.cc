@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "plan/dimensions.h"
 
@@ -55,7 +56,7 @@ void parse_words(const Setting& setting, std::span<const std::string> words, std
   for (const std::string_view part : split_text(setting.value, ',')) {
     const auto found = std::find(words.begin(), words.end(), to_lower(trim(part)));
     if (found == words.end()) setting.refuse(fmt::format("a list of {}", join_words(words)));
-    chosen[static_cast<std::size_t>(found - words.begin())] = true;
+    chosen[at(found - words.begin())] = true;
   }
 }
 

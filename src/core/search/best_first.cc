@@ -6,6 +6,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/index.h"
 #include "cost/constants.h"
 #include "schedule/step_time.h"
 #include "search/workers.h"
@@ -90,12 +91,11 @@ class Opener {
 
  private:
   std::shared_ptr<const PairPrices> pair(const Key& key) {
-    return prices_.get(space_.job(), space_.splits()[static_cast<std::size_t>(key.split)],
-                       space_.micro_batches()[static_cast<std::size_t>(key.micro_batch)]);
+    return prices_.get(space_.job(), space_.splits()[at(key.split)], space_.micro_batches()[at(key.micro_batch)]);
   }
 
   double score(double time_s, std::int64_t devices) const {
-    return objective_ == PlanObjective::time ? time_s : time_s * static_cast<double>(devices);
+    return objective_ == PlanObjective::time ? time_s : time_s * real(devices);
   }
 
   void push(const Node& child) {
@@ -104,8 +104,8 @@ class Opener {
 
   // Of a family: its micro-batches on the slowest stage of any cut.
   double family_low(const Key& key, const PairPrices& prices) const {
-    const auto m = static_cast<double>(space_.micro_batch_count(key));
-    const auto v = static_cast<double>(space_.schedule(key).chunks);
+    const auto m = real(space_.micro_batch_count(key));
+    const auto v = real(space_.schedule(key).chunks);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1);
     const double time = schedule::step_time(m, v, slowest, std::max(slowest, total), constants::kStep_s);
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
@@ -119,8 +119,8 @@ class Opener {
     largest.dp = largest.dp_inner = most;
     const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
     const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, zero_degrees(largest, 0));
-    const auto m = static_cast<double>(space_.micro_batch_count(key));
-    const auto v = static_cast<double>(strategy.virtual_stages), p = static_cast<double>(strategy.pp);
+    const auto m = real(space_.micro_batch_count(key));
+    const auto v = real(strategy.virtual_stages), p = real(strategy.pp);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
     const double time = std::max(schedule::step_time(m, v, slowest, std::max(slowest, total), traffic.seconds(p / v)),
                                  schedule::step_time(m, v, even, total, traffic.seconds(m - 1 / v + p / v)));
@@ -132,7 +132,7 @@ class Opener {
   double chain_low(Key key, const PairPrices& prices, std::int64_t most) const {
     if (objective_ == PlanObjective::device_hours) {
       key.replicas = 1;
-      const auto all = static_cast<double>(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
+      const auto all = real(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
       return all * prices.slowest_s(key.stages) * (1 - 1e-12);
     }
     key.replicas = most;
@@ -278,11 +278,11 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Workers workers(order.threads > 0 ? order.threads : cores);
   std::vector<std::unique_ptr<Opener>> openers;
-  openers.reserve(static_cast<std::size_t>(workers.size()));
+  openers.reserve(at(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {
     openers.push_back(std::make_unique<Opener>(space, prices, order.objective));
   }
-  Incumbents incumbents(static_cast<std::size_t>(std::max(1, order.top)), order.known_score);
+  Incumbents incumbents(at(std::max(1, order.top)), order.known_score);
   std::priority_queue<Node, std::vector<Node>, Later> queue;
   for (int split = 0; split < static_cast<int>(space.splits().size()); ++split) {
     for (int size = 0; size < static_cast<int>(space.micro_batches().size()); ++size) {
@@ -315,9 +315,8 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
     }
     results.assign(round.size(), {});
     const double cutoff = incumbents.cutoff();
-    workers.run(round.size(), [&](std::size_t item, int worker) {
-      results[item] = openers[static_cast<std::size_t>(worker)]->open(round[item], cutoff);
-    });
+    workers.run(round.size(),
+                [&](std::size_t item, int worker) { results[item] = openers[at(worker)]->open(round[item], cutoff); });
     for (Opened& result : results) {
       ++findings.opened;
       findings.leaves += result.leaves;
@@ -332,8 +331,8 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   // Cuts and options that do not depend on the limits under which they were found.
   LeafSolver solver(space);
   for (RankedPlan& plan : findings.plans) {
-    const auto pair = prices.get(space.job(), space.splits()[static_cast<std::size_t>(plan.key.split)],
-                                 space.micro_batches()[static_cast<std::size_t>(plan.key.micro_batch)]);
+    const auto pair =
+        prices.get(space.job(), space.splits()[at(plan.key.split)], space.micro_batches()[at(plan.key.micro_batch)]);
     if (auto again = solver.solve(plan.key, *pair, plan.leaf.time_s)) plan.leaf = std::move(*again);
   }
   findings.lower_bound = findings.plans.empty() ? order.known_score : findings.plans.front().score;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/checked.h"
+#include "base/index.h"
 #include "cost/constants.h"
 
 namespace nest {
@@ -20,14 +21,12 @@ double exposed_share(const Job& job, const Strategy& strategy) {
   return strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? constants::kMessageExposed : 1;
 }
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 }  // namespace
 
 double LeafSolver::message_bound_s(const Key& key, const PairPrices& pair) {
   const Strategy strategy = space_->strategy(key);
-  const auto m = static_cast<double>(space_->micro_batch_count(key));
-  const auto v = static_cast<double>(strategy.virtual_stages);
+  const auto m = real(space_->micro_batch_count(key));
+  const auto v = real(strategy.virtual_stages);
   double sum = pair.total_s(key.stages > 1), slowest = pair.slowest_s(key.stages);
   if (key.stages > 1) {
     const Messages& messages = placements_.messages(key);
@@ -39,7 +38,7 @@ double LeafSolver::message_bound_s(const Key& key, const PairPrices& pair) {
       least = std::min(least, hop);
     }
     sum += 2 * share * (v - 1) * messages.wrap.at(pair.table().wrap_bytes);
-    slowest = std::max(slowest + least, sum / static_cast<double>(key.stages));
+    slowest = std::max(slowest + least, sum / real(key.stages));
   }
   return (m * slowest + (sum - slowest) / v + constants::kStep_s) * (1 - kEqual);
 }
@@ -52,8 +51,8 @@ std::int64_t LeafSolver::degree_of(const PlanSpace& space, const Strategy& strat
 void LeafSolver::look_at(const Key& key, const PairPrices& pair) {
   pair_ = &pair;
   strategy_ = space_->strategy(key);
-  m_ = static_cast<double>(space_->micro_batch_count(key));
-  v_ = static_cast<double>(strategy_.virtual_stages);
+  m_ = real(space_->micro_batch_count(key));
+  v_ = real(strategy_.virtual_stages);
   sync_ = &placements_.sync(key, pair.table());
   messages_ = &placements_.messages(key);
   share_ = exposed_share(space_->job(), strategy_);
@@ -71,7 +70,7 @@ void LeafSolver::look_at(const Key& key, const PairPrices& pair) {
   hop_low_s_[at(p - 1)] += p > 1 ? wrap_s_ : 0;
   sum_low_s_ += 2 * wrap_s_;
 
-  const auto stages = static_cast<double>(p);
+  const auto stages = real(p);
   const double slowest = pair.slowest_s(p) + *std::min_element(hop_low_s_.begin(), hop_low_s_.end());
   const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, zero_degrees(strategy_, 0));
   once_low_s_ = traffic.seconds(stages / v_);
@@ -86,9 +85,8 @@ void LeafSolver::start(const Key& key) {
   const std::int64_t p = strategy_.pp, n = space_->layers();
   ++epoch_;
   pool_.clear();
-  intervals_.resize(static_cast<std::size_t>(space_->intervals()));
-  room_bytes_ =
-      static_cast<double>(job.cluster.device.memory_bytes) - static_cast<double>(context_bytes(job, strategy_));
+  intervals_.resize(at(space_->intervals()));
+  room_bytes_ = real(job.cluster.device.memory_bytes) - real(context_bytes(job, strategy_));
   constexpr std::size_t kMostIntervals = 60'000;
   if (known_intervals_ > kMostIntervals) {
     known_fits_.clear();
@@ -111,7 +109,7 @@ void LeafSolver::start(const Key& key) {
 
 LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end) {
   const int id = space_->interval(begin, end);
-  Interval& interval = intervals_[static_cast<std::size_t>(id)];
+  Interval& interval = intervals_[at(id)];
   if (interval.epoch == epoch_) return interval;
   const Job& job = space_->job();
   const PlanLimits& limits = space_->limits();
@@ -123,15 +121,15 @@ LeafSolver::Interval& LeafSolver::interval(std::int64_t begin, std::int64_t end)
   interval.begin = static_cast<std::uint32_t>(pool_.size());
   for (int code = 0; code < StageOption::kCodes; ++code) {
     const StageOption option = StageOption::from_code(code);
-    if (!limits.recompute[static_cast<std::size_t>(option.recompute)]) continue;
-    if (!limits.zero[static_cast<std::size_t>(option.zero)]) continue;
+    if (!limits.recompute[at(option.recompute)]) continue;
+    if (!limits.zero[at(option.zero)]) continue;
     if (option.group == 1 && (option.zero == 0 || !sync_->has_inner)) continue;
     const auto recompute = static_cast<Recompute>(option.recompute);
     const StageCost cost = stage_cost(job, rule_, strategy_, sums, sync_->lines[option.group][option.zero == 3 ? 1 : 0],
                                       option.zero, recompute);
-    pool_.push_back({sums.recompute_s[static_cast<std::size_t>(option.recompute)] + cost.micro_exposed_s,
+    pool_.push_back({sums.recompute_s[at(option.recompute)] + cost.micro_exposed_s,
                      cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s, code,
-                     &fits[static_cast<std::size_t>(code)]});
+                     &fits[at(code)]});
   }
   interval.count = static_cast<std::uint32_t>(pool_.size()) - interval.begin;
   std::sort(pool_.begin() + interval.begin, pool_.end(), [](const Option& a, const Option& b) {
@@ -269,7 +267,7 @@ std::optional<LeafSolver::Found> LeafSolver::pass(double cap_s, double theta_s, 
   Found found{0, cells_[at(p) * width + at(n)].sum_s, 0};
   for (std::int64_t s = p, j = n; s > 0; --s) {
     const Cell& cell = cells_[at(s) * width + at(j)];
-    const Option& option = pool_[static_cast<std::size_t>(cell.option)];
+    const Option& option = pool_[at(cell.option)];
     const double time = cell.sum_s - cells_[at(s - 1) * width + at(cell.from)].sum_s;
     found.slowest_s = std::max(found.slowest_s, time);
     found.per_step_s = std::max(found.per_step_s, option.per_step_s);

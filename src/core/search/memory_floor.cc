@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index.h"
+
 namespace nest {
 
 MemoryFloor::MemoryFloor(const Job& job, const PlanLimits& limits)
@@ -11,7 +13,7 @@ MemoryFloor::MemoryFloor(const Job& job, const PlanLimits& limits)
       gradients_(job.stack.memory == MemoryModel::megatron),
       margin_((1 + job.stack.memory_margin) * (1 - 1e-9)) {
   for (int zero = 0; zero < 4; ++zero) {
-    if (limits.zero[static_cast<std::size_t>(zero)]) most_zero_ = zero;
+    if (limits.zero[at(zero)]) most_zero_ = zero;
   }
 }
 
@@ -25,12 +27,12 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
   const double expert = pair.expert_parameters(begin, end);
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
   const double whole = dense + expert;
-  const double shard = dense / static_cast<double>(degrees.dense) + expert / static_cast<double>(degrees.expert);
+  const double shard = dense / real(degrees.dense) + expert / real(degrees.expert);
   double state = state_.weight * (zero >= 3 ? shard : whole);
   state += state_.optimizer * (zero >= 1 ? shard : whole);
   if (gradients_) state += state_.gradient * (zero >= 2 ? shard : whole);
   const double flight = std::max(0.0, in_flight - (gradients_ ? 0 : 1));
-  return (state + flight * (kept[static_cast<std::size_t>(end)] - kept[static_cast<std::size_t>(begin)])) * margin_;
+  return (state + flight * (kept[at(end)] - kept[at(begin)])) * margin_;
 }
 
 // The floor grows with the interval, so the stages from the first on, each as long as it can be, reach as far as any
@@ -39,8 +41,7 @@ bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const
   const ZeroDegrees degrees = zero_degrees(strategy, 0);
   Strategy single = strategy;  // has the fewest communicators
   single.dp = single.dp_inner = 1;
-  const double room =
-      static_cast<double>(job_->cluster.device.memory_bytes) - static_cast<double>(context_bytes(*job_, single));
+  const double room = real(job_->cluster.device.memory_bytes) - real(context_bytes(*job_, single));
   const auto n = static_cast<std::int64_t>(job_->model.layers.size());
   const std::int64_t m = micro_batches(strategy, job_->run.global_batch);
   std::int64_t reached = 0;

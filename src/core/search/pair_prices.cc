@@ -5,11 +5,10 @@
 #include <map>
 
 #include "base/checked.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 void add_sums(StageSums& sums, const StageSums& other, double sign) {
   sums.forward_s += sign * other.forward_s;
@@ -36,7 +35,7 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
   std::int64_t length = 0;
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const int kind = job.model.layers[i];
-    const LayerPrice& price = table_.kinds[static_cast<std::size_t>(kind)];
+    const LayerPrice& price = table_.kinds[at(kind)];
     const double one = price.forward_s + price.backward_s;
     const double many = one - (job.stack.defer_head_gradient ? price.deferrable_s : 0);
     prefix_one_.push_back(prefix_one_.back() + one);
@@ -44,10 +43,10 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
     length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
     Run& run = longest.try_emplace(kind, Run{one, many, 0}).first->second;
     run.length = std::max(run.length, length);
-    if (job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block) hide_s_ += one;
+    if (job.model.kinds[at(kind)].kind == LayerKind::block) hide_s_ += one;
     all_have_parameters_ = all_have_parameters_ && price.dense_parameters > 0;
-    dense_ += static_cast<double>(price.dense_parameters);
-    expert_ += static_cast<double>(price.expert_parameters);
+    dense_ += real(price.dense_parameters);
+    expert_ += real(price.expert_parameters);
   }
   for (const auto& [kind, run] : longest) runs_.push_back(run);
   first_head_ = static_cast<std::int64_t>(job.model.layers.size());
@@ -55,11 +54,11 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const auto layer = static_cast<int>(i);
     add_sums(sums_[i + 1] = sums_[i], sum_stage(job, table_, layer, layer, 2), 1);
-    const LayerKind kind = job.model.kinds[static_cast<std::size_t>(job.model.layers[i])].kind;
+    const LayerKind kind = job.model.layer(i).kind;
     if (kind == LayerKind::embedding) last_embedding_ = layer;
     if (kind == LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
   }
-  dense_ = std::max(0.0, dense_ - static_cast<double>(table_.tied_parameters));
+  dense_ = std::max(0.0, dense_ - real(table_.tied_parameters));
   if (!table_.cut_bytes.empty()) {
     least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
   }
@@ -93,16 +92,16 @@ StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many) cons
     sums.deferred_s = 0;
   }
   if (begin <= last_embedding_ && first_head_ < end) {
-    sums.dense_parameters -= static_cast<double>(table_.tied_parameters);
+    sums.dense_parameters -= real(table_.tied_parameters);
   }
   return sums;
 }
 
 double PairPrices::slowest_s(std::int64_t stages) const {
-  double slowest = total_s(stages > 1) / static_cast<double>(stages);
+  double slowest = total_s(stages > 1) / real(stages);
   for (const Run& run : runs_) {
     const std::int64_t share = ceil_div(run.length, stages);  // of one stage at least
-    slowest = std::max(slowest, static_cast<double>(share) * (stages > 1 ? run.many_s : run.one_s));
+    slowest = std::max(slowest, real(share) * (stages > 1 ? run.many_s : run.one_s));
   }
   return slowest;
 }

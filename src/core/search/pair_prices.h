@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/index.h"
 #include "cost/memory.h"
 #include "cost/tables.h"
 
@@ -28,9 +29,7 @@ class PairPrices {
   // No stage structure with so many stages has a smaller tau: the largest layer, the longest run, the mean.
   double slowest_s(std::int64_t stages) const;
   // Kept per micro-batch by layers [0, i).
-  const std::vector<double>& kept_bytes(int recompute) const {
-    return kept().prefix[static_cast<std::size_t>(recompute)];
-  }
+  const std::vector<double>& kept_bytes(int recompute) const { return kept().prefix[at(recompute)]; }
   const std::vector<double>& least_kept_bytes() const { return kept().least; }  // whatever is recomputed
   double shared_parameters() const { return memory().shared_parameters(); }
   double least_cut_bytes() const { return least_cut_bytes_; }
@@ -40,12 +39,10 @@ class PairPrices {
   double dense_parameters() const { return dense_; }
   double expert_parameters() const { return expert_; }
   double dense_parameters(std::int64_t begin, std::int64_t end) const {
-    return sums_[static_cast<std::size_t>(end)].dense_parameters -
-           sums_[static_cast<std::size_t>(begin)].dense_parameters;
+    return sums_[at(end)].dense_parameters - sums_[at(begin)].dense_parameters;
   }
   double expert_parameters(std::int64_t begin, std::int64_t end) const {
-    return sums_[static_cast<std::size_t>(end)].expert_parameters -
-           sums_[static_cast<std::size_t>(begin)].expert_parameters;
+    return sums_[at(end)].expert_parameters - sums_[at(begin)].expert_parameters;
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "search/judge.h"
 
 namespace nest {
@@ -97,7 +98,7 @@ Plan to_plan(const Job& job, const PlannedStrategy& planned, const PlanAnswer& a
   record.optimal = answer.outcome == PlanOutcome::optimal;
   record.lower_bound_s = answer.lower_bound;
   if (answer.objective == PlanObjective::device_hours) {
-    record.lower_bound_s /= static_cast<double>(planned.strategy.devices_spanned());
+    record.lower_bound_s /= real(planned.strategy.devices_spanned());
   }
   record.candidates = answer.keys;
   record.opened = answer.opened;
@@ -110,15 +111,14 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   const Job& job = *request.job;
   const PlanSpace space(job, request.limits, device_limit(job, request.most_devices));
   int zero = 3, recompute = 2;
-  while (zero > 0 && !space.limits().zero[static_cast<std::size_t>(zero)]) --zero;
-  while (recompute > 0 && !space.limits().recompute[static_cast<std::size_t>(recompute)]) --recompute;
+  while (zero > 0 && !space.limits().zero[at(zero)]) --zero;
+  while (recompute > 0 && !space.limits().recompute[at(recompute)]) --recompute;
   std::optional<ClosestPlan> best;
   Key key;
   for (key.split = 0; key.split < static_cast<int>(space.splits().size()); ++key.split) {
     key.micro_batch = 0;  // the smallest
     if (space.micro_batches().empty() || !space.admits_pair(key)) continue;
-    const StageMemoryModel memory(job, space.splits()[static_cast<std::size_t>(key.split)],
-                                  space.micro_batches().front());
+    const StageMemoryModel memory(job, space.splits()[at(key.split)], space.micro_batches().front());
     for (key.stages = 1; key.stages <= space.most_stages(key); ++key.stages) {
       if (!space.limits().pp.admits(key.stages)) continue;
       key.schedule = 0;
@@ -136,7 +136,7 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
       std::int64_t needed = 0, worst = 0;
       // The first stages hold most in flight: usually they settle it.
       for (std::int64_t s = 0; s < key.stages; ++s) {
-        const std::int64_t here = memory.estimate(strategy, stages[static_cast<std::size_t>(s)], s).needed;
+        const std::int64_t here = memory.estimate(strategy, stages[at(s)], s).needed;
         if (here > needed) worst = s;
         needed = std::max(needed, here);
         if (best && needed >= best->needed_bytes) break;

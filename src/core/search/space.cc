@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/checked.h"
+#include "base/index.h"
 #include "cost/group_time.h"
 
 namespace nest {
@@ -114,23 +115,23 @@ void PlanSpace::list_schedules() {
 
 void PlanSpace::index_intervals() {
   const std::int64_t n = layers();
-  interval_.assign(static_cast<std::size_t>((n + 1) * (n + 1)), -1);
+  interval_.assign(at((n + 1) * (n + 1)), -1);
   std::map<std::vector<int>, int> known;
   for (std::int64_t begin = 0; begin < n; ++begin) {
     std::vector<int> counts(job_->model.kinds.size(), 0);
     for (std::int64_t end = begin + 1; end <= n; ++end) {
-      ++counts[static_cast<std::size_t>(job_->model.layers[static_cast<std::size_t>(end - 1)])];
+      ++counts[at(job_->model.layers[at(end - 1)])];
       const auto [place, fresh] = known.try_emplace(counts, interval_count_);
       if (fresh) ++interval_count_;
-      interval_[static_cast<std::size_t>(begin * (n + 1) + end)] = place->second;
+      interval_[at(begin * (n + 1) + end)] = place->second;
     }
   }
 }
 
 Strategy PlanSpace::strategy(const Key& key) const {
   Strategy strategy;
-  strategy.split = splits_[static_cast<std::size_t>(key.split)];
-  strategy.micro_batch = micro_batches_[static_cast<std::size_t>(key.micro_batch)];
+  strategy.split = splits_[at(key.split)];
+  strategy.micro_batch = micro_batches_[at(key.micro_batch)];
   strategy.pp = key.stages;
   strategy.dp = key.replicas;
   strategy.dp_inner = key.inner_replicas;
@@ -141,7 +142,7 @@ Strategy PlanSpace::strategy(const Key& key) const {
 }
 
 std::int64_t PlanSpace::stage_devices(const Key& key) const {
-  const Split& split = splits_[static_cast<std::size_t>(key.split)];
+  const Split& split = splits_[at(key.split)];
   return split.tp * split.cp * split.ep;
 }
 
@@ -150,8 +151,8 @@ std::int64_t PlanSpace::most_stages(const Key& key) const {
 }
 
 bool PlanSpace::admits_pair(const Key& key) const {
-  const Split& split = splits_[static_cast<std::size_t>(key.split)];
-  const std::int64_t size = micro_batches_[static_cast<std::size_t>(key.micro_batch)];
+  const Split& split = splits_[at(key.split)];
+  const std::int64_t size = micro_batches_[at(key.micro_batch)];
   if (size * split.ep > job_->run.global_batch) return false;
   if (!limits_.uneven_batch && job_->run.global_batch % (size * split.ep) != 0) return false;
   return refuse_split(job_->model, {size, job_->run.sequence, job_->run.encoder_sequence, 1.0}, split).empty();
@@ -177,7 +178,7 @@ std::int64_t PlanSpace::fewest_layers(std::int64_t stage, std::int64_t stages, s
 }
 
 std::int64_t PlanSpace::sequences_per_round(const Key& key) const {
-  return micro_batches_[static_cast<std::size_t>(key.micro_batch)] * splits_[static_cast<std::size_t>(key.split)].ep;
+  return micro_batches_[at(key.micro_batch)] * splits_[at(key.split)].ep;
 }
 
 std::int64_t PlanSpace::most_replicas(const Key& key) const {
@@ -247,8 +248,8 @@ std::vector<std::int64_t> PlanSpace::pitches(const Key& key) const {
 }
 
 std::int64_t PlanSpace::micro_batch_count(const Key& key) const {
-  const std::int64_t size = micro_batches_[static_cast<std::size_t>(key.micro_batch)];
-  return ceil_div(job_->run.global_batch, size * key.replicas * splits_[static_cast<std::size_t>(key.split)].ep);
+  const std::int64_t size = micro_batches_[at(key.micro_batch)];
+  return ceil_div(job_->run.global_batch, size * key.replicas * splits_[at(key.split)].ep);
 }
 
 std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) const {
@@ -279,7 +280,7 @@ double PlanSpace::count_keys() const {
   Key key;
   const auto of_replicas = [&] {
     const auto [place, fresh] = inner.try_emplace(key.replicas, 0);
-    if (fresh) place->second = static_cast<double>(inner_replicas(key).size());
+    if (fresh) place->second = real(inner_replicas(key).size());
     return place->second;
   };
   const auto of_schedule = [&] {

@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/index.h"
 #include "cost/job.h"
 #include "plan/limits.h"
 #include "plan/plan.h"
@@ -57,13 +58,11 @@ class PlanSpace {
   const std::vector<Split>& splits() const { return splits_; }
   const std::vector<std::int64_t>& micro_batches() const { return micro_batches_; }
   const std::vector<ScheduleChoice>& schedules() const { return schedules_; }
-  const ScheduleChoice& schedule(const Key& key) const { return schedules_[static_cast<std::size_t>(key.schedule)]; }
+  const ScheduleChoice& schedule(const Key& key) const { return schedules_[at(key.schedule)]; }
 
   std::int64_t layers() const { return static_cast<std::int64_t>(job_->model.layers.size()); }
   // Layers first … first + count - 1 and any others with the same number of each kind share an id.
-  int interval(std::int64_t begin, std::int64_t end) const {
-    return interval_[static_cast<std::size_t>(begin * (layers() + 1) + end)];
-  }
+  int interval(std::int64_t begin, std::int64_t end) const { return interval_[at(begin * (layers() + 1) + end)]; }
   int intervals() const { return interval_count_; }
 
   Strategy strategy(const Key& key) const;

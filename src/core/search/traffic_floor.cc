@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "base/index.h"
 #include "cost/constants.h"
 
 namespace nest {
@@ -13,20 +14,20 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
     : rule_(&rule),
       dense_(pair.dense_parameters()),
       expert_(pair.expert_parameters()),
-      stages_(static_cast<double>(strategy.pp)),
+      stages_(real(strategy.pp)),
       all_exchange_(pair.every_layer_has_parameters()),
       hide_s_(rule.step_hide * (strategy.virtual_stages > 1 ? stages_ : 1) * pair.hide_s()) {
   const double twice = rule.all_reduce_zero1 || rule.hides_backward_only ? 2 : 1;
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
     for (int zero = group; zero < 4; ++zero) {
-      if (!limits.zero[static_cast<std::size_t>(zero)]) continue;
+      if (!limits.zero[at(zero)]) continue;
       const ShardLines& lines = sync.lines[group][zero == 3 ? 1 : 0];
       const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
       const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
       Rate& rate = rates_[options_++];
       double bucket = constants::kBucketParameters;
       if (group == 0) {
-        bucket = std::max(bucket, constants::kBucketParametersPerRank * static_cast<double>(lines.dense_degree));
+        bucket = std::max(bucket, constants::kBucketParametersPerRank * real(lines.dense_degree));
       }
       const bool buckets = rule.step_hide > 0 && !rule.hides_backward_only && dense_ + expert_ > 0;
       rate.exposed = std::max(rule.step_exposed, buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
@@ -38,7 +39,7 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
         const double between = 2 * rule.gradient_bytes * replicate[kind];
         const std::int64_t inside = kind == 0 ? lines.dense_degree : lines.expert_degree;
         const std::int64_t whole = kind == 0 ? most.dense : most.expert;
-        const auto degree = static_cast<double>(group == 0 ? whole : inside);
+        const auto degree = real(group == 0 ? whole : inside);
         rate.optimizer[kind] =
             (rule.update_bytes / (zero >= 1 ? degree : 1) + constants::kNormBytes / (zero == 3 ? degree : 1)) /
             rule.memory_bytes_per_s;
@@ -94,16 +95,16 @@ CostLine crossing(const Fabric& fabric, const Strategy& strategy, std::int64_t n
     const std::int64_t most = ceil_div(near, tp) + spread;  // members in one unit
     if (n <= most) continue;
     const bool together = fabric.regular && unit % tp == 0;
-    auto groups = static_cast<double>(tp > unit ? 1 : together ? tp : ceil_div(tp, 2));
+    auto groups = real(tp > unit ? 1 : together ? tp : ceil_div(tp, 2));
     const bool tight = strategy.pitch == 0 && strategy.devices_spanned() >= unit;
     if (placed == Placed::as_given && fabric.regular && tight) {
-      groups = std::max(groups, static_cast<double>(unit) / static_cast<double>(most));
+      groups = std::max(groups, real(unit) / real(most));
     }
     double capacity = fabric.capacity[l];
     if (fabric.has_rails() && l >= fabric.rail_level && fabric.lanes(l)) {
-      capacity *= static_cast<double>(fabric.unit[fabric.rail_level]);
+      capacity *= real(fabric.unit[fabric.rail_level]);
     }
-    const double leaving = 1 - static_cast<double>(most) / static_cast<double>(n);
+    const double leaving = 1 - real(most) / real(n);
     step.s_per_byte = std::max(step.s_per_byte, groups * leaving / capacity);
     if (!crosses) step.latency_s = fabric.latency_s[l];
     crosses = true;
@@ -128,7 +129,7 @@ SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool sha
   const bool rings = cluster.algorithms.as_nccl();
   const auto line = [&](std::int64_t count, std::int64_t spread, std::int64_t members) {
     CostLine exchange = crossing(fabric, strategy, count, spread, placed);
-    exchange.latency_s *= rings ? static_cast<double>(std::max<std::int64_t>(0, members - 1)) : 0;
+    exchange.latency_s *= rings ? real(std::max<std::int64_t>(0, members - 1)) : 0;
     return exchange;
   };
   ShardLines all;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/units.h"
 #include "plan/dimensions.h"
 
@@ -119,7 +120,7 @@ std::string reason_for(const PlanRequest& request, const PlannedStrategy& best, 
 double score_of(const PlanRequest& request, const PlannedStrategy& plan) {
   const double time = plan.evaluation.prediction.iteration_s;
   if (request.order.objective == PlanObjective::time) return time;
-  return time * static_cast<double>(plan.strategy.devices_spanned());
+  return time * real(plan.strategy.devices_spanned());
 }
 
 }  // namespace

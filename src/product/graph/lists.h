@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <vector>
 
-namespace nest {
+#include "base/index.h"
 
-inline std::size_t at(int index) { return static_cast<std::size_t>(index); }
+namespace nest {
 
 inline bool has(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();

@@ -4,12 +4,12 @@
 #include <limits>
 #include <vector>
 
+#include "base/index.h"
+
 namespace nest {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-std::size_t at(int position) { return static_cast<std::size_t>(position); }
 
 // Bytes of one stage, split into what it always holds and what every further micro-batch in flight adds.
 struct StageBytes {

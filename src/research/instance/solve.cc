@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/index.h"
 #include "instance/stage_table.h"
 
 namespace nest {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-std::size_t at(int position) { return static_cast<std::size_t>(position); }
 
 // The groups of devices, by how many devices they hold; what is beyond all devices is not counted out.
 class Groups {

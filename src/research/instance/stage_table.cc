@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index.h"
+
 namespace nest {
 namespace {
-
-std::size_t at(int position) { return static_cast<std::size_t>(position); }
 
 // Time of one tensor over a link of each level.
 class Hops {

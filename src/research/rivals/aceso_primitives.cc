@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "rivals/neighbours.h"
 
 namespace nest {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class Primitives {
  public:

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "cost/constants.h"
 #include "schedule/step_time.h"
 #include "search/leaf.h"
 
 namespace nest {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 constexpr std::size_t kMostKnown = 2'000'000;
 
