@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -12,12 +13,7 @@ using ::testing::HasSubstr;
 
 template <class Call>
 std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::refusal_of([&] { call(); }, "no error");
 }
 
 TEST(Units, BytesDecimalAndBinaryDiffer) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "calibrate/calibration.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -14,12 +15,7 @@ using ::testing::HasSubstr;
 Measurements read(const std::string& text) { return read_measurements(parse_json("mine.json", text)); }
 
 std::string refusal(const std::string& text) {
-  try {
-    read(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(text); });
 }
 
 TEST(Measurements, ReadsEveryKind) {

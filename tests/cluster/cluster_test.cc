@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -15,21 +16,11 @@ using testing::HasSubstr;
 Cluster read(const std::string& text) { return read_cluster(parse_yaml("c.yaml", text), "c"); }
 
 std::string refusal(const std::string& text) {
-  try {
-    read(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(text); });
 }
 
 std::string resize_refusal(std::string_view name, std::int64_t devices) {
-  try {
-    find_cluster(name, devices);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { find_cluster(name, devices); });
 }
 
 constexpr const char* kTwoLevels = R"(

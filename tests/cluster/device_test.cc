@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -12,12 +13,7 @@ using testing::HasSubstr;
 Device read(const std::string& text) { return read_device(parse_yaml("device.yaml", text), "device"); }
 
 std::string refusal(const std::string& text) {
-  try {
-    read(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(text); });
 }
 
 constexpr const char* kGood = "peak: {bf16: 100TFLOPS}\nmemory: 80GiB\nmemory_bandwidth: 2TB/s\n";

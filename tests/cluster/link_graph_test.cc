@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cluster/cluster.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -94,12 +95,7 @@ TEST(LinkGraph, RingOfDirectLinksForwards) {
 }
 
 std::string refusal(const std::string& graph) {
-  try {
-    read_cluster(parse_yaml("g.yaml", "device: h100\ngraph:\n" + graph), "g");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read_cluster(parse_yaml("g.yaml", "device: h100\ngraph:\n" + graph), "g"); });
 }
 
 TEST(LinkGraph, YamlAndItsRefusals) {

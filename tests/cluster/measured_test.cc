@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cluster/cluster.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -25,12 +26,7 @@ const std::string kRows =
     "   0\n";
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_nccl_tests("log.txt", text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { parse_nccl_tests("log.txt", text); });
 }
 
 TEST(Measured, ReadsTheInPlaceTimes) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cost/layer_price.h"
 #include "cost_support.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -30,13 +31,10 @@ std::string block(std::int64_t parameters) {
 MeasuredProfile read(const std::string& text) { return read_profile(parse_json("mine.json", text)); }
 
 std::string refusal(const std::string& text) {
-  try {
+  return test::refusal_of([&] {
     Job job = test_job({});
     attach_profile(job, read(text));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  });
 }
 
 TEST(Profile, LayerEntryReplacesTheLayer) {

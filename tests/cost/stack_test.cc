@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -13,12 +14,7 @@ using ::testing::HasSubstr;
 SoftwareStack read(const std::string& text) { return read_stack(parse_yaml("my.yaml", text), "my"); }
 
 std::string refusal(const std::string& text) {
-  try {
-    read(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(text); });
 }
 
 TEST(Stack, DefaultComesFirstAndEveryPresetNamesItsSource) {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "graph/graph_model.h"
 #include "onnx_graph/read_onnx.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 
@@ -102,13 +103,10 @@ class OnnxSketch {
 inline RawGraph read(const OnnxSketch& sketch) { return read_onnx("model.onnx", "model", sketch.bytes()); }
 
 inline std::string refusal(const std::string& bytes) {
-  try {
+  return test::refusal_of([&] {
     const RawGraph graph = read_onnx("model.onnx", "model", bytes);
     build_graph_models(graph, {});
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  });
 }
 
 }  // namespace nest

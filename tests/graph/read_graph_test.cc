@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -28,12 +29,7 @@ std::string text(const Parts& p) {
 }
 
 std::string refusal(const Parts& parts) {
-  try {
-    read_graph(parse_json("g.json", text(parts)));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read_graph(parse_json("g.json", text(parts))); });
 }
 
 TEST(ReadGraph, AcceptsTheSmallest) {

@@ -12,6 +12,7 @@
 #include "search/planner.h"
 #include "sketch.h"
 #include "split/local_layer.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -28,13 +29,10 @@ const Layer& layer_at(const Model& model, std::size_t position) {
 }
 
 std::string refusal(const RawGraph& graph) {
-  try {
+  return test::refusal_of([&] {
     validate(graph, "g.json");
     build_graph_models(graph, kPlain);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  });
 }
 
 // An embedding, two layers that `body` writes, and a projection to logits.

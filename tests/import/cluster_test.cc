@@ -8,6 +8,7 @@
 #include "cluster/cluster.h"
 #include "import/import_cluster.h"
 #include "test_support/data.h"
+#include "test_support/refusal.h"
 #include "uneven_topology.h"
 
 namespace nest {
@@ -40,12 +41,7 @@ Cluster cluster_of(const ImportedCluster& imported) {
 }
 
 std::string refusal(const std::vector<std::string>& names, const ImportRequest& request) {
-  try {
-    import_samples(names, request);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { import_samples(names, request); });
 }
 
 TEST(ImportCluster, UnevenRacks) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "test_support/data.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -16,12 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string refusal(const std::string& text) {
-  try {
-    expand_hostlist(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { expand_hostlist(text); });
 }
 
 TEST(Hostlist, Expands) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "example.h"
+#include "test_support/refusal.h"
 
 namespace nest::test {
 namespace {
@@ -35,12 +36,7 @@ Json example_json() {
 ProfileInstance read(const std::string& text) { return read_profile_instance(parse_json("x.json", text)); }
 
 std::string refusal(const std::string& text) {
-  try {
-    read(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(text); });
 }
 
 // The refusal of the example after one change at a JSON pointer.

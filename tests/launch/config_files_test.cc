@@ -5,6 +5,7 @@
 #include "doc/reader.h"
 #include "launch/setup.h"
 #include "launch/toml.h"
+#include "test_support/refusal.h"
 
 namespace nest::test {
 namespace {
@@ -13,21 +14,11 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 std::string toml_message(const std::string& text) {
-  try {
-    parse_toml("f.toml", text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return test::refusal_of([&] { parse_toml("f.toml", text); }, "");
 }
 
 std::string launch_message(const std::string& text) {
-  try {
-    read_launch("f", text, {}, "", nullptr);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return test::refusal_of([&] { read_launch("f", text, {}, "", nullptr); }, "");
 }
 
 TEST(Toml, ReadsWhatConfigurationFilesHold) {

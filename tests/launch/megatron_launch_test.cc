@@ -9,6 +9,7 @@
 #include "model/config.h"
 #include "model/count.h"
 #include "test_support/data.h"
+#include "test_support/refusal.h"
 
 namespace nest::test {
 namespace {
@@ -28,12 +29,7 @@ LaunchSetup setup_of(const std::string& options, std::int64_t nodes = 2) {
 }
 
 std::string message_of(const std::string& options) {
-  try {
-    setup_of(options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return test::refusal_of([&] { setup_of(options); }, "");
 }
 
 Job job_of(const LaunchSetup& setup, std::int64_t devices) {

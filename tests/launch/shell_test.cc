@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "launch/arithmetic.h"
+#include "test_support/refusal.h"
 
 namespace nest::test {
 namespace {
@@ -21,12 +22,7 @@ std::vector<std::string> words_of(const std::string& text, const ShellVariables&
 }
 
 std::string message_of(const std::string& text) {
-  try {
-    read_shell("test", text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return test::refusal_of([&] { read_shell("test", text); }, "");
 }
 
 TEST(Shell, QuotesAndEscapes) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "config_support.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
@@ -18,12 +19,7 @@ using test::with;
 using test::without;
 
 std::string refusal(const ConfigKeys& keys) {
-  try {
-    architecture_of(keys);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { architecture_of(keys); });
 }
 
 struct Lie {

@@ -4,17 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "test_support/refusal.h"
 
 namespace nest {
 namespace {
 
 std::string message_of(std::string_view text) {
-  try {
-    parse_strategy(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { parse_strategy(text); });
 }
 
 TEST(StrategyText, ReadsWhatPeopleWrite) {

@@ -1,96 +1,13 @@
 // Bytes that autograd really kept for whole blocks on one GPU, against the tensors that the graph says are kept.
+// tests/accuracy does the same with the rows that are kept outside the repository.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "doc/reader.h"
 #include "model/build.h"
 #include "model/config.h"
-#include "model/presets.h"
 #include "split/local_layer.h"
-#include "test_support/data.h"
 
 namespace nest {
 namespace {
-
-struct Shape {
-  std::int64_t hidden, heads, kv_heads, ffn;
-  bool gated;
-};
-
-Architecture block_of(const Shape& shape) {
-  Block block;
-  block.attention.heads = shape.heads;
-  block.attention.kv_heads = shape.kv_heads;
-  block.attention.head_dim = shape.hidden / shape.heads;
-  block.feed_forward = FeedForward{shape.ffn, shape.gated, shape.gated ? Activation::silu : Activation::gelu,
-                                   !shape.gated, !shape.gated};
-  if (!shape.gated) {
-    block.norm = NormKind::layer;
-    block.norm_bias = true;
-    Attention& a = block.attention;
-    a.query_bias = a.key_bias = a.value_bias = a.output_bias = true;
-  }
-  Architecture arch;
-  arch.hidden = shape.hidden;
-  arch.vocabulary = 1024;
-  arch.position = PositionKind::none;
-  Tower tower;
-  tower.kinds = {block};
-  tower.blocks = {0};
-  arch.towers = {tower};
-  return arch;
-}
-
-const std::map<std::string, Shape> kShapes = {
-    {"llama2_7b", {4096, 32, 32, 11008, true}},  {"llama3_8b", {4096, 32, 8, 14336, true}},
-    {"llama3_70b", {8192, 64, 8, 28672, true}},  {"gpt3_175b", {12288, 96, 96, 49152, false}},
-    {"bert_large", {1024, 16, 16, 4096, false}},
-};
-
-TEST(MeasuredLayers, PlainBlocksKeepWhatWasMeasured) {
-  NEST_REQUIRE_DATA("h200/layers.json");
-  const Document document = test::read_json(test::data_dir() / "h200/layers.json");
-  const Implementation plain{.stack = Stack::plain};
-  int checked = 0;
-  for (const Value& value : *document.root().as_array()) {
-    Reader row(Document{document.source, value});
-    if (row.text("kind") != "layer" || row.text("impl") != "plain" || !kShapes.contains(row.text("model"))) continue;
-    const Model model = build_model(block_of(kShapes.at(row.text("model"))), plain);
-    const RunShape shape{.micro_batch = row.integer("mbs", {1, 1e6}), .sequence = row.integer("seq", {1, 1e6})};
-    const Split split{.tp = row.integer("tp", {1, 64})};
-    const LocalLayer layer = localise(model.kinds[1], shape, split, plain);
-    const double measured = row.number("saved_bytes", {0, 1e15});
-    EXPECT_NEAR(layer.saved.none / measured, 1.0, 0.03)
-        << row.text("model") << " tp " << split.tp << " mbs " << shape.micro_batch;
-    EXPECT_EQ(layer.dense_parameters, row.integer("params", {0, 1e15})) << row.text("model") << " tp " << split.tp;
-    ++checked;
-  }
-  EXPECT_GE(checked, 20);
-}
-
-// transformers' own modules keep more than plain PyTorch ones (fp32 copies in RMSNorm, repeated keys and a mask with a
-// sliding window, transposed copies with partial rotary, dropout masks); the huggingface stack counts those tensors.
-TEST(MeasuredLayers, HuggingFaceBlocksKeepWhatWasMeasured) {
-  NEST_REQUIRE_DATA("h200/hf_layers.json");
-  const Document document = test::read_json(test::data_dir() / "h200/hf_layers.json");
-  int checked = 0;
-  for (const Value& value : *document.root().as_array()) {
-    Reader row(Document{document.source, value});
-    const auto arch = find_model_preset(row.text("name"));
-    if (!arch) continue;
-    const RunShape shape{.micro_batch = row.integer("mbs", {1, 1e6}), .sequence = row.integer("seq", {1, 1e6})};
-    const Implementation hf{.stack = Stack::huggingface, .dropout = true, .sequence = shape.sequence};
-    const Model model = build_model(*arch, hf);
-    const LocalLayer layer = localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, {}, hf);
-    const double measured = row.number("layer_saved", {0, 1e15});
-    EXPECT_NEAR(layer.saved.none / measured, 1.0, 0.03)
-        << row.text("name") << " seq " << shape.sequence << " predicted " << layer.saved.none << " measured "
-        << measured;
-    ++checked;
-  }
-  EXPECT_GE(checked, 3);
-}
 
 // Bytes per token that one layer of transformers 5.17 kept on an H200 (PyTorch 2.11, bf16, sdpa, batch 8 x 1024 tokens,
 // dropout as the class defaults, difference of two depths), measured by this project for small models of one shape.

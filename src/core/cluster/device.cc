@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 #include "preset_data/preset_data.h"

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/index.h"
 #include "doc/value.h"
 #include "nest/strategy.h"
 
@@ -38,7 +39,7 @@ struct Device {
   std::map<std::string, double, std::less<>> efficiency;
 
   double peak(Precision precision) const {
-    const auto index = static_cast<std::size_t>(precision);
+    const std::size_t index = at(precision);
     return index < peak_flops_per_s.size() ? peak_flops_per_s[index] : 0;
   }
   std::optional<double> efficiency_of(std::string_view constant) const;

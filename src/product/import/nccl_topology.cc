@@ -238,14 +238,6 @@ std::vector<std::string> presets_of(std::int64_t sm) {
 
 }  // namespace
 
-double nccl_nvlink_bytes_per_s(std::int64_t sm) {
-  if (sm >= 100) return 40.1e9;
-  if (sm >= 90) return 20.6e9;
-  if (sm == 86) return 12e9;
-  if (sm >= 70) return 20e9;
-  return sm >= 60 ? 18e9 : 0;
-}
-
 NcclTopology parse_nccl_topology(const SourceText& source) { return TopologyReader(source).read(); }
 
 NodeInside inside_of(const NcclTopology& topology, const std::string& file) {

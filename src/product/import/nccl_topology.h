@@ -1,8 +1,8 @@
 // The topology of one node as NCCL dumps it (NCCL_TOPO_DUMP_FILE), with the rates that NCCL itself derives from it.
 //
-// PCIe: width · S / 80 GB/s with S 15, 30, 60, 120, 240, 480 for 2.5 … 64 GT/s. NVLink: links · 18, 20, 12, 20.6
-// or 40.1 GB/s by compute capability; nest takes the nominal rate of the device instead where it knows it. Network:
-// Mb/s / 8000.
+//   PCIe      width · S / 80 GB/s with S = 15, 30, 60, 120, 240, 480 for 2.5, 5, 8, 16, 32, 64 GT/s
+//   network   Mb/s / 8000 GB/s
+//   NVLink    links are counted; import_cluster.cc knows the rate of one by device
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,6 @@ struct NcclTopology {
   std::vector<NcclGpu> gpus;  // by dev
   std::vector<NcclNet> nets;
 };
-
-// NVLink as NCCL plans with it, by compute capability; 0 where it has none.
-double nccl_nvlink_bytes_per_s(std::int64_t sm);
 
 // Throws InputError with the line.
 NcclTopology parse_nccl_topology(const SourceText& source);
