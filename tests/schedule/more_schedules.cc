@@ -85,8 +85,8 @@ Order one_ahead(const Shape& shape, std::int64_t stage) {
 
 }  // namespace
 
-Rule zb_h1() { return {Schedule::one_f_one_b, "zero bubble 1", false, zb_h1_order, round_robin, nullptr}; }
-Rule zbv() { return {Schedule::interleaved, "zero bubble V", true, zbv_order, v_position, nullptr}; }
-Rule interleaved_one_ahead() { return {Schedule::interleaved, "one ahead", true, one_ahead, round_robin, nullptr}; }
+Rule zb_h1() { return {Schedule::one_f_one_b, false, zb_h1_order, round_robin, nullptr}; }
+Rule zbv() { return {Schedule::interleaved, true, zbv_order, v_position, nullptr}; }
+Rule interleaved_one_ahead() { return {Schedule::interleaved, true, one_ahead, round_robin, nullptr}; }
 
 }  // namespace nest::schedule::test

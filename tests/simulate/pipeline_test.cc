@@ -158,7 +158,7 @@ TEST(SimulatedPipeline, IsTheLongestPathForSimGrid) {
   }
   const Timeline timeline = simulate(NEST_SIMULATE_PROGRAM, together);
   for (std::size_t k = 0; k < all.size(); ++k) {
-    expect_longest_path(all[k], timeline, offsets[k], 1e-7);  // of steps of seconds: SimGrid's own precision
+    expect_longest_path(all[k], timeline, offsets[k], 1e-9);
     if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "case " << k;
   }
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/dimensions.h"
+#include "schedule/rules.h"
 
 namespace nest {
 namespace {
@@ -76,7 +77,7 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source) {
   if (given("zero_degree")) request.zero_degree = stage.zero_degree;
   Strategy& s = request.strategy;
   if (!given("schedule") && s.virtual_stages > 1) s.schedule = Schedule::interleaved;
-  if ((s.schedule == Schedule::interleaved) != (s.virtual_stages > 1)) {
+  if (schedule::rule_of(s.schedule).interleaves != (s.virtual_stages > 1)) {
     throw InputError(fmt::format("{}: vpp={} contradicts schedule={}; interleaving is what vpp > 1 means", source,
                                  s.virtual_stages, to_string(s.schedule)));
   }

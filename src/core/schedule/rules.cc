@@ -12,10 +12,9 @@ namespace nest::schedule {
 namespace {
 
 constexpr std::array kRules = {
-    Rule{Schedule::one_f_one_b, "one forward, one backward", false, one_f_one_b, round_robin, one_f_one_b_held},
-    Rule{Schedule::interleaved, "1F1B with several chunks of layers per stage", true, interleaved, round_robin,
-         interleaved_held},
-    Rule{Schedule::gpipe, "all forwards, then all backwards", false, gpipe, round_robin, gpipe_held},
+    Rule{Schedule::one_f_one_b, false, one_f_one_b, round_robin, one_f_one_b_held},
+    Rule{Schedule::interleaved, true, interleaved, round_robin, interleaved_held},
+    Rule{Schedule::gpipe, false, gpipe, round_robin, gpipe_held},
 };
 
 }  // namespace

@@ -28,8 +28,7 @@ namespace nest::schedule {
 
 struct Rule {
   Schedule kind;
-  const char* words;  // "one forward, one backward"
-  bool interleaves;   // a stage has several chunks
+  bool interleaves;  // a stage has several chunks
   Order (*order)(const Shape& shape, std::int64_t stage);
   std::int64_t (*position)(const Shape& shape, std::int64_t stage, std::int64_t chunk);
   // Chunks whose activations a stage holds at most, as a closed form: what most_held() of its order says wherever the
