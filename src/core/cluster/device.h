@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shelf.h"
 #include "doc/value.h"
 
 namespace nest {
@@ -45,7 +46,7 @@ struct Device {
 Device read_device(const Document& document, std::string_view name);
 
 // The devices that ship with nest, sorted by name.
-const std::vector<Device>& device_presets();
+const Shelf<Device>& device_presets();
 
 // A preset by name or alias, case-insensitive, or nothing.
 std::optional<Device> find_device(std::string_view name);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shelf.h"
 #include "doc/value.h"
 #include "model/build.h"
 #include "split/local_layer.h"
@@ -91,7 +92,7 @@ struct SoftwareStack {
 
 // Throws InputError that names file, key, value and what is allowed; unknown keys are refused.
 SoftwareStack read_stack(const Document& document, std::string_view name);
-const std::vector<SoftwareStack>& stack_presets();  // the default first, then sorted by name
+const Shelf<SoftwareStack>& stack_presets();  // the default first, then sorted by name
 std::optional<SoftwareStack> find_stack(std::string_view name);
 
 const char* to_string(AttentionKernel kernel);
