@@ -182,7 +182,7 @@ void choose_run(Dice& dice, Problem& problem, const Architecture& architecture, 
   if (architecture.towers.size() > 1 && dice.one_in(2)) {
     run.encoder_sequence = dice.any<std::int64_t>({256, 1024, 3072, 8192});
   }
-  const std::vector<SoftwareStack>& stacks = stack_presets();
+  const std::vector<SoftwareStack> stacks(stack_presets().begin(), stack_presets().end());
   const SoftwareStack& stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
   run.stack = stack.name;
   std::vector<Precision> precisions;

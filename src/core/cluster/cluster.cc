@@ -167,26 +167,22 @@ Cluster resized(const Cluster& cluster, std::int64_t devices) {
   return result;
 }
 
-const std::vector<Cluster>& cluster_presets() {
-  static const std::vector<Cluster> presets = [] {
+const Shelf<Cluster>& cluster_presets() {
+  static const Shelf<Cluster> kClusters = [] {
     std::vector<Cluster> clusters;
     for (const EmbeddedFile& file : embedded_files("clusters")) {
       clusters.push_back(
           read_cluster(parse_yaml(fmt::format("clusters/{}.yaml", file.name), std::string(file.text)), file.name));
     }
-    return clusters;
+    return Shelf<Cluster>(std::move(clusters));
   }();
-  return presets;
+  return kClusters;
 }
 
 std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::int64_t> devices) {
-  const std::string wanted = to_lower(name);
-  for (const Cluster& cluster : cluster_presets()) {
-    const bool alias = std::any_of(cluster.aliases.begin(), cluster.aliases.end(),
-                                   [&](const std::string& candidate) { return to_lower(candidate) == wanted; });
-    if (alias || to_lower(cluster.name) == wanted) return devices ? resized(cluster, *devices) : cluster;
-  }
-  return std::nullopt;
+  const Cluster* found = cluster_presets().find(name);
+  if (found == nullptr) return std::nullopt;
+  return devices ? resized(*found, *devices) : *found;
 }
 
 std::optional<std::int64_t> devices_per_node(const Cluster& cluster) {

@@ -74,7 +74,7 @@ Cluster read_cluster(const Document& document, std::string_view name);
 Cluster resized(const Cluster& cluster, std::int64_t devices);
 
 // Clusters that ship with nest, in their default sizes, sorted by name.
-const std::vector<Cluster>& cluster_presets();
+const Shelf<Cluster>& cluster_presets();
 // By name or alias, case-insensitive, at the given or the default size; nothing when there is none of that name.
 std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::int64_t> devices = std::nullopt);
 

@@ -67,26 +67,21 @@ Device read_device(const Document& document, std::string_view name) {
   return device;
 }
 
-const std::vector<Device>& device_presets() {
-  static const std::vector<Device> presets = [] {
+const Shelf<Device>& device_presets() {
+  static const Shelf<Device> kDevices = [] {
     std::vector<Device> devices;
     for (const EmbeddedFile& file : embedded_files("devices")) {
       devices.push_back(
           read_device(parse_yaml(fmt::format("devices/{}.yaml", file.name), std::string(file.text)), file.name));
     }
-    return devices;
+    return Shelf<Device>(std::move(devices));
   }();
-  return presets;
+  return kDevices;
 }
 
 std::optional<Device> find_device(std::string_view name) {
-  const std::string wanted = to_lower(name);
-  for (const Device& device : device_presets()) {
-    const bool alias = std::any_of(device.aliases.begin(), device.aliases.end(),
-                                   [&](const std::string& candidate) { return to_lower(candidate) == wanted; });
-    if (alias || to_lower(device.name) == wanted) return device;
-  }
-  return std::nullopt;
+  const Device* found = device_presets().find(name);
+  return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace nest

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "base/shelf.h"
 #include "doc/value.h"
 #include "nest/strategy.h"
 
@@ -50,7 +51,7 @@ struct Device {
 Device read_device(const Document& document, std::string_view name);
 
 // The devices that ship with nest, sorted by name.
-const std::vector<Device>& device_presets();
+const Shelf<Device>& device_presets();
 
 // A preset by name or alias, case-insensitive, or nothing.
 std::optional<Device> find_device(std::string_view name);

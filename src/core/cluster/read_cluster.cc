@@ -221,10 +221,7 @@ Device read_device_of(Reader& root) {
   }
   const std::string name = root.text("device");
   if (auto device = find_device(name)) return *device;
-  std::vector<std::string> known;
-  for (const Device& device : device_presets()) known.push_back(device.name);
-  root.fail("device", fmt::format("`{}` is not known; known are {}{}", clip(name, 40), join_words(known),
-                                  did_you_mean(name, known)));
+  root.fail("device", device_presets().unknown(name));
 }
 
 AlgorithmChoice read_algorithms(Reader& root) {

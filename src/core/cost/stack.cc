@@ -232,8 +232,8 @@ Document write_stack(const SoftwareStack& stack) {
   return {std::make_shared<const SourceText>(SourceText{stack.name, ""}), Value(std::move(object), 0)};
 }
 
-const std::vector<SoftwareStack>& stack_presets() {
-  static const std::vector<SoftwareStack> presets = [] {
+const Shelf<SoftwareStack>& stack_presets() {
+  static const Shelf<SoftwareStack> kStacks = [] {
     std::vector<SoftwareStack> stacks;
     for (const EmbeddedFile& file : embedded_files("stacks")) {
       stacks.push_back(
@@ -241,17 +241,14 @@ const std::vector<SoftwareStack>& stack_presets() {
     }
     std::stable_partition(stacks.begin(), stacks.end(),
                           [](const SoftwareStack& stack) { return stack.name == kDefault; });
-    return stacks;
+    return Shelf<SoftwareStack>(std::move(stacks));
   }();
-  return presets;
+  return kStacks;
 }
 
 std::optional<SoftwareStack> find_stack(std::string_view name) {
-  const std::string wanted = to_lower(name);
-  for (const SoftwareStack& stack : stack_presets()) {
-    if (to_lower(stack.name) == wanted) return stack;
-  }
-  return std::nullopt;
+  const SoftwareStack* found = stack_presets().find(name);
+  return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
 const char* to_string(AttentionKernel kernel) { return name_of(kAttention, kernel); }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shelf.h"
 #include "doc/value.h"
 #include "model/build.h"
 #include "split/local_layer.h"
@@ -95,7 +96,7 @@ struct SoftwareStack {
 SoftwareStack read_stack(const Document& document, std::string_view name);
 // Every fact of the stack as a document that read_stack() reads back as the same stack, with nothing left to presets.
 Document write_stack(const SoftwareStack& stack);
-const std::vector<SoftwareStack>& stack_presets();  // the default first, then sorted by name
+const Shelf<SoftwareStack>& stack_presets();  // the default first, then sorted by name
 std::optional<SoftwareStack> find_stack(std::string_view name);
 
 const char* to_string(AttentionKernel kernel);

@@ -1,11 +1,7 @@
 #include "model/presets.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "doc/reader.h"
 #include "model/config.h"
 #include "model/families.h"
@@ -13,12 +9,6 @@
 
 namespace nest {
 namespace {
-
-// All presets, parsed once on first use. Immutable afterwards, so any number of threads may read it.
-struct Catalogue {
-  std::vector<ModelPreset> presets;
-  std::map<std::string, Architecture, std::less<>> by_name;  // names and aliases in lower case
-};
 
 ModelPreset read_preset(std::string name, const Document& document) {
   Reader reader(document);
@@ -28,45 +18,32 @@ ModelPreset read_preset(std::string name, const Document& document) {
   preset.description = nest.text("description");
   preset.source = nest.text("source");
   preset.aliases = nest.maybe_texts("aliases", 16).value_or(std::vector<std::string>());
+  preset.architecture = read_config(document, preset.name);
   return preset;
-}
-
-Catalogue read_catalogue() {
-  using Ranked = std::tuple<std::string, double, ModelPreset>;  // family, size
-  std::vector<Ranked> ranked;
-  Catalogue catalogue;
-  for (const EmbeddedFile& file : embedded_files("models")) {
-    const Document document = parse_json(std::string(file.name), std::string(file.text));
-    ModelPreset preset = read_preset(std::string(file.name), document);
-    const Architecture architecture = read_config(document, preset.name);
-    std::vector<std::string> names = preset.aliases;
-    names.push_back(preset.name);
-    for (const std::string& name : names) {
-      const bool fresh = catalogue.by_name.emplace(to_lower(name), architecture).second;
-      NEST_CHECK(fresh, "two model presets are called " + name);
-    }
-    ranked.emplace_back(architecture.family, families::estimate_parameters(architecture), std::move(preset));
-  }
-  std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-    return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
-  });
-  for (Ranked& entry : ranked) catalogue.presets.push_back(std::move(std::get<2>(entry)));
-  return catalogue;
-}
-
-const Catalogue& catalogue() {
-  static const Catalogue kCatalogue = read_catalogue();
-  return kCatalogue;
 }
 
 }  // namespace
 
-const std::vector<ModelPreset>& model_presets() { return catalogue().presets; }
+const Shelf<ModelPreset>& model_presets() {
+  static const Shelf<ModelPreset> kModels = [] {
+    std::vector<ModelPreset> presets;
+    for (const EmbeddedFile& file : embedded_files("models")) {
+      presets.push_back(
+          read_preset(std::string(file.name), parse_json(std::string(file.name), std::string(file.text))));
+    }
+    const auto rank = [](const ModelPreset& preset) {
+      return std::pair(preset.architecture.family, families::estimate_parameters(preset.architecture));
+    };
+    std::sort(presets.begin(), presets.end(),
+              [&](const ModelPreset& a, const ModelPreset& b) { return rank(a) < rank(b); });
+    return Shelf<ModelPreset>(std::move(presets));
+  }();
+  return kModels;
+}
 
 std::optional<Architecture> find_model_preset(std::string_view name) {
-  const auto found = catalogue().by_name.find(to_lower(name));
-  if (found == catalogue().by_name.end()) return std::nullopt;
-  return found->second;
+  const ModelPreset* found = model_presets().find(name);
+  return found == nullptr ? std::nullopt : std::optional(found->architecture);
 }
 
 }  // namespace nest

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shelf.h"
 #include "model/architecture.h"
 
 namespace nest {
@@ -17,10 +18,11 @@ struct ModelPreset {
   std::string description;  // "Llama 3 70B"
   std::string source;       // where its numbers come from
   std::vector<std::string> aliases;
+  Architecture architecture;
 };
 
 // Sorted by family and size, as they should be listed.
-const std::vector<ModelPreset>& model_presets();
+const Shelf<ModelPreset>& model_presets();
 
 // The architecture of a preset by name or alias (case-insensitive), or nothing when there is none.
 std::optional<Architecture> find_model_preset(std::string_view name);
