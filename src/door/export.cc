@@ -26,9 +26,7 @@ struct ExportedPlan {
 
 namespace {
 
-const Exporter& exporter_of(const std::string& name) {
-  return exporters()[require_word("to", name, exporter_names())];
-}
+const Exporter& exporter_of(const std::string& name) { return exporters()[require_word("to", name, exporter_names())]; }
 
 // The plan that is written, and what became of the one that was asked for.
 struct Choice {
@@ -151,10 +149,11 @@ Export export_ranks(const Plan& plan, const Exporter& exporter, const ExportOpti
   task.cores_per_device = options.cores_per_device;
   Export made = started(choice);
   made.text = exporter.write(task, format).text;
-  made.about = fmt::format("{} ranks on {} hosts, rank order {}.\n",
-                           format_integer(choice.plan.strategy.devices_used()),
-                           format_integer(static_cast<std::int64_t>(task.hosts.size())), to_string(task.order));
-  made.exported = std::make_shared<ExportedPlan>(ExportedPlan{exporter.write(task, format_index(exporter, "json")).text});
+  made.about =
+      fmt::format("{} ranks on {} hosts, rank order {}.\n", format_integer(choice.plan.strategy.devices_used()),
+                  format_integer(static_cast<std::int64_t>(task.hosts.size())), to_string(task.order));
+  made.exported =
+      std::make_shared<ExportedPlan>(ExportedPlan{exporter.write(task, format_index(exporter, "json")).text});
   return made;
 }
 
@@ -209,8 +208,8 @@ Export export_framework(const Plan& plan, const Exporter& exporter, const Export
   made.environment = written.environment;
   made.notes = written.notes;
   if (std::string note = stack_note(framework, choice); !note.empty()) made.notes.push_back(std::move(note));
-  made.exported =
-      std::make_shared<ExportedPlan>(ExportedPlan{to_text(report_json(exporter.name, choice, written, task.hosts, launch))});
+  made.exported = std::make_shared<ExportedPlan>(
+      ExportedPlan{to_text(report_json(exporter.name, choice, written, task.hosts, launch))});
   return made;
 }
 

@@ -41,7 +41,7 @@ TEST(Exporters, EveryFrameworkHasOne) {
     EXPECT_EQ(&rules_of(rules.framework), &rules);
     EXPECT_TRUE(find_stack(rules.usual_stack).has_value()) << rules.usual_stack;
     EXPECT_TRUE(rules.is_own(find_stack(rules.usual_stack)->memory)) << rules.usual_stack;
-    EXPECT_TRUE(rules.computes_in(ComputePrecision::bf16));
+    EXPECT_TRUE(rules.computes_in(Precision::bf16));
     const Exporter* exporter = find_exporter(to_string(rules.framework));
     ASSERT_NE(exporter, nullptr) << to_string(rules.framework);
     EXPECT_EQ(exporter->framework, rules.framework);

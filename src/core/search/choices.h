@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "plan/plan.h"
 #include "plan/limits.h"
+#include "plan/plan.h"
 
 namespace nest {
 

@@ -188,8 +188,8 @@ std::size_t format_index(const Exporter& exporter, std::string_view format) {
     if (format == exporter.formats[i].name) return i;
     names.emplace_back(exporter.formats[i].name);
   }
-  throw InputError(fmt::format("{}: `{}` is none of {}, the formats of {}{}", option("format"), clip(format, 40), join_words(names),
-                               exporter.name, did_you_mean(format, names)));
+  throw InputError(fmt::format("{}: `{}` is none of {}, the formats of {}{}", option("format"), clip(format, 40),
+                               join_words(names), exporter.name, did_you_mean(format, names)));
 }
 
 std::string formats_text() {

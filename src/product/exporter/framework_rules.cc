@@ -17,12 +17,12 @@ bool is_deepspeed_memory(MemoryModel memory) {
   return memory == MemoryModel::megatron_deepspeed || memory == MemoryModel::plain;
 }
 
-bool any_precision(ComputePrecision /*precision*/) { return true; }
-bool no_narrow_precision(ComputePrecision precision) {
-  return precision != ComputePrecision::fp8 && precision != ComputePrecision::fp4;
+bool any_precision(Precision /*precision*/) { return true; }
+bool no_narrow_precision(Precision precision) {
+  return precision != Precision::fp8 && precision != Precision::fp4;
 }
-bool torchtitan_precision(ComputePrecision precision) {
-  return precision != ComputePrecision::fp4 && precision != ComputePrecision::fp16;
+bool torchtitan_precision(Precision precision) {
+  return precision != Precision::fp4 && precision != Precision::fp16;
 }
 
 void restrict_megatron(const Job& /*job*/, PlanLimits& limits) { restrict_to_megatron(limits); }

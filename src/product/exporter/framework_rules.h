@@ -23,7 +23,7 @@ struct FrameworkRules {
   bool counts_stages_first;     // it also knows the order of ranks in which stages come before replicas
   bool cuts_evenly;             // it gives all stages of a pipeline as many blocks, whatever it is told
   bool (*is_own)(MemoryModel);  // a stack that accounts for memory like this is the framework's own
-  bool (*computes_in)(ComputePrecision);
+  bool (*computes_in)(Precision);
   // Adds what it cannot do, beyond what no framework can: treatment that differs by stage, batches that do not divide,
   // placements that cannot be started.
   void (*refuse)(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found);

@@ -26,7 +26,7 @@ std::vector<double> from_raw(const std::string& raw) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     T value;
     std::memcpy(&value, raw.data() + i * sizeof(T), sizeof(T));
-    values[i] = real(value);
+    values[i] = static_cast<double>(value);
   }
   return values;
 }
@@ -160,7 +160,7 @@ class Evaluator {
     for (double index : indices->values) {
       if (index < 0) index += count;
       if (index < 0 || index >= count) return std::nullopt;
-      taken.values.push_back(x.values[at(index)]);
+      taken.values.push_back(x.values[static_cast<std::size_t>(index)]);
     }
     return taken;
   }
@@ -192,7 +192,7 @@ class Evaluator {
     }
     value.rank = x.values.empty() ? 0 : 1;
     const double fill = value.values.front();
-    value.values.assign(at(count), fill);
+    value.values.assign(static_cast<std::size_t>(count), fill);
     return value;
   }
 
