@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cluster/torus_collective.h"
@@ -116,11 +117,9 @@ LevelSummary summarise_level(const Cluster& cluster, std::size_t l) {
   summary.devices_per_unit = fabric.unit[l + 1];
   summary.fewest_devices_per_unit = smallest_unit(fabric, l + 1);
   summary.link_bytes_per_s = fabric.capacity[l];
-  const double sharing = fabric.lanes(l)
-                             ? (l == fabric.rail_level ? 1.0
-                                                       : static_cast<double>(fabric.unit[l]) /
-                                                             static_cast<double>(fabric.unit[fabric.rail_level]))
-                             : static_cast<double>(fabric.unit[l]);
+  const double sharing =
+      fabric.lanes(l) ? (l == fabric.rail_level ? 1.0 : real(fabric.unit[l]) / real(fabric.unit[fabric.rail_level]))
+                      : real(fabric.unit[l]);
   summary.device_bytes_per_s = fabric.capacity[l] / sharing;
   summary.latency_s = level.latency_s;
   summary.rails = level.rails;
@@ -131,7 +130,7 @@ LevelSummary summarise_level(const Cluster& cluster, std::size_t l) {
 std::vector<LevelSummary> summarise_torus(const Cluster& cluster) {
   const Torus& torus = *cluster.torus;
   std::vector<LevelSummary> summaries;
-  const double links = static_cast<double>(2 * torus.dims.size());
+  const double links = real(2 * torus.dims.size());
   summaries.push_back(
       {"neighbour", torus.devices(), 1, torus.link_bytes_per_s, torus.link_bytes_per_s, torus.latency_s, 1, false, 1});
   std::int64_t hops = 0;
@@ -140,10 +139,9 @@ std::vector<LevelSummary> summarise_torus(const Cluster& cluster) {
     hops += torus.wrap[k] ? torus.dims[k] / 2 : torus.dims[k] - 1;
     span *= torus.dims[k];
     // Of its 2·dimensions links a device has two along the dimensions used so far.
-    const double used = 2 * static_cast<double>(k + 1);
+    const double used = 2 * real(k + 1);
     summaries.push_back({fmt::format("{}-D box", k + 1), torus.devices() / span, span, torus.link_bytes_per_s,
-                         std::min(used, links) * torus.link_bytes_per_s, static_cast<double>(hops) * torus.latency_s, 1,
-                         false, span});
+                         std::min(used, links) * torus.link_bytes_per_s, real(hops) * torus.latency_s, 1, false, span});
   }
   return summaries;
 }

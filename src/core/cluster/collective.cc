@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/step.h"
 
 namespace nest {
@@ -76,7 +77,7 @@ CollectiveTime chain_broadcast(const Fabric& fabric, const GroupLayout& layout, 
   Sum sum(Algorithm::ring);
   double hops_above = 1;  // chains need one hop less than there are units
   for (std::size_t l = layout.top + 1; l-- > 0;) {
-    const double units = static_cast<double>(layout.members) / static_cast<double>(layout.inside[l]);
+    const double units = real(layout.members) / real(layout.inside[l]);
     StepTime hop;
     hop.latency_s = fabric.latency_s[l] + fabric.message_overhead_s;
     sum.add(hop, std::max(0.0, units - hops_above));
@@ -91,7 +92,7 @@ std::optional<CollectiveTime> ring_time(const Fabric& fabric, const GroupLayout&
   if (collective == Collective::broadcast) return chain_broadcast(fabric, layout, bytes);
   const auto rounds = passes(collective);
   if (!rounds) return std::nullopt;
-  const double n = static_cast<double>(layout.members);
+  const double n = real(layout.members);
   Sum sum(Algorithm::ring);
   sum.add(step_time(fabric, layout, ring_step(fabric, layout, bytes / n)), *rounds * (n - 1));
   return sum.total();
@@ -102,8 +103,8 @@ std::optional<CollectiveTime> multi_ring_time(const Fabric& fabric, const GroupL
   const auto rounds = passes(collective);
   const std::int64_t rings = rings_side_by_side(fabric, layout);
   if (!rounds || rings < 2) return std::nullopt;
-  const double n = static_cast<double>(layout.members);
-  StepFlows step = ring_step(fabric, layout, bytes / (n * static_cast<double>(rings)));
+  const double n = real(layout.members);
+  StepFlows step = ring_step(fabric, layout, bytes / (n * real(rings)));
   step.keeps_lane = true;
   step.rings = rings;
   Sum sum(Algorithm::multi_ring);
@@ -205,11 +206,11 @@ std::optional<CollectiveTime> tree_time(const Fabric& fabric, const GroupLayout&
     const auto depth = std::bit_width(static_cast<std::uint64_t>(children - 1));  // of a binary tree
     StepTime hop;
     hop.latency_s = fabric.latency_s[l] + fabric.message_overhead_s;
-    const double hops = l == 0 && layout.top > 0 ? static_cast<double>(layout.most[1] - 1) : static_cast<double>(depth);
+    const double hops = l == 0 && layout.top > 0 ? real(layout.most[1] - 1) : real(depth);
     sum.add(hop, rounds * hops);
   }
   const std::int64_t trees = rings_side_by_side(fabric, layout);
-  StepFlows flows = ring_step(fabric, layout, bytes / static_cast<double>(trees));
+  StepFlows flows = ring_step(fabric, layout, bytes / real(trees));
   flows.rings = trees;
   flows.keeps_lane = true;
   sum.add(stream_time(fabric, layout, flows), rounds);
@@ -218,25 +219,24 @@ std::optional<CollectiveTime> tree_time(const Fabric& fabric, const GroupLayout&
 
 // Flows of one member to members beyond the level-`top` unit, by way of one uplink of level l.
 double messages_on_link(const Fabric& fabric, const GroupLayout& layout, std::size_t l, std::size_t top) {
-  const double n = static_cast<double>(layout.members);
+  const double n = real(layout.members);
   const std::int64_t inside_l = std::min(layout.inside[l], layout.inside[top]);
-  const double beyond = n - static_cast<double>(layout.inside[top]);
+  const double beyond = n - real(layout.inside[top]);
   if (fabric.has_rails()) {
-    const double beyond_of_one = n - static_cast<double>(layout.fewest[top]);
+    const double beyond_of_one = n - real(layout.fewest[top]);
     const std::size_t r = fabric.rail_level;
     const std::int64_t in_node = std::min(layout.inside[r], layout.members);
     if (top < r && layout.top >= r) {
-      return static_cast<double>(inside_l) * static_cast<double>(layout.most[r] - layout.inside[top]) *
-             static_cast<double>(layout.sharing[l][top]);
+      return real(inside_l) * real(layout.most[r] - layout.inside[top]) * real(layout.sharing[l][top]);
     }
     if (top >= r && l == r) return beyond_of_one;
     if (top >= r && fabric.lanes(l)) {
       const std::int64_t lane_groups =
           ceil_div(layout.groups_inside[l], std::max<std::int64_t>(1, layout.groups_inside[r]));
-      return static_cast<double>(ceil_div(layout.inside[l], in_node)) * beyond * static_cast<double>(lane_groups);
+      return real(ceil_div(layout.inside[l], in_node)) * beyond * real(lane_groups);
     }
   }
-  return static_cast<double>(inside_l) * beyond * static_cast<double>(layout.sharing[l][top]);
+  return real(inside_l) * beyond * real(layout.sharing[l][top]);
 }
 
 // Messages that change lanes under rail switches climb one level higher than they would have to.
@@ -245,12 +245,12 @@ StepTime lane_changes(const Fabric& fabric, const GroupLayout& layout, double ch
   const std::size_t r = fabric.rail_level;
   const std::int64_t in_node = std::min(layout.inside[r], layout.members);
   const std::int64_t nodes = ceil_div(layout.inside[r + 1], in_node);
-  const double climbing = static_cast<double>(layout.members - layout.fewest[r] - (nodes - 1));
+  const double climbing = real(layout.members - layout.fewest[r] - (nodes - 1));
   if (climbing <= 0 || in_node == 1) return time;
   const std::int64_t lane_groups =
       ceil_div(layout.groups_inside[r + 1], std::max<std::int64_t>(1, layout.groups_inside[r]));
   const double port_s = chunk * climbing / fabric.capacity[r];
-  const double lane_s = chunk * climbing * static_cast<double>(nodes * lane_groups) / fabric.capacity[r + 1];
+  const double lane_s = chunk * climbing * real(nodes * lane_groups) / fabric.capacity[r + 1];
   time.latency_s = fabric.latency_s[r + 1];
   time.transfer_s = std::max(port_s, lane_s);
   time.link = lane_s > port_s ? r + 1 : r;
@@ -258,7 +258,7 @@ StepTime lane_changes(const Fabric& fabric, const GroupLayout& layout, double ch
 }
 
 CollectiveTime direct_all_to_all(const Fabric& fabric, const GroupLayout& layout, double bytes) {
-  const double n = static_cast<double>(layout.members);
+  const double n = real(layout.members);
   StepTime slowest;
   const auto keep_slower = [&](const StepTime& time) {
     if (time.total() >= slowest.total()) slowest = time;
@@ -287,7 +287,7 @@ CollectiveTime pairwise_all_to_all(const Fabric& fabric, const GroupLayout& layo
   Sum sum(Algorithm::pairwise);
   for (std::int64_t shift = 1; shift < n; ++shift) {
     StepFlows step;
-    step.bytes = bytes / static_cast<double>(n);
+    step.bytes = bytes / real(n);
     for (std::size_t l = 0; l <= layout.top; ++l) {
       const std::int64_t p = layout.inside[l];
       step.exits[l] = p - std::max<std::int64_t>(0, p - shift) - std::max<std::int64_t>(0, p - (n - shift));
@@ -346,12 +346,12 @@ std::optional<CollectiveTime> hierarchical_time(const Fabric& fabric, const Grou
   for (const std::int64_t dim : dims) {
     const std::int64_t span = checked_product({below, dim});
     StepFlows step;
-    step.bytes = bytes / static_cast<double>(span);
+    step.bytes = bytes / real(span);
     for (std::size_t l = 0; l <= layout.top; ++l) {
       step.exits[l] = layout.inside[l] >= span ? 0 : std::min(layout.inside[l], below);
     }
     step.keeps_lane = !fabric.has_rails() || below % layout.inside[fabric.rail_level] == 0;
-    sum.add(step_time(fabric, layout, step), *rounds * static_cast<double>(dim - 1));
+    sum.add(step_time(fabric, layout, step), *rounds * real(dim - 1));
     below = span;
   }
   if (below != layout.members) return std::nullopt;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 #include "preset_data/preset_data.h"
@@ -41,7 +42,7 @@ void read_efficiency(Reader& root, Device& device) {
 
 }  // namespace
 
-const char* to_string(Precision precision) { return kPrecisionNames[static_cast<std::size_t>(precision)]; }
+const char* to_string(Precision precision) { return kPrecisionNames[at(precision)]; }
 
 std::optional<double> Device::efficiency_of(std::string_view constant) const {
   const auto found = efficiency.find(constant);

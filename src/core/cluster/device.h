@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/index.h"
 #include "doc/value.h"
 
 namespace nest {
@@ -36,7 +37,7 @@ struct Device {
   // decides the names; a device without a constant leaves the choice of a default to them.
   std::map<std::string, double, std::less<>> efficiency;
 
-  double peak(Precision precision) const { return peak_flops_per_s[static_cast<std::size_t>(precision)]; }
+  double peak(Precision precision) const { return peak_flops_per_s[at(precision)]; }
   std::optional<double> efficiency_of(std::string_view constant) const;
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cluster/cluster.h"
@@ -38,12 +39,12 @@ Level read_level(Reader& reader, std::size_t index) {
   if (reader.has("counts") == reader.has("group")) {
     reader.fail("give either `group` (children per switch) or `counts` (children of each switch)");
   }
-  if (const auto counts = reader.maybe_integers("counts", {1, static_cast<double>(kMaxDevices)}, kMostUnits)) {
+  if (const auto counts = reader.maybe_integers("counts", {1, real(kMaxDevices)}, kMostUnits)) {
     if (counts->empty()) reader.fail("counts", "an empty list; expected the children of each switch");
     level.group = *std::max_element(counts->begin(), counts->end());
     level.counts = *counts;
   } else {
-    level.group = reader.integer("group", {1, static_cast<double>(kMaxDevices)});
+    level.group = reader.integer("group", {1, real(kMaxDevices)});
   }
   level.bandwidth_bytes_per_s = read_bandwidth(reader, "bandwidth");
   level.latency_s = read_latency(reader);
@@ -110,7 +111,7 @@ void read_levels(Reader& root, Cluster& cluster) {
   for (std::size_t l = 0; l < readers.size(); ++l) cluster.levels.push_back(read_level(readers[l], l));
   check_levels(readers, cluster.levels);
   const std::int64_t full = count_devices(readers, cluster.levels);
-  cluster.devices = root.integer_or("devices", full, {1, static_cast<double>(kMaxDevices)});
+  cluster.devices = root.integer_or("devices", full, {1, real(kMaxDevices)});
   if (cluster.devices > full) {
     root.fail("devices", fmt::format("{} devices, but the levels hold {}", cluster.devices, full));
   }
@@ -124,7 +125,7 @@ void read_levels(Reader& root, Cluster& cluster) {
 void read_torus(Reader& root, Cluster& cluster) {
   Reader reader = root.object("torus");
   Torus torus;
-  const auto dims = reader.maybe_integers("dims", {1, static_cast<double>(kMaxDevices)}, kMaxDimensions);
+  const auto dims = reader.maybe_integers("dims", {1, real(kMaxDevices)}, kMaxDimensions);
   if (!dims || dims->empty()) reader.fail("dims", "expected one to four sizes, for example [4, 4, 8]");
   torus.dims = *dims;
   std::int64_t devices = 1;
@@ -150,7 +151,7 @@ void read_torus(Reader& root, Cluster& cluster) {
   torus.latency_s = read_latency(reader);
   reader.refuse_unknown_keys();
   cluster.torus = torus;
-  cluster.devices = root.integer_or("devices", devices, {1, static_cast<double>(kMaxDevices)});
+  cluster.devices = root.integer_or("devices", devices, {1, real(kMaxDevices)});
   if (cluster.devices != devices) {
     root.fail("devices", fmt::format("{} devices, but the dimensions hold {}", cluster.devices, devices));
   }
@@ -249,7 +250,7 @@ AlgorithmChoice read_algorithms(Reader& root) {
 void read_sizes(Reader& root, Cluster& cluster) {
   auto reader = root.maybe_object("resize");
   if (!reader) return;
-  const Range range{1, static_cast<double>(kMaxDevices)};
+  const Range range{1, real(kMaxDevices)};
   cluster.sizes.at_least = reader->integer_or("at_least", 1, range);
   cluster.sizes.at_most = reader->integer_or("at_most", kMaxDevices, range);
   cluster.sizes.multiple_of = reader->integer_or("multiple_of", 1, range);
@@ -287,7 +288,7 @@ Cluster read_cluster(const Document& document, std::string_view name) {
   for (std::size_t l = 0; l < cluster.levels.size(); ++l) {
     if (cluster.levels[l].name == "node") cluster.node_level = l;
   }
-  if (const auto names = root.maybe_texts("node_names", static_cast<std::size_t>(kMaxDevices))) {
+  if (const auto names = root.maybe_texts("node_names", at(kMaxDevices))) {
     cluster.node_names = *names;
     const std::int64_t nodes = cluster.torus || cluster.node_level + 1 >= cluster.fabric.levels
                                    ? 1

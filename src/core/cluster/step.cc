@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
@@ -30,7 +31,7 @@ double flows_on_lane(const Fabric& fabric, const GroupLayout& layout, const Step
   } else if (step.keeps_lane) {
     flows = ceil_div(climbing(step, l, top), in_node);
   }
-  return static_cast<double>(flows * groups_on_lane(fabric, layout, l));
+  return real(flows * groups_on_lane(fabric, layout, l));
 }
 
 // Level that flows which cross `top` really climb to: one more where they change lanes under rail switches.
@@ -48,7 +49,7 @@ double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const Step
   // Where each device has a rail port, one of its rings leaves through that instead of the link inside the node.
   if (step.rings > 1 && fabric.has_rails() && l == 0 && top < fabric.rail_level && layout.top >= fabric.rail_level)
     --flows;
-  return static_cast<double>(flows * layout.sharing[l][top]);
+  return real(flows * layout.sharing[l][top]);
 }
 
 // The class of flows, by the level it crosses, that ends last; latencies count `latencies` times (1 or 0).

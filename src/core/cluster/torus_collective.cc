@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
@@ -22,8 +23,7 @@ std::vector<Dimension> box_of(const Torus& torus, const TorusPlace& place) {
   std::vector<Dimension> box;
   for (std::size_t k = 0; k < torus.dims.size(); ++k) {
     if (place.extent[k] < 2) continue;
-    Dimension dimension{k,    place.extent[k], place.stride[k], torus.dims[k], static_cast<double>(place.sharing[k]),
-                        false};
+    Dimension dimension{k, place.extent[k], place.stride[k], torus.dims[k], real(place.sharing[k]), false};
     dimension.closed = torus.wrap[k] && dimension.extent * dimension.stride == torus.dims[k];
     box.push_back(dimension);
   }
@@ -41,7 +41,7 @@ std::optional<double> passes(Collective collective) {
 }
 
 double hop_latency_s(const Torus& torus, std::int64_t hops) {
-  return static_cast<double>(hops) * torus.latency_s + torus.message_overhead_s;
+  return real(hops) * torus.latency_s + torus.message_overhead_s;
 }
 
 std::int64_t ring_hops(const Dimension& dimension) {
@@ -93,7 +93,7 @@ std::optional<CollectiveTime> halving_time(const Torus& torus, const std::vector
   for (const Dimension& dimension : box) {
     if (!std::has_single_bit(static_cast<std::uint64_t>(dimension.extent))) return std::nullopt;
     for (std::int64_t distance = 1; distance < dimension.extent; distance *= 2) {
-      partners.push_back({distance * dimension.stride, static_cast<double>(distance) * dimension.sharing});
+      partners.push_back({distance * dimension.stride, real(distance) * dimension.sharing});
     }
   }
   CollectiveTime time;
@@ -122,10 +122,10 @@ std::optional<CollectiveTime> tree_time(const Torus& torus, const std::vector<Di
 // Histogram over hops of where one device's messages go within one dimension; entry h: peers at h hops, itself
 // included.
 std::vector<double> peers_by_hops(const Dimension& dimension) {
-  std::vector<double> peers(static_cast<std::size_t>(dimension.extent * dimension.stride) + 1);
+  std::vector<double> peers(at(dimension.extent * dimension.stride) + 1);
   for (std::int64_t i = 0; i < dimension.extent; ++i) {
     const std::int64_t way = dimension.closed ? std::min(i, dimension.extent - i) : i;
-    peers[static_cast<std::size_t>(way * dimension.stride)] += 1;
+    peers[at(way * dimension.stride)] += 1;
   }
   return peers;
 }
@@ -133,13 +133,13 @@ std::vector<double> peers_by_hops(const Dimension& dimension) {
 // The same for the messages on the busiest link of the dimension, in the direction that also takes the half-way ones.
 // On an open line that is the middle link: i·(e−i) pairs cross it, most of them at i = e/2.
 std::vector<double> flows_by_hops(const Dimension& dimension) {
-  std::vector<double> flows(static_cast<std::size_t>(dimension.extent * dimension.stride) + 1);
+  std::vector<double> flows(at(dimension.extent * dimension.stride) + 1);
   const std::int64_t half = dimension.extent / 2;
   for (std::int64_t distance = 1; distance < dimension.extent; ++distance) {
     if (dimension.closed && distance > half) break;
     const std::int64_t crossing =
         dimension.closed ? distance : std::min({distance, half, dimension.extent - half, dimension.extent - distance});
-    flows[static_cast<std::size_t>(distance * dimension.stride)] += static_cast<double>(crossing) * dimension.sharing;
+    flows[at(distance * dimension.stride)] += real(crossing) * dimension.sharing;
   }
   return flows;
 }
@@ -164,7 +164,7 @@ CollectiveTime direct_all_to_all(const Torus& torus, const std::vector<Dimension
     double farther = 0;
     for (std::size_t hops = flows.size(); hops-- > 1;) {
       farther += flows[hops];
-      const double latency_s = static_cast<double>(hops) * torus.latency_s;
+      const double latency_s = real(hops) * torus.latency_s;
       const double transfer_s = bytes / n * farther / torus.link_bytes_per_s;
       if (farther > 0 && latency_s + transfer_s >= slowest.seconds) {
         slowest = make_time(Algorithm::direct, latency_s, transfer_s, busiest.index);
@@ -195,12 +195,12 @@ CollectiveTime pairwise_all_to_all(const Torus& torus, const std::vector<Dimensi
         farthest = std::max(farthest, way);
       }
       hops += farthest * dimension.stride;
-      load = std::max(load, static_cast<double>(farthest) * dimension.sharing);
+      load = std::max(load, real(farthest) * dimension.sharing);
       carry = carry || apart > 0;
       rest /= dimension.extent;
     }
     time.latency_s += hop_latency_s(torus, hops);
-    time.bandwidth_s += bytes / static_cast<double>(n) * load / torus.link_bytes_per_s;
+    time.bandwidth_s += bytes / real(n) * load / torus.link_bytes_per_s;
   }
   time.seconds = time.latency_s + time.bandwidth_s;
   time.bottleneck = box[0].index;
@@ -222,10 +222,10 @@ std::optional<CollectiveTime> multi_ring_time(const Torus& torus, const TorusPla
 // No box: one ring whose every step may cross the whole torus.
 std::optional<CollectiveTime> unboxed_time(const Torus& torus, const TorusPlace& place, Collective collective,
                                            double bytes, Algorithm algorithm) {
-  const double n = static_cast<double>(place.members);
+  const double n = real(place.members);
   std::int64_t diameter = 0;
   for (std::size_t k = 0; k < torus.dims.size(); ++k) diameter += torus.wrap[k] ? torus.dims[k] / 2 : torus.dims[k] - 1;
-  const double stretch = static_cast<double>(diameter);
+  const double stretch = real(diameter);
   const double link_s = bytes * stretch / torus.link_bytes_per_s;
   const bool one_shot = collective == Collective::all_to_all || collective == Collective::send_recv;
   if (one_shot && algorithm == Algorithm::direct) {
@@ -247,7 +247,7 @@ std::optional<CollectiveTime> torus_dimension_rings(const Torus& torus, const To
   const bool closed = std::all_of(box.begin(), box.end(), [](const Dimension& dimension) { return dimension.closed; });
   if (!rounds || box.empty() || !place.boxed || rotations > box.size() || (directions > 1 && !closed))
     return std::nullopt;
-  const double part = bytes / static_cast<double>(rotations * directions);
+  const double part = bytes / real(rotations * directions);
   CollectiveTime time;
   time.algorithm = Algorithm::hierarchical;
   std::vector<double> below(rotations, 1);
@@ -255,7 +255,7 @@ std::optional<CollectiveTime> torus_dimension_rings(const Torus& torus, const To
     CollectiveTime slowest;
     for (std::size_t rotation = 0; rotation < rotations; ++rotation) {
       const Dimension& dimension = box[(phase + rotation) % box.size()];
-      const double extent = static_cast<double>(dimension.extent);
+      const double extent = real(dimension.extent);
       const double latency_s = *rounds * (extent - 1) * hop_latency_s(torus, ring_hops(dimension));
       const double transfer_s =
           *rounds * (extent - 1) * part / (below[rotation] * extent) * dimension.sharing / torus.link_bytes_per_s;
@@ -278,11 +278,11 @@ std::optional<CollectiveTime> torus_algorithm_time(const Torus& torus, const Tor
   if (collective == Collective::send_recv && place.members == 2) {
     if (algorithm != Algorithm::direct) return std::nullopt;
     return make_time(algorithm, hop_latency_s(torus, place.pair_hops),
-                     bytes * static_cast<double>(place.pair_load) / torus.link_bytes_per_s, 0);
+                     bytes * real(place.pair_load) / torus.link_bytes_per_s, 0);
   }
   if (!place.boxed) return unboxed_time(torus, place, collective, bytes, algorithm);
   const std::vector<Dimension> box = box_of(torus, place);
-  const double n = static_cast<double>(place.members);
+  const double n = real(place.members);
   switch (algorithm) {
     case Algorithm::ring: return ring_time(torus, box, n, collective, bytes);
     case Algorithm::multi_ring: return multi_ring_time(torus, place, box, collective, bytes);

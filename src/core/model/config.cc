@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "doc/reader.h"
@@ -66,7 +67,7 @@ const Family& find_family(const Reader& reader, const std::string& model_type) {
 std::optional<std::int64_t> read_sequence(Reader& reader) {
   auto nest = reader.maybe_object("nest");
   if (!nest) return std::nullopt;
-  return nest->maybe_integer("sequence", {1, static_cast<double>(families::kMaxPositions)});
+  return nest->maybe_integer("sequence", {1, real(families::kMaxPositions)});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/checked.h"
+#include "base/index.h"
 
 namespace nest {
 
@@ -10,7 +11,7 @@ ParameterCount count_parameters(const Model& model) {
   ParameterCount count;
   std::set<std::string> seen_ties;
   for (const int kind : model.layers) {
-    const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
+    const Layer& layer = model.kinds[at(kind)];
     for (const Operator& op : layer.operators) {
       for (const Weight& weight : op.weights) {
         if (!weight.tied_to.empty() && !seen_ties.insert(weight.tied_to).second) continue;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "model/families.h"
 
@@ -34,13 +35,13 @@ std::vector<std::string> activation_names() {
   return names;
 }
 
-Range up_to(std::int64_t limit) { return {1, static_cast<double>(limit)}; }
+Range up_to(std::int64_t limit) { return {1, real(limit)}; }
 
 // Rotary embeddings turn pairs, so the rotated part of a head must be even.
 void check_rotary(const Config& config, const Attention& attention) {
   if (attention.latent) return;  // has its own rotated part, checked where it is read
   const auto rotated =
-      static_cast<std::int64_t>(std::floor(static_cast<double>(attention.head_dim) * attention.rotary_fraction + 1e-9));
+      static_cast<std::int64_t>(std::floor(real(attention.head_dim) * attention.rotary_fraction + 1e-9));
   if (rotated % 2 == 0) return;
   config.fail(
       config.spelling({"head_dim", "num_attention_heads", "n_head"}),
@@ -48,22 +49,21 @@ void check_rotary(const Config& config, const Attention& attention) {
 }
 
 double estimate_attention(const Attention& attention, double hidden) {
-  const auto heads = static_cast<double>(attention.heads);
+  const auto heads = real(attention.heads);
   if (attention.latent) {
     const LatentAttention& latent = *attention.latent;
-    const auto kv_rank = static_cast<double>(latent.kv_rank);
-    const auto query_rank = static_cast<double>(latent.query_rank);
-    const double query = heads * static_cast<double>(latent.nope_dim + latent.rope_dim);
-    const double key_value = heads * static_cast<double>(latent.nope_dim + latent.value_dim);
+    const auto kv_rank = real(latent.kv_rank);
+    const auto query_rank = real(latent.query_rank);
+    const double query = heads * real(latent.nope_dim + latent.rope_dim);
+    const double key_value = heads * real(latent.nope_dim + latent.value_dim);
     return (latent.query_rank > 0 ? query_rank * (hidden + query) : hidden * query) +
-           hidden * (kv_rank + static_cast<double>(latent.rope_dim)) + kv_rank * key_value +
-           hidden * heads * static_cast<double>(latent.value_dim);
+           hidden * (kv_rank + real(latent.rope_dim)) + kv_rank * key_value + hidden * heads * real(latent.value_dim);
   }
-  return 2 * hidden * static_cast<double>(attention.head_dim) * (heads + static_cast<double>(attention.kv_heads));
+  return 2 * hidden * real(attention.head_dim) * (heads + real(attention.kv_heads));
 }
 
 double estimate_feed_forward(const FeedForward& feed_forward, double hidden) {
-  return (feed_forward.gated ? 3 : 2) * hidden * static_cast<double>(feed_forward.width);
+  return (feed_forward.gated ? 3 : 2) * hidden * real(feed_forward.width);
 }
 
 double estimate_block(const Block& block, double hidden) {
@@ -71,8 +71,7 @@ double estimate_block(const Block& block, double hidden) {
   if (block.cross_attention) total += estimate_attention(*block.cross_attention, hidden);
   if (block.feed_forward) total += estimate_feed_forward(*block.feed_forward, hidden);
   if (block.mixture) {
-    total +=
-        static_cast<double>(block.mixture->experts) * (hidden + estimate_feed_forward(block.mixture->expert, hidden));
+    total += real(block.mixture->experts) * (hidden + estimate_feed_forward(block.mixture->expert, hidden));
     if (block.mixture->shared) total += estimate_feed_forward(*block.mixture->shared, hidden);
   }
   return total;
@@ -104,16 +103,16 @@ std::optional<std::int64_t> Config::maybe_size(Keys keys, std::int64_t limit) {
 
 std::optional<std::int64_t> Config::size_unless_null(std::string_view key, std::int64_t otherwise, std::int64_t limit) {
   if (!mentions(key)) return otherwise;
-  const auto size = reader_.maybe_integer(key, {0, static_cast<double>(limit)});
+  const auto size = reader_.maybe_integer(key, {0, real(limit)});
   return size == 0 ? std::nullopt : size;
 }
 
 std::optional<std::vector<std::int64_t>> Config::maybe_indices(std::string_view key, std::int64_t limit) {
-  return reader_.maybe_integers(key, {0, static_cast<double>(limit - 1)}, static_cast<std::size_t>(limit));
+  return reader_.maybe_integers(key, {0, real(limit - 1)}, at(limit));
 }
 
 std::optional<std::vector<std::string>> Config::maybe_names(std::string_view key, std::int64_t limit) {
-  return reader_.maybe_texts(key, static_cast<std::size_t>(limit));
+  return reader_.maybe_texts(key, at(limit));
 }
 
 double Config::probability_or(std::string_view key, double otherwise) {
@@ -240,7 +239,7 @@ std::vector<bool> sliding_layers(Config& config, std::int64_t layers,
                                  const std::function<bool(std::int64_t)>& by_default) {
   std::vector<bool> sliding;
   const auto types = config.maybe_names("layer_types", kMaxLayers);
-  if (types && types->size() != static_cast<std::size_t>(layers)) {
+  if (types && types->size() != at(layers)) {
     config.fail("layer_types",
                 fmt::format("{} entries for {} layers; allowed is one per layer", types->size(), layers));
   }
@@ -249,7 +248,7 @@ std::vector<bool> sliding_layers(Config& config, std::int64_t layers,
       sliding.push_back(by_default(layer));
       continue;
     }
-    const std::string& type = (*types)[static_cast<std::size_t>(layer)];
+    const std::string& type = (*types)[at(layer)];
     if (type != "sliding_attention" && type != "full_attention") {
       config.fail("layer_types",
                   fmt::format("`{}` is not known; allowed are full_attention and sliding_attention", clip(type, 40)));
@@ -267,7 +266,7 @@ Architecture assemble_sliding(Config& config, Decoder decoder, std::optional<std
   const Block block = decoder.block;
   return assemble(config, std::move(decoder), [&](std::int64_t layer) {
     Block windowed = block;
-    if (sliding[static_cast<std::size_t>(layer)]) windowed.attention.window = window.value_or(0);
+    if (sliding[at(layer)]) windowed.attention.window = window.value_or(0);
     return windowed;
   });
 }
@@ -286,14 +285,14 @@ Mixture make_mixture(const Config& config, Keys experts_keys, std::int64_t exper
 }
 
 double estimate_parameters(const Architecture& architecture) {
-  const auto hidden = static_cast<double>(architecture.hidden);
-  const double tables = (architecture.tied_embeddings ? 1 : 2) * static_cast<double>(architecture.vocabulary) +
-                        static_cast<double>(architecture.position_rows) + static_cast<double>(architecture.token_types);
+  const auto hidden = real(architecture.hidden);
+  const double tables = (architecture.tied_embeddings ? 1 : 2) * real(architecture.vocabulary) +
+                        real(architecture.position_rows) + real(architecture.token_types);
   double total = hidden * tables;
   for (const Tower& tower : architecture.towers) {
     std::vector<double> kinds;
     for (const Block& block : tower.kinds) kinds.push_back(estimate_block(block, hidden));
-    for (const int kind : tower.blocks) total += kinds[static_cast<std::size_t>(kind)];
+    for (const int kind : tower.blocks) total += kinds[at(kind)];
   }
   return total;
 }

@@ -2,6 +2,7 @@
 // like any other. Defaults are those of its command line: LayerNorm, biases, learned positions, tied tables.
 #include <fmt/format.h>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "model/families.h"
 
@@ -59,7 +60,7 @@ Attention read_attention(Config& config, std::int64_t hidden, bool bias) {
   }
   attention.kv_heads = heads;
   attention.head_dim = latent.nope_dim + latent.rope_dim;
-  attention.rotary_fraction = static_cast<double>(latent.rope_dim) / static_cast<double>(attention.head_dim);
+  attention.rotary_fraction = real(latent.rope_dim) / real(attention.head_dim);
   attention.latent = latent;
   return attention;
 }
@@ -91,7 +92,7 @@ Mixture read_mixture(Config& config, FeedForward expert) {
 // moe_layer_freq as a list: 1 for every layer that has experts.
 std::vector<std::int64_t> read_sparse_layers(Config& config, std::int64_t layers) {
   auto listed = config.maybe_indices("moe_layer_freq", kMaxLayers);
-  if (!listed) return std::vector<std::int64_t>(static_cast<std::size_t>(layers), 1);
+  if (!listed) return std::vector<std::int64_t>(at(layers), 1);
   if (static_cast<std::int64_t>(listed->size()) != layers) {
     config.fail("moe_layer_freq",
                 fmt::format("{} entries for {} layers; allowed is one per layer", listed->size(), layers));
@@ -123,7 +124,7 @@ Architecture read_megatron(Config& config) {
   const Block dense = block;
   return assemble(config, std::move(decoder), [&](std::int64_t layer) {
     Block chosen = dense;
-    if (sparse[static_cast<std::size_t>(layer)] == 0) return chosen;
+    if (sparse[at(layer)] == 0) return chosen;
     chosen.feed_forward.reset();
     chosen.mixture = mixture;
     return chosen;

@@ -1,6 +1,7 @@
 // Decoders with mixtures of experts.
 #include <fmt/format.h>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "model/families.h"
 
@@ -25,7 +26,7 @@ std::vector<bool> qwen_sparse_layers(Config& config, std::int64_t layers) {
   for (std::int64_t layer = 0; layer < layers; ++layer) sparse.push_back((layer + 1) % step == 0);
   for (const std::int64_t layer :
        config.maybe_indices("mlp_only_layers", layers).value_or(std::vector<std::int64_t>())) {
-    sparse[static_cast<std::size_t>(layer)] = false;
+    sparse[at(layer)] = false;
   }
   return sparse;
 }
@@ -47,7 +48,7 @@ Architecture assemble_sparse(Config& config, Decoder decoder, const Mixture& mix
                              std::optional<std::int64_t> window, const std::vector<bool>& sliding) {
   const Block block = decoder.block;
   return assemble(config, std::move(decoder), [&](std::int64_t layer) {
-    const auto index = static_cast<std::size_t>(layer);
+    const auto index = at(layer);
     Block chosen = sparse[index] ? with_mixture(block, mixture) : block;
     if (sliding[index]) chosen.attention.window = window.value_or(0);
     return chosen;
@@ -72,7 +73,7 @@ std::vector<bool> deepseek_sparse_layers(Config& config, std::int64_t layers, st
   const auto dense = config.size_unless_null("first_k_dense_replace", default_dense, kMaxLayers).value_or(0);
   const std::int64_t step = config.size_or({"moe_layer_freq"}, 1, kMaxLayers);
   const auto listed = config.maybe_names("mlp_layer_types", kMaxLayers);
-  if (listed && listed->size() != static_cast<std::size_t>(layers)) {
+  if (listed && listed->size() != at(layers)) {
     config.fail("mlp_layer_types",
                 fmt::format("{} entries for {} layers; allowed is one per layer", listed->size(), layers));
   }
@@ -82,7 +83,7 @@ std::vector<bool> deepseek_sparse_layers(Config& config, std::int64_t layers, st
       sparse.push_back(layer >= dense && layer % step == 0);
       continue;
     }
-    const std::string& type = (*listed)[static_cast<std::size_t>(layer)];
+    const std::string& type = (*listed)[at(layer)];
     if (type != "dense" && type != "sparse") {
       config.fail("mlp_layer_types", fmt::format("`{}` is not known; allowed are dense and sparse", clip(type, 40)));
     }
@@ -107,7 +108,7 @@ Architecture read_deepseek(Config& config, const DeepseekDefaults& defaults) {
   attention.latent = read_latent(config, attention);
   attention.kv_heads = attention.heads;
   attention.head_dim = attention.latent->nope_dim + attention.latent->rope_dim;
-  attention.rotary_fraction = static_cast<double>(attention.latent->rope_dim) / static_cast<double>(attention.head_dim);
+  attention.rotary_fraction = real(attention.latent->rope_dim) / real(attention.head_dim);
 
   if (config.mentions("n_routed_experts") && !config.has("n_routed_experts")) {
     return assemble(config, std::move(decoder));  // null: a dense model

@@ -1,5 +1,6 @@
 // The attention half of a layer: projections (or latents), head norms, rotation, the core and the output projection.
 #include "base/error.h"
+#include "base/index.h"
 #include "model/layer_builder.h"
 
 namespace nest {
@@ -60,7 +61,7 @@ LayerBuilder::Projected LayerBuilder::project(const Attention& attention, Tensor
 }
 
 void LayerBuilder::keep_whole(const std::vector<TensorId>& tensors) {
-  for (const TensorId id : tensors) layer_.tensors[static_cast<std::size_t>(id)].whole = megatron();
+  for (const TensorId id : tensors) layer_.tensors[at(id)].whole = megatron();
 }
 
 LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention, TensorId x) {
@@ -126,7 +127,7 @@ void LayerBuilder::normalise_heads(const Attention& attention, Projected& heads)
 void LayerBuilder::rotate(const Attention& attention, Projected& heads) {
   if (architecture_.position != PositionKind::rotary || attention.rotary_fraction <= 0) return;
   const auto rotated = [&](TensorId x, const char* name) {
-    Tensor copy = layer_.tensors[static_cast<std::size_t>(x)];
+    Tensor copy = layer_.tensors[at(x)];
     return tensor(name, copy.width, copy.rows);
   };
   const TensorId q = rotated(heads.q, "q rotated");
@@ -205,7 +206,7 @@ TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cr
 }
 
 TensorId LayerBuilder::project_out(const Attention& attention, TensorId heads_out, const std::string& prefix) {
-  const std::vector<Extent> width = layer_.tensors[static_cast<std::size_t>(heads_out)].width;
+  const std::vector<Extent> width = layer_.tensors[at(heads_out)].width;
   TensorId input = heads_out;
   if (huggingface() && habits_.copies_output && !eager_attention(attention)) {
     input = tensor("attention out, transposed", width);

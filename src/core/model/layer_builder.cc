@@ -1,6 +1,7 @@
 #include "model/layer_builder.h"
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace nest {
 Weight matrix(std::string name, std::vector<Extent> shape) { return {std::move(name), std::move(shape), {}}; }
@@ -56,7 +57,7 @@ std::vector<TensorId> LayerBuilder::kept_by_norm(const std::string& name, Tensor
 
 TensorId LayerBuilder::norm(const std::string& name, TensorId x, NormKind kind, bool weight, bool bias,
                             const std::string& weight_name, Module module) {
-  const std::vector<Extent> width = layer_.tensors[static_cast<std::size_t>(x)].width;
+  const std::vector<Extent> width = layer_.tensors[at(x)].width;
   const TensorId y = tensor(name + " out", width);
   Operator& op = add_operator(OperatorKind::norm, name, module, {x}, {y}, kept_by_norm(name, x, width, kind, {{1}}));
   if (weight) op.weights.push_back(matrix(weight_name, width));
@@ -72,7 +73,7 @@ TensorId LayerBuilder::residual(const std::string& name, std::vector<TensorId> t
 
 TensorId LayerBuilder::dropout(TensorId x) {
   if (!implementation_.dropout || architecture_.dropout <= 0) return x;
-  const std::string name = layer_.tensors[static_cast<std::size_t>(x)].name + " dropout";
+  const std::string name = layer_.tensors[at(x)].name + " dropout";
   const TensorId y = stream(name + " out");
   const TensorId mask = tensor(name + " mask", {{architecture_.hidden}}, Rows::tokens, 1);
   add_operator(OperatorKind::elementwise, name, Module::other, {x}, {y}, {mask});

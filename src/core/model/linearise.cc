@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
+#include "base/index.h"
+
 namespace nest {
 
 std::vector<std::vector<int>> crossing_edges(int layers, std::span<const Edge> edges) {
-  std::vector<std::vector<int>> crossing(static_cast<std::size_t>(std::max(0, layers - 1)));
+  std::vector<std::vector<int>> crossing(at(std::max(0, layers - 1)));
   for (std::size_t e = 0; e < edges.size(); ++e) {
     if (edges[e].to.empty()) continue;
     const int last = *std::max_element(edges[e].to.begin(), edges[e].to.end());
-    for (int cut = edges[e].from; cut < last; ++cut)
-      crossing[static_cast<std::size_t>(cut)].push_back(static_cast<int>(e));
+    for (int cut = edges[e].from; cut < last; ++cut) crossing[at(cut)].push_back(static_cast<int>(e));
   }
   return crossing;
 }

@@ -2,29 +2,31 @@
 
 #include <algorithm>
 
+#include "base/index.h"
+
 namespace nest {
 
 double attention_pairs(std::int64_t queries, std::int64_t keys, bool causal, std::int64_t window) {
-  const auto q = static_cast<double>(queries);
-  const auto k = static_cast<double>(keys);
-  if (!causal) return window > 0 ? q * std::min(k, 2 * static_cast<double>(window) - 1) : q * k;
-  const double w = window > 0 ? std::min(q, static_cast<double>(window)) : q;
+  const auto q = real(queries);
+  const auto k = real(keys);
+  if (!causal) return window > 0 ? q * std::min(k, 2 * real(window) - 1) : q * k;
+  const double w = window > 0 ? std::min(q, real(window)) : q;
   return w * (w + 1) / 2 + (q - w) * w;
 }
 
 AttentionWork attention_work(const AttentionShape& attention, const LocalSizes& sizes) {
   const std::int64_t queries = whole_number(sizes.length(attention.queries));
   const std::int64_t keys = attention.cross ? sizes.memory_sequence() : whole_number(sizes.length(attention.keys));
-  const auto heads = static_cast<double>(sizes.extent(attention.heads));
-  const double share = sizes.tokens() / static_cast<double>(sizes.sequence()) * attention.batches;  // micro-batch / cp
+  const auto heads = real(sizes.extent(attention.heads));
+  const double share = sizes.tokens() / real(sizes.sequence()) * attention.batches;  // micro-batch / cp
   const double pairs = attention_pairs(queries, keys, attention.causal, attention.window) * share;
   AttentionWork work;
-  work.flops = 2 * pairs * heads * static_cast<double>(attention.qk_dim + attention.value_dim);
+  work.flops = 2 * pairs * heads * real(attention.qk_dim + attention.value_dim);
   // Unfused kernels do not skip masked pairs: scores are written, read and written by the softmax, and read again.
   if (!attention.flash) {
     const bool usual = attention.queries == Length{} && attention.batches == 1;
-    const double rows = usual ? sizes.tokens() : share * static_cast<double>(queries);
-    work.score_bytes = 4 * rows * static_cast<double>(keys) * heads;
+    const double rows = usual ? sizes.tokens() : share * real(queries);
+    work.score_bytes = 4 * rows * real(keys) * heads;
   }
   return work;
 }

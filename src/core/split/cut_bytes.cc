@@ -1,4 +1,5 @@
 // What crosses the cuts of a pipeline.
+#include "base/index.h"
 #include "model/linearise.h"
 #include "split/local_layer.h"
 
@@ -7,8 +8,8 @@ namespace {
 
 // Rows of a tensor that flows between layers, before anything is divided.
 double edge_rows(const Edge& edge, const RunShape& shape, std::int64_t sequence) {
-  const auto samples = static_cast<double>(shape.micro_batch);
-  const auto length = static_cast<double>(sequence);
+  const auto samples = real(shape.micro_batch);
+  const auto length = real(sequence);
   switch (edge.rows) {
     case Rows::tokens:
     case Rows::memory:
@@ -28,16 +29,16 @@ bool divisible(const Edge& edge) { return edge.rows != Rows::single && edge.rows
 
 std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const Split& split) {
   const auto crossing = crossing_edges(static_cast<int>(model.layers.size()), model.edges);
-  const double ranks = static_cast<double>(split.cp) * (split.sp ? static_cast<double>(split.tp) : 1.0);
+  const double ranks = real(split.cp) * (split.sp ? real(split.tp) : 1.0);
   std::vector<double> bytes;
   for (const auto& edges : crossing) {
     double sum = 0;
     for (const int e : edges) {
-      const Edge& edge = model.edges[static_cast<std::size_t>(e)];
-      const Layer& producer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(edge.from)])];
+      const Edge& edge = model.edges[at(e)];
+      const Layer& producer = model.layer(edge.from);
       const bool own_length = producer.encoder && shape.encoder_sequence > 0;
       const double rows = edge_rows(edge, shape, own_length ? shape.encoder_sequence : shape.sequence);
-      sum += rows * static_cast<double>(edge.width) * edge.element_bytes / (divisible(edge) ? ranks : 1.0);
+      sum += rows * real(edge.width) * edge.element_bytes / (divisible(edge) ? ranks : 1.0);
     }
     bytes.push_back(sum);
   }

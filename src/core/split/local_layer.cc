@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "base/index.h"
 #include "split/attention_work.h"
 #include "split/sizes.h"
 
 namespace nest {
 namespace {
 
-std::size_t index(TensorId tensor) { return static_cast<std::size_t>(tensor); }
+std::size_t index(TensorId tensor) { return at(tensor); }
 
 // Rewrites one layer, operator by operator, following where every tensor lives.
 class Localiser {
@@ -219,7 +220,7 @@ class Localiser {
   void all_to_all(TensorId routed) {
     if (split_.expert_ranks() == 1) return;
     // What one rank sends: its own routed tokens, before experts' tensor-parallel ranks gather each other's.
-    const double own = whole_bytes(routed) / (split_.sp ? static_cast<double>(split_.expert_tp()) : 1.0);
+    const double own = whole_bytes(routed) / (split_.sp ? real(split_.expert_tp()) : 1.0);
     for (const Phase phase : {Phase::forward, Phase::backward}) {
       exchange(CollectiveKind::all_to_all, Group::expert, phase, split_.expert_ranks(), own, routed);
     }
@@ -287,9 +288,9 @@ class Localiser {
         for (const TensorId id : op.outputs) columns += sizes_.row_elements(tensor(id));
         local.n = whole_number(columns);
         if (op.kind == OperatorKind::grouped_matmul) local.groups = sizes_.extent({layer_.experts, Axis::experts});
-        local.flops_forward = 2 * local.m * static_cast<double>(local.n) * static_cast<double>(local.k);
+        local.flops_forward = 2 * local.m * real(local.n) * real(local.k);
         local.flops_backward = 2 * local.flops_forward;
-        const double weight_bytes = static_cast<double>(local.parameters) * implementation_.activation_bytes;
+        const double weight_bytes = real(local.parameters) * implementation_.activation_bytes;
         local.bytes_forward = in_bytes + out_bytes + weight_bytes;
         local.bytes_backward = 2 * local.bytes_forward;  // one product for the input's gradient, one for the weights'
         break;
@@ -299,7 +300,7 @@ class Localiser {
         local.flops_forward = work.flops;
         local.flops_backward = 2 * work.flops;
         local.m = sizes_.tokens();
-        local.heads = static_cast<double>(sizes_.extent(op.attention.heads));
+        local.heads = real(sizes_.extent(op.attention.heads));
         local.bytes_forward = in_bytes + out_bytes + work.score_bytes * implementation_.activation_bytes;
         local.bytes_backward = in_bytes + out_bytes + kept_bytes + work.score_bytes * implementation_.activation_bytes;
         break;
@@ -314,13 +315,12 @@ class Localiser {
   }
 
   void localise_product(const Product& product, LocalOperator& local) const {
-    const double each = product.batches * static_cast<double>(sizes_.extent(product.heads));
-    local.groups = std::max<std::int64_t>(1, whole_number(static_cast<double>(sizes_.micro_batch()) * each));
-    local.m = sizes_.length(product.m) / static_cast<double>(split_.cp);
+    const double each = product.batches * real(sizes_.extent(product.heads));
+    local.groups = std::max<std::int64_t>(1, whole_number(real(sizes_.micro_batch()) * each));
+    local.m = sizes_.length(product.m) / real(split_.cp);
     local.n = whole_number(sizes_.length(product.n));
     local.k = whole_number(sizes_.length(product.k));
-    local.flops_forward =
-        2 * local.m * static_cast<double>(local.n) * static_cast<double>(local.k) * static_cast<double>(local.groups);
+    local.flops_forward = 2 * local.m * real(local.n) * real(local.k) * real(local.groups);
     local.flops_backward = 2 * local.flops_forward;
   }
 

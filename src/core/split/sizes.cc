@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
@@ -32,15 +33,14 @@ LocalSizes::LocalSizes(const Layer& layer, const RunShape& shape, const Split& s
       micro_batch_(shape.micro_batch),
       sequence_(layer.encoder ? encoder_length(shape) : shape.sequence),
       memory_sequence_(encoder_length(shape)),
-      tokens_(static_cast<double>(micro_batch_) * static_cast<double>(sequence_) / static_cast<double>(split.cp)),
-      memory_(static_cast<double>(micro_batch_) * static_cast<double>(memory_sequence_) /
-              static_cast<double>(split.cp)),
+      tokens_(real(micro_batch_) * real(sequence_) / real(split.cp)),
+      memory_(real(micro_batch_) * real(memory_sequence_) / real(split.cp)),
       routed_(0),
       whole_(stays_whole(layer, split)) {
   // With sp every rank routes its part of the sequence; experts that are split over etp ranks then see the tokens of
   // all of them. Without sp the tensor-parallel ranks route the same tokens.
-  const double share = split.sp ? static_cast<double>(split.expert_tp()) / static_cast<double>(split.tp) : 1.0;
-  routed_ = tokens_ * static_cast<double>(layer.top_k) * share * shape.routing_imbalance;
+  const double share = split.sp ? real(split.expert_tp()) / real(split.tp) : 1.0;
+  routed_ = tokens_ * real(layer.top_k) * share * shape.routing_imbalance;
 }
 
 std::int64_t LocalSizes::extent(const Extent& extent) const {
@@ -61,23 +61,23 @@ std::int64_t LocalSizes::extent(const Extent& extent) const {
 }
 
 double LocalSizes::rows(Rows rows, Place place) const {
-  const double shards = place == Place::stream && split_.sp ? static_cast<double>(split_.tp) : 1.0;
+  const double shards = place == Place::stream && split_.sp ? real(split_.tp) : 1.0;
   switch (rows) {
     case Rows::tokens: return tokens_ / shards;
     case Rows::memory: return memory_ / shards;
     case Rows::routed: return routed_;
-    case Rows::pairs: return tokens_ * static_cast<double>(sequence_);
-    case Rows::squared: return static_cast<double>(sequence_) * static_cast<double>(sequence_);
+    case Rows::pairs: return tokens_ * real(sequence_);
+    case Rows::squared: return real(sequence_) * real(sequence_);
     case Rows::single: return 1;
-    case Rows::positions: return static_cast<double>(sequence_) / static_cast<double>(split_.cp) / shards;
-    case Rows::samples: return static_cast<double>(micro_batch_);
+    case Rows::positions: return real(sequence_) / real(split_.cp) / shards;
+    case Rows::samples: return real(micro_batch_);
   }
   return 0;
 }
 
 double LocalSizes::row_elements(const Tensor& tensor) const {
   double product = 1;
-  for (const Extent& e : tensor.width) product *= static_cast<double>(extent(e));
+  for (const Extent& e : tensor.width) product *= real(extent(e));
   return product;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/index.h"
 #include "model/build.h"
 #include "model/graph.h"
 #include "split/split.h"
@@ -29,9 +30,7 @@ class LocalSizes {
     return rows(tensor, place) * row_elements(tensor) * tensor.element_bytes;
   }
   std::int64_t weight_elements(const Weight& weight) const;
-  double length(const Length& length) const {
-    return length.size * (length.per_sequence ? static_cast<double>(sequence_) : 1.0);
-  }
+  double length(const Length& length) const { return length.size * (length.per_sequence ? real(sequence_) : 1.0); }
   bool whole() const { return whole_; }  // tensor parallelism does not divide the layer (Layer::may_stay_whole)
 
   double tokens() const { return tokens_; }  // of one micro-batch on one context-parallel rank

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "graph/flow.h"
 #include "graph/lists.h"
 
@@ -158,11 +159,11 @@ class AttentionFinder {
     const auto& dims = shape(op.inputs.front());
     if (dims.size() < 4 || !dims[dims.size() - 3].constant()) return;
     const auto heads = std::llround(dims[dims.size() - 3].coefficient);
-    const double all = static_cast<double>(attention.heads.size) * attention.batches;
-    if (heads < 1 || attention.heads.size == heads || std::fmod(all, static_cast<double>(heads)) != 0) return;
+    const double all = real(attention.heads.size) * attention.batches;
+    if (heads < 1 || attention.heads.size == heads || std::fmod(all, real(heads)) != 0) return;
     if (attention.kv_heads == attention.heads) attention.kv_heads.size = heads;
     attention.heads.size = heads;
-    attention.batches = all / static_cast<double>(heads);
+    attention.batches = all / real(heads);
   }
 
   // A mask that compares positions with positions has been sequence x sequence, without the batch, at some point.
@@ -199,19 +200,18 @@ class AttentionFinder {
 
 Length length_of(const RawGraph& graph, const Dimension& dimension) {
   if (dimension.batch == 0 && dimension.sequence <= 1) return {dimension.coefficient, dimension.sequence == 1};
-  return {extent(dimension, static_cast<double>(graph.batch), static_cast<double>(graph.sequence)), false};
+  return {extent(dimension, real(graph.batch), real(graph.sequence)), false};
 }
 
 double more_at_traced_size(const RawGraph& graph, const Dimension& lead) {
-  return std::pow(static_cast<double>(graph.batch), std::max(0, lead.batch - 1)) *
-         std::pow(static_cast<double>(graph.sequence), lead.sequence);
+  return std::pow(real(graph.batch), std::max(0, lead.batch - 1)) * std::pow(real(graph.sequence), lead.sequence);
 }
 
 std::vector<Dimension> heads_apart(const std::vector<Dimension>& shape, std::int64_t heads) {
   if (heads < 2 || shape.size() != 3 || shape[0] != Dimension{1, 1, 0} || !shape[2].constant()) return shape;
-  const double dim = shape[2].coefficient / static_cast<double>(heads);
+  const double dim = shape[2].coefficient / real(heads);
   if (dim != std::floor(dim)) return shape;
-  return {shape[0], {static_cast<double>(heads), 0, 0}, shape[1], {dim, 0, 0}};
+  return {shape[0], {real(heads), 0, 0}, shape[1], {dim, 0, 0}};
 }
 
 AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimension>& q, const std::vector<Dimension>& k,
@@ -232,10 +232,8 @@ AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimensio
   shape.heads.size = std::max<std::int64_t>(1, std::llround(heads));
   shape.kv_heads.size = std::max<std::int64_t>(1, std::llround(lead(k).first));
   shape.batches = batches * more_at_traced_size(graph, product({q.begin(), q.end() - 2}));
-  shape.qk_dim = std::max<std::int64_t>(
-      1, std::llround(extent(q.back(), static_cast<double>(graph.batch), static_cast<double>(graph.sequence))));
-  shape.value_dim = std::max<std::int64_t>(
-      1, std::llround(extent(v.back(), static_cast<double>(graph.batch), static_cast<double>(graph.sequence))));
+  shape.qk_dim = std::max<std::int64_t>(1, std::llround(extent(q.back(), real(graph.batch), real(graph.sequence))));
+  shape.value_dim = std::max<std::int64_t>(1, std::llround(extent(v.back(), real(graph.batch), real(graph.sequence))));
   shape.queries = length_of(graph, q[q.size() - 2]);
   shape.keys = length_of(graph, k[k.size() - 2]);
   shape.causal = false;
@@ -246,7 +244,7 @@ void unrepeat_keys(const Flow& flow, const std::vector<Dimension>& keys, Node& a
   const double times = product(keys).coefficient / flow.size(attention.inputs[1]).coefficient;
   const double whole = std::round(times);
   Extent& kv_heads = attention.attention.kv_heads;
-  if (whole < 2 || whole > static_cast<double>(kv_heads.size) || std::abs(times - whole) > 1e-6 * times) return;
+  if (whole < 2 || whole > real(kv_heads.size) || std::abs(times - whole) > 1e-6 * times) return;
   if (kv_heads.size % static_cast<std::int64_t>(whole) == 0) kv_heads.size /= static_cast<std::int64_t>(whole);
 }
 

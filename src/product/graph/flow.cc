@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "graph/lists.h"
 
 namespace nest {
@@ -277,9 +278,7 @@ std::vector<std::vector<int>> Flow::readers() const {
   return lists;
 }
 
-double Flow::elements(int tensor) const {
-  return extent(size(tensor), static_cast<double>(graph->batch), static_cast<double>(graph->sequence));
-}
+double Flow::elements(int tensor) const { return extent(size(tensor), real(graph->batch), real(graph->sequence)); }
 
 double Flow::bytes(int tensor) const { return elements(tensor) * bytes_of(tensors[at(tensor)].type); }
 

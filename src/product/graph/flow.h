@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "graph/raw_graph.h"
 #include "model/graph.h"
 
@@ -34,7 +35,7 @@ struct Flow {
   std::vector<std::string> notes;
 
   std::vector<std::vector<int>> readers() const;  // per tensor: nodes, in order
-  Dimension size(int tensor) const { return product(tensors[static_cast<std::size_t>(tensor)].shape); }
+  Dimension size(int tensor) const { return product(tensors[at(tensor)].shape); }
   double elements(int tensor) const;  // at the traced sizes
   double bytes(int tensor) const;
   void find_makers();

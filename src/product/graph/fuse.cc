@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "graph/lists.h"
 
 namespace nest {
@@ -40,7 +41,7 @@ class Fuser {
 
   double size(TensorId id) const {
     const Tensor& tensor = layer_.tensors[at(id)];
-    return static_cast<double>(row_elements(tensor)) * tensor.rows_per_unit;
+    return real(row_elements(tensor)) * tensor.rows_per_unit;
   }
 
   const std::vector<int>& readers(TensorId id) const { return readers_[at(id)]; }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "graph/flow.h"
 #include "graph/fuse.h"
 #include "graph/label_splits.h"
@@ -33,7 +34,7 @@ Architecture architecture_of(const RawGraph& graph, const Draft& draft) {
       if (architecture.vocabulary == 0) architecture.vocabulary = table.shape.front().size;
     }
     if (layer.kind == LayerKind::head) {
-      const Weight& projection = layer.operators[static_cast<std::size_t>(kind.logits)].weights.front();
+      const Weight& projection = layer.operators[at(kind.logits)].weights.front();
       architecture.tied_embeddings = tables.contains(projection.tied_to);
       architecture.vocabulary = projection.shape.front().size;
       if (architecture.tied_embeddings) architecture.embedding_width = elements(projection) / architecture.vocabulary;
@@ -42,9 +43,9 @@ Architecture architecture_of(const RawGraph& graph, const Draft& draft) {
   // The width of the stream: of what most layers hand on.
   std::map<std::int64_t, int> widths;
   for (const int kind : draft.layers) {
-    const Layer& layer = draft.kinds[static_cast<std::size_t>(kind)].layer;
+    const Layer& layer = draft.kinds[at(kind)].layer;
     if (layer.kind == LayerKind::block && layer.input >= 0) {
-      ++widths[row_elements(layer.tensors[static_cast<std::size_t>(layer.input)])];
+      ++widths[row_elements(layer.tensors[at(layer.input)])];
     }
   }
   int most = 0;
@@ -64,7 +65,7 @@ void name_layers(Draft& draft, const std::vector<Segment>& segments) {
   std::map<std::string, int> used;
   std::vector<bool> named(draft.kinds.size(), false);
   for (std::size_t s = 0; s < segments.size(); ++s) {
-    const auto kind = static_cast<std::size_t>(draft.layers[s]);
+    const auto kind = at(draft.layers[s]);
     Layer& layer = draft.kinds[kind].layer;
     if (named[kind] || layer.kind != LayerKind::block) continue;
     named[kind] = true;
@@ -135,7 +136,7 @@ GraphModels build_graph_models(const RawGraph& graph, const Implementation& impl
     }
     label_splits(kind, graph.origin());
     FusedLayer fused = fuse(kind);
-    for (const int index : fused.norms) kind.layer.operators[static_cast<std::size_t>(index)].module = Module::norm;
+    for (const int index : fused.norms) kind.layer.operators[at(index)].module = Module::norm;
     models.model.kinds.push_back(kind.layer);
     models.fused_model.kinds.push_back(std::move(fused.layer));
   }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "graph/lists.h"
 
 namespace nest {
@@ -228,9 +229,9 @@ class Labeller {
   void label_kept(TensorId id, const Extent& axis) {
     Tensor& tensor = layer_.tensors[at(id)];
     if (labelled(id) || maker_[at(id)] >= 0 || !readers_[at(id)].empty() || id == layer_.input) return;
-    const double all = static_cast<double>(row_elements(tensor)) * tensor.rows_per_unit;
-    const double each = all / static_cast<double>(axis.size);
-    if (each != static_cast<double>(static_cast<std::int64_t>(each))) return;
+    const double all = real(row_elements(tensor)) * tensor.rows_per_unit;
+    const double each = all / real(axis.size);
+    if (each != real(static_cast<std::int64_t>(each))) return;
     if (tensor.rows == Rows::single || tensor.rows == Rows::squared || tensor.rows == Rows::positions) return;
     tensor.width = {axis};
     tensor.rows_per_unit = each;
@@ -270,7 +271,7 @@ class Labeller {
   bool as_columns(TensorId id, std::int64_t columns) {
     Tensor& tensor = layer_.tensors[at(id)];
     if (row(id) == columns) return true;
-    const double rows = static_cast<double>(row(id)) * tensor.rows_per_unit / static_cast<double>(columns);
+    const double rows = real(row(id)) * tensor.rows_per_unit / real(columns);
     if (rows < 0.5 || labelled(id)) return false;
     tensor.width = {{columns}};
     tensor.rows_per_unit = rows;

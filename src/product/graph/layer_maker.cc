@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/index.h"
 #include "graph/lists.h"
 #include "graph/mixture.h"
 #include "graph/naming.h"
@@ -174,16 +175,16 @@ class LayerMaker {
     }
     // The contraction in units of the input's row.
     const LinearSize size = linear_size(*context_.flow.graph, node);
-    double contracted = static_cast<double>(size.in);
+    double contracted = real(size.in);
     if (node.op == RawOp::conv && node.attributes.transposed) {
       double out = 0;
       for (const int each : node.outputs) out += context_.flow.elements(each);
       const auto& shape = context_.flow.graph->weights[at(node.weights.front())].shape;
       double each_input = 1;
-      for (std::size_t i = 1; i < shape.size(); ++i) each_input *= static_cast<double>(shape[i]);
+      for (std::size_t i = 1; i < shape.size(); ++i) each_input *= real(shape[i]);
       contracted = context_.flow.elements(node.inputs.front()) * each_input / out;
     }
-    op.taps = contracted / static_cast<double>(context_.rows.row(node.inputs.front()));
+    op.taps = contracted / real(context_.rows.row(node.inputs.front()));
   }
 
   Product product_of(const Node& node) const {
@@ -243,7 +244,7 @@ class LayerMaker {
 
   double local_elements(TensorId id) const {
     const Tensor& tensor = draft_.layer.tensors[at(id)];
-    return static_cast<double>(row_elements(tensor)) * tensor.rows_per_unit;
+    return real(row_elements(tensor)) * tensor.rows_per_unit;
   }
 
   void set_boundary() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
@@ -11,7 +12,7 @@ class MixtureWriter {
  public:
   MixtureWriter(const MixtureParts& parts, const Implementation& implementation, Layer& layer)
       : parts_(parts), implementation_(implementation), layer_(layer) {
-    hidden_ = row_elements(layer.tensors[static_cast<std::size_t>(parts.input)]);
+    hidden_ = row_elements(layer.tensors[at(parts.input)]);
   }
 
   std::vector<Operator> run() {
@@ -56,7 +57,7 @@ class MixtureWriter {
     made.rows = rows;
     made.width = std::move(width);
     made.element_bytes = bytes == 0 ? implementation_.activation_bytes : bytes;
-    made.rows_per_unit = layer_.tensors[static_cast<std::size_t>(parts_.input)].rows_per_unit;
+    made.rows_per_unit = layer_.tensors[at(parts_.input)].rows_per_unit;
     layer_.tensors.push_back(std::move(made));
     return static_cast<TensorId>(layer_.tensors.size()) - 1;
   }

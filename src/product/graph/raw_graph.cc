@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/index.h"
+
 namespace nest {
 namespace {
 
@@ -53,7 +55,7 @@ constexpr std::array kOps = {OpName{RawOp::linear, "linear"},
                              OpName{RawOp::moe, "moe"},
                              OpName{RawOp::unknown, "unknown"}};
 
-const TypeName& entry(DataType type) { return kTypes[static_cast<std::size_t>(type)]; }
+const TypeName& entry(DataType type) { return kTypes[at(type)]; }
 
 }  // namespace
 
@@ -79,7 +81,7 @@ std::optional<RawOp> parse_raw_op(std::string_view text) {
   return std::nullopt;
 }
 
-const char* to_string(RawOp op) { return kOps[static_cast<std::size_t>(op)].name; }
+const char* to_string(RawOp op) { return kOps[at(op)].name; }
 
 const std::vector<std::string>& raw_op_names() {
   static const std::vector<std::string> names = [] {

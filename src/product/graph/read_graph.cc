@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 
@@ -21,7 +22,7 @@ constexpr std::size_t kMostAnnotations = 4096;      // layers, splits
 constexpr double kLongest = 0x1p24;                 // batch, sequence
 
 std::optional<double> numeric(const Value& value) {
-  if (const std::int64_t* number = value.as_integer()) return static_cast<double>(*number);
+  if (const std::int64_t* number = value.as_integer()) return real(*number);
   if (const double* number = value.as_real(); number && std::isfinite(*number)) return *number;
   return std::nullopt;
 }
@@ -91,7 +92,7 @@ RawWeight read_weight(Reader reader) {
 
 std::vector<int> read_indices(Reader& reader, std::string_view key, std::size_t count,
                               std::size_t at_most = kMostOperatorEntries) {
-  const auto indices = reader.maybe_integers(key, {0, static_cast<double>(count) - 1}, at_most);
+  const auto indices = reader.maybe_integers(key, {0, real(count) - 1}, at_most);
   if (!indices) return {};
   return {indices->begin(), indices->end()};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "graph/lists.h"
 
 namespace nest {
@@ -34,7 +35,7 @@ RowSizes::RowSizes(const Flow& flow, int activation_bytes)
   double single = 0, half = 0;
   for (const RawWeight& weight : flow.graph->weights) {
     double elements = 1;
-    for (const std::int64_t size : weight.shape) elements *= static_cast<double>(size);
+    for (const std::int64_t size : weight.shape) elements *= real(size);
     (bytes_of(weight.type) == 4 ? single : half) += elements;
   }
   single_ = single > half || flow.graph->weights.empty();
@@ -62,23 +63,22 @@ void RowSizes::hint_products() {
     if (!is_product(node)) continue;
     double all = 0;
     for (const int out : node.outputs) all += flow_.size(out).coefficient;
-    const auto columns = static_cast<double>(linear_size(*flow_.graph, node).out);
+    const auto columns = real(linear_size(*flow_.graph, node).out);
     for (const int out : node.outputs) hint(out, columns * flow_.size(out).coefficient / all);
   }
   for (const Node& node : flow_.nodes) {
     if (node.op != RawOp::attention || node.inputs.size() < 3) continue;
     const AttentionShape& a = node.attention;
-    hint(node.inputs[0], static_cast<double>(a.heads.size) * static_cast<double>(a.qk_dim));
-    hint(node.inputs[1], static_cast<double>(a.kv_heads.size) * static_cast<double>(a.qk_dim));
-    hint(node.inputs[2], static_cast<double>(a.kv_heads.size) * static_cast<double>(a.value_dim));
-    if (!node.outputs.empty())
-      hint(node.outputs[0], static_cast<double>(a.heads.size) * static_cast<double>(a.value_dim));
+    hint(node.inputs[0], real(a.heads.size) * real(a.qk_dim));
+    hint(node.inputs[1], real(a.kv_heads.size) * real(a.qk_dim));
+    hint(node.inputs[2], real(a.kv_heads.size) * real(a.value_dim));
+    if (!node.outputs.empty()) hint(node.outputs[0], real(a.heads.size) * real(a.value_dim));
   }
   for (const Node& node : flow_.nodes) {
     if (!is_product(node) || node.inputs.empty()) continue;
     const LinearSize size = linear_size(*flow_.graph, node);
     if (node.op != RawOp::conv) {
-      hint(node.inputs.front(), static_cast<double>(size.in));
+      hint(node.inputs.front(), real(size.in));
       continue;
     }
     const auto& shape = flow_.tensors[at(node.inputs.front())].shape;
@@ -123,8 +123,8 @@ int RowSizes::element_bytes(int id) const {
 
 Tensor RowSizes::tensor(int id, const std::string& name) const {
   Dimension size = flow_.size(id);
-  if (size.batch > 1) size.coefficient *= std::pow(static_cast<double>(flow_.graph->batch), size.batch - 1);
-  if (size.sequence > 2) size.coefficient *= std::pow(static_cast<double>(flow_.graph->sequence), size.sequence - 2);
+  if (size.batch > 1) size.coefficient *= std::pow(real(flow_.graph->batch), size.batch - 1);
+  if (size.sequence > 2) size.coefficient *= std::pow(real(flow_.graph->sequence), size.sequence - 2);
   const bool batch = size.batch > 0;
   Tensor tensor;
   tensor.name = name;
@@ -135,7 +135,7 @@ Tensor RowSizes::tensor(int id, const std::string& name) const {
   }
   const std::int64_t row = row_[at(id)];
   tensor.width = {{row}};
-  tensor.rows_per_unit = size.coefficient / static_cast<double>(row);
+  tensor.rows_per_unit = size.coefficient / real(row);
   tensor.element_bytes = element_bytes(id);
   return tensor;
 }

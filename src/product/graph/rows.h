@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
 #include "graph/flow.h"
 
 namespace nest {
@@ -13,7 +14,7 @@ class RowSizes {
   RowSizes(const Flow& flow, int activation_bytes);
 
   Tensor tensor(int id, const std::string& name) const;
-  std::int64_t row(int id) const { return row_[static_cast<std::size_t>(id)]; }
+  std::int64_t row(int id) const { return row_[at(id)]; }
   int element_bytes(int id) const;
   bool has_sequence() const { return has_sequence_; }
 

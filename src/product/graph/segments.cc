@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "graph/lists.h"
 
@@ -62,17 +63,17 @@ class Segmenter {
     for (const int w : node.weights) {
       double elements = 1;
       const auto& shape = flow_.graph->weights[at(w)].shape;
-      for (const std::int64_t size : shape) elements *= static_cast<double>(size);
+      for (const std::int64_t size : shape) elements *= real(size);
       bytes += node.op == RawOp::embedding ? 0 : 2 * elements;
       if (!product || shape.size() < 2 || node.outputs.empty()) continue;
       double out = 0;
       for (const int each : node.outputs) out += flow_.elements(each);
-      flops += 2 * out * elements / static_cast<double>(shape.front());
+      flops += 2 * out * elements / real(shape.front());
     }
     if (node.op == RawOp::attention && !node.outputs.empty()) {
       const Length& keys = node.attention.keys;
-      flops += 4 * flow_.elements(node.outputs.front()) * keys.size *
-               (keys.per_sequence ? static_cast<double>(flow_.graph->sequence) : 1);
+      flops +=
+          4 * flow_.elements(node.outputs.front()) * keys.size * (keys.per_sequence ? real(flow_.graph->sequence) : 1);
     }
     return flops + kByteWork * bytes;
   }
@@ -311,7 +312,7 @@ class Segmenter {
         run = i + p <= last && marks_[at(i)] == marks_[at(i + p)] ? run + 1 : 0;
         if (run < p) continue;
         const int times = run / p + 1;
-        const double work_here = static_cast<double>(times) * p;
+        const double work_here = real(times) * p;
         // A multiple of a period covers no more than the period itself.
         if (work_here > covered * 1.001) {
           covered = work_here;

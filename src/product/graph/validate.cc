@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "graph/flow.h"
 #include "graph/lists.h"
@@ -68,8 +69,7 @@ class Validator {
   void check_dimensions(std::size_t i) const {
     const RawTensor& tensor = graph_.tensors[i];
     for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-      const double size =
-          extent(tensor.shape[d], static_cast<double>(graph_.batch), static_cast<double>(graph_.sequence));
+      const double size = extent(tensor.shape[d], real(graph_.batch), real(graph_.sequence));
       if (size >= 1 - 1e-6) continue;
       fail(
           fmt::format("tensors[{}] ({}): shape[{}]: {:g} is no size at the traced batch of {} and sequence of {}; it "
@@ -81,8 +81,7 @@ class Validator {
   void check_sizes() const {
     for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
       check_dimensions(i);
-      const double elements = extent(product(graph_.tensors[i].shape), static_cast<double>(graph_.batch),
-                                     static_cast<double>(graph_.sequence));
+      const double elements = extent(product(graph_.tensors[i].shape), real(graph_.batch), real(graph_.sequence));
       if (!(elements > 0) || elements > kLargestTensor) {
         fail(fmt::format("tensors[{}] ({}): {:g} elements are out of range; allowed are 1 … 2^56", i,
                          clip(graph_.tensors[i].name, 60), elements));
@@ -93,7 +92,7 @@ class Validator {
       double elements = 1;
       for (const std::int64_t size : graph_.weights[i].shape) {
         if (size < 1) fail(fmt::format("weights[{}].shape: {} is no size; it is at least 1", i, size));
-        elements *= static_cast<double>(size);
+        elements *= real(size);
       }
       all += elements;
       if (all > kLargestModel) {
@@ -142,7 +141,7 @@ class Validator {
   }
 
   double elements(int tensor) const {
-    return extent(product(shape(tensor)), static_cast<double>(graph_.batch), static_cast<double>(graph_.sequence));
+    return extent(product(shape(tensor)), real(graph_.batch), real(graph_.sequence));
   }
 
   // The size of the dimension `back` from the end.
@@ -151,8 +150,7 @@ class Validator {
     if (dims.size() <= back) {
       fail_at(i, fmt::format("tensor {} has {} dimensions and needs {}", tensor, dims.size(), back + 1));
     }
-    return extent(dims[dims.size() - 1 - back], static_cast<double>(graph_.batch),
-                  static_cast<double>(graph_.sequence));
+    return extent(dims[dims.size() - 1 - back], real(graph_.batch), real(graph_.sequence));
   }
 
   void check_equal(std::size_t i, const char* what, double a, double b) const {
@@ -177,8 +175,8 @@ class Validator {
         need_inputs(i, 1);
         const RawWeight& w = weight(i, 2);
         if (w.shape.size() != 2) fail_at(i, "its weight is no matrix");
-        const auto in = static_cast<double>(w.shape[op.attributes.transposed ? 0 : 1]);
-        const auto out = static_cast<double>(w.shape[op.attributes.transposed ? 1 : 0]);
+        const auto in = real(w.shape[op.attributes.transposed ? 0 : 1]);
+        const auto out = real(w.shape[op.attributes.transposed ? 1 : 0]);
         const double columns = size_from_end(i, op.inputs.front(), 0);
         check_equal(i, "columns of its input and of its weight", columns, in);
         check_equal(i, "elements of its output and of input times weight", elements(op.outputs.front()),
@@ -188,7 +186,7 @@ class Validator {
       case RawOp::embedding: {
         const RawWeight& w = weight(i, 2);
         check_equal(i, "columns of its output and of its table", size_from_end(i, op.outputs.front(), 0),
-                    static_cast<double>(w.shape.back()));
+                    real(w.shape.back()));
         break;
       }
       case RawOp::matmul: check_matmul(i); break;
@@ -211,9 +209,9 @@ class Validator {
           fail_at(
               i, fmt::format("attributes: {} groups do not divide {} channels", op.attributes.groups, w.shape.front()));
         }
-        const auto groups = static_cast<double>(op.attributes.groups);
+        const auto groups = real(op.attributes.groups);
         const double channels =
-            static_cast<double>(w.shape[op.attributes.transposed ? 0 : 1]) * (op.attributes.transposed ? 1 : groups);
+            real(w.shape[op.attributes.transposed ? 0 : 1]) * (op.attributes.transposed ? 1 : groups);
         check_equal(i, "channels of its input and of its weight", size_from_end(i, op.inputs.front(), in.size() - 2),
                     channels);
         break;
@@ -238,7 +236,7 @@ class Validator {
   double head_columns(const RawOperator& op, std::size_t input) const {
     const bool own = input > 0 && op.attributes.kv_heads > 0;
     const auto apart = heads_apart(shape(op.inputs[input]), own ? op.attributes.kv_heads : op.attributes.heads);
-    return extent(apart.back(), static_cast<double>(graph_.batch), static_cast<double>(graph_.sequence));
+    return extent(apart.back(), real(graph_.batch), real(graph_.sequence));
   }
 
   void check_matmul(std::size_t i) const {

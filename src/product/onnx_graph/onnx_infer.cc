@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/index.h"
 #include "onnx_graph/onnx_rules.h"
 #include "onnx_graph/onnx_values.h"
 
@@ -154,7 +155,7 @@ class Inference {
       return;
     }
     for (int i = 0; i < node.output_size(); ++i) {
-      const onnx::TypeProto& type = *context.getOutputType(static_cast<std::size_t>(i));
+      const onnx::TypeProto& type = *context.getOutputType(at(i));
       if (type.has_tensor_type() && type.tensor_type().has_shape()) set_type(node.output(i), type);
     }
   }

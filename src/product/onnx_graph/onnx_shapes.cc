@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "onnx_graph/onnx_infer.h"
 
@@ -219,7 +220,7 @@ class ShapeFinder {
       const auto found = shapes.find(name);
       double count = 1;
       if (found != shapes.end()) {
-        for (const std::int64_t size : found->second) count *= static_cast<double>(size);
+        for (const std::int64_t size : found->second) count *= real(size);
       }
       return count;
     };
@@ -237,10 +238,10 @@ class ShapeFinder {
   Dimension dimension(const std::vector<std::int64_t>& shape, std::size_t d,
                       const std::vector<std::int64_t>* more_batch,
                       const std::vector<std::int64_t>* more_sequence) const {
-    const auto base = static_cast<double>(std::max<std::int64_t>(1, shape[d]));
+    const auto base = real(std::max<std::int64_t>(1, shape[d]));
     const auto power = [&](const std::vector<std::int64_t>* other) {
       if (!other || other->size() != shape.size() || (*other)[d] <= 0) return 0;
-      const double log = std::log2(static_cast<double>((*other)[d]) / base);
+      const double log = std::log2(real((*other)[d]) / base);
       return std::clamp(static_cast<int>(std::lround(log)), 0, 4);
     };
     Dimension result;
@@ -256,8 +257,8 @@ class ShapeFinder {
     } else if (length) {
       result.sequence = 1;
     }
-    result.coefficient = base / (std::pow(static_cast<double>(result_.batch), result.batch) *
-                                 std::pow(static_cast<double>(result_.sequence), result.sequence));
+    result.coefficient =
+        base / (std::pow(real(result_.batch), result.batch) * std::pow(real(result_.sequence), result.sequence));
     return result;
   }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/index.h"
+
 namespace nest {
 namespace {
 
@@ -78,7 +80,7 @@ class Evaluator {
     const auto* dims = node_.input_size() > 0 ? shape_of_(node_.input(0)) : nullptr;
     if (!dims) return std::nullopt;
     OnnxValue value{{}, 1, onnx::TensorProto::INT64};
-    for (const std::int64_t dim : *dims) value.values.push_back(static_cast<double>(dim));
+    for (const std::int64_t dim : *dims) value.values.push_back(real(dim));
     if (size) {
       double product = 1;
       for (const double dim : value.values) product *= dim;
@@ -114,14 +116,14 @@ class Evaluator {
   std::size_t count_axes() const {
     if (const OnnxValue* axes = input(1)) return axes->values.size();
     const onnx::AttributeProto* axes = attribute(node_, "axes");
-    return axes ? static_cast<std::size_t>(axes->ints_size()) : 0;
+    return axes ? at(axes->ints_size()) : 0;
   }
 
   // To a vector or a scalar; more dimensions are not kept track of.
   std::optional<OnnxValue> reshape(OnnxValue x) const {
     const OnnxValue* target = input(1);
     if (!target || target->values.size() > 1) return std::nullopt;
-    const auto count = static_cast<double>(x.values.size());
+    const auto count = real(x.values.size());
     if (target->values.empty() && count != 1) return std::nullopt;
     if (!target->values.empty()) {
       const double size = target->values.front();
@@ -154,7 +156,7 @@ class Evaluator {
     const OnnxValue* indices = input(1);
     if (!indices) return std::nullopt;
     OnnxValue taken{{}, indices->rank, x.type};
-    const auto count = static_cast<double>(x.values.size());
+    const auto count = real(x.values.size());
     for (double index : indices->values) {
       if (index < 0) index += count;
       if (index < 0 || index >= count) return std::nullopt;
@@ -169,7 +171,7 @@ class Evaluator {
     const OnnxValue* steps = input(4);
     if (!starts || !ends || starts->values.size() != 1 || ends->values.size() != 1 || x.rank != 1) return std::nullopt;
     if (steps && (steps->values.size() != 1 || steps->values.front() != 1)) return std::nullopt;
-    const auto count = static_cast<double>(x.values.size());
+    const auto count = real(x.values.size());
     const auto bounded_index = [&](double index) { return std::clamp(index < 0 ? index + count : index, 0.0, count); };
     const auto begin = static_cast<std::ptrdiff_t>(bounded_index(starts->values.front()));
     const auto end = static_cast<std::ptrdiff_t>(bounded_index(ends->values.front()));
@@ -181,7 +183,7 @@ class Evaluator {
   std::optional<OnnxValue> filled(const OnnxValue& x) const {
     if (x.values.size() > 1) return std::nullopt;
     const double count = x.values.empty() ? 1 : x.values.front();
-    if (count < 0 || count > static_cast<double>(kMostValues)) return std::nullopt;
+    if (count < 0 || count > real(kMostValues)) return std::nullopt;
     OnnxValue value{{0}, 0, onnx::TensorProto::FLOAT};
     if (const onnx::AttributeProto* given = attribute(node_, "value"); given && given->has_t()) {
       const auto read = read_value(given->t());
@@ -201,7 +203,7 @@ class Evaluator {
     const double step = delta->values.front();
     if (step == 0) return std::nullopt;
     const double count = std::ceil((limit->values.front() - start->values.front()) / step);
-    if (!(count >= 0) || count > static_cast<double>(kMostValues)) return std::nullopt;
+    if (!(count >= 0) || count > real(kMostValues)) return std::nullopt;
     OnnxValue value{{}, 1, start->type};
     for (double i = 0; i < count; ++i) value.values.push_back(start->values.front() + i * step);
     return value;
@@ -295,7 +297,7 @@ std::optional<OnnxValue> read_value(const onnx::TensorProto& tensor) {
       break;
     default: return std::nullopt;
   }
-  if (value.values.size() != static_cast<std::size_t>(count)) return std::nullopt;
+  if (value.values.size() != at(count)) return std::nullopt;
   for (const double each : value.values) {
     if (!std::isfinite(each)) return std::nullopt;
   }

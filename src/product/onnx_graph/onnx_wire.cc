@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/index.h"
+
 namespace nest {
 namespace {
 
@@ -26,7 +28,7 @@ class WireWalk {
                           : wire_type == 2 ? varint(bytes)
                                            : std::nullopt;
       if (!length || *length > bytes.size()) return;
-      const auto size = static_cast<std::size_t>(*length);
+      const auto size = at(*length);
       if (wire_type == 2 && !inside.empty() && field == static_cast<std::uint64_t>(inside.front())) {
         walk(bytes.substr(0, size), inside.substr(1));
       }

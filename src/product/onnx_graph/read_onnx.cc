@@ -1,6 +1,7 @@
 #ifdef NEST_ONNX
 
 #include "onnx_graph/read_onnx.h"
+#include "base/index.h"
 
 #include <fmt/format.h>
 
@@ -130,13 +131,13 @@ class OnnxReader {
     weight.shape.assign(tensor.dims().begin(), tensor.dims().end());
     weight.type = *type;
     held_.push_back(std::move(weight));
-    weight_of_[name] = {static_cast<int>(held_.size()) - 1, false, static_cast<std::size_t>(tensor.dims_size())};
+    weight_of_[name] = {static_cast<int>(held_.size()) - 1, false, at(tensor.dims_size())};
     return true;
   }
 
   // Weights are listed when they are first used.
   int use(int held, const RawOperator& op) {
-    const RawWeight& weight = held_[static_cast<std::size_t>(held)];
+    const RawWeight& weight = held_[at(held)];
     const auto [place, fresh] = used_.try_emplace(held, static_cast<int>(graph_.weights.size()));
     // Exporters write vectors of equal values (biases of zeros, scales of ones) once; no model shares them.
     const bool vector = weight.shape.size() == 1;
@@ -204,7 +205,7 @@ class OnnxReader {
     if (in == tensor_of_.end() || node.output(0).empty() || tensor_of_.contains(node.output(0))) return false;
     if (type == "Cast") {
       const auto to = data_type(static_cast<int>(integer(node, "to", 0)));
-      if (to != graph_.tensors[static_cast<std::size_t>(in->second)].type) return false;
+      if (to != graph_.tensors[at(in->second)].type) return false;
     }
     tensor_of_[node.output(0)] = in->second;
     return true;
@@ -288,7 +289,7 @@ class OnnxReader {
     return std::count_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 1; }) <= 1;
   }
 
-  const RawWeight& raw(const Held& held) const { return held_[static_cast<std::size_t>(held.weight)]; }
+  const RawWeight& raw(const Held& held) const { return held_[at(held.weight)]; }
 
   void shape(const onnx::NodeProto& node, RawOperator& op, const std::vector<Held>& weights, const std::string& where) {
     const std::string& type = node.op_type();
@@ -339,7 +340,7 @@ class OnnxReader {
     const bool cut = type == "Slice";
     if (!cut && type != "Add" && type != "Where" && type != "Mul") return false;
     const auto& sizes = raw(held).shape;
-    const auto& scores = graph_.tensors[static_cast<std::size_t>(op.outputs.front())].shape;
+    const auto& scores = graph_.tensors[at(op.outputs.front())].shape;
     if (sizes.size() < 2 || scores.size() < 2) return false;
     const std::int64_t columns = sizes.back();
     if (columns <= 1 || sizes[sizes.size() - 2] != columns || (!cut && columns != shapes_.sequence)) return false;
@@ -390,7 +391,7 @@ class OnnxReader {
   // y = W x is y^T = x^T W^T, and turning matrices around costs nothing.
   bool multiply_from_left(RawOperator& op, const std::vector<Held>& weights) {
     const int x = op.inputs.front(), y = op.outputs.front();
-    if (graph_.tensors[static_cast<std::size_t>(x)].shape.size() < 2) return false;
+    if (graph_.tensors[at(x)].shape.size() < 2) return false;
     RawOperator turn = op;
     turn.name += ".turned";
     turn.op = RawOp::view;
@@ -413,7 +414,7 @@ class OnnxReader {
 
   // The tensor with its last two dimensions exchanged.
   int turned(int tensor) {
-    RawTensor made = graph_.tensors[static_cast<std::size_t>(tensor)];
+    RawTensor made = graph_.tensors[at(tensor)];
     made.name = fmt::format("{}.turned{}", made.name, graph_.tensors.size());
     std::swap(made.shape[made.shape.size() - 1], made.shape[made.shape.size() - 2]);
     graph_.tensors.push_back(std::move(made));

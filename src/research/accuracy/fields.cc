@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/index.h"
+
 namespace nest::accuracy {
 
 const Value* Fields::value(std::string_view key) const {
@@ -22,7 +24,7 @@ std::optional<std::int64_t> Fields::integer(std::string_view key) const {
 std::optional<double> Fields::number(std::string_view key) const {
   const Value* found = value(key);
   if (!found) return std::nullopt;
-  if (found->as_integer()) return static_cast<double>(*found->as_integer());
+  if (found->as_integer()) return real(*found->as_integer());
   if (found->as_real() && std::isfinite(*found->as_real())) return *found->as_real();
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "accuracy/report.h"
+#include "base/index.h"
 #include "base/units.h"
 
 namespace nest::accuracy {
@@ -123,7 +124,7 @@ Picture scatter(const Set& set, const std::string& file) {
   for (const std::string& source : sources_of(set)) {
     if (errors_of(set, [&](const Reading& r) { return r.source == source; }).count > 0) sources.push_back(source);
   }
-  const double height = std::max(kTop + kSide + 62, kTop + 20.0 * static_cast<double>(sources.size()) + 40);
+  const double height = std::max(kTop + kSide + 62, kTop + 20.0 * real(sources.size()) + 40);
   const Errors errors = errors_of(set);
   const std::string title = set.title + ": predicted against measured";
   std::string text = opening(
@@ -153,7 +154,7 @@ Picture scatter(const Set& set, const std::string& file) {
       if (reading.source != sources[s]) continue;
       text += marker(s, x_of(reading.point.measured), y_of(reading.point.predicted));
     }
-    const double y = kTop + 12 + 20.0 * static_cast<double>(s);
+    const double y = kTop + 12 + 20.0 * real(s);
     text += marker(s, kLeft + kSide + 24, y);
     text += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\">{}</text>\n", kLeft + kSide + 38, y + 4.5, escape(sources[s]));
   }
@@ -170,7 +171,7 @@ std::string strip_row(const Set& set, const std::string& source, std::size_t ind
     errors.push_back(reading.point.error());
     // Dots are spread up and down by a fixed pattern, so that equal errors stay visible and the picture is the same
     // every time.
-    const double spread = static_cast<double>((errors.size() * 7) % 9) - 4;
+    const double spread = real((errors.size() * 7) % 9) - 4;
     text += marker(index, x_of(errors.back()), y + spread);
   }
   const double first = x_of(quantile(errors, 0.25));
@@ -196,7 +197,7 @@ Picture strip(const Set& set, const std::string& file) {
   const std::function<double(double)> x_of = [&](double error) {
     return kLeft + kWidth * (0.5 + 0.5 * std::clamp(error / reach, -1.0, 1.0));
   };
-  const double bottom = kTop + kRow * static_cast<double>(sources.size());
+  const double bottom = kTop + kRow * real(sources.size());
   const std::string title = set.title + ": error per source";
   std::string text = opening(kLeft + kWidth + 70, bottom + 50, title,
                              fmt::format("Every dot is one reading; boxes hold the middle half, bars are medians. "
@@ -211,7 +212,7 @@ Picture strip(const Set& set, const std::string& file) {
                         x_of(error), bottom + 20, 100 * error);
   }
   for (std::size_t s = 0; s < sources.size(); ++s) {
-    const double y = kTop + kRow * (static_cast<double>(s) + 0.3);
+    const double y = kTop + kRow * (real(s) + 0.3);
     const Errors errors = errors_of(set, [&](const Reading& r) { return r.source == sources[s]; });
     text += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{} ({})</text>\n", kLeft - 14, y + 4.5,
                         escape(sources[s]), errors.count);

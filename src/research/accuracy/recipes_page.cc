@@ -10,6 +10,7 @@
 
 #include "accuracy/recipes.h"
 #include "accuracy/statistics.h"
+#include "base/index.h"
 #include "base/units.h"
 #include "plan/strategy_text.h"
 
@@ -152,7 +153,7 @@ std::string table_of(const std::vector<Line>& lines) {
 double memory_share(const Job& job, const Evaluation& evaluation) {
   std::int64_t most = 0;
   for (const MemoryEstimate& memory : evaluation.memory) most = std::max(most, memory.needed);
-  return static_cast<double>(most) / static_cast<double>(job.cluster.device.memory_bytes);
+  return real(most) / real(job.cluster.device.memory_bytes);
 }
 
 struct Change {
@@ -471,7 +472,7 @@ constexpr const char* kBelief = R"(
 
 std::size_t recipes_that_win(const RecipeJobs& recipes, const std::vector<RecipeAnswer>& answers) {
   const std::vector<Line> lines = lines_of(recipes, answers);
-  return static_cast<std::size_t>(std::count_if(lines.begin(), lines.end(), [](const Line& line) {
+  return at(std::count_if(lines.begin(), lines.end(), [](const Line& line) {
     const PlannedStrategy* plan = line.same_memory();
     return line.recipe->outside.empty() && (plan == nullptr || line.ratio(plan) > 1 + 1e-9);
   }));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "accuracy/report.h"
+#include "base/index.h"
 #include "base/units.h"
 
 namespace nest::accuracy {
@@ -148,8 +149,7 @@ std::string surprises_section(const Surprises& surprises) {
       "margin ({} … {}) does. Of {} readings {} used more than that ({}); the\n"
       "largest excess over the prediction without margin is {}.\n",
       percent(surprises.lowest_margin), percent(surprises.highest_margin), surprises.readings, surprises.surprises,
-      percent(static_cast<double>(surprises.surprises) / static_cast<double>(surprises.readings)),
-      percent(surprises.largest_excess));
+      percent(real(surprises.surprises) / real(surprises.readings)), percent(surprises.largest_excess));
 }
 
 std::string introduction(bool carried) {

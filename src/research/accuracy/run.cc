@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "base/index.h"
 #include "base/text.h"
 
 namespace nest::accuracy {
@@ -44,13 +45,13 @@ std::optional<double> seconds_from_flops(const Fields& row, const Fields& measur
   const auto rate = measured.number("tflops_per_gpu");
   if (!rate || !run.global_batch || !run.model.sequence || row.text("flops_convention") != "hw_sc21")
     return std::nullopt;
-  const auto b = static_cast<double>(*run.global_batch);
-  const auto s = static_cast<double>(*run.model.sequence);
-  const auto l = static_cast<double>(run.model.layers);
-  const auto h = static_cast<double>(run.model.hidden);
-  const auto v = static_cast<double>(run.model.vocabulary);
+  const auto b = real(*run.global_batch);
+  const auto s = real(*run.model.sequence);
+  const auto l = real(run.model.layers);
+  const auto h = real(run.model.hidden);
+  const auto v = real(run.model.vocabulary);
   const double flops = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
-  return flops / (*rate * 1e12 * static_cast<double>(run.gpus));
+  return flops / (*rate * 1e12 * real(run.gpus));
 }
 
 std::optional<double> iteration_seconds(const Fields& row, const PublishedRun& run) {
@@ -61,9 +62,9 @@ std::optional<double> iteration_seconds(const Fields& row, const PublishedRun& r
   if (run.gpus < 1 || run.model.layers < 1) return std::nullopt;
   auto tokens_per_s = measured.number("tokens_per_s_total");
   if (const auto rate = measured.number("tokens_per_s_per_gpu"); rate && !tokens_per_s)
-    tokens_per_s = *rate * static_cast<double>(run.gpus);
+    tokens_per_s = *rate * real(run.gpus);
   if (tokens_per_s && *tokens_per_s > 0 && run.global_batch && run.model.sequence) {
-    return static_cast<double>(*run.global_batch) * static_cast<double>(*run.model.sequence) / *tokens_per_s;
+    return real(*run.global_batch) * real(*run.model.sequence) / *tokens_per_s;
   }
   return seconds_from_flops(row, measured, run);
 }

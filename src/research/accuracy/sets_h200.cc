@@ -8,6 +8,7 @@
 #include "accuracy/sets.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "model/config.h"
 #include "model/count.h"
 #include "model/presets.h"
@@ -199,7 +200,7 @@ Set huggingface_saved(const std::filesystem::path& folder) {
       set.leave_out(id, name, "row is incomplete");
       return;
     }
-    const LocalLayer layer = localise(model.kinds[static_cast<std::size_t>(model.layers[1])], run, {}, hf);
+    const LocalLayer layer = localise(model.layer(1), run, {}, hf);
     set.readings.push_back({id, name, {saved_bytes(layer), *measured}, "", false, true, 0, ""});
   });
   return set;

@@ -8,6 +8,7 @@
 #include "accuracy/sets.h"
 #include "accuracy/software.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "cost/layer_price.h"
 #include "cost/memory.h"
 
@@ -59,22 +60,21 @@ Reading reading_of(const PublishedRun& run, double predicted, double measured, s
 // Bytes that the caching allocator can get: it gives its cache back before it fails.
 double usable_bytes(const Job& job) {
   constexpr double kContextAndCommunicators = 1.8e9;
-  return static_cast<double>(job.cluster.device.memory_bytes) - kContextAndCommunicators;
+  return real(job.cluster.device.memory_bytes) - kContextAndCommunicators;
 }
 
 double predicted_bytes(const Case& one, const Evaluation& evaluation, MemoryReading reading, bool last_stage_only) {
   double most = 0;
-  const double context = static_cast<double>(context_bytes(one.job, one.strategy));
+  const double context = real(context_bytes(one.job, one.strategy));
   for (std::size_t s = 0; s < evaluation.memory.size(); ++s) {
     if (last_stage_only && s + 1 != evaluation.memory.size()) continue;
     const MemoryEstimate& memory = evaluation.memory[s];
-    const auto allocated = static_cast<double>(memory.allocated);
-    const auto reserved =
-        std::max(1.01 * allocated, std::min(static_cast<double>(memory.reserved), usable_bytes(one.job)));
+    const auto allocated = real(memory.allocated);
+    const auto reserved = std::max(1.01 * allocated, std::min(real(memory.reserved), usable_bytes(one.job)));
     switch (reading) {
       case MemoryReading::allocated: most = std::max(most, allocated); break;
       case MemoryReading::reserved: most = std::max(most, reserved); break;
-      case MemoryReading::outside: most = std::max(most, static_cast<double>(memory.reserved) + context); break;
+      case MemoryReading::outside: most = std::max(most, real(memory.reserved) + context); break;
     }
   }
   return most;
@@ -113,7 +113,7 @@ double activation_percent(const Case& one) {
         std::find_if(kinds.begin(), kinds.end(), [](const Layer& layer) { return layer.kind == LayerKind::block; });
     const LayerPrice price =
         price_layer(one.job, static_cast<int>(block - kinds.begin()), split, one.strategy.micro_batch);
-    return price.kept_bytes[static_cast<std::size_t>(mode)];
+    return price.kept_bytes[at(mode)];
   };
   return 100 * kept(one.strategy.split, one.stages.front().recompute) / kept(plain, Recompute::none);
 }

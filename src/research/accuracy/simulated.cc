@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/index.h"
 #include "cluster/torus_collective.h"
 
 namespace nest::accuracy {
@@ -15,9 +16,7 @@ std::vector<double> numbers(const Fields& row, const char* key) {
   const Value* list = row.value(key);
   if (!list || !list->as_array()) return values;
   for (const Value& value : *list->as_array()) {
-    values.push_back(value.as_integer() ? static_cast<double>(*value.as_integer())
-                     : value.as_real()  ? *value.as_real()
-                                        : -1);
+    values.push_back(value.as_integer() ? real(*value.as_integer()) : value.as_real() ? *value.as_real() : -1);
   }
   return values;
 }
@@ -78,8 +77,8 @@ bool read_fabric(const Fields& levels, Simulated& row) {
     made[1].rail_switches = rail;
   }
   double devices = 1;
-  for (const Level& one : made) devices *= static_cast<double>(one.group);
-  if (devices > static_cast<double>(kMostDevices)) return false;
+  for (const Level& one : made) devices *= real(one.group);
+  if (devices > real(kMostDevices)) return false;
   row.fabric = make_fabric(made, static_cast<std::int64_t>(devices));
   return true;
 }
@@ -158,7 +157,7 @@ Time tree_time(const Simulated& row, Collective collective) {
 Time torus_time(const Simulated& row, Collective collective) {
   const Torus& torus = *row.torus;
   if (row.algorithm == "p2p" && !row.listed.empty() && row.listed[0].size() > 1) {
-    const double hops = static_cast<double>(torus.hops(row.listed[0][0], row.listed[0][1]));
+    const double hops = real(torus.hops(row.listed[0][0], row.listed[0][1]));
     return CollectiveTime{.seconds = hops * torus.latency_s + row.bytes / torus.link_bytes_per_s};
   }
   const std::int64_t first = row.listed.empty() ? 0 : row.listed[0][0];

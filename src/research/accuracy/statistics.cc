@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
+
 namespace nest::accuracy {
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
+  const double at = share * real(values.size() - 1);
   const auto below = static_cast<std::size_t>(std::floor(at));
   const std::size_t above = std::min(below + 1, values.size() - 1);
   const double part = at - std::floor(at);
@@ -29,7 +31,7 @@ Errors errors_of(const std::vector<Point>& points) {
     errors.bias += error;
     if (std::abs(error) > std::abs(errors.worst)) errors.worst = error;
   }
-  const auto count = static_cast<double>(points.size());
+  const auto count = real(points.size());
   errors.mean_absolute /= count;
   errors.bias /= count;
   errors.median_absolute = median(std::move(sizes));
@@ -51,7 +53,7 @@ Rank kendall(const std::vector<Point>& points, double apart) {
       if (predicted * measured < 0) --balance;
     }
   }
-  if (rank.pairs > 0) rank.tau = static_cast<double>(balance) / static_cast<double>(rank.pairs);
+  if (rank.pairs > 0) rank.tau = real(balance) / real(rank.pairs);
   return rank;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
+
 namespace nest {
 namespace {
 
@@ -144,9 +146,9 @@ double ceil_ratio(double a, double b) { return std::ceil(a / b); }
 
 }  // namespace
 
-const BurstConstantInfo& info(BurstConstant constant) { return kInfo[static_cast<std::size_t>(constant)]; }
+const BurstConstantInfo& info(BurstConstant constant) { return kInfo[at(constant)]; }
 
-const char* to_string(RowwiseOperator op) { return kOperatorNames[static_cast<std::size_t>(op)]; }
+const char* to_string(RowwiseOperator op) { return kOperatorNames[at(op)]; }
 
 std::optional<RowwiseOperator> rowwise_operator(std::string_view name) {
   for (std::size_t i = 0; i < kOperatorNames.size(); ++i) {
@@ -180,11 +182,11 @@ double BurstModel::launched(double seconds, double launch_us, double calls, cons
 }
 
 double BurstModel::cool_gemm(const GemmCall& shape) const {
-  const double units = static_cast<double>(std::max<std::int64_t>(device_.multiprocessors, 1));
+  const double units = real(std::max<std::int64_t>(device_.multiprocessors, 1));
   const double peak = device_.peak(shape.fp8 ? Precision::fp8 : Precision::bf16);
   const double rate = peak / units * c_[shape.fp8 ? C::gemm_fp8 : C::gemm];
-  const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
-  const auto groups = static_cast<double>(shape.groups);
+  const auto m = real(shape.m), n = real(shape.n), k = real(shape.k);
+  const auto groups = real(shape.groups);
   const double ramp = c_[shape.fp8 ? C::k_ramp_fp8 : C::k_ramp];
   double best = HUGE_VAL;
   for (const Tile& tile : shape.groups > 1 ? grouped_tiles() : all_tiles()) {
@@ -200,23 +202,22 @@ double BurstModel::cool_gemm(const GemmCall& shape) const {
 }
 
 double BurstModel::cool_rowwise(const RowwiseShape& shape) const {
-  const double bytes =
-      passes_of(c_, shape) * static_cast<double>(shape.rows) * static_cast<double>(shape.width) * kElementBytes;
+  const double bytes = passes_of(c_, shape) * real(shape.rows) * real(shape.width) * kElementBytes;
   return starts_of(shape.op) * c_[C::gap_us] * kMicro + traffic_s(bytes);
 }
 
 double BurstModel::cool_attention(const AttentionCall& call) const {
   constexpr double kBlock = 128;
   constexpr double kBackwardWork = 2.5;  // five matmuls instead of two
-  const double units = static_cast<double>(std::max<std::int64_t>(device_.multiprocessors, 1));
+  const double units = real(std::max<std::int64_t>(device_.multiprocessors, 1));
   const double share = c_[call.backward ? C::softmax_share_backward : C::softmax_share_forward];
   const double rate = call.flash2 ? c_[call.backward ? C::flash2_backward : C::flash2_forward]
                                   : c_[call.backward ? C::attention_backward : C::attention_forward];
-  const auto s = static_cast<double>(call.sequence), width = static_cast<double>(call.head_dim);
+  const auto s = real(call.sequence), width = real(call.head_dim);
   const double relative = share + (1 - share) * width / kBlock;
   const double block_s = (call.backward ? kBackwardWork : 1) * 4 * kBlock * kBlock * kBlock * relative /
                          (device_.peak(Precision::bf16) / units * rate);
-  const double lines = static_cast<double>(call.batch) * static_cast<double>(call.heads);
+  const double lines = real(call.batch) * real(call.heads);
   const double tiles = lines * ceil_ratio(s, kBlock);
   const double longest = s / kBlock + c_[C::tile_overhead];
   const double mean = call.causal ? (s / kBlock + 1) / 2 + c_[C::tile_overhead] : longest;

@@ -38,6 +38,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/index.h"
 #include "cluster/device.h"
 
 namespace nest {
@@ -100,8 +101,8 @@ const BurstConstantInfo& info(BurstConstant constant);
 
 struct BurstConstants {
   std::array<double, kBurstConstants> values{};
-  double operator[](BurstConstant constant) const { return values[static_cast<std::size_t>(constant)]; }
-  double& operator[](BurstConstant constant) { return values[static_cast<std::size_t>(constant)]; }
+  double operator[](BurstConstant constant) const { return values[at(constant)]; }
+  double& operator[](BurstConstant constant) { return values[at(constant)]; }
 };
 
 // What the device's efficiency map holds under "burst_...", and the defaults for the rest.

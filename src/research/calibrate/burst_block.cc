@@ -1,6 +1,7 @@
 // Whole blocks: their kernels in order, and the queue between host and device.
 #include <algorithm>
 
+#include "base/index.h"
 #include "calibrate/burst.h"
 
 namespace nest {
@@ -56,8 +57,8 @@ std::vector<BurstModel::Kernel> BurstModel::forward_kernels(const BlockShape& bl
 }
 
 std::vector<BurstModel::Kernel> BurstModel::backward_kernels(const BlockShape& block) const {
-  const auto tokens = static_cast<double>(block.micro_batch * block.sequence);
-  const auto hidden = static_cast<double>(block.hidden), ffn = static_cast<double>(block.ffn);
+  const auto tokens = real(block.micro_batch * block.sequence);
+  const auto hidden = real(block.hidden), ffn = real(block.ffn);
   std::vector<Kernel> kernels;
   const auto rows = [&](double passes, double width, int count = 1) {
     const double bytes = passes * tokens * width * kElementBytes * c_[C::row_backward] / count;
@@ -68,7 +69,7 @@ std::vector<BurstModel::Kernel> BurstModel::backward_kernels(const BlockShape& b
     const GemmCall& f = matmuls[i];
     kernels.push_back({cool_gemm({.m = f.m, .n = f.k, .k = f.n}), 1});
     kernels.push_back({cool_gemm({.m = f.n, .n = f.k, .k = f.m}), 1});
-    if (!block.gated) rows(1, static_cast<double>(f.n));  // gradient of the bias
+    if (!block.gated) rows(1, real(f.n));  // gradient of the bias
   };
   const auto norm_and_residual = [&] {
     rows(block.gated ? 5 : 5.5, hidden, 2);  // reads x and dy, writes dx, sums the weight's gradient
@@ -84,18 +85,18 @@ std::vector<BurstModel::Kernel> BurstModel::backward_kernels(const BlockShape& b
   norm_and_residual();
   linear_backward(1);
   kernels.push_back({cool_attention(attention_of(block, true)), kAttentionShare});
-  rows(2, static_cast<double>(matmuls[0].n));  // gradients of Q, K and V put side by side
+  rows(2, real(matmuls[0].n));  // gradients of Q, K and V put side by side
   linear_backward(0);
   norm_and_residual();
   return kernels;
 }
 
 double BurstModel::host_forward(const BlockShape& block) const {
-  return static_cast<double>(forward_kernels(block).size()) * c_[C::host_forward_us] * kMicro;
+  return real(forward_kernels(block).size()) * c_[C::host_forward_us] * kMicro;
 }
 
 double BurstModel::host_both(const BlockShape& block) const {
-  return host_forward(block) + static_cast<double>(backward_kernels(block).size()) * c_[C::host_backward_us] * kMicro;
+  return host_forward(block) + real(backward_kernels(block).size()) * c_[C::host_backward_us] * kMicro;
 }
 
 double BurstModel::block_time(const BlockShape& block, bool backward, const Protocol& protocol) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "calibrate/device_yaml.h"
 #include "report/layout.h"
 #include "report/table.h"
@@ -113,7 +114,7 @@ Calibration calibrate(const Device& device, std::span<const Document> files) {
     throw InputError(fmt::format("{}: no entry that calibration can use",
                                  result.files.empty() ? std::string("no file") : result.files.front()));
   }
-  result.sustained_gemm = loops == 0 ? 0 : sustained / static_cast<double>(loops);
+  result.sustained_gemm = loops == 0 ? 0 : sustained / real(loops);
   result.fit = calibrate_burst(device, burst_constants(device), rows);
   result.after = calibrated_device(device, result.fit.constants, result.sustained_gemm);
   std::string measured;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/index.h"
 #include "calibrate/predict.h"
 
 namespace nest {
@@ -193,7 +194,7 @@ void search_coordinates(const Problem& problem, std::vector<double>& x) {
 double mean_error(const BurstModel& model, std::span<const Measurement> rows) {
   double sum = 0;
   for (const Measurement& row : rows) sum += std::abs(predict_burst(model, row) / row.seconds - 1);
-  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+  return rows.empty() ? 0 : sum / real(rows.size());
 }
 
 FittedConstant judge(const Device& device, C constant, double before, const BurstConstants& fitted,
@@ -223,8 +224,8 @@ KindError summarise(K kind, std::vector<std::pair<double, std::string>>& errors)
   std::vector<double> sizes;
   for (const auto& [error, label] : errors) {
     sizes.push_back(std::abs(error));
-    result.bias += error / static_cast<double>(errors.size());
-    result.mean += std::abs(error) / static_cast<double>(errors.size());
+    result.bias += error / real(errors.size());
+    result.mean += std::abs(error) / real(errors.size());
     if (std::abs(error) > result.worst) {
       result.worst = std::abs(error);
       result.worst_label = label;
@@ -242,7 +243,7 @@ std::vector<KindError> errors_of(std::span<const Measurement> rows, ModelOf mode
   std::array<std::vector<std::pair<double, std::string>>, kMeasuredKinds> errors;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double error = predict_burst(model_of(i), rows[i]) / rows[i].seconds - 1;
-    errors[static_cast<std::size_t>(rows[i].kind)].emplace_back(error, rows[i].label);
+    errors[at(rows[i].kind)].emplace_back(error, rows[i].label);
   }
   std::vector<KindError> result;
   for (std::size_t k = 0; k < kMeasuredKinds; ++k) {
@@ -255,7 +256,7 @@ std::vector<KindError> errors_of(std::span<const Measurement> rows, ModelOf mode
 std::vector<bool> odd_rows(std::span<const Measurement> rows) {
   std::array<std::size_t, kMeasuredKinds> seen{};
   std::vector<bool> odd;
-  for (const Measurement& row : rows) odd.push_back(seen[static_cast<std::size_t>(row.kind)]++ % 2 == 1);
+  for (const Measurement& row : rows) odd.push_back(seen[at(row.kind)]++ % 2 == 1);
   return odd;
 }
 

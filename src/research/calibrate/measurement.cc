@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 #include "model/presets.h"
@@ -184,7 +185,7 @@ void read_header(Reader& root, Measurements& out, Context& context) {
 
 }  // namespace
 
-const char* to_string(MeasuredKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+const char* to_string(MeasuredKind kind) { return kKindNames[at(kind)]; }
 
 Measurements read_measurements(const Document& document) {
   Measurements out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/index.h"
 
 namespace nest {
 namespace {
@@ -13,7 +14,7 @@ struct Link {
   double latency_s;
 
   double hop_s(std::int64_t bytes) const {
-    const double one_way_s = static_cast<double>(bytes) / bytes_per_s + latency_s;
+    const double one_way_s = real(bytes) / bytes_per_s + latency_s;
     return level == 0 ? one_way_s : 2 * one_way_s;
   }
 };
@@ -29,10 +30,9 @@ int shared_level(const ProfileInstance& instance, std::int64_t x, std::int64_t y
 }
 
 Link link_at(const ProfileInstance& instance, int level) {
-  Link link{level, instance.levels[0].bandwidth_bytes_per_s,
-            instance.levels[static_cast<std::size_t>(level)].latency_s};
+  Link link{level, instance.levels[0].bandwidth_bytes_per_s, instance.levels[at(level)].latency_s};
   for (int i = 1; i <= level; ++i) {
-    link.bytes_per_s = std::min(link.bytes_per_s, instance.levels[static_cast<std::size_t>(i)].bandwidth_bytes_per_s);
+    link.bytes_per_s = std::min(link.bytes_per_s, instance.levels[at(i)].bandwidth_bytes_per_s);
   }
   return link;
 }
@@ -90,7 +90,7 @@ class StageJudge {
 
  private:
   bool holds(int k) const { return k >= first_ && k <= last_; }
-  const ProfileNode& node(int k) const { return graph_.nodes[static_cast<std::size_t>(k)]; }
+  const ProfileNode& node(int k) const { return graph_.nodes[at(k)]; }
 
   const ProfileInstance& instance_;
   const ProfileGraph& graph_;
@@ -101,7 +101,7 @@ class StageJudge {
 // Gradients of one stage with that many parameters, over replicas whose first devices are `pitch` apart.
 double synchronisation_s(const ProfileInstance& instance, std::int64_t parameter_bytes, std::int64_t replicas,
                          std::int64_t pitch) {
-  const auto bytes = static_cast<double>(parameter_bytes);
+  const auto bytes = real(parameter_bytes);
   double total_s = 0;
   double divisor = 1;
   for (std::int64_t reached = 2; reached <= replicas; reached *= 2) {
@@ -112,7 +112,7 @@ double synchronisation_s(const ProfileInstance& instance, std::int64_t parameter
   for (std::int64_t r = 1; r < replicas; ++r) top = std::max(top, shared_level(instance, 0, r * pitch));
   double low_s = 0;
   for (int l = 1; l <= top; ++l) {
-    const ProfileLevel& level = instance.levels[static_cast<std::size_t>(l)];
+    const ProfileLevel& level = instance.levels[at(l)];
     total_s += 2 * (level.latency_s + bytes / level.bandwidth_bytes_per_s) + low_s;
     low_s += total_s;
   }
@@ -131,7 +131,7 @@ bool are_cuts(const std::vector<int>& cuts, std::size_t nodes) {
   for (std::size_t i = 1; i < cuts.size(); ++i) {
     if (cuts[i] <= cuts[i - 1]) return false;
   }
-  return static_cast<std::size_t>(cuts.back()) < nodes;
+  return at(cuts.back()) < nodes;
 }
 
 std::vector<ProfileViolation> shape_violations(const ProfileInstance& instance, const ProfilePlan& plan) {
@@ -204,7 +204,7 @@ ProfileEvaluation evaluate_profile_plan(const ProfileInstance& instance, const P
   evaluation.sync_s = synchronisation_s(instance, evaluation.stages.front().parameter_bytes, plan.replicas,
                                         stages * instance.stage_devices(graph));
   const std::int64_t slots = ceil_div(instance.micro_batches, plan.replicas) + stages - 1;
-  evaluation.objective_s = evaluation.max_load_s * static_cast<double>(slots) + evaluation.sync_s;
+  evaluation.objective_s = evaluation.max_load_s * real(slots) + evaluation.sync_s;
   return evaluation;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "doc/reader.h"
 
@@ -172,7 +173,7 @@ class GraphReader {
   [[noreturn]] void fail_cycle(const std::vector<std::size_t>& order) const {
     std::vector<bool> placed(listed_.size(), false);
     for (const std::size_t index : order) placed[index] = true;
-    const auto stuck = static_cast<std::size_t>(std::find(placed.begin(), placed.end(), false) - placed.begin());
+    const auto stuck = at(std::find(placed.begin(), placed.end(), false) - placed.begin());
     edges_.fail(key_, fmt::format("the edges form a cycle (node {} waits for itself or for a node that does)",
                                   listed_[stuck].id));
   }

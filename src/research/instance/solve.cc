@@ -164,7 +164,7 @@ class WidthSearch {
     bool improved = false;
     for (std::int64_t replicas = 1; replicas * pipeline <= instance_.devices;) {
       const std::int64_t rounds = ceil_div(m, replicas);
-      const auto slots = static_cast<double>(rounds + stages - 1);
+      const auto slots = real(rounds + stages - 1);
       for (std::size_t i = starts.size(); i-- > 0;) {
         if (starts[i].max_load_s * slots >= best.objective_s) break;  // and slower ones are no better
         counters_.candidates += 1;
@@ -181,7 +181,7 @@ class WidthSearch {
   }
 
   double sync_s(std::int64_t parameter_bytes, std::int64_t replicas, std::int64_t pipeline) const {
-    const auto bytes = static_cast<double>(parameter_bytes);
+    const auto bytes = real(parameter_bytes);
     double time_s = 0;
     const ProfileLevel& inner = instance_.levels.front();
     double part = bytes;

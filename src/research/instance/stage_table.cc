@@ -22,7 +22,7 @@ class Hops {
   int levels() const { return static_cast<int>(links_.size()); }
   double seconds(int level, std::int64_t bytes) const {
     const Link& link = links_[at(level)];
-    const double once = static_cast<double>(bytes) / link.bytes_per_s + link.latency_s;
+    const double once = real(bytes) / link.bytes_per_s + link.latency_s;
     return level == 0 ? once : 2 * once;
   }
 

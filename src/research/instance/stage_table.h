@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "base/index.h"
 #include "instance/instance.h"
 
 namespace nest {
@@ -40,7 +41,7 @@ class StageTable {
   std::int64_t leading_parameter_bytes(int end) const { return leading_parameters_[index(end)]; }
 
  private:
-  static std::size_t index(int position) { return static_cast<std::size_t>(position); }
+  static std::size_t index(int position) { return at(position); }
   std::size_t row_length(int begin) const { return index(reach(begin) - begin); }
 
   template <class T>
