@@ -26,8 +26,8 @@ Level level_of(std::size_t index, std::int64_t group, std::vector<std::int64_t> 
 std::string show(const Fabric& fabric, const GroupSpec& spec) {
   std::string text = std::to_string(fabric.devices) + " devices,";
   for (std::size_t l = 1; l < fabric.levels; ++l) {
-    for (const UnitRun& run : fabric.runs[l])
-      text += " " + std::to_string(run.units) + " x " + std::to_string(run.size);
+    for (const UnitStretch& stretch : fabric.stretches[l])
+      text += " " + std::to_string(stretch.units) + " x " + std::to_string(stretch.size);
     text += " |";
   }
   text += " first " + std::to_string(spec.first) + " members";

@@ -42,11 +42,11 @@ TEST(Linearise, RandomGraphsAgainstTheDefinition) {
 }
 
 TEST(Linearise, FindsRuns) {
-  const auto runs = find_runs(std::vector<int>{0, 1, 1, 1, 2, 1});
-  ASSERT_EQ(runs.size(), 4U);
-  EXPECT_EQ(runs[1].first, 1);
-  EXPECT_EQ(runs[1].count, 3);
-  EXPECT_EQ(runs[3].kind, 1);
+  const auto stretches = find_stretches(std::vector<int>{0, 1, 1, 1, 2, 1});
+  ASSERT_EQ(stretches.size(), 4U);
+  EXPECT_EQ(stretches[1].first, 1);
+  EXPECT_EQ(stretches[1].count, 3);
+  EXPECT_EQ(stretches[3].kind, 1);
 }
 
 }  // namespace

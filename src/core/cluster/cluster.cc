@@ -101,9 +101,9 @@ std::int64_t smallest_unit(const Fabric& fabric, std::size_t l) {
   if (l == 0) return 1;
   if (l >= fabric.levels) return fabric.devices;
   std::int64_t smallest = fabric.devices;
-  for (const UnitRun& run : fabric.runs[l]) {
-    const std::int64_t last = run.first_device + (run.units - 1) * run.size;
-    smallest = std::min({smallest, run.size, fabric.devices - last});
+  for (const UnitStretch& stretch : fabric.stretches[l]) {
+    const std::int64_t last = stretch.first_device + (stretch.units - 1) * stretch.size;
+    smallest = std::min({smallest, stretch.size, fabric.devices - last});
   }
   return smallest;
 }

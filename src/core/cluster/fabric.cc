@@ -30,17 +30,17 @@ void place_irregular_units(const std::vector<Level>& levels, Fabric& fabric) {
   }
 }
 
-void find_runs(Fabric& fabric) {
+void find_stretches(Fabric& fabric) {
   for (std::size_t l = 1; l < fabric.levels; ++l) {
-    auto& runs = fabric.runs[l];
+    auto& stretches = fabric.stretches[l];
     const auto& starts = fabric.starts[l];
-    if (starts.empty()) runs.push_back({0, fabric.unit[l], ceil_div(fabric.devices, fabric.unit[l])});
+    if (starts.empty()) stretches.push_back({0, fabric.unit[l], ceil_div(fabric.devices, fabric.unit[l])});
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const std::int64_t size = (i + 1 < starts.size() ? starts[i + 1] : fabric.devices) - starts[i];
-      if (!runs.empty() && runs.back().size == size) {
-        ++runs.back().units;
+      if (!stretches.empty() && stretches.back().size == size) {
+        ++stretches.back().units;
       } else {
-        runs.push_back({starts[i], size, 1});
+        stretches.push_back({starts[i], size, 1});
       }
     }
   }
@@ -57,12 +57,13 @@ std::int64_t Fabric::unit_of(std::size_t level, std::int64_t device) const {
 }
 
 UnitSpan Fabric::unit_at(std::size_t level, std::int64_t device) const {
-  const auto& all = runs[level];
-  const auto after = std::upper_bound(all.begin(), all.end(), device,
-                                      [](std::int64_t at, const UnitRun& run) { return at < run.first_device; });
-  const UnitRun& run = *std::prev(after);
-  const std::int64_t begin = device - (device - run.first_device) % run.size;
-  return {begin, begin + run.size};
+  const auto& all = stretches[level];
+  const auto after = std::upper_bound(all.begin(), all.end(), device, [](std::int64_t at, const UnitStretch& stretch) {
+    return at < stretch.first_device;
+  });
+  const UnitStretch& stretch = *std::prev(after);
+  const std::int64_t begin = device - (device - stretch.first_device) % stretch.size;
+  return {begin, begin + stretch.size};
 }
 
 std::size_t Fabric::level_between(std::int64_t a, std::int64_t b) const {
@@ -90,7 +91,7 @@ Fabric make_fabric(const std::vector<Level>& levels, std::int64_t devices) {
   }
   fabric.unit[levels.size()] = devices;
   if (!fabric.regular) place_irregular_units(levels, fabric);
-  find_runs(fabric);
+  find_stretches(fabric);
   return fabric;
 }
 

@@ -39,7 +39,7 @@ struct Level {
 };
 
 // Neighbouring units of one size.
-struct UnitRun {
+struct UnitStretch {
   std::int64_t first_device = 0;
   std::int64_t size = 1;
   std::int64_t units = 1;
@@ -61,8 +61,8 @@ struct Fabric {
   bool rail_switches = false;
   double message_overhead_s = 0;                             // of every message beside its latency; 0 unless calibrated
   std::array<std::vector<std::int64_t>, kMaxLevels> starts;  // first device of every level-l unit, where irregular
-  // The same for l >= 1 and every fabric, as runs; the last unit may reach beyond the last device.
-  std::array<std::vector<UnitRun>, kMaxLevels> runs;
+  // The same for l >= 1 and every fabric, as stretches; the last unit may reach beyond the last device.
+  std::array<std::vector<UnitStretch>, kMaxLevels> stretches;
 
   bool regular = true;  // no `starts` anywhere
 

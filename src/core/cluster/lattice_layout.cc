@@ -298,19 +298,19 @@ class LatticeLayout {
     return {std::max(devices.begin, first_) - first_, std::min(devices.end, end_) - first_};
   }
 
-  // Calls visit(interval) for the units of a run that hold devices of the groups: all of them, or the first, the last
+  // Calls visit(interval) for the units of a stretch that hold devices of the groups: all of them, or the first, the last
   // and as many between as it takes until the pattern of groups and units repeats.
   template <class Visit>
-  void visit_units(const UnitRun& run, bool repeats, Visit visit) const {
-    const std::int64_t run_end = run.first_device + run.size * run.units;
-    if (run_end <= first_ || run.first_device >= end_) return;
-    const std::int64_t low = std::max<std::int64_t>(0, (first_ - run.first_device) / run.size);
-    const std::int64_t high = std::min(run.units, (end_ - 1 - run.first_device) / run.size + 1) - 1;
+  void visit_units(const UnitStretch& stretch, bool repeats, Visit visit) const {
+    const std::int64_t stretch_end = stretch.first_device + stretch.size * stretch.units;
+    if (stretch_end <= first_ || stretch.first_device >= end_) return;
+    const std::int64_t low = std::max<std::int64_t>(0, (first_ - stretch.first_device) / stretch.size);
+    const std::int64_t high = std::min(stretch.units, (end_ - 1 - stretch.first_device) / stretch.size + 1) - 1;
     const std::int64_t period = lattice_.period();
-    const std::int64_t different = repeats ? period / std::gcd(period, run.size) : run.units;
+    const std::int64_t different = repeats ? period / std::gcd(period, stretch.size) : stretch.units;
     const auto visit_one = [&](std::int64_t index) {
-      const std::int64_t begin = run.first_device + index * run.size;
-      visit(Interval{begin, begin + run.size});
+      const std::int64_t begin = stretch.first_device + index * stretch.size;
+      visit(Interval{begin, begin + stretch.size});
     };
     const std::int64_t last = std::min(high, low + different);
     for (std::int64_t index = low; index <= last; ++index) visit_one(index);
@@ -322,8 +322,8 @@ class LatticeLayout {
     std::int64_t worst = members;
     layout_.fewest[l] = members;
     Seen seen;
-    for (const UnitRun& run : fabric_.runs[l]) {
-      visit_units(run, true, [&](Interval devices) {
+    for (const UnitStretch& stretch : fabric_.stretches[l]) {
+      visit_units(stretch, true, [&](Interval devices) {
         const Interval unit = clipped(devices);
         if (!seen.insert(lattice_.signature(unit))) return;
         const UnitCount found = lattice_.count(unit);
@@ -352,11 +352,11 @@ class LatticeLayout {
     const std::int64_t limit =
         std::min({layout_.groups_inside[l], layout_.sharing[l][above - 1], layout_.sharing[above][above]});
     const std::int64_t span = lattice_.span();
-    const bool repeats = fabric_.runs[l].size() == 1;
+    const bool repeats = fabric_.stretches[l].size() == 1;
     Seen seen_begin;
     Seen seen_end;
-    for (const UnitRun& run : fabric_.runs[above]) {
-      visit_units(run, repeats, [&](Interval around) {
+    for (const UnitStretch& stretch : fabric_.stretches[above]) {
+      visit_units(stretch, repeats, [&](Interval around) {
         if (most >= limit) return;
         // A group that reaches over a border has its members within `span` of it.
         if (around.begin > first_ && !(repeats && is_known(l, around, around.begin, seen_begin))) {

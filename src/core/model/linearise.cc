@@ -16,13 +16,14 @@ std::vector<std::vector<int>> crossing_edges(int layers, std::span<const Edge> e
   return crossing;
 }
 
-std::vector<LayerRun> find_runs(std::span<const int> layers) {
-  std::vector<LayerRun> runs;
+std::vector<LayerStretch> find_stretches(std::span<const int> layers) {
+  std::vector<LayerStretch> stretches;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (runs.empty() || runs.back().kind != layers[i]) runs.push_back({static_cast<int>(i), 0, layers[i]});
-    ++runs.back().count;
+    if (stretches.empty() || stretches.back().kind != layers[i])
+      stretches.push_back({static_cast<int>(i), 0, layers[i]});
+    ++stretches.back().count;
   }
-  return runs;
+  return stretches;
 }
 
 }  // namespace nest

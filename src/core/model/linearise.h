@@ -10,7 +10,7 @@
 
 namespace nest {
 
-struct LayerRun {
+struct LayerStretch {
   int first = 0;  // position in the chain
   int count = 0;
   int kind = 0;
@@ -19,7 +19,7 @@ struct LayerRun {
 // For a chain 0 … layers-1: which edges cross the cut after position i, for i in 0 … layers-2.
 std::vector<std::vector<int>> crossing_edges(int layers, std::span<const Edge> edges);
 
-// Maximal runs of equal layers.
-std::vector<LayerRun> find_runs(std::span<const int> layers);
+// Maximal stretches of equal layers.
+std::vector<LayerStretch> find_stretches(std::span<const int> layers);
 
 }  // namespace nest

@@ -104,7 +104,7 @@ ModelFacts gather(Model model, const ModelQuestion& question) {
   facts.question = question;
   facts.parameters = count_parameters(facts.model);
   facts.flops_per_token = count_token_flops(facts.model, question);
-  facts.runs = find_runs(facts.model.layers);
+  facts.stretches = find_stretches(facts.model.layers);
   for (const Layer& layer : facts.model.kinds) {
     LayerFacts about;
     about.layer = &layer;
@@ -157,7 +157,7 @@ ModelTotals add_up(const ModelFacts& facts) {
 
 std::string describe_layers(const ModelFacts& facts) {
   std::vector<Part> parts;
-  for (const LayerRun& run : facts.runs) parts.push_back({run.kind, run.count});
+  for (const LayerStretch& stretch : facts.stretches) parts.push_back({stretch.kind, stretch.count});
   constexpr std::size_t kLongestPeriod = 16;
   std::vector<std::string> words;
   for (std::size_t at = 0; at < parts.size();) {

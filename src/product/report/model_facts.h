@@ -54,7 +54,7 @@ struct ModelFacts {
   ParameterCount parameters;
   TokenFlops flops_per_token;
   std::vector<LayerFacts> kinds;  // as Model::kinds
-  std::vector<LayerRun> runs;
+  std::vector<LayerStretch> stretches;
   std::vector<double> cut_bytes;  // what one device sends per micro-batch over a pipeline cut after layer i
 
   std::int64_t tokens() const { return question.shape.micro_batch * question.shape.sequence; }

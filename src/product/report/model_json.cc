@@ -80,7 +80,7 @@ Json collective_json(const LayerCollective& collective, const LocalLayer& local)
           {"operator", local.operators.at(static_cast<std::size_t>(collective.operator_index)).source->name}};
 }
 
-Json layer_json(const LayerFacts& about, const LayerRun& run, const ModelQuestion& asked) {
+Json layer_json(const LayerFacts& about, const LayerStretch& stretch, const ModelQuestion& asked) {
   Json operators = Json::array();
   for (const LocalOperator& op : about.local.operators) operators.push_back(operator_json(op, *about.layer, asked));
   Json collectives = Json::array();
@@ -94,8 +94,8 @@ Json layer_json(const LayerFacts& about, const LayerRun& run, const ModelQuestio
   }
   return {{"kind", to_string(about.layer->kind)},
           {"name", about.layer->name},
-          {"first", run.first},
-          {"count", run.count},
+          {"first", stretch.first},
+          {"count", stretch.count},
           {"parameters", about.parameters},
           {"parameters_local", about.local.dense_parameters + about.local.expert_parameters},
           {"weights_bytes", about.weights_bytes()},
@@ -131,8 +131,8 @@ Json model_json(const ModelFacts& facts) {
   const Architecture& architecture = facts.model.architecture;
   const ModelTotals totals = add_up(facts);
   Json layers = Json::array();
-  for (const LayerRun& run : facts.runs)
-    layers.push_back(layer_json(facts.kinds[static_cast<std::size_t>(run.kind)], run, facts.question));
+  for (const LayerStretch& stretch : facts.stretches)
+    layers.push_back(layer_json(facts.kinds[static_cast<std::size_t>(stretch.kind)], stretch, facts.question));
   const auto blocks =
       static_cast<std::int64_t>(std::count_if(facts.model.layers.begin(), facts.model.layers.end(), [&](int kind) {
         return facts.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block;
