@@ -6,6 +6,7 @@
 //
 // One step, in which e_l flows of b bytes of each group leave every level-l unit, lasts as long as its slowest link:
 //     step(b, e) = max over the levels L that it crosses of [ a_L + b · max_{l<=L} min(e_l, e_L) · g_{l,L} / C_l ]
+// where a_L is the level's latency and the fabric's overhead per message (in `direct` n−1 of these).
 // With rails the uplinks below level r carry only what stays in the node, the ports at r carry one flow each, and lanes
 // share as written in fabric.h. The algorithms:
 //   ring              e_l = 1; 2(n−1) steps of m/n for all-reduce, n−1 for all-gather and reduce-scatter.

@@ -1,7 +1,8 @@
 // How long a collective takes on a torus or mesh (see torus.h for the network, collective.h for the byte conventions).
 //
 // A ring over the extent e of one dimension, every t-th device, g such groups interleaved on a link of capacity C:
-//     step(b) = h·a + b·g/C,   h = t when the dimension is closed, else (e−1)·t for the message back
+//     step(b) = h·a + o + b·g/C,   h = t when the dimension is closed, else (e−1)·t for the message back
+// with o the torus's overhead per message.
 //   ring              one ring through the whole box: along the line when it has one dimension, else a closed path of
 //                     neighbours (one exists when an extent is even; otherwise one step of the path is longer)
 //   hierarchical      ring reduce-scatter on each dimension in turn, then all-gather back; D_i = Π_{j<i} e_j:
@@ -9,7 +10,7 @@
 //   multi_ring        the same in k parts of m/k that start in different dimensions and, where all are closed, run in
 //                     both directions, so that k links of every device are used at once
 //   halving_doubling  partner at distance δ in a dimension: δ·t hops, δ·g flows on a link
-//   tree              streamed along the dimensions: Σ e_i/2 hops each way where closed, e_i where not
+//   tree              streamed along the dimensions: Σ t_i·e_i/2 hops each way where closed, t_i·e_i where not
 //   direct            all-to-all: max over h of [ h·a + m/n · F_h / C ], F_h the flows on the busiest link that travel
 //                     h hops or more
 //   pairwise          all-to-all in n−1 steps; O(n)

@@ -26,7 +26,7 @@ AttentionWork attention_work(const AttentionShape& attention, const LocalSizes& 
   if (!attention.flash) {
     const bool usual = attention.queries == Length{} && attention.batches == 1;
     const double rows = usual ? sizes.tokens() : share * real(queries);
-    work.score_bytes = 4 * rows * real(keys) * heads;
+    work.score_elements = 4 * rows * real(keys) * heads;
   }
   return work;
 }

@@ -1,8 +1,10 @@
 // Arithmetic of the attention core on one device.
 //
-// With a causal mask query i sees min(i, window) keys, so a sequence of s has P = w(w+1)/2 + (s-w)w pairs, w = min(s,
-// window) (s without a window): half of s^2, not all of it. Each pair and head costs 2(d_qk + d_v) FLOPs.
-// Context-parallel ranks share the pairs equally, as balanced (zigzag) orders do.
+// Pairs of a query and a key that it sees, of s queries and k keys:
+//     causal       w(w+1)/2 + (s-w)w, w = min(s, window), s without a window: query i sees the last min(i, w) keys
+//     not causal   s min(k, 2 window - 1), s k without a window
+// Each pair and head costs 2(d_qk + d_v) FLOPs. Context-parallel ranks share the pairs equally, as balanced (zigzag)
+// orders do.
 #pragma once
 
 #include "model/graph.h"
@@ -11,8 +13,8 @@
 namespace nest {
 
 struct AttentionWork {
-  double flops = 0;        // forward
-  double score_bytes = 0;  // elements of scores that an unfused kernel writes and reads; 0 when fused
+  double flops = 0;           // forward
+  double score_elements = 0;  // of scores that an unfused kernel writes and reads; 0 when fused
 };
 
 AttentionWork attention_work(const AttentionShape& attention, const LocalSizes& sizes);

@@ -301,8 +301,9 @@ class Localiser {
         local.flops_backward = 2 * work.flops;
         local.m = sizes_.tokens();
         local.heads = real(sizes_.extent(op.attention.heads));
-        local.bytes_forward = in_bytes + out_bytes + work.score_bytes * implementation_.activation_bytes;
-        local.bytes_backward = in_bytes + out_bytes + kept_bytes + work.score_bytes * implementation_.activation_bytes;
+        local.bytes_forward = in_bytes + out_bytes + work.score_elements * implementation_.activation_bytes;
+        local.bytes_backward =
+            in_bytes + out_bytes + kept_bytes + work.score_elements * implementation_.activation_bytes;
         break;
       }
       case OperatorKind::embedding:
