@@ -12,41 +12,6 @@ namespace {
 
 constexpr std::int64_t kScannedUnits = 4096;  // of one level, for contiguous groups whose pattern repeats even later
 
-std::int64_t product_of_counts(const std::vector<Stride>& axes) {
-  std::int64_t product = 1;
-  for (const Stride& axis : axes) product = checked_product({product, axis.count});
-  return product;
-}
-
-// Sorted by stride, without axes of one, and with axes joined where one continues the other.
-std::vector<Stride> normalised(const std::vector<Stride>& axes) {
-  std::vector<Stride> sorted;
-  sorted.reserve(axes.size());
-  for (const Stride& axis : axes) {
-    NEST_CHECK(axis.stride > 0 && axis.count > 0, "strides and counts of a group are positive");
-    if (axis.count > 1) sorted.push_back(axis);
-  }
-  if (sorted.size() < 2) return sorted;
-  std::sort(sorted.begin(), sorted.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
-  std::size_t joined = 0;
-  for (std::size_t i = 1; i < sorted.size(); ++i) {
-    Stride& last = sorted[joined];
-    if (sorted[i].stride == last.stride * last.count) {
-      last.count *= sorted[i].count;
-    } else {
-      sorted[++joined] = sorted[i];
-    }
-  }
-  sorted.resize(joined + 1);
-  return sorted;
-}
-
-std::int64_t reach(const std::vector<Stride>& axes) {
-  std::int64_t last = 0;
-  for (const Stride& axis : axes) last += axis.stride * (axis.count - 1);
-  return last;
-}
-
 // Whether every axis starts only after the one before it has ended, so that no two index sums coincide.
 bool nested(const std::vector<Stride>& sorted) {
   for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {
@@ -235,19 +200,7 @@ GroupLayout upper_bound(const Fabric& fabric, const std::vector<Stride>& members
   return layout;
 }
 
-void visit(const std::vector<Stride>& axes, std::size_t axis, std::int64_t at, std::vector<std::int64_t>& found) {
-  if (axis == 0) {
-    found.push_back(at);
-    return;
-  }
-  const Stride& outer = axes[axis - 1];
-  for (std::int64_t i = 0; i < outer.count; ++i) visit(axes, axis - 1, at + i * outer.stride, found);
-}
-
 }  // namespace
-
-std::int64_t GroupSpec::size() const { return product_of_counts(members); }
-std::int64_t GroupSpec::groups() const { return product_of_counts(siblings); }
 
 GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec) {
   const std::vector<Stride> members = normalised(spec.members);
@@ -257,7 +210,7 @@ GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec) {
   all.insert(all.end(), members.begin(), members.end());
   all.insert(all.end(), siblings.begin(), siblings.end());
   std::sort(all.begin(), all.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
-  NEST_CHECK(spec.first >= 0 && spec.first + reach(all) < fabric.devices, "a group lies outside its cluster");
+  NEST_CHECK(spec.first >= 0 && spec.first + last_of(all) < fabric.devices, "a group lies outside its cluster");
   const std::int64_t size = spec.size();
   const std::int64_t groups = spec.groups();
 
@@ -275,16 +228,6 @@ GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec) {
     return count_layout(fabric, listed);
   }
   return upper_bound(fabric, members, siblings, size, groups);
-}
-
-std::vector<std::vector<std::int64_t>> list_groups(const GroupSpec& spec) {
-  std::vector<std::int64_t> starts;
-  const std::vector<Stride> members = normalised(spec.members);
-  const std::vector<Stride> siblings = normalised(spec.siblings);
-  visit(siblings, siblings.size(), spec.first, starts);
-  std::vector<std::vector<std::int64_t>> groups(starts.size());
-  for (std::size_t i = 0; i < starts.size(); ++i) visit(members, members.size(), starts[i], groups[i]);
-  return groups;
 }
 
 }  // namespace nest

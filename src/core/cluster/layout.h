@@ -1,9 +1,7 @@
 // Where the members of a communicating group sit, and who communicates beside them.
 //
-// A group is described by arithmetic: its members are first + Σ stride_i · x_i with 0 <= x_i < count_i over its member
-// axes, in the order of rising index (axis 0 fastest), and equal groups that communicate at the same time start at
-// first + Σ stride_j · y_j over the sibling axes. A tensor-parallel group of 8 in a cluster of 64 devices has the
-// member axis {1, 8} and the sibling axis {8, 8}; a data-parallel one over the same cluster the other way round.
+// Groups are given by arithmetic (base/stride.h): member axes, and sibling axes for the equal groups that communicate at
+// the same time.
 //
 // A layout keeps, per level l of the fabric and for the worst unit, what the time of a collective depends on:
 //   inside[l]         p_l: members of one group in one level-l unit (p_0 = 1); where groups are cut differently, of
@@ -28,24 +26,11 @@
 #include <span>
 #include <vector>
 
+#include "base/stride.h"
 #include "cluster/fabric.h"
 #include "cluster/torus.h"
 
 namespace nest {
-
-struct Stride {
-  std::int64_t stride = 1;
-  std::int64_t count = 1;
-};
-
-struct GroupSpec {
-  std::int64_t first = 0;
-  std::vector<Stride> members;
-  std::vector<Stride> siblings;
-
-  std::int64_t size() const;
-  std::int64_t groups() const;
-};
 
 inline constexpr std::int64_t kCountedDevices = std::int64_t{1} << 16;
 
@@ -74,8 +59,5 @@ GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec);
 
 // The same by counting, for groups given as lists of devices in rank order, all of one size. O(devices · levels · log).
 GroupLayout count_layout(const Fabric& fabric, std::span<const std::vector<std::int64_t>> groups);
-
-// The groups of a spec as lists, for count_layout.
-std::vector<std::vector<std::int64_t>> list_groups(const GroupSpec& spec);
 
 }  // namespace nest

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/error.h"
 #include "base/index.h"
 #include "cost/constants.h"
 
@@ -37,70 +36,12 @@ CostLine line_of(const Cluster& cluster, const GroupSpec& spec) {
   return {time.latency_s, time.bandwidth_s / kReferenceBytes};
 }
 
-// Members of a sharding group (the innermost `degree`) and what is left of the strides.
-struct Division {
-  std::vector<Stride> shard;
-  std::vector<Stride> rest;
-  bool even = true;
-};
-
-Division divide(std::vector<Stride> members, std::int64_t degree) {
-  std::sort(members.begin(), members.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
-  Division division;
-  for (const Stride& member : members) {
-    if (degree % member.count == 0) {
-      division.shard.push_back(member);
-      degree /= member.count;
-    } else if (member.count % degree == 0) {
-      division.shard.push_back({member.stride, degree});
-      division.rest.push_back({member.stride * degree, member.count / degree});
-      degree = 1;
-    } else {
-      division.even = false;
-    }
-  }
-  division.even = division.even && degree == 1;
-  return division;
-}
-
-struct Replicas {
-  std::vector<Stride> members;
-  std::vector<Stride> siblings;
-
-  std::int64_t count() const { return GroupSpec{0, members, {}}.size(); }
-};
-
-std::vector<Stride> outer_replicas(const Strategy& strategy) {
-  return {{strategy.devices_per_stage(), strategy.dp_inner},
-          {strategy.effective_pitch(), strategy.dp / strategy.dp_inner}};
-}
-
-Stride stages_of(const Strategy& strategy) { return {strategy.devices_per_stage() * strategy.dp_inner, strategy.pp}; }
-
-Replicas dense_group(const Strategy& strategy) {
-  const Split& split = strategy.split;
-  Replicas group{outer_replicas(strategy), {{1, split.tp}, stages_of(strategy)}};
-  group.members.push_back({split.tp, split.cp * split.ep});
-  return group;
-}
-
-Replicas expert_group(const Strategy& strategy) {
-  const Split& split = strategy.split;
-  Replicas group{outer_replicas(strategy), {{1, split.tp}, {split.tp * split.cp, split.ep}, stages_of(strategy)}};
-  group.members.push_back({split.tp, split.cp});
-  return group;
-}
-
-void price_group(const Cluster& cluster, const Replicas& group, std::int64_t degree, CostLine& shard,
-                 CostLine& replicate) {
-  const Division division = divide(group.members, degree);
-  NEST_CHECK(division.even, "a sharding degree divides its group");
-  std::vector<Stride> beside = group.siblings;
-  beside.insert(beside.end(), division.rest.begin(), division.rest.end());
-  shard = line_of(cluster, {0, division.shard, beside});
-  beside = group.siblings;
-  beside.insert(beside.end(), division.shard.begin(), division.shard.end());
-  replicate = line_of(cluster, {0, division.rest, beside});
+void price_state(const Cluster& cluster, const groups::RankGroups& ranks, groups::Weights weights, std::int64_t degree,
+                 CostLine& shard, CostLine& replicate) {
+  groups::StateGroups state = ranks.state(weights, 0, degree);
+  for (GroupSpec* spec : {&state.shard, &state.replicate}) spec->siblings.push_back(ranks.stage_axis());
+  shard = line_of(cluster, state.shard);
+  replicate = line_of(cluster, state.replicate);
   replicate.s_per_byte /= real(degree);
 }
 
@@ -150,24 +91,20 @@ double group_collective_s(const Cluster& cluster, const GroupLayout& layout, Col
   return library_time(cluster, layout, collective, bytes).seconds;
 }
 
-GroupSpec StageGroups::filled(std::vector<Stride> members, std::vector<Stride> siblings) const {
-  const std::int64_t a = split_.tp * split_.cp * split_.ep;
-  const std::int64_t around = std::max(a, std::min(cluster_.devices, kNeighbours));
-  siblings.push_back({a, std::max<std::int64_t>(1, around / a)});
-  return {0, std::move(members), std::move(siblings)};
-}
-
-StageGroups::StageGroups(const Cluster& cluster, const Split& split) : cluster_(cluster), split_(split) {
-  const Stride tensor{1, split.tp};
-  const Stride context{split.tp, split.cp};
-  const Stride expert{split.tp * split.cp, split.ep};
-  if (split.tp > 1) tensor_ = place_group(cluster, filled({tensor}, {context, expert}));
-  if (split.cp > 1) context_ = place_group(cluster, filled({context}, {tensor, expert}));
-  // Experts that are not tensor parallel are spread over the tensor-parallel ranks too.
-  const bool folded = split.expert_tp() < split.tp;
-  if (split.expert_ranks() > 1) {
-    expert_ = place_group(cluster, folded ? filled({tensor, expert}, {context}) : filled({expert}, {tensor, context}));
-  }
+StageGroups::StageGroups(const Cluster& cluster, const Split& split) : cluster_(cluster) {
+  Strategy one;  // stage of one replica
+  one.split = split;
+  const groups::RankGroups ranks(one);
+  const std::int64_t a = one.devices_per_stage(), around = std::max(a, std::min(cluster.devices, kNeighbours));
+  const auto place = [&](groups::Kind kind, GroupLayout& layout) {
+    GroupSpec spec = ranks.groups(kind, 0);
+    if (spec.size() < 2) return;
+    spec.siblings.push_back({a, std::max<std::int64_t>(1, around / a)});
+    layout = place_group(cluster, spec);
+  };
+  place(groups::Kind::tensor, tensor_);
+  place(groups::Kind::context, context_);
+  place(groups::Kind::expert, expert_);
 }
 
 double StageGroups::all_to_all_s(const GroupLayout& layout, double bytes, std::int64_t top_k) const {
@@ -222,36 +159,20 @@ double StageGroups::seconds(const LayerCollective& exchange, std::int64_t top_k)
   return 0;
 }
 
-std::int64_t dense_replicas(const Strategy& strategy) { return dense_group(strategy).count(); }
-std::int64_t expert_replicas(const Strategy& strategy) { return expert_group(strategy).count(); }
-
-ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree) {
-  const std::int64_t dense = strategy.dp * strategy.split.ep * strategy.split.cp;
-  const std::int64_t expert = strategy.dp * strategy.split.cp;
-  if (degree <= 0 || degree >= dense) return {dense, expert};
-  std::int64_t share = std::max<std::int64_t>(1, expert * degree / dense);
-  const std::vector<Stride> members = expert_group(strategy).members;
-  while (share > 1 && !divide(members, share).even) --share;
-  return {degree, share};
-}
-
-bool can_shard(const Strategy& strategy, std::int64_t degree) {
-  return degree == 0 ||
-         (degree > 0 && degree <= dense_replicas(strategy) && divide(dense_group(strategy).members, degree).even);
-}
-
 ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
+  const groups::RankGroups ranks(strategy);
+  const ZeroDegrees degrees = ranks.zero_degrees(degree);
   ShardLines lines;
-  const ZeroDegrees degrees = zero_degrees(strategy, degree);
   lines.dense_degree = degrees.dense;
   lines.expert_degree = degrees.expert;
-  price_group(cluster, dense_group(strategy), lines.dense_degree, lines.dense_shard, lines.dense_replicate);
-  price_group(cluster, expert_group(strategy), lines.expert_degree, lines.expert_shard, lines.expert_replicate);
+  price_state(cluster, ranks, groups::Weights::dense, degrees.dense, lines.dense_shard, lines.dense_replicate);
+  price_state(cluster, ranks, groups::Weights::expert, degrees.expert, lines.expert_shard, lines.expert_replicate);
   return lines;
 }
 
 CostLine message_line(const Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to) {
-  const std::int64_t block = strategy.devices_per_stage() * strategy.dp_inner;
+  const groups::RankGroups ranks(strategy);
+  const std::int64_t block = ranks.block();
   if (cluster.torus) {
     const std::int64_t first = std::min(from, to) * block;
     const GroupSpec spec{first, {{std::abs(to - from) * block, 2}}, {{1, block}}};
@@ -260,9 +181,9 @@ CostLine message_line(const Cluster& cluster, const Strategy& strategy, std::int
     return {time.latency_s, time.bandwidth_s / kReferenceBytes};
   }
   CostLine worst;
-  const std::int64_t pipelines = std::min(strategy.dp / strategy.dp_inner, kReplicasTried);
+  const std::int64_t pipelines = std::min(ranks.pipelines(), kReplicasTried);
   for (std::int64_t r = 0; r < pipelines; ++r) {
-    const std::int64_t start = r * strategy.effective_pitch();
+    const std::int64_t start = r * ranks.pitch();
     const CostLine line = message_between(cluster.fabric, start + from * block, start + to * block, block);
     worst.latency_s = std::max(worst.latency_s, line.latency_s);
     worst.s_per_byte = std::max(worst.s_per_byte, line.s_per_byte);

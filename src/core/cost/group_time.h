@@ -18,13 +18,19 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "cluster/cluster.h"
+#include "groups/rank_groups.h"
 #include "plan/plan.h"
 #include "split/local_layer.h"
 
 namespace nest {
+
+using groups::can_shard;
+using groups::dense_replicas;
+using groups::expert_replicas;
+using groups::zero_degrees;
+using groups::ZeroDegrees;
 
 // Nothing for no bytes.
 struct CostLine {
@@ -47,10 +53,7 @@ class StageGroups {
   double all_to_all_s(const GroupLayout& layout, double bytes, std::int64_t top_k) const;
 
  private:
-  GroupSpec filled(std::vector<Stride> members, std::vector<Stride> siblings) const;
-
   const Cluster& cluster_;
-  Split split_;
   GroupLayout tensor_, context_, expert_;  // experts are tensor parallel over all tensor ranks or not at all
 };
 
@@ -62,20 +65,7 @@ struct ShardLines {
   std::int64_t expert_degree = 1;
 };
 
-// Devices that hold the same dense (expert) parameters: dp * cp * ep, dp * cp.
-std::int64_t dense_replicas(const Strategy& strategy);
-std::int64_t expert_replicas(const Strategy& strategy);
-
-// Over how many ranks ZeRO divides dense and expert state. Degree 0: over all replicas. A smaller one makes as many
-// groups of the experts' replicas as of the dense ones (rounded up to what divides their ranks evenly).
-struct ZeroDegrees {
-  std::int64_t dense = 1;
-  std::int64_t expert = 1;
-};
-ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree);
-
-// Degree 0: all replicas. A smaller degree takes the innermost ranks; it must divide (can_shard).
-bool can_shard(const Strategy& strategy, std::int64_t degree);
+// Degree 0: over all replicas; else one that can_shard.
 ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::int64_t degree);
 
 // A message from every device of stage `from` to its counterpart in stage `to`, for the worst replica.

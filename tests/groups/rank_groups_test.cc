@@ -1,0 +1,196 @@
+#include "groups/rank_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "cluster/reach.h"
+
+namespace nest::groups {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+// tp 2, ep 2, two stages, four replicas of which two stand together: blocks of 8 devices, pipelines of 16 every 20.
+Strategy small() {
+  Strategy strategy;
+  strategy.split = {.tp = 2, .sp = true, .cp = 1, .ep = 2, .etp = 1};
+  strategy.pp = 2;
+  strategy.dp = 4;
+  strategy.dp_inner = 2;
+  strategy.pitch = 20;
+  return strategy;
+}
+
+TEST(RankGroups, KnowsWhereRanksSit) {
+  const RankGroups ranks(small());
+  EXPECT_EQ(ranks.block(), 8);
+  // Replica 3 is the second of the second pipeline: 20 + 1 · 8 + 1 · 4 + 2.
+  EXPECT_EQ(ranks.device_of(Place{1, 3, 2}), 34);
+  EXPECT_EQ(ranks.device_of(StageRank{1, 14}), 34);
+  EXPECT_EQ(ranks.place_of(34), (Place{1, 3, 2}));
+  EXPECT_EQ(ranks.place_of(17), std::nullopt);  // between the pipelines
+  EXPECT_EQ(ranks.place_of(36), std::nullopt);
+  EXPECT_EQ(ranks.number_of(34), 30);
+  EXPECT_EQ(ranks.device_number(30), 34);
+  EXPECT_EQ(ranks.split_of(1).tp, 2);
+}
+
+TEST(RankGroups, FormsGroupsOfDevices) {
+  const RankGroups ranks(small());
+  // Experts of stage 1: four devices a replica.
+  EXPECT_THAT(list_groups(ranks.groups(Kind::expert, 1)),
+              UnorderedElementsAre(ElementsAre(8, 9, 10, 11), ElementsAre(12, 13, 14, 15), ElementsAre(28, 29, 30, 31),
+                                   ElementsAre(32, 33, 34, 35)));
+  EXPECT_THAT(list_groups(ranks.groups(Kind::dense, 0)),
+              ElementsAre(ElementsAre(0, 2, 4, 6, 20, 22, 24, 26), ElementsAre(1, 3, 5, 7, 21, 23, 25, 27)));
+  EXPECT_THAT(list_groups(ranks.groups(Kind::expert_data, 0)).front(), ElementsAre(0, 4, 20, 24));
+  EXPECT_EQ(ranks.groups(Kind::pipeline, 0).groups(), 16);
+  EXPECT_THAT(list_groups(ranks.groups(Kind::pipeline, 0))[5], ElementsAre(5, 13));
+}
+
+TEST(RankGroups, DividesStateOverTheInnermostRanks) {
+  const RankGroups ranks(small());
+  const StateGroups dense = ranks.state(Weights::dense, 1, 4);
+  EXPECT_THAT(list_groups(dense.shard), UnorderedElementsAre(ElementsAre(8, 10, 12, 14), ElementsAre(9, 11, 13, 15),
+                                                             ElementsAre(28, 30, 32, 34), ElementsAre(29, 31, 33, 35)));
+  EXPECT_THAT(list_groups(dense.replicate).front(), ElementsAre(8, 28));
+  EXPECT_EQ(dense.replicate.groups(), 8);
+  EXPECT_EQ(ranks.zero_degrees(0).dense, 8);   // 4 replicas · 2 expert ranks
+  EXPECT_EQ(ranks.zero_degrees(0).expert, 4);  // 4 replicas
+  EXPECT_EQ(ranks.zero_degrees(4).expert, 2);  // two groups of each
+  EXPECT_TRUE(ranks.can_shard(4));
+  EXPECT_FALSE(ranks.can_shard(3));
+  EXPECT_FALSE(ranks.can_shard(16));
+}
+
+Cluster tree(std::int64_t node, std::int64_t rack, std::int64_t devices) {
+  Cluster cluster;
+  cluster.devices = devices;
+  for (const auto& [name, group] : {std::pair{"node", node}, {"rack", rack}, {"spine", devices}}) {
+    Level level;
+    level.name = name;
+    level.group = group;
+    level.bandwidth_bytes_per_s = 1e9;
+    cluster.levels.push_back(level);
+  }
+  cluster.fabric = make_fabric(cluster.levels, devices);
+  return cluster;
+}
+
+// Devices and groups of the naive formulas of a strategy, against the strides; and how far they reach.
+TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
+  std::mt19937 random(5);
+  const auto upto = [&](std::int64_t most) { return 1 + static_cast<std::int64_t>(random()) % most; };
+  std::set<std::size_t> levels;
+  for (int i = 0; i < 2000; ++i) {
+    Strategy s;
+    s.split.tp = upto(4);
+    s.split.cp = upto(3);
+    s.split.ep = upto(3);
+    s.split.etp = random() % 2 == 0 ? 1 : s.split.tp;
+    s.pp = upto(3);
+    s.dp_inner = upto(3);
+    s.dp = s.dp_inner * upto(3);
+    if (random() % 2 == 0) s.pitch = s.pipeline_block() + upto(9) - 1;
+    const RankGroups ranks(s);
+    const std::int64_t a = s.split.tp * s.split.cp * s.split.ep;
+    const Cluster cluster = tree(upto(6), upto(4), s.devices_spanned());
+
+    // A key for every kind: what the members of a group have in common.
+    using Common = std::array<std::int64_t, 5>;
+    std::array<std::map<Common, std::vector<std::int64_t>>, kKinds.size()> naive;
+    std::int64_t number = 0;
+    std::map<std::int64_t, Place> used;
+    for (std::int64_t r = 0; r < s.dp; ++r) {
+      for (std::int64_t p = 0; p < s.pp; ++p) {
+        for (std::int64_t q = 0; q < a; ++q) {
+          const std::int64_t device = device_of(s, r, p, q);
+          used[device] = {p, r, q};
+          const std::int64_t t = q % s.split.tp, c = q / s.split.tp % s.split.cp, e = q / (s.split.tp * s.split.cp);
+          const bool folded = s.split.etp == 1;
+          const std::int64_t x = folded ? 0 : t, of_t = folded ? t : 0;      // which part of an expert, which experts
+          const std::array<Common, kKinds.size()> keys = {{{p, c, e, r},        // tensor
+                                                        {p, t, e, r},        // context
+                                                        {p, t, c},           // data
+                                                        {p, t},              // dense
+                                                        {p, x, c, r},        // expert
+                                                        {p, c, r},           // tensor_expert
+                                                        {p, of_t, e, c, r},  // expert_tensor
+                                                        {p, x, of_t, e},     // expert_data
+                                                        {r, q}}};            // pipeline
+          for (std::size_t k = 0; k < kKinds.size(); ++k) naive[k][keys[k]].push_back(device);
+          ASSERT_EQ(ranks.device_of(Place{p, r, q}), device);
+          ASSERT_EQ(ranks.device_of(StageRank{p, r * a + q}), device);
+        }
+      }
+    }
+    for (std::int64_t device = 0; device < s.devices_spanned() + 5; ++device) {
+      const auto place = ranks.place_of(device);
+      ASSERT_EQ(place.has_value(), used.contains(device));
+      if (!place) continue;
+      ASSERT_EQ(*place, used[device]);
+      ASSERT_EQ(ranks.number_of(device), number);
+      ASSERT_EQ(ranks.device_number(number++), device);
+    }
+    for (std::size_t k = 0; k < kKinds.size(); ++k) {
+      const Kind kind = kKinds[k];
+      std::set<std::vector<std::int64_t>> expected, found;
+      std::size_t level = 0;
+      bool any = false;
+      for (auto& [key, members] : naive[k]) {
+        std::sort(members.begin(), members.end());
+        expected.insert(members);
+        ASSERT_EQ(ranks.size(kind), static_cast<std::int64_t>(members.size()));
+        for (const std::int64_t member : members) {
+          any = any || member != members.front();
+          if (member != members.front()) level = std::max(level, cluster.fabric.level_between(members.front(), member));
+        }
+      }
+      Reach reach;
+      for (std::int64_t p = 0; p < (kind == Kind::pipeline ? 1 : s.pp); ++p) {
+        const GroupSpec spec = ranks.groups(kind, p);
+        for (auto& members : list_groups(spec)) {
+          ASSERT_TRUE(std::is_sorted(members.begin(), members.end()));
+          ASSERT_TRUE(found.insert(members).second);
+        }
+        reach.add(reach_of(cluster, spec));
+      }
+      ASSERT_EQ(found, expected) << "kind " << k << " tp " << s.split.tp << " cp " << s.split.cp << " ep " << s.split.ep
+                                 << " etp " << s.split.etp << " pp " << s.pp << " dp " << s.dp << " inner "
+                                 << s.dp_inner << " pitch " << s.pitch;
+      ASSERT_EQ(reach.any(), any);
+      ASSERT_EQ(reach.level(), level);
+      levels.insert(level);
+    }
+  }
+  EXPECT_EQ(levels.size(), 3U);
+}
+
+TEST(Reach, NamesLevelsAndDimensions) {
+  const Cluster cluster = tree(4, 2, 16);
+  Reach reach;
+  EXPECT_EQ(reach.text(cluster), "on one device");
+  reach.add(cluster, 3, 3);
+  EXPECT_FALSE(reach.any());
+  reach.add(cluster, 0, 3);
+  EXPECT_EQ(reach.text(cluster), "inside a node");
+  reach.add(cluster, 3, 4);
+  EXPECT_EQ(reach.text(cluster), "inside a rack");
+  Cluster torus = cluster;
+  torus.torus = Torus{};
+  torus.torus->dims = {4, 2, 2};
+  torus.torus->wrap = {true, true, true};
+  EXPECT_EQ(reach_of(torus, {0, {{1, 2}, {8, 2}}, {}}).text(torus), "along x, z");
+}
+
+}  // namespace
+}  // namespace nest::groups
