@@ -83,7 +83,7 @@ Groups on_devices(const Strategy& s, RankOrder order, const Groups& ranks) {
   Groups devices;
   for (const auto& group : ranks) {
     std::set<std::int64_t> mapped;
-    for (const std::int64_t rank : group) mapped.insert(device_of_rank(s, order, rank));
+    for (const std::int64_t rank : group) mapped.insert(groups::RankGroups(s).device_of(order, rank));
     devices.insert(mapped);
   }
   return devices;
@@ -155,8 +155,8 @@ TEST(RankMap, EveryRankHasItsOwnDeviceOfThePlan) {
       }
     }
     for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
-      reached.insert(device_of_rank(s, RankOrder::stages_last, rank));
-      other.insert(device_of_rank(s, RankOrder::replicas_last, rank));
+      reached.insert(groups::RankGroups(s).device_of(RankOrder::stages_last, rank));
+      other.insert(groups::RankGroups(s).device_of(RankOrder::replicas_last, rank));
     }
     ASSERT_EQ(planned, reached);
     ASSERT_EQ(planned, other);
@@ -190,27 +190,6 @@ TEST(RankMap, ExpertGroupsDifferWhereContextIsSplitToo) {
   });
   EXPECT_NE(on_devices(s, RankOrder::stages_last, megatron), plan);
   EXPECT_FALSE(keeps_expert_groups(s));
-}
-
-TEST(RankMap, CoordinatesOfAKnownGrid) {
-  // 16 ranks, TP2 CP2 DP2 PP2, ETP1 EP4: tp {0,1}, cp {0,2}, dp {0,4}, pp {0,8}, ep {0,1,2,3}, edp {0,4}.
-  Strategy s;
-  s.split = {2, true, 2, 2, 1};
-  s.pp = 2;
-  s.dp = s.dp_inner = 1;
-  const DenseRank five = dense_rank(s, RankOrder::stages_last, 5);
-  EXPECT_EQ(five.tp, 1);
-  EXPECT_EQ(five.cp, 0);
-  EXPECT_EQ(five.dp, 1);
-  EXPECT_EQ(five.pp, 0);
-  const DenseRank ten = dense_rank(s, RankOrder::stages_last, 10);
-  EXPECT_EQ(ten.cp, 1);
-  EXPECT_EQ(ten.pp, 1);
-  const ExpertRank seven = expert_rank(s, RankOrder::stages_last, 7);
-  EXPECT_EQ(seven.etp, 0);
-  EXPECT_EQ(seven.ep, 3);
-  EXPECT_EQ(seven.edp, 1);
-  EXPECT_EQ(seven.pp, 0);
 }
 
 // Megatron: the mapping needs expert and dense layers to have the same data-parallel size.
@@ -262,7 +241,7 @@ TEST(HostOrder, StartingHostByHostPutsEveryRankOnItsDevice) {
           hosts[static_cast<std::size_t>(order.hosts[static_cast<std::size_t>(rank / order.ranks_per_host)])];
       const std::int64_t device =
           host.first_device + order.local_devices[static_cast<std::size_t>(rank % order.ranks_per_host)];
-      ASSERT_EQ(device, device_of_rank(s, launch->order, rank));
+      ASSERT_EQ(device, groups::RankGroups(s).device_of(launch->order, rank));
     }
   }
   EXPECT_GT(reached, 150);

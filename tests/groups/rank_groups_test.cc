@@ -117,16 +117,16 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
           used[device] = {p, r, q};
           const std::int64_t t = q % s.split.tp, c = q / s.split.tp % s.split.cp, e = q / (s.split.tp * s.split.cp);
           const bool folded = s.split.etp == 1;
-          const std::int64_t x = folded ? 0 : t, of_t = folded ? t : 0;      // which part of an expert, which experts
-          const std::array<Common, kKinds.size()> keys = {{{p, c, e, r},        // tensor
-                                                        {p, t, e, r},        // context
-                                                        {p, t, c},           // data
-                                                        {p, t},              // dense
-                                                        {p, x, c, r},        // expert
-                                                        {p, c, r},           // tensor_expert
-                                                        {p, of_t, e, c, r},  // expert_tensor
-                                                        {p, x, of_t, e},     // expert_data
-                                                        {r, q}}};            // pipeline
+          const std::int64_t x = folded ? 0 : t, of_t = folded ? t : 0;   // which part of an expert, which experts
+          const std::array<Common, kKinds.size()> keys = {{{p, c, e, r},  // tensor
+                                                           {p, t, e, r},  // context
+                                                           {p, t, c},     // data
+                                                           {p, t},        // dense
+                                                           {p, x, c, r},  // expert
+                                                           {p, c, r},     // tensor_expert
+                                                           {p, of_t, e, c, r},  // expert_tensor
+                                                           {p, x, of_t, e},     // expert_data
+                                                           {r, q}}};            // pipeline
           for (std::size_t k = 0; k < kKinds.size(); ++k) naive[k][keys[k]].push_back(device);
           ASSERT_EQ(ranks.device_of(Place{p, r, q}), device);
           ASSERT_EQ(ranks.device_of(StageRank{p, r * a + q}), device);

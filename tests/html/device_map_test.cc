@@ -30,7 +30,7 @@ Strategy strategy_of(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int
   return strategy;
 }
 
-TEST(DeviceMap, RolesInvertThePlacement) {
+TEST(DeviceMap, RunsFollowThePlacement) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
     const auto inner = static_cast<std::int64_t>(1 + random() % 3);
@@ -39,19 +39,14 @@ TEST(DeviceMap, RolesInvertThePlacement) {
     s.split.cp = 1 + random() % 2;
     if (random() % 2 == 0) s.pitch = s.pipeline_block() + static_cast<std::int64_t>(random() % 9);
     const std::int64_t devices = s.devices_spanned() + static_cast<std::int64_t>(random() % 20);
-    std::int64_t used = 0;
-    for (std::int64_t d = 0; d < devices; ++d) {
-      const DeviceRole role = role_of(s, d);
-      if (role.stage < 0) continue;
-      ++used;
-      EXPECT_EQ(device_of(s, role.replica, role.stage, role.rank), d);
-    }
-    EXPECT_EQ(used, s.devices_used());
-    // Runs say the same as roles.
+    const groups::RankGroups ranks(s);
     std::int64_t at = 0;
-    for (const DeviceRun& run : stage_runs(s, 0, devices)) {
+    for (const DeviceRun& run : stage_runs(ranks, 0, devices)) {
       EXPECT_EQ(run.begin, at);
-      for (; at < run.end; ++at) EXPECT_EQ(role_of(s, at).stage, run.stage);
+      for (; at < run.end; ++at) {
+        const auto place = ranks.place_of(at);
+        EXPECT_EQ(place ? place->stage : -1, run.stage);
+      }
     }
     EXPECT_EQ(at, devices);
   }
@@ -72,7 +67,7 @@ TEST(DeviceMap, KeepsUnevenRacks) {
 TEST(DeviceMap, TellsUnitsApart) {
   const DeviceMap map = make_device_map(*find_cluster("dgx-h100", 1024));
   // 8 stages of 8 on nodes of 8, and 24 idle devices at the end: the last unit differs.
-  const UnitKinds kinds = find_kinds(strategy_of(8, 5, 25, 1), map.tiers[0]);
+  const UnitKinds kinds = find_kinds(groups::RankGroups(strategy_of(8, 5, 25, 1)), map.tiers[0]);
   EXPECT_EQ(kinds.kind_of.size(), 128U);
   EXPECT_EQ(kinds.examples.size(), 6U);  // five stages, and idle
   EXPECT_EQ(kinds.counts.back(), 3);
@@ -112,10 +107,10 @@ TEST(LinkLoad, CountsRingsOnRails) {
   for (std::int64_t d = 0; d < 16; ++d) members.push_back(d);
   load.ring(members, 10);
   EXPECT_THAT(load.bytes(), ::testing::ElementsAre(140, 20, 0));
-  EXPECT_EQ(load.reach(), "inside a rack");
+  EXPECT_EQ(load.reach().text(cluster), "inside a rack");
   load.send(0, 63, 5);  // to the last rack: port and the rack's uplink
   EXPECT_THAT(load.bytes(), ::testing::ElementsAre(140, 25, 5));
-  EXPECT_EQ(load.reach(), "inside a hall");
+  EXPECT_EQ(load.reach().text(cluster), "inside a hall");
 }
 
 TEST(LinkLoad, TokensTravelOncePerNode) {

@@ -31,21 +31,6 @@ double bandwidth_s(const Cluster& cluster, const GroupExchange& exchange) {
   return total;
 }
 
-TEST(GroupFlows, GroupsOfAStage) {
-  Strategy s;
-  s.split.tp = 2;
-  s.split.cp = 2;
-  s.pp = 2;
-  s.dp = s.dp_inner = 2;  // stage 1 holds devices 8 … 15: replica 0 on 8 … 11, replica 1 on 12 … 15
-  const StateGroups all = state_groups(s, 1, Weights::dense, 4);
-  EXPECT_EQ(list_groups(all.shard), (std::vector<std::vector<std::int64_t>>{{8, 10, 12, 14}, {9, 11, 13, 15}}));
-  EXPECT_EQ(all.replicate.size(), 1);
-  const StateGroups half = state_groups(s, 1, Weights::dense, 2);
-  EXPECT_EQ(list_groups(half.shard), (std::vector<std::vector<std::int64_t>>{{8, 10}, {9, 11}, {12, 14}, {13, 15}}));
-  EXPECT_EQ(list_groups(half.replicate),
-            (std::vector<std::vector<std::int64_t>>{{8, 12}, {9, 13}, {10, 14}, {11, 15}}));
-}
-
 // Two nodes of 4 with one uplink of 10: a ring of 8 crosses it once: 7/8 bytes at 10 bytes/s.
 TEST(GroupFlows, RingThroughTheNodes) {
   const Cluster cluster = test::cluster_of(

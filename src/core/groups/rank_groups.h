@@ -58,14 +58,15 @@ class RankGroups {
   const Split& split_of(std::int64_t stage) const;
   std::int64_t device_of(const StageRank& place) const;
   std::int64_t device_of(const Place& place) const;
+  std::int64_t device_of(RankOrder order, std::int64_t rank) const { return device_of(grid_.place_of(order, rank)); }
   // Nothing for idle devices.
   std::optional<Place> place_of(std::int64_t device) const;
   // Devices in use are numbered without the idle ones between them.
   std::int64_t number_of(std::int64_t device) const;
   std::int64_t device_number(std::int64_t number) const;
 
-  // Devices from the first to the last one of a stage's block, and the axis of the stages.
-  std::int64_t block() const { return block_; }
+  std::int64_t replica_devices() const { return inner_; }  // a
+  std::int64_t block() const { return block_; }            // A
   std::int64_t pitch() const { return pitch_; }
   std::int64_t pipelines() const { return grid_.ranks_per_stage() / block_; }  // d_out
   Stride stage_axis() const { return {block_, stages()}; }

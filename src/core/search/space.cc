@@ -255,18 +255,15 @@ std::int64_t PlanSpace::micro_batch_count(const Key& key) const {
 std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) const {
   if (!limits_.shard_in_node || job_->cluster.torus || job_->cluster.fabric.levels < 2) return std::nullopt;
   const std::int64_t unit = job_->cluster.fabric.unit[1], all = dense_replicas(strategy);
-  const Split& split = strategy.split;
-  const std::int64_t inside = split.cp * split.ep;
-  // First device of the last of the innermost `degree` ranks.
-  const auto offset = [&](std::int64_t degree) {
-    const std::int64_t last = degree - 1, replica = last / inside;
-    return last % inside * split.tp + replica % strategy.dp_inner * strategy.devices_per_stage() +
-           replica / strategy.dp_inner * strategy.effective_pitch();
+  const groups::RankGroups ranks(strategy);
+  // Devices from the first to the last of the innermost `degree` ranks and their tensor-parallel neighbours.
+  const auto span = [&](std::int64_t degree) {
+    return last_of(ranks.state(groups::Weights::dense, 0, degree).shard.members) + strategy.split.tp;
   };
   const std::vector<std::int64_t> degrees = divisors_of(all);
   for (auto degree = degrees.rbegin(); degree != degrees.rend(); ++degree) {
     if (*degree == all || *degree == 1) continue;
-    if (offset(*degree) + split.tp <= unit && can_shard(strategy, *degree)) return *degree;
+    if (ranks.can_shard(*degree) && span(*degree) <= unit) return *degree;
   }
   return std::nullopt;
 }

@@ -79,8 +79,8 @@ namespace {
 
 // Most devices of one stage in any `unit` neighbouring devices.
 std::int64_t of_one_stage(const Strategy& strategy, std::int64_t unit) {
-  const std::int64_t block = strategy.dp_inner * strategy.devices_per_stage(), pitch = strategy.effective_pitch();
-  return unit / pitch * block + std::min(unit % pitch, block);
+  const groups::RankGroups ranks(strategy);
+  return unit / ranks.pitch() * ranks.block() + std::min(unit % ranks.pitch(), ranks.block());
 }
 
 // One step of an exchange of n members' worth of bytes over the fabric: its latency, and seconds per byte. `spread`:

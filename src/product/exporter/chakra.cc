@@ -80,13 +80,13 @@ std::int64_t read_rank(std::string_view word, const std::string& text, std::int6
 }  // namespace
 
 ChakraExport::ChakraExport(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
-    : job_(job), strategy_(strategy), plan_(job, strategy, stages), groups_(strategy, plan_.work()) {}
+    : job_(job), ranks_(strategy), plan_(job, strategy, stages), groups_(ranks_, plan_.work()) {}
 
 double ChakraExport::refuse_size(const std::vector<std::int64_t>& ranks, double most, double most_nodes) const {
-  std::vector<double> of_stage(static_cast<std::size_t>(strategy_.pp), -1);
+  std::vector<double> of_stage(static_cast<std::size_t>(ranks_.stages()), -1);
   double nodes = 0;
   for (const std::int64_t rank : ranks) {
-    const std::int64_t stage = place_of_rank(strategy_, rank).stage;
+    const std::int64_t stage = place(rank).stage;
     double& bound = of_stage[static_cast<std::size_t>(stage)];
     if (bound < 0) bound = plan_.node_bound(stage);
     if (bound > most_nodes) {
@@ -108,7 +108,7 @@ double ChakraExport::refuse_size(const std::vector<std::int64_t>& ranks, double 
 }
 
 std::string ChakraExport::trace(const std::vector<TraceNode>& nodes, std::int64_t rank) const {
-  const RankPlace place = place_of_rank(strategy_, rank);
+  groups::Place peer_place = place(rank);
   std::string file;
   ProtobufWriter metadata;
   metadata.text(kVersion, kChakraVersion);
@@ -132,8 +132,8 @@ std::string ChakraExport::trace(const std::vector<TraceNode>& nodes, std::int64_
       attribute(out, "comm_priority", kInt32, 0);
     } else {
       const bool sends = node.kind == TraceNode::Kind::send;
-      const std::int64_t peer =
-          rank_of_device(strategy_, device_of(strategy_, place.replica, node.peer_stage, place.inner));
+      peer_place.stage = node.peer_stage;
+      const std::int64_t peer = ranks_.number_of(ranks_.device_of(peer_place));
       attribute(out, "comm_src", kInt32, sends ? rank : peer);
       attribute(out, "comm_dst", kInt32, sends ? peer : rank);
       attribute(out, "comm_tag", kInt32, node.tag);
@@ -165,15 +165,15 @@ Json ChakraExport::rank_file(const std::vector<std::int64_t>& ranks) const {
   if (!job_.cluster.torus) hosts = hosts_of(job_.cluster);
   file["ranks"] = Json::array();
   for (const std::int64_t rank : ranks) {
-    const RankPlace place = place_of_rank(strategy_, rank);
-    Json row = {{"rank", rank}, {"device", place.device}};
+    const groups::Place place = this->place(rank);
+    const std::int64_t device = ranks_.device_number(rank);
+    Json row = {{"rank", rank}, {"device", device}};
     if (!hosts.empty()) {
-      const auto after =
-          std::upper_bound(hosts.begin(), hosts.end(), place.device,
-                           [](std::int64_t device, const Host& host) { return device < host.first_device; });
+      const auto after = std::upper_bound(hosts.begin(), hosts.end(), device,
+                                          [](std::int64_t at, const Host& host) { return at < host.first_device; });
       const Host& host = *(after - 1);
       row["node"] = host.name;
-      row["local_device"] = place.device - host.first_device;
+      row["local_device"] = device - host.first_device;
     }
     row["stage"] = place.stage;
     row["replica"] = place.replica;

@@ -26,8 +26,8 @@ class ChakraExport {
   // The strategy must be sound; all three must outlive the export.
   ChakraExport(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
-  std::int64_t ranks() const { return strategy_.devices_used(); }
-  RankPlace place(std::int64_t rank) const { return place_of_rank(strategy_, rank); }
+  std::int64_t ranks() const { return ranks_.grid().world(); }
+  groups::Place place(std::int64_t rank) const { return *ranks_.place_of(ranks_.device_number(rank)); }
   // About how many bytes the traces of these ranks have. Throws InputError when they pass `most`, or one rank
   // `most_nodes`.
   double refuse_size(const std::vector<std::int64_t>& ranks, double most = kMostTraceBytes,
@@ -44,7 +44,7 @@ class ChakraExport {
 
  private:
   const Job& job_;
-  const Strategy& strategy_;
+  groups::RankGroups ranks_;
   TracePlan plan_;
   TraceGroups groups_;
 };

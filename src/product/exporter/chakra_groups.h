@@ -24,18 +24,9 @@ enum class TraceGroup : std::uint8_t {
 inline constexpr std::size_t kTraceGroups = 7;
 const char* to_string(TraceGroup group);
 
-struct RankPlace {
-  std::int64_t device = 0;
-  std::int64_t replica = 0;
-  std::int64_t stage = 0;
-  std::int64_t inner = 0;  // among the devices of one stage of one replica
-};
-RankPlace place_of_rank(const Strategy& strategy, std::int64_t rank);
-std::int64_t rank_of_device(const Strategy& strategy, std::int64_t device);
-
 class TraceGroups {
  public:
-  TraceGroups(const Strategy& strategy, const PlanWork& work);
+  TraceGroups(const groups::RankGroups& ranks, const PlanWork& work);
 
   // Number of the group of this kind that the rank belongs to; 0: it is alone.
   std::int32_t group_of(TraceGroup kind, std::int64_t rank) const;
@@ -45,7 +36,7 @@ class TraceGroups {
   std::int64_t count(TraceGroup kind) const { return counts_[static_cast<std::size_t>(kind)]; }
 
  private:
-  void add(const Strategy& strategy, TraceGroup kind, const GroupSpec& spec);
+  void add(const groups::RankGroups& ranks, TraceGroup kind, const GroupSpec& spec);
 
   std::vector<std::vector<std::int64_t>> groups_;
   std::array<std::vector<std::int32_t>, kTraceGroups> of_rank_;

@@ -9,8 +9,6 @@
 namespace nest {
 namespace {
 
-std::int64_t dense_ranks(const Strategy& strategy) { return strategy.dp * strategy.split.ep; }
-
 std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
   const auto after = std::upper_bound(hosts.begin(), hosts.end(), device,
                                       [](std::int64_t at, const Host& host) { return at < host.first_device; });
@@ -19,54 +17,15 @@ std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
 
 }  // namespace
 
-DenseRank dense_rank(const Strategy& strategy, RankOrder order, std::int64_t rank) {
-  const Split& split = strategy.split;
-  DenseRank place;
-  place.tp = rank % split.tp;
-  place.cp = rank / split.tp % split.cp;
-  const std::int64_t rest = rank / (split.tp * split.cp);
-  if (order == RankOrder::stages_last) {
-    place.dp = rest % dense_ranks(strategy);
-    place.pp = rest / dense_ranks(strategy);
-  } else {
-    place.pp = rest % strategy.pp;
-    place.dp = rest / strategy.pp;
-  }
-  return place;
-}
-
-ExpertRank expert_rank(const Strategy& strategy, RankOrder order, std::int64_t rank) {
-  const std::int64_t etp = strategy.split.expert_tp();
-  const std::int64_t ep = strategy.split.expert_ranks();
-  const std::int64_t edp = strategy.devices_used() / (etp * ep * strategy.pp);
-  ExpertRank place;
-  place.etp = rank % etp;
-  place.ep = rank / etp % ep;
-  const std::int64_t rest = rank / (etp * ep);
-  if (order == RankOrder::stages_last) {
-    place.edp = rest % edp;
-    place.pp = rest / edp;
-  } else {
-    place.pp = rest % strategy.pp;
-    place.edp = rest / strategy.pp;
-  }
-  return place;
-}
-
-std::int64_t device_of_rank(const Strategy& strategy, RankOrder order, std::int64_t rank) {
-  const Split& split = strategy.split;
-  const DenseRank place = dense_rank(strategy, order, rank);
-  const std::int64_t replica = place.dp / split.ep, expert = place.dp % split.ep;
-  return device_of(strategy, replica, place.pp, place.tp + split.tp * (place.cp + split.cp * expert));
-}
-
 bool can_put_replicas_last(const Strategy& strategy) {
-  return strategy.pp > 1 && strategy.split.cp == 1 && strategy.split.ep == 1;
+  return strategy.pp > 1 && keeps_expert_groups(strategy) &&
+         groups::refuse(groups::sizes_of(strategy), RankOrder::replicas_last).empty();
 }
 
-bool keeps_expert_groups(const Strategy& strategy) { return strategy.split.cp == 1 || strategy.split.ep == 1; }
-
-const char* to_string(RankOrder order) { return order == RankOrder::stages_last ? "tp-cp-ep-dp-pp" : "tp-cp-ep-pp-dp"; }
+bool keeps_expert_groups(const Strategy& strategy) {
+  const groups::Grid plan(strategy), framework(groups::sizes_of(strategy));
+  return plan.same_groups(framework, groups::Kind::expert) && plan.same_groups(framework, groups::Kind::expert_data);
+}
 
 std::vector<Host> hosts_of(const Cluster& cluster, std::int64_t per_host) {
   if (cluster.torus) {
@@ -108,10 +67,11 @@ bool HostOrder::natural_hosts() const {
 }
 
 std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strategy& strategy, RankOrder order) {
+  const groups::RankGroups placed(strategy);
   std::vector<PlacedRank> ranks;
   ranks.reserve(static_cast<std::size_t>(strategy.devices_used()));
   for (std::int64_t rank = 0; rank < strategy.devices_used(); ++rank) {
-    const std::int64_t device = device_of_rank(strategy, order, rank);
+    const std::int64_t device = placed.device_of(order, rank);
     const std::int64_t host = host_of(hosts, device);
     ranks.push_back({rank, host, device - hosts[static_cast<std::size_t>(host)].first_device});
   }

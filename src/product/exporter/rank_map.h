@@ -1,15 +1,8 @@
 // Ranks as frameworks number them, and the devices on which a plan puts them.
 //
-// Megatron, DeepSpeed and torchtitan count ranks with tensor-parallel ranks fastest and pipeline stages slowest,
-//     rank = tp + TP (cp + CP (dp + DP pp))                 "stages_last"
-// where DP = replicas * ep: expert ranks are data-parallel ranks of the dense part, dp = replica * ep + e. Megatron has
-// one other order, --use-tp-pp-dp-mapping:
-//     rank = tp + TP (cp + CP (pp + PP dp))                 "replicas_last"
-// which it allows only where dense and expert layers have the same data-parallel size: for our plans, cp = ep = 1.
-// Experts live on the same ranks in a grid of their own, ETP and EP fastest:
-//     rank = etp + ETP (ep + EP (edp + EDP pp)),    or with pp and edp exchanged.
-// A plan puts rank (tp, cp, e) of stage s of replica r on device_of(); its expert groups are those of Megatron exactly
-// where cp = 1 or ep = 1.
+// Frameworks number ranks in the orders of groups/grid.h, which also has the experts' own grid. Megatron allows
+// "replicas_last" only where dense and expert layers have the same data-parallel size: for our plans, cp = ep = 1.
+// A plan's expert groups are those of Megatron exactly where cp = 1 or ep = 1.
 //
 // Every other placement is reached by the order in which hosts are started, as long as each host runs one block of
 // consecutive ranks: HostOrder. Failing that, rank by rank (hostfiles and rankfiles).
@@ -21,30 +14,17 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "groups/rank_groups.h"
 #include "plan/plan.h"
 
 namespace nest {
 
-enum class RankOrder : std::uint8_t { stages_last, replicas_last };
-
-struct DenseRank {
-  std::int64_t tp = 0, cp = 0, dp = 0, pp = 0;
-};
-
-struct ExpertRank {
-  std::int64_t etp = 0, ep = 0, edp = 0, pp = 0;
-};
-
-DenseRank dense_rank(const Strategy& strategy, RankOrder order, std::int64_t rank);
-ExpertRank expert_rank(const Strategy& strategy, RankOrder order, std::int64_t rank);
-std::int64_t device_of_rank(const Strategy& strategy, RankOrder order, std::int64_t rank);
+using groups::RankOrder;
 
 // Whether Megatron accepts --use-tp-pp-dp-mapping with these sizes.
 bool can_put_replicas_last(const Strategy& strategy);
 // Whether the expert groups that follow from the rank order are those of the plan.
 bool keeps_expert_groups(const Strategy& strategy);
-
-const char* to_string(RankOrder order);  // "tp-cp-ep-dp-pp", as Megatron writes it
 
 // A machine that runs ranks: devices first … first + devices - 1.
 struct Host {

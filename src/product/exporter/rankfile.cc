@@ -87,21 +87,21 @@ std::string json_text(const RankfileTask& task) {
     if (!order->natural_devices()) document["visible_devices"] = order->local_devices;
   }
   document["ranks"] = nlohmann::ordered_json::array();
+  const groups::Grid grid(groups::sizes_of(task.strategy));  // as the framework forms its groups
   for (const PlacedRank& rank : place_ranks(task.hosts, task.strategy, task.order)) {
     const Host& host = task.hosts[static_cast<std::size_t>(rank.host)];
-    const DenseRank dense = dense_rank(task.strategy, task.order, rank.rank);
-    const ExpertRank expert = expert_rank(task.strategy, task.order, rank.rank);
+    const groups::Coordinates at = grid.coordinates(grid.place_of(task.order, rank.rank));
     document["ranks"].push_back({{"rank", rank.rank},
                                  {"host", host.name},
                                  {"local_device", rank.local_device},
                                  {"device", host.first_device + rank.local_device},
-                                 {"tp", dense.tp},
-                                 {"cp", dense.cp},
-                                 {"dp", dense.dp},
-                                 {"pp", dense.pp},
-                                 {"etp", expert.etp},
-                                 {"ep", expert.ep},
-                                 {"edp", expert.edp}});
+                                 {"tp", at.tensor},
+                                 {"cp", at.context},
+                                 {"dp", at.data},
+                                 {"pp", at.stage},
+                                 {"etp", at.expert_tensor},
+                                 {"ep", at.expert},
+                                 {"edp", at.expert_data}});
   }
   return document.dump(1) + "\n";
 }

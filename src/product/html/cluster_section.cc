@@ -32,6 +32,7 @@ class ClusterDrawing {
   explicit ClusterDrawing(const PlanView& view)
       : view_(view),
         strategy_(view.strategy),
+        ranks_(strategy_),
         cluster_(view.job.cluster),
         map_(make_device_map(cluster_)),
         art_(strategy_, cluster_, map_.columns) {}
@@ -137,7 +138,7 @@ class ClusterDrawing {
 
   // The first tile of a kind is drawn; those that look the same refer to it.
   void draw_tile(Markup& out, std::size_t tile, double cell) {
-    if (tile_kinds_.kind_of.empty()) tile_kinds_ = find_kinds(strategy_, map_.tiers[0]);
+    if (tile_kinds_.kind_of.empty()) tile_kinds_ = find_kinds(ranks_, map_.tiers[0]);
     const std::size_t kind = tile_kinds_.kind_of[tile];
     const std::string id = fmt::format("t{}", kind);
     if (!drawn_.insert(kind).second) {
@@ -211,9 +212,9 @@ class ClusterDrawing {
   // Replicas that a unit holds, as text; empty for an idle one.
   std::string replicas_in(std::int64_t begin, std::int64_t end) const {
     std::int64_t low = strategy_.dp, high = -1;
-    for (const DeviceRun& run : stage_runs(strategy_, begin, end)) {
+    for (const DeviceRun& run : stage_runs(ranks_, begin, end)) {
       if (run.stage < 0) continue;
-      const std::int64_t replica = role_of(strategy_, run.begin).replica;
+      const std::int64_t replica = ranks_.place_of(run.begin)->replica;
       low = std::min(low, replica);
       high = std::max(high, replica);
     }
@@ -259,7 +260,7 @@ class ClusterDrawing {
 
   Markup overview() {
     const Tier& tier = map_.tiers[map_.overview];
-    const UnitKinds kinds = find_kinds(strategy_, tier);
+    const UnitKinds kinds = find_kinds(ranks_, tier);
     const std::int64_t full = tier.largest();
     Markup out;
     out.open("figure");
@@ -351,7 +352,7 @@ class ClusterDrawing {
     };
     for (std::int64_t s = 0; s < strategy_.pp; ++s) {
       const StagePlan& stage = view_.plan.stages[static_cast<std::size_t>(s)];
-      const std::int64_t first = device_of(strategy_, 0, s, 0);
+      const std::int64_t first = ranks_.device_of(groups::Place{s, 0, 0});
       table.add({std::to_string(s), layers_label(view_.report.model, stage.first, stage.last),
                  range_text(first, first + a - 1), range_text(tile_of(first), tile_of(first + a - 1)),
                  format_integer(a * strategy_.dp)});
@@ -361,8 +362,7 @@ class ClusterDrawing {
       out.element("p",
                   fmt::format("Rank q of stage s of replica (o, i) sits on device o · {} + (s · {} + i) · {} + q, with "
                               "i below {} and o below {}.",
-                              strategy_.effective_pitch(), strategy_.dp_inner, a, strategy_.dp_inner,
-                              strategy_.dp / strategy_.dp_inner),
+                              ranks_.pitch(), strategy_.dp_inner, a, strategy_.dp_inner, ranks_.pipelines()),
                   {{"class", "muted"}});
     }
     return out;
@@ -370,6 +370,7 @@ class ClusterDrawing {
 
   const PlanView& view_;
   const Strategy& strategy_;
+  groups::RankGroups ranks_;
   const Cluster& cluster_;
   DeviceMap map_;
   TileArt art_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -60,27 +61,19 @@ std::size_t overview_tier(std::vector<Tier>& tiers) {
 
 }  // namespace
 
-DeviceRole role_of(const Strategy& strategy, std::int64_t device) {
-  const std::int64_t a = strategy.devices_per_stage(), pitch = strategy.effective_pitch();
-  const std::int64_t outer = device / pitch, inside = device % pitch;
-  if (outer >= strategy.dp / strategy.dp_inner || inside >= strategy.pipeline_block()) return {};
-  return {inside / (a * strategy.dp_inner), outer * strategy.dp_inner + inside / a % strategy.dp_inner, inside % a};
-}
-
-std::vector<DeviceRun> stage_runs(const Strategy& strategy, std::int64_t begin, std::int64_t end) {
+std::vector<DeviceRun> stage_runs(const groups::RankGroups& ranks, std::int64_t begin, std::int64_t end) {
   std::vector<DeviceRun> runs;
-  const std::int64_t pitch = strategy.effective_pitch();
-  const std::int64_t length = strategy.devices_per_stage();
+  const std::int64_t length = ranks.replica_devices();
   for (std::int64_t at = begin; at < end;) {
-    const std::int64_t stage = role_of(strategy, at).stage;
-    const std::int64_t inside = at % pitch;
-    std::int64_t until = stage >= 0 ? at - inside % length + length : at - inside + pitch;
-    if (stage < 0 && at >= strategy.devices_spanned()) until = end;
+    const std::optional<groups::Place> place = ranks.place_of(at);
+    const std::int64_t pipeline = at / ranks.pitch();
+    std::int64_t until = place ? at - place->inner + length : (pipeline + 1) * ranks.pitch();
+    if (!place && pipeline + 1 >= ranks.pipelines()) until = end;
     until = std::min(until, end);
-    if (stage < 0 && !runs.empty() && runs.back().stage < 0) {
+    if (!place && !runs.empty() && runs.back().stage < 0) {
       runs.back().end = until;
     } else {
-      runs.push_back({at, until, stage});
+      runs.push_back({at, until, place ? place->stage : -1});
     }
     at = until;
   }
@@ -99,13 +92,13 @@ std::pair<std::size_t, std::size_t> Tier::within(std::int64_t first, std::int64_
   return {static_cast<std::size_t>(low - starts.begin()), static_cast<std::size_t>(high - low)};
 }
 
-UnitKinds find_kinds(const Strategy& strategy, const Tier& tier) {
+UnitKinds find_kinds(const groups::RankGroups& ranks, const Tier& tier) {
   UnitKinds kinds;
   std::map<std::vector<std::int64_t>, std::size_t> known;
   std::vector<std::int64_t> look;
   for (std::size_t unit = 0; unit < tier.count(); ++unit) {
     look.clear();
-    for (const DeviceRun& run : stage_runs(strategy, tier.begin(unit), tier.end(unit))) {
+    for (const DeviceRun& run : stage_runs(ranks, tier.begin(unit), tier.end(unit))) {
       look.push_back(run.end - tier.begin(unit));
       look.push_back(run.stage);
     }

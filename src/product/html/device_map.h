@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cluster/cluster.h"
-#include "plan/plan.h"
+#include "groups/rank_groups.h"
 
 namespace nest {
 
@@ -22,16 +22,8 @@ struct DeviceRun {
   bool operator==(const DeviceRun&) const = default;
 };
 
-// Who a device works for.
-struct DeviceRole {
-  std::int64_t stage = -1;  // -1: idle
-  std::int64_t replica = 0;
-  std::int64_t rank = 0;  // among the devices of the stage
-};
-DeviceRole role_of(const Strategy& strategy, std::int64_t device);
-
 // The devices begin … end-1 as runs of one stage of one replica each; idle devices are one run.
-std::vector<DeviceRun> stage_runs(const Strategy& strategy, std::int64_t begin, std::int64_t end);
+std::vector<DeviceRun> stage_runs(const groups::RankGroups& ranks, std::int64_t begin, std::int64_t end);
 
 struct Tier {
   std::string name;                  // "node"
@@ -53,7 +45,7 @@ struct UnitKinds {
   std::vector<std::size_t> examples;  // first unit of each kind
   std::vector<std::int64_t> counts;   // units of each kind
 };
-UnitKinds find_kinds(const Strategy& strategy, const Tier& tier);
+UnitKinds find_kinds(const groups::RankGroups& ranks, const Tier& tier);
 
 struct DeviceMap {
   std::vector<Tier> tiers;   // tiles first; never empty

@@ -11,9 +11,6 @@
 namespace nest {
 namespace {
 
-constexpr std::size_t kLongestName = 24;
-constexpr const char* kDimensions[] = {"x", "y", "z", "w"};
-
 std::size_t kinds_of(const Cluster& cluster) {
   return cluster.torus ? cluster.torus->dims.size() : cluster.fabric.levels;
 }
@@ -45,7 +42,7 @@ std::vector<LinkKind> link_kinds(const Cluster& cluster, const Strategy& strateg
   if (cluster.torus) {
     for (std::size_t k = 0; k < cluster.torus->dims.size(); ++k) {
       const double sides = cluster.torus->dims[k] > 2 ? 2 : cluster.torus->dims[k] == 2 ? 1 : 0;
-      kinds.push_back({fmt::format("along {}", kDimensions[k]), sides * used, cluster.torus->link_bytes_per_s});
+      kinds.push_back({fmt::format("along {}", kDimensionNames[k]), sides * used, cluster.torus->link_bytes_per_s});
     }
     return kinds;
   }
@@ -55,9 +52,9 @@ std::vector<LinkKind> link_kinds(const Cluster& cluster, const Strategy& strateg
     kind.bytes_per_s = fabric.capacity[l];
     kind.links = used_units(fabric, strategy, l);
     if (l == 0) {
-      kind.name = fmt::format("inside a {}", clip(cluster.levels[0].name, kLongestName));
+      kind.name = fmt::format("inside a {}", clip(cluster.levels[0].name, kLongestLevelName));
     } else {
-      kind.name = fmt::format("out of a {}", clip(cluster.levels[l - 1].name, kLongestName));
+      kind.name = fmt::format("out of a {}", clip(cluster.levels[l - 1].name, kLongestLevelName));
       if (fabric.has_rails() && l == fabric.rail_level) kind.links = used;
       if (fabric.has_rails() && l > fabric.rail_level && fabric.lanes(l)) {
         kind.links *= static_cast<double>(fabric.unit[fabric.rail_level]);
@@ -72,13 +69,12 @@ LinkLoad::LinkLoad(const Cluster& cluster) : cluster_(&cluster), bytes_(kinds_of
 
 void LinkLoad::send(std::int64_t from, std::int64_t to, double bytes) {
   if (from == to || bytes <= 0) return;
-  any_ = true;
+  reach_.add(*cluster_, from, to);
   if (cluster_->torus) {
     const Torus& torus = *cluster_->torus;
     for (std::size_t k = 0; k < torus.dims.size(); ++k) {
       const std::int64_t hops = hops_along(torus, k, from % torus.dims[k], to % torus.dims[k]);
       bytes_[k] += bytes * static_cast<double>(hops);
-      if (hops > 0) top_ = std::max(top_, k);
       from /= torus.dims[k];
       to /= torus.dims[k];
     }
@@ -86,7 +82,6 @@ void LinkLoad::send(std::int64_t from, std::int64_t to, double bytes) {
   }
   const Fabric& fabric = cluster_->fabric;
   const std::size_t top = fabric.level_between(from, to);
-  top_ = std::max(top_, top);
   const bool by_port = fabric.has_rails() && top >= fabric.rail_level;
   for (std::size_t l = by_port ? fabric.rail_level : 0; l <= top; ++l) bytes_[l] += bytes;
 }
@@ -108,7 +103,7 @@ void LinkLoad::exchange(const std::vector<std::int64_t>& members, double bytes, 
 }
 
 void LinkLoad::exchange_on_tree(const std::vector<std::int64_t>& members, double bytes, std::int64_t top_k) {
-  any_ = true;
+  reach_.add(*cluster_, members.front(), members.back());
   const Fabric& fabric = cluster_->fabric;
   const auto ranks = static_cast<double>(members.size());
   bytes_[0] += bytes * (ranks - 1);  // each of them sends (ranks - 1) / ranks of its bytes
@@ -129,7 +124,6 @@ void LinkLoad::exchange_on_tree(const std::vector<std::int64_t>& members, double
       std::size_t end = begin;
       while (end < members.size() && fabric.unit_of(l, members[end]) == fabric.unit_of(l, members[begin])) ++end;
       const double beyond = nodes - units(1, begin, end);
-      if (beyond > 0) top_ = std::max(top_, l);
       bytes_[l] += static_cast<double>(end - begin) * token_bytes * beyond * reached;
       begin = end;
     }
@@ -138,23 +132,7 @@ void LinkLoad::exchange_on_tree(const std::vector<std::int64_t>& members, double
 
 void LinkLoad::add(const LinkLoad& other, double factor) {
   for (std::size_t k = 0; k < bytes_.size(); ++k) bytes_[k] += factor * other.bytes_[k];
-  top_ = std::max(top_, other.top_);
-  any_ = any_ || other.any_;
-}
-
-std::string LinkLoad::reach() const {
-  if (!any_) return "on one device";
-  if (cluster_->torus) {
-    std::string text = "along ";
-    bool first = true;
-    for (std::size_t k = 0; k < bytes_.size(); ++k) {
-      if (bytes_[k] <= 0) continue;
-      text += (first ? "" : ", ") + std::string(kDimensions[k]);
-      first = false;
-    }
-    return text;
-  }
-  return fmt::format("inside a {}", clip(cluster_->levels[top_].name, kLongestName));
+  reach_.add(other.reach_);
 }
 
 }  // namespace nest

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "cluster/reach.h"
 #include "plan/plan.h"
 
 namespace nest {
+
+inline constexpr std::size_t kLongestLevelName = 24;  // longer names of levels are clipped
 
 struct LinkKind {
   std::string name;        // "inside a node", "out of a node, one port per device"
@@ -39,17 +42,14 @@ class LinkLoad {
   void add(const LinkLoad& other, double factor);
 
   const std::vector<double>& bytes() const { return bytes_; }  // by kind of link
-  bool any() const { return any_; }
-  // "inside a node": the smallest unit that no flow left.
-  std::string reach() const;
+  const Reach& reach() const { return reach_; }
 
  private:
   void exchange_on_tree(const std::vector<std::int64_t>& members, double bytes, std::int64_t top_k);
 
   const Cluster* cluster_;
   std::vector<double> bytes_;
-  std::size_t top_ = 0;
-  bool any_ = false;
+  Reach reach_;
 };
 
 }  // namespace nest

@@ -106,6 +106,7 @@ class Counter {
   Counter(const Job& job, const Strategy& strategy, const Evaluation& evaluation)
       : job_(job),
         strategy_(strategy),
+        ranks_(strategy),
         stages_(evaluation.stages),
         prediction_(evaluation.prediction),
         table_(price_table(job, strategy.split, strategy.micro_batch)),
@@ -140,55 +141,34 @@ class Counter {
   }
 
   void finish(NetworkUse& use, Traffic traffic, const LinkLoad& load) const {
-    if (!load.any()) return;
-    traffic.reach = load.reach();
+    if (!load.reach().any()) return;
+    traffic.reach = load.reach().text(job_.cluster, kLongestLevelName);
     traffic.link_bytes = load.bytes();
     use.traffic.push_back(std::move(traffic));
   }
 
-  // Groups of one stage: `count` members `stride` apart, from every offset that `starts` lists.
+  // The groups of one stage, of the replicas that are looked at.
   template <class Visit>
-  void visit_groups(std::size_t stage, const std::vector<std::int64_t>& starts,
-                    const std::vector<std::int64_t>& offsets, const Visit& visit) const {
-    std::vector<std::int64_t> members(offsets.size());
-    for (std::int64_t r = 0; r < replicas_; ++r) {
-      const std::int64_t first = device_of(strategy_, r, static_cast<std::int64_t>(stage), 0);
-      for (const std::int64_t start : starts) {
-        std::transform(offsets.begin(), offsets.end(), members.begin(),
-                       [&](std::int64_t offset) { return first + start + offset; });
-        visit(members);
-      }
-    }
-  }
-
-  // Offsets count0 × stride0, then count1 × stride1, in rising order.
-  static std::vector<std::int64_t> lattice(Stride outer, Stride inner) {
-    std::vector<std::int64_t> offsets;
-    for (std::int64_t i = 0; i < outer.count; ++i) {
-      for (std::int64_t k = 0; k < inner.count; ++k) offsets.push_back(i * outer.stride + k * inner.stride);
-    }
-    return offsets;
+  void visit_groups(groups::Kind kind, std::size_t stage, const Visit& visit) const {
+    const GroupSpec spec = ranks_.groups(kind, static_cast<std::int64_t>(stage));
+    std::vector<std::vector<std::int64_t>> all = list_groups(spec);
+    all.resize(static_cast<std::size_t>(spec.groups() / strategy_.dp * replicas_));
+    for (const std::vector<std::int64_t>& members : all) visit(members);
   }
 
   void load_groups(LinkLoad& load, std::size_t stage, const GroupBytes& bytes, std::int64_t top_k) const {
-    const Split& split = strategy_.split;
-    const Stride tensor{1, split.tp}, context{split.tp, split.cp}, expert{split.tp * split.cp, split.ep}, none{0, 1};
     LinkLoad one(job_.cluster);
     if (bytes.tensor_ring > 0) {
-      visit_groups(stage, lattice(expert, context), lattice(none, tensor),
-                   [&](const auto& members) { one.ring(members, bytes.tensor_ring); });
+      visit_groups(groups::Kind::tensor, stage, [&](const auto& members) { one.ring(members, bytes.tensor_ring); });
     }
     if (bytes.context_ring > 0) {
-      visit_groups(stage, lattice(expert, tensor), lattice(none, context),
-                   [&](const auto& members) { one.ring(members, bytes.context_ring); });
+      visit_groups(groups::Kind::context, stage, [&](const auto& members) { one.ring(members, bytes.context_ring); });
     }
     if (bytes.expert_ring > 0 || bytes.expert_exchange > 0) {
-      const bool folded = split.expert_tp() < split.tp;  // experts are spread over the tensor-parallel ranks too
-      visit_groups(stage, folded ? lattice(none, context) : lattice(context, tensor),
-                   folded ? lattice(expert, tensor) : lattice(none, expert), [&](const auto& members) {
-                     one.ring(members, bytes.expert_ring);
-                     one.exchange(members, bytes.expert_exchange, top_k);
-                   });
+      visit_groups(groups::Kind::expert, stage, [&](const auto& members) {
+        one.ring(members, bytes.expert_ring);
+        one.exchange(members, bytes.expert_exchange, top_k);
+      });
     }
     load.add(one, m_ * replica_weight_);
   }
@@ -243,7 +223,8 @@ class Counter {
     LinkLoad one(job_.cluster);
     for (std::int64_t r = 0; r < replicas_; ++r) {
       for (std::int64_t q = 0; q < a(); ++q) {
-        const std::int64_t here = device_of(strategy_, r, from, q), there = device_of(strategy_, r, to, q);
+        const std::int64_t here = ranks_.device_of(groups::Place{from, r, q});
+        const std::int64_t there = ranks_.device_of(groups::Place{to, r, q});
         one.send(here, there, bytes);
         one.send(there, here, bytes);
       }
@@ -295,20 +276,16 @@ class Counter {
     return sync;
   }
 
-  // Replicas of the same parameters, one group for every offset: rings inside each `degree` of them, and across.
-  void load_replicas(LinkLoad& load, std::size_t stage, const std::vector<std::int64_t>& starts,
-                     const std::vector<std::int64_t>& offsets, std::int64_t degree, double shard_bytes,
-                     double between_bytes) const {
-    const auto each = static_cast<std::int64_t>(offsets.size()) * strategy_.dp;
+  // Replicas of the same parameters: rings inside each `degree` of them, and across.
+  void load_replicas(LinkLoad& load, groups::Weights weights, std::size_t stage, std::int64_t degree,
+                     double shard_bytes, double between_bytes) const {
+    const GroupSpec spec = ranks_.groups(groups::replicas_of(weights), static_cast<std::int64_t>(stage));
     const std::int64_t sampled =
-        std::clamp<std::int64_t>(kDevicesCounted / (each * strategy_.pp), 1, static_cast<std::int64_t>(starts.size()));
+        std::clamp<std::int64_t>(kDevicesCounted / (spec.size() * strategy_.pp), 1, spec.groups());
+    std::vector<std::vector<std::int64_t>> replicas = list_groups(spec);
+    replicas.resize(static_cast<std::size_t>(sampled));
     LinkLoad one(job_.cluster);
-    for (std::int64_t k = 0; k < sampled; ++k) {
-      std::vector<std::int64_t> all;
-      for (std::int64_t r = 0; r < strategy_.dp; ++r) {
-        const std::int64_t first = device_of(strategy_, r, static_cast<std::int64_t>(stage), 0);
-        for (const std::int64_t offset : offsets) all.push_back(first + starts[static_cast<std::size_t>(k)] + offset);
-      }
+    for (const std::vector<std::int64_t>& all : replicas) {
       const auto size = static_cast<std::size_t>(degree), groups = all.size() / size;
       const double share = static_cast<double>(size - 1) / static_cast<double>(size);
       const double across = static_cast<double>(groups - 1) / static_cast<double>(groups) / static_cast<double>(size);
@@ -322,17 +299,14 @@ class Counter {
         one.ring(members, between_bytes * across);
       }
     }
-    load.add(one, static_cast<double>(starts.size()) / static_cast<double>(sampled));
+    load.add(one, static_cast<double>(spec.groups()) / static_cast<double>(sampled));
   }
 
   void load_sync(LinkLoad& load, std::size_t stage, const SyncTraffic& sync, double shard, double between) const {
-    const Split& split = strategy_.split;
-    const Stride tensor{1, split.tp}, context{split.tp, split.cp}, expert{split.tp * split.cp, split.ep}, none{0, 1};
-    load_replicas(load, stage, lattice(none, tensor), lattice(expert, context), sync.lines.dense_degree,
-                  shard * sync.dense, between * sync.dense);
+    using groups::Weights;
+    load_replicas(load, Weights::dense, stage, sync.lines.dense_degree, shard * sync.dense, between * sync.dense);
     if (sync.expert > 0) {
-      load_replicas(load, stage, lattice(expert, tensor), lattice(none, context), sync.lines.expert_degree,
-                    shard * sync.expert, between * sync.expert);
+      load_replicas(load, Weights::expert, stage, sync.lines.expert_degree, shard * sync.expert, between * sync.expert);
     }
   }
 
@@ -372,6 +346,7 @@ class Counter {
 
   const Job& job_;
   const Strategy& strategy_;
+  groups::RankGroups ranks_;
   const std::vector<StagePlan>& stages_;
   const Prediction& prediction_;
   PriceTable table_;

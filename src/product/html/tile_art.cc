@@ -58,7 +58,7 @@ Markup idle_pattern() {
 }
 
 std::string TileArt::fill(std::int64_t stage) const {
-  return stage < 0 ? kIdleFill : to_hex(stage_colour(stage, strategy_.pp));
+  return stage < 0 ? kIdleFill : to_hex(stage_colour(stage, ranks_.stages()));
 }
 
 void TileArt::draw_run(Markup& art, const DeviceRun& run, std::int64_t begin, double cell) const {
@@ -71,7 +71,7 @@ void TileArt::draw_run(Markup& art, const DeviceRun& run, std::int64_t begin, do
                        {"rx", "1.5"},
                        {"fill", fill(run.stage)}});
   }
-  if (run.stage < 0 || strategy_.pp == 1) return;
+  if (run.stage < 0 || ranks_.stages() == 1) return;
   const Box& room = *std::max_element(
       boxes.begin(), boxes.end(), [](const Box& a, const Box& b) { return a.width * a.height < b.width * b.height; });
   const std::string label = std::to_string(run.stage);
@@ -80,12 +80,12 @@ void TileArt::draw_run(Markup& art, const DeviceRun& run, std::int64_t begin, do
               {{"x", coordinate(room.x + room.width / 2)},
                {"y", coordinate(room.y + room.height / 2 + 3.5)},
                {"class", "c"},
-               {"fill", to_hex(ink_on(stage_colour(run.stage, strategy_.pp)))}});
+               {"fill", to_hex(ink_on(stage_colour(run.stage, ranks_.stages())))}});
 }
 
 Markup TileArt::tile(std::int64_t begin, std::int64_t end, double cell) const {
   Markup art;
-  for (const DeviceRun& run : stage_runs(strategy_, begin, end)) draw_run(art, run, begin, cell);
+  for (const DeviceRun& run : stage_runs(ranks_, begin, end)) draw_run(art, run, begin, cell);
   std::string lines;
   const std::int64_t size = end - begin;
   for (std::int64_t i = 1; i < std::min(size, columns_); ++i) {
@@ -104,49 +104,49 @@ Size TileArt::tile_size(std::int64_t devices, double cell) const {
 }
 
 // "t0 c1 e3": its place in the groups that there are.
-std::string TileArt::ranks_of(const DeviceRole& role) const {
-  const Split& split = strategy_.split;
+std::string TileArt::ranks_of(const groups::Place& at) const {
+  const Split& split = ranks_.split_of(at.stage);
   std::string text;
   const auto add = [&](char letter, std::int64_t degree, std::int64_t rank) {
     if (degree > 1) text += fmt::format("{}{}{}", text.empty() ? "" : " ", letter, rank);
   };
-  add('t', split.tp, role.rank % split.tp);
-  add('c', split.cp, role.rank / split.tp % split.cp);
-  add('e', split.ep, role.rank / (split.tp * split.cp));
+  add('t', split.tp, at.inner % split.tp);
+  add('c', split.cp, at.inner / split.tp % split.cp);
+  add('e', split.ep, at.inner / (split.tp * split.cp));
   return text;
 }
 
-std::string TileArt::title_of(std::int64_t device, const DeviceRole& role) const {
+std::string TileArt::title_of(std::int64_t device, const std::optional<groups::Place>& at) const {
   const auto index = static_cast<std::size_t>(device);
   std::string name = fmt::format("device {}", device);
   if (index < cluster_.device_names.size()) name += " (" + clip(cluster_.device_names[index], kLongestName) + ")";
-  if (role.stage < 0) return name + ": idle";
-  const std::string ranks = ranks_of(role);
-  return fmt::format("{}: stage {}, replica {}{}", name, role.stage, role.replica, ranks.empty() ? "" : ", " + ranks);
+  if (!at) return name + ": idle";
+  const std::string ranks = ranks_of(*at);
+  return fmt::format("{}: stage {}, replica {}{}", name, at->stage, at->replica, ranks.empty() ? "" : ", " + ranks);
 }
 
 void TileArt::draw_device(Markup& art, std::int64_t device, double x, double y) const {
-  const DeviceRole role = role_of(strategy_, device);
-  art.open("g").element("title", title_of(device, role));
+  const std::optional<groups::Place> at = ranks_.place_of(device);
+  art.open("g").element("title", title_of(device, at));
   art.empty("rect", {{"x", coordinate(x + 1)},
                      {"y", coordinate(y + 1)},
                      {"width", coordinate(kLargeWidth - 2)},
                      {"height", coordinate(kLargeHeight - 2)},
                      {"rx", "3"},
-                     {"fill", fill(role.stage)}});
+                     {"fill", fill(at ? at->stage : -1)}});
   const auto line = [&](const std::string& text, double down, const char* style) {
     art.element("text", text,
                 {{"x", coordinate(x + kLargeWidth / 2)},
                  {"y", coordinate(y + down)},
                  {"class", style},
-                 {"fill", to_hex(ink_on(stage_colour(role.stage, strategy_.pp)))}});
+                 {"fill", to_hex(ink_on(stage_colour(at->stage, ranks_.stages())))}});
   };
-  const std::string ranks = ranks_of(role);
-  if (role.stage >= 0 && strategy_.pp > 1) {
-    line(fmt::format("stage {}", role.stage), 16, "c strong");
-    line(fmt::format("r{}{}{}", role.replica, ranks.empty() ? "" : " ", ranks), 30, "c");
-  } else if (role.stage >= 0) {
-    line(fmt::format("replica {}", role.replica), ranks.empty() ? 23 : 16, "c strong");
+  const std::string ranks = at ? ranks_of(*at) : std::string();
+  if (at && ranks_.stages() > 1) {
+    line(fmt::format("stage {}", at->stage), 16, "c strong");
+    line(fmt::format("r{}{}{}", at->replica, ranks.empty() ? "" : " ", ranks), 30, "c");
+  } else if (at) {
+    line(fmt::format("replica {}", at->replica), ranks.empty() ? 23 : 16, "c strong");
     if (!ranks.empty()) line(ranks, 30, "c");
   }
   art.close();
@@ -170,14 +170,15 @@ Markup TileArt::strip(std::int64_t begin, std::int64_t end, std::int64_t full, s
   Markup art;
   const double scale = size.width / static_cast<double>(full);
   art.empty("rect", {{"class", "frame"}, {"width", coordinate(size.width)}, {"height", coordinate(size.height)}});
-  std::vector<DeviceRun> runs = stage_runs(strategy_, begin, end);
+  std::vector<DeviceRun> runs = stage_runs(ranks_, begin, end);
   if (runs.size() > stripes) {  // look at as many places as can be drawn
     const auto place = [&](std::size_t k) {
       return begin + (end - begin) * static_cast<std::int64_t>(k) / static_cast<std::int64_t>(stripes);
     };
     runs.clear();
     for (std::size_t i = 0; i < stripes; ++i) {
-      runs.push_back({place(i), place(i + 1), role_of(strategy_, place(i)).stage});
+      const std::optional<groups::Place> at = ranks_.place_of(place(i));
+      runs.push_back({place(i), place(i + 1), at ? at->stage : -1});
     }
   }
   for (const DeviceRun& run : runs) {

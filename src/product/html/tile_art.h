@@ -24,7 +24,7 @@ Markup idle_pattern();
 class TileArt {
  public:
   TileArt(const Strategy& strategy, const Cluster& cluster, std::int64_t columns)
-      : strategy_(strategy), cluster_(cluster), columns_(columns) {}
+      : ranks_(strategy), cluster_(cluster), columns_(columns) {}
 
   // The devices begin … end-1 as squares of `cell`, runs of a stage joined and numbered, lines between devices.
   Markup tile(std::int64_t begin, std::int64_t end, double cell) const;
@@ -40,10 +40,10 @@ class TileArt {
   std::string fill(std::int64_t stage) const;
   void draw_run(Markup& art, const DeviceRun& run, std::int64_t begin, double cell) const;
   void draw_device(Markup& art, std::int64_t device, double x, double y) const;
-  std::string ranks_of(const DeviceRole& role) const;
-  std::string title_of(std::int64_t device, const DeviceRole& role) const;
+  std::string ranks_of(const groups::Place& place) const;
+  std::string title_of(std::int64_t device, const std::optional<groups::Place>& place) const;
 
-  const Strategy& strategy_;
+  groups::RankGroups ranks_;
   const Cluster& cluster_;
   std::int64_t columns_;
 };

@@ -5,64 +5,30 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "cluster/reach.h"
+#include "groups/rank_groups.h"
 #include "report/layout.h"
 #include "report/table.h"
 
 namespace nest {
-namespace {
-
-constexpr std::int64_t kMostReplicas = 512;  // looked at; positions repeat
-
-// The outermost level that messages between pairs of devices climb to.
-class Reach {
- public:
-  explicit Reach(const Cluster& cluster) : cluster_(cluster) {}
-
-  void add(std::int64_t a, std::int64_t b) {
-    if (a == b) return;
-    any_ = true;
-    level_ = std::max(level_, cluster_.fabric.level_between(a, b));
-  }
-  std::string text() const {
-    if (!any_) return "on one device";
-    return fmt::format("inside a {}", cluster_.levels[level_].name);
-  }
-
- private:
-  const Cluster& cluster_;
-  std::size_t level_ = 0;
-  bool any_ = false;
-};
-
-}  // namespace
 
 std::string placement_text(const Plan& plan, const Cluster& cluster) {
   const Strategy& s = plan.strategy;
   if (cluster.torus) return {};
-  const std::int64_t a = s.devices_per_stage();
-  Reach tensor(cluster), context(cluster), expert(cluster), pipeline(cluster), data(cluster);
-  for (std::int64_t r = 0; r < std::min(s.dp, kMostReplicas); ++r) {
-    for (std::int64_t stage = 0; stage < s.pp; ++stage) {
-      const std::int64_t first = device_of(s, r, stage, 0);
-      for (std::int64_t q = 0; q < a; q += s.split.tp) tensor.add(first + q, first + q + s.split.tp - 1);
-      const std::int64_t ring = s.split.tp * s.split.cp;
-      for (std::int64_t q = 0; q < a; q += ring) context.add(first + q, first + q + ring - s.split.tp);
-      expert.add(first, first + a - ring);
-      data.add(device_of(s, 0, stage, 0), first);
-      if (stage + 1 == s.pp) continue;
-      pipeline.add(first, device_of(s, r, stage + 1, 0));
-      pipeline.add(first + a - 1, device_of(s, r, stage + 1, a - 1));
-    }
-  }
+  const groups::RankGroups ranks(s);
   std::string text;
-  const auto line = [&](const char* name, std::int64_t degree, const Reach& reach) {
-    if (degree > 1) text += fmt::format("  {:<9}{:>6}   {}\n", name, format_integer(degree), reach.text());
+  const auto line = [&](const char* name, std::int64_t degree, groups::Kind kind) {
+    if (degree < 2) return;
+    Reach reach;
+    const std::int64_t stages = kind == groups::Kind::pipeline ? 1 : ranks.stages();
+    for (std::int64_t stage = 0; stage < stages; ++stage) reach.add(reach_of(cluster, ranks.groups(kind, stage)));
+    text += fmt::format("  {:<9}{:>6}   {}\n", name, format_integer(degree), reach.text(cluster));
   };
-  line("tensor", s.split.tp, tensor);
-  line("context", s.split.cp, context);
-  line("expert", s.split.ep, expert);
-  line("pipeline", s.pp, pipeline);
-  line("data", s.dp, data);
+  line("tensor", s.split.tp, groups::Kind::tensor);
+  line("context", s.split.cp, groups::Kind::context);
+  line("expert", s.split.ep, groups::Kind::expert);
+  line("pipeline", s.pp, groups::Kind::pipeline);
+  line("data", s.dp, groups::Kind::data);
   const std::int64_t idle = cluster.devices - s.devices_used();
   if (idle > 0)
     text += fmt::format("  {} of {} devices stay idle\n", format_integer(idle), format_integer(cluster.devices));

@@ -8,7 +8,7 @@ namespace nest {
 
 Exchanges::Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, const schedule::Chain& chain,
                      Merge merge)
-    : cluster_(job.cluster), strategy_(strategy), network_(job.cluster) {
+    : cluster_(job.cluster), ranks_(strategy), network_(job.cluster) {
   for (std::int64_t link = 0; link + 1 < chain.shape().positions(); ++link) {
     const std::int64_t lower = chain.place(link).stage, upper = chain.place(link + 1).stage;
     add_messages(lower, upper);
@@ -29,11 +29,10 @@ void Exchanges::add_flow(std::int32_t replica, std::int64_t count, double bytes,
 
 void Exchanges::add_messages(std::int64_t from, std::int64_t to) {
   if (!messages_.try_emplace({from, to}, exchanges_).second) return;
-  for (std::int64_t r = 0; r < strategy_.dp; ++r) {
-    for (std::int64_t q = 0; q < strategy_.devices_per_stage(); ++q) {
-      add_flow(static_cast<std::int32_t>(r), 1, 1,
-               network_.path(device_of(strategy_, r, from, q), device_of(strategy_, r, to, q)));
-    }
+  for (std::int64_t rank = 0; rank < ranks_.grid().ranks_per_stage(); ++rank) {
+    const std::int64_t source = ranks_.device_of(groups::StageRank{from, rank});
+    const std::int64_t target = ranks_.device_of(groups::StageRank{to, rank});
+    add_flow(static_cast<std::int32_t>(rank / ranks_.replica_devices()), 1, 1, network_.path(source, target));
   }
   ++exchanges_;
 }
@@ -43,9 +42,9 @@ void Exchanges::add_state(std::int64_t stage, const StateTraffic& traffic, const
     const auto [entry, added] = states_.try_emplace({stage, call.weights, call.between}, std::vector<std::int32_t>());
     if (!added) continue;
     const std::int64_t degree = call.weights == Weights::dense ? work.dense_degree : work.expert_degree;
-    const StateGroups groups = state_groups(strategy_, stage, call.weights, degree);
-    const Stride stages{strategy_.devices_per_stage() * strategy_.dp_inner, strategy_.pp};
-    const GroupExchange exchange = group_exchange(cluster_, call.between ? groups.replicate : groups.shard, stages);
+    const groups::StateGroups state = ranks_.state(call.weights, stage, degree);
+    const GroupExchange exchange =
+        group_exchange(cluster_, call.between ? state.replicate : state.shard, ranks_.stage_axis());
     if (exchange.transfers.empty()) {
       const std::string note = fmt::format("{} exchange of {} weights", to_string(exchange.algorithm),
                                            call.weights == Weights::dense ? "dense" : "expert");

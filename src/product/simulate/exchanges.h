@@ -33,7 +33,7 @@ class Exchanges {
   void add_flow(std::int32_t replica, std::int64_t count, double bytes, NetworkPath path);
 
   const Cluster& cluster_;
-  const Strategy& strategy_;
+  groups::RankGroups ranks_;
   Network network_;
   std::int32_t exchanges_ = 0;
   std::vector<PhysicalFlow> flows_;

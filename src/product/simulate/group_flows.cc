@@ -11,23 +11,6 @@ constexpr double kReferenceBytes = 256e6;  // at which the algorithm is chosen, 
 
 using Members = std::vector<std::int64_t>;
 
-struct Axes {
-  std::vector<Stride> inside;   // the innermost `degree` ranks
-  std::vector<Stride> outside;  // the others
-};
-
-Axes divide(std::vector<Stride> members, std::int64_t degree) {
-  std::sort(members.begin(), members.end(), [](const Stride& a, const Stride& b) { return a.stride < b.stride; });
-  Axes axes;
-  for (const Stride& member : members) {
-    const std::int64_t taken = degree % member.count == 0 ? member.count : degree;
-    if (taken > 1) axes.inside.push_back({member.stride, taken});
-    if (taken < member.count) axes.outside.push_back({member.stride * taken, member.count / taken});
-    degree /= taken;
-  }
-  return axes;
-}
-
 Algorithm choose(const Cluster& cluster, GroupSpec groups, Stride stages) {
   groups.first = 0;
   groups.siblings.push_back(stages);
@@ -180,27 +163,6 @@ GroupExchange torus_exchange(const Cluster& cluster, const GroupSpec& spec, cons
 }
 
 }  // namespace
-
-StateGroups state_groups(const Strategy& strategy, std::int64_t stage, Weights weights, std::int64_t degree) {
-  const Split& split = strategy.split;
-  const std::int64_t a = strategy.devices_per_stage();
-  std::vector<Stride> members = {{a, strategy.dp_inner}, {strategy.effective_pitch(), strategy.dp / strategy.dp_inner}};
-  std::vector<Stride> siblings = {{1, split.tp}};
-  if (weights == Weights::dense) {
-    members.push_back({split.tp, split.cp * split.ep});
-  } else {
-    members.push_back({split.tp, split.cp});
-    siblings.push_back({split.tp * split.cp, split.ep});
-  }
-  const Axes axes = divide(std::move(members), degree);
-  const std::int64_t first = stage * a * strategy.dp_inner;
-  StateGroups groups;
-  groups.shard = {first, axes.inside, siblings};
-  groups.shard.siblings.insert(groups.shard.siblings.end(), axes.outside.begin(), axes.outside.end());
-  groups.replicate = {first, axes.outside, siblings};
-  groups.replicate.siblings.insert(groups.replicate.siblings.end(), axes.inside.begin(), axes.inside.end());
-  return groups;
-}
 
 GroupExchange group_exchange(const Cluster& cluster, const GroupSpec& groups, Stride stages) {
   if (groups.size() < 2) return {};

@@ -11,19 +11,8 @@
 #include <vector>
 
 #include "cluster/cluster.h"
-#include "plan/plan.h"
 
 namespace nest {
-
-enum class Weights : std::uint8_t { dense, expert };
-
-// Who shares the state of one stage: `shard` are the groups that it is divided over, `replicate` those that hold the
-// same part. Siblings are the other groups of the stage.
-struct StateGroups {
-  GroupSpec shard;
-  GroupSpec replicate;
-};
-StateGroups state_groups(const Strategy& strategy, std::int64_t stage, Weights weights, std::int64_t degree);
 
 struct GroupFlow {
   std::int64_t from = 0;

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "cost/evaluate.h"
+#include "groups/rank_groups.h"
 #include "simulate/group_flows.h"
 
 namespace nest {
+
+using groups::Weights;
 
 // One exchange of state among the replicas of a stage.
 struct StateCall {
