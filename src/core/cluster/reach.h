@@ -1,4 +1,5 @@
-// How far traffic goes: the highest level of a tree that it climbs to, or the dimensions of a torus that it moves along.
+// How far traffic goes: the highest level of a tree that it climbs to, or the dimensions of a torus along which it
+// moves.
 #pragma once
 
 #include <array>

@@ -101,7 +101,7 @@ ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const S
   ShardLines lines = bare;
   const SyncRule rule = sync_rule(job);
   // Mean bytes of the calls: a scatter and two gathers, or one.
-  const double gathers = zero == 3 ? 2 : 1;
+  const double gathers = std::max(1.0, rule.traffic(zero).micro_gathers());
   const double bytes = (rule.gradient_bytes + gathers * rule.weight_bytes) / (1 + gathers);
   const double dense = bytes * parameters_per_call(job, table, zero, lines.dense_degree);
   const double expert = bytes * parameters_per_call(job, table, zero, lines.expert_degree);
@@ -139,17 +139,23 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
   return sums;
 }
 
+StageTraffic stage_traffic(const SyncRule& rule, const StageSums& sums, const ShardLines& lines, int zero) {
+  const ShardingTraffic often = rule.traffic(zero);
+  const double dense = sums.dense_parameters, expert = sums.expert_parameters;
+  const double scatter_s =
+      lines.dense_shard.at(rule.gradient_bytes * dense) + lines.expert_shard.at(rule.gradient_bytes * expert);
+  double gather_s = lines.dense_shard.at(rule.weight_bytes * dense) + lines.expert_shard.at(rule.weight_bytes * expert);
+  if (rule.per_tensor && zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
+  const double between_s = often.between * (lines.dense_replicate.at(rule.gradient_bytes * dense) +
+                                            lines.expert_replicate.at(rule.gradient_bytes * expert));
+  return {often.backward_scatters * scatter_s + often.micro_gathers() * gather_s,
+          often.step_scatters * scatter_s + between_s, often.step_gathers * gather_s};
+}
+
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, Recompute recompute) {
   const double dense = sums.dense_parameters, expert = sums.expert_parameters;
-  const auto scattered = [&](double p, double e) {
-    return lines.dense_shard.at(rule.gradient_bytes * p) + lines.expert_shard.at(rule.gradient_bytes * e);
-  };
-  const double scatter_s = scattered(dense, expert);
-  double gather_s = lines.dense_shard.at(rule.weight_bytes * dense) + lines.expert_shard.at(rule.weight_bytes * expert);
-  if (rule.per_tensor && zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
-  const double between_s = 2 * (lines.dense_replicate.at(rule.gradient_bytes * dense) +
-                                lines.expert_replicate.at(rule.gradient_bytes * expert));
+  const StageTraffic traffic = stage_traffic(rule, sums, lines, zero);
   const double compute_s = sums.hide_forward_s + sums.hide_backward_s;
   const double chunks = strategy.virtual_stages > 1 ? real(strategy.pp) : 1;
   const double step_hide_s = rule.step_hide * chunks * (rule.hides_backward_only ? sums.hide_backward_s : compute_s);
@@ -162,19 +168,13 @@ StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strat
   const double step_fraction = std::max(rule.step_exposed, rule.hides_backward_only ? 0 : last_bucket);
 
   StageCost cost;
-  const double twice = rule.all_reduce_zero1 ? 2 : 1;
-  if (zero == 0) {
-    cost.sync_exposed_s = exposed_s(2 * scatter_s + between_s, step_hide_s, step_fraction);
-  } else if (zero == 1 && rule.hides_backward_only) {
-    cost.sync_exposed_s = exposed_s(2 * scatter_s + between_s, step_hide_s, step_fraction) + gather_s;
-  } else if (zero == 1) {
-    cost.sync_exposed_s = exposed_s(twice * scatter_s + between_s + gather_s, step_hide_s, step_fraction);
-  } else if (zero == 2) {
-    cost.micro_exposed_s = exposed_s(scatter_s, micro_hide_s * 2 / 3, rule.micro_exposed);
-    cost.sync_exposed_s = exposed_s(between_s + gather_s, step_hide_s, step_fraction);
+  // What comes in backward only has less to hide behind.
+  const double micro_hidden_s = rule.traffic(zero).forward_gathers > 0 ? micro_hide_s : micro_hide_s * 2 / 3;
+  cost.micro_exposed_s = exposed_s(traffic.micro_s, micro_hidden_s, rule.micro_exposed);
+  if (zero == 1 && rule.hides_backward_only) {
+    cost.sync_exposed_s = exposed_s(traffic.reduce_s, step_hide_s, step_fraction) + traffic.gather_s;
   } else {
-    cost.micro_exposed_s = exposed_s(scatter_s + 2 * gather_s, micro_hide_s, rule.micro_exposed);
-    cost.sync_exposed_s = exposed_s(between_s, step_hide_s, step_fraction);
+    cost.sync_exposed_s = exposed_s(traffic.reduce_s + traffic.gather_s, step_hide_s, step_fraction);
   }
 
   const auto shared = [&](bool sharded) {

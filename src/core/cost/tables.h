@@ -8,16 +8,11 @@
 // chunk; interleaved schedules pass the wrap-around as well. Where the stack overlaps them (interleaved only), a
 // quarter is exposed.
 //
-// Sharding traffic of P dense and E expert parameters (g bytes of gradient, w bytes of weight per parameter):
+// Sharding traffic of P dense and E expert parameters (g bytes of gradient, w bytes of weight per parameter), as often
+// as cost/sharding_traffic.h says:
 //     scatter = shard(g P) + shard(g E)
 //     gather  = shard(w P) + shard(w E)   and a latency per tensor where a stack gathers tensor by tensor, ZeRO < 3
-//     between = 2 (replicate(g P) + replicate(g E))
-//
-//              per micro-batch        per step
-//     ZeRO 0                          2 scatter + between
-//     ZeRO 1                          scatter + between + gather   (stacks that all-reduce: 2 scatter + …)
-//     ZeRO 2   scatter                between + gather
-//     ZeRO 3   scatter + 2 gather     between
+//     between = replicate(g P) + replicate(g E)
 //
 // What of it is exposed: max(traffic - hide, fraction * traffic), with
 //
@@ -40,6 +35,7 @@
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "cost/layer_price.h"
+#include "cost/sharding_traffic.h"
 
 namespace nest {
 
@@ -68,6 +64,8 @@ struct SyncRule {
   // The optimizer's pass over its state.
   double update_bytes = 0;  // read and written per parameter
   double memory_bytes_per_s = 1;
+
+  ShardingTraffic traffic(int zero) const { return sharding_traffic(zero, all_reduce_zero1 || hides_backward_only); }
 };
 SyncRule sync_rule(const Job& job);
 
@@ -91,6 +89,14 @@ struct StageSums {
 };
 // Layers first … last. `stages` > 1 lets stacks that do so defer the head's weight gradient.
 StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages);
+
+// Seconds of a stage's sharding traffic, if nothing hid it.
+struct StageTraffic {
+  double micro_s = 0;   // per micro-batch
+  double reduce_s = 0;  // per step, before the update
+  double gather_s = 0;  // per step, after it
+};
+StageTraffic stage_traffic(const SyncRule& rule, const StageSums& sums, const ShardLines& lines, int zero);
 
 struct StageCost {
   double micro_exposed_s = 0;  // sharding traffic per micro-batch

@@ -12,7 +12,7 @@
 //     kind            Megatron   reading     varies   size       carries
 //     tensor          tp         attention   t        TP         activations of attention, shared experts, router
 //     context         cp         attention   c        CP         keys and values
-//     data            dp         attention   d        DP         nothing of its own: ranks that read different sequences
+//     data            dp         attention   d        DP         nothing; ranks that read different sequences
 //     dense           dp_cp      attention   c, d     DP·CP      gradients and shards of all weights but the experts'
 //     expert          ep         experts     e        EP         routed tokens
 //     tensor_expert   tp_ep      experts     x, e     ETP·EP     routed tokens, where the dispatcher gathers
@@ -97,8 +97,8 @@ class Grid {
   std::int64_t size(Kind kind) const;
   std::int64_t count(Kind kind) const { return world() / size(kind); }
 
-  // Over ρ, of the group of ρ = 0 and of the starts of the other groups of a stage; not for pipelines. Digits of one axis
-  // stay strides of their own: sharding groups do not cut across them.
+  // Over ρ, of the group of ρ = 0 and of the starts of the other groups of a stage; not for pipelines. Digits of one
+  // axis stay strides of their own: sharding groups do not cut across them.
   std::vector<Stride> members(Kind kind) const;
   std::vector<Stride> siblings(Kind kind) const;
 

@@ -3,9 +3,9 @@
 // Rank ρ of stage s (groups/grid.h) sits on device
 //     ⌊ρ / A⌋ · pitch + s · A + ρ mod A,          A = d_in · a,  a = tp·cp·ep
 // so that a block of A devices holds d_in replicas of a stage, the blocks of the stages follow each other, and such
-// pipelines start every `pitch` devices. d_in = 1 keeps a pipeline together, d_in = d all replicas of a stage (Megatron's
-// default). A stride over ranks that reaches beyond a block becomes two strides over devices, one inside and one of
-// pitches.
+// pipelines start every `pitch` devices. d_in = 1 keeps a pipeline together, d_in = d all replicas of a stage
+// (Megatron's default). A stride over ranks that reaches beyond a block becomes two strides over devices, one inside
+// and one of pitches.
 //
 // Split and devices are asked per stage, though today's strategies have one split for all.
 #pragma once
@@ -32,8 +32,8 @@ struct Place {
 enum class Weights : std::uint8_t { dense, expert };
 constexpr Kind replicas_of(Weights weights) { return weights == Weights::dense ? Kind::dense : Kind::expert_data; }
 
-// Who shares the state of one stage: `shard` are the groups that it is divided over, `replicate` those that hold the same
-// part.
+// Who shares the state of one stage: `shard` are the groups that it is divided over, `replicate` those that hold the
+// same part.
 struct StateGroups {
   GroupSpec shard;
   GroupSpec replicate;
@@ -75,8 +75,8 @@ class RankGroups {
   // start on the stage.
   GroupSpec groups(Kind kind, std::int64_t stage) const;
 
-  // The same for state that is divided over `degree` ranks, the innermost ones. The degree is one that can_shard, or one
-  // of zero_degrees.
+  // The same for state that is divided over `degree` ranks, the innermost ones. The degree is one that can_shard, or
+  // one of zero_degrees.
   StateGroups state(Weights weights, std::int64_t stage, std::int64_t degree) const;
   bool can_shard(std::int64_t degree) const;
   ZeroDegrees zero_degrees(std::int64_t degree) const;
@@ -95,8 +95,8 @@ class RankGroups {
 std::int64_t dense_replicas(const Strategy& strategy);
 std::int64_t expert_replicas(const Strategy& strategy);
 
-// Degree 0: over all replicas. A smaller one makes as many groups of the experts' replicas as of the dense ones, rounded
-// up to what divides their ranks evenly.
+// Degree 0: over all replicas. A smaller one makes as many groups of the experts' replicas as of the dense ones,
+// rounded up to what divides their ranks evenly.
 ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree);
 
 // Whether dense state can be divided over the innermost `degree` of its replicas; 0: all.

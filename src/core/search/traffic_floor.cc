@@ -17,7 +17,6 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
       stages_(real(strategy.pp)),
       all_exchange_(pair.every_layer_has_parameters()),
       hide_s_(rule.step_hide * (strategy.virtual_stages > 1 ? stages_ : 1) * pair.hide_s()) {
-  const double twice = rule.all_reduce_zero1 || rule.hides_backward_only ? 2 : 1;
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
     for (int zero = group; zero < 4; ++zero) {
       if (!limits.zero[at(zero)]) continue;
@@ -31,23 +30,21 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
       }
       const bool buckets = rule.step_hide > 0 && !rule.hides_backward_only && dense_ + expert_ > 0;
       rate.exposed = std::max(rule.step_exposed, buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
-      const double shard_s = lines.dense_shard.latency_s, between_s = 2 * lines.dense_replicate.latency_s;
-      rate.each_latency_s = zero == 2 ? shard_s : zero == 3 ? 3 * shard_s : 0;
-      rate.once_latency_s = between_s + (zero == 0 ? 2 : zero == 1 ? twice + 1 : zero == 2 ? 1 : 0) * shard_s;
+      const ShardingTraffic often = rule.traffic(zero);
+      const double shard_s = lines.dense_shard.latency_s, between_s = often.between * lines.dense_replicate.latency_s;
+      rate.each_latency_s = (often.backward_scatters + often.micro_gathers()) * shard_s;
+      rate.once_latency_s = between_s + (often.step_scatters + often.step_gathers) * shard_s;
       for (std::size_t kind = 0; kind < 2; ++kind) {
         const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
-        const double between = 2 * rule.gradient_bytes * replicate[kind];
+        const double between = often.between * rule.gradient_bytes * replicate[kind];
         const std::int64_t inside = kind == 0 ? lines.dense_degree : lines.expert_degree;
         const std::int64_t whole = kind == 0 ? most.dense : most.expert;
         const auto degree = real(group == 0 ? whole : inside);
         rate.optimizer[kind] =
             (rule.update_bytes / (zero >= 1 ? degree : 1) + constants::kNormBytes / (zero == 3 ? degree : 1)) /
             rule.memory_bytes_per_s;
-        rate.each[kind] = zero == 2 ? scatter : zero == 3 ? scatter + 2 * gather : 0;
-        rate.once[kind] = zero == 0   ? 2 * scatter + between
-                          : zero == 1 ? twice * scatter + between + gather
-                          : zero == 2 ? between + gather
-                                      : between;
+        rate.each[kind] = often.backward_scatters * scatter + often.micro_gathers() * gather;
+        rate.once[kind] = often.step_scatters * scatter + between + often.step_gathers * gather;
       }
     }
   }

@@ -84,7 +84,9 @@ class StageProgram {
         last_(kTraceGroups) {
     const DataOverlap overlap = job.stack.data_overlap;
     overlaps_ = overlap != DataOverlap::none;
-    gathers_first_ = (plan.zero == 1 || plan.zero == 2) && overlaps_ && overlap != DataOverlap::per_tensor;
+    const ShardingTraffic often = rule.traffic(plan.zero);
+    gathers_layers_ = often.forward_gathers > 0;
+    gathers_first_ = often.step_gathers > 0 && overlaps_ && overlap != DataOverlap::per_tensor;
     const std::vector<std::vector<int>> chunks = chunk_layers(job, plan, strategy.virtual_stages);
     order_ = schedule::rule_of(strategy.schedule).order(chain.shape(), stage);
     for (const Operation& operation : order_) {
@@ -255,13 +257,13 @@ class StageProgram {
   }
 
   bool gathers(const Visit& visit) const {
-    if (plan_.zero == 3) return true;
+    if (gathers_layers_) return true;
     return gathers_first_ && visit.operation.is_forward() && visit.operation.micro_batch == 0;
   }
 
   void gather_for(const Visit& visit, Ids& done) {
     if (!gathers(visit)) return;
-    gather(plan_.zero == 3 ? work_.in_forward.calls : work_.gather.calls, visit.layer,
+    gather(gathers_layers_ ? work_.in_forward.calls : work_.gather.calls, visit.layer,
            named(!visit.operation.is_forward() ? "bwd" : "fwd", visit.operation, visit.layer), done);
   }
 
@@ -293,10 +295,8 @@ class StageProgram {
     if (puts_off && visit.operation.micro_batch >= all_.put_off) {
       compute(layer.deferred_s, layer.deferred_flops, 1, name + " head gradient");
     }
-    if (plan_.zero >= 2) {
-      const std::size_t gathers = plan_.zero == 3 ? work_.in_forward.calls.size() : 0;
-      reduce(work_.in_backward.calls, gathers, visit.layer, name, !overlaps_);
-    }
+    const std::size_t gathers = gathers_layers_ ? work_.in_forward.calls.size() : 0;
+    reduce(work_.in_backward.calls, gathers, visit.layer, name, !overlaps_);
     if (visit.operation.micro_batch + 1 < all_.micro_batches) return;
     if (overlaps_ && !puts_off) {
       reduce(work_.reduce.calls, 0, visit.layer, name, false);
@@ -338,7 +338,8 @@ class StageProgram {
   const SyncRule& rule_;
   std::vector<TracedLayer> layers_;
   bool overlaps_ = false;
-  bool gathers_first_ = false;  // weights are gathered in the first forward instead of after the optimizer
+  bool gathers_layers_ = false;  // weights are gathered layer by layer, in every pass
+  bool gathers_first_ = false;   // weights are gathered in the first forward instead of after the optimizer
   schedule::Order order_;
   std::vector<Visit> visits_;
   std::vector<TraceNode> nodes_;

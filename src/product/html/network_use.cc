@@ -259,19 +259,14 @@ class Counter {
     sync.dense = sums.dense_parameters;
     sync.expert = sums.expert_parameters;
     const double g = rule.gradient_bytes, w = rule.weight_bytes;
-    const ShardLines& lines = sync.lines;
-    const double scatter_s = lines.dense_shard.at(g * sync.dense) + lines.expert_shard.at(g * sync.expert);
-    double gather_s = lines.dense_shard.at(w * sync.dense) + lines.expert_shard.at(w * sync.expert);
-    if (rule.per_tensor && stage.zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
-    const double scatters =
-        stage.zero == 0 || (stage.zero == 1 && (rule.all_reduce_zero1 || rule.hides_backward_only)) ? 2 : 1;
-    if (stage.zero < 2) sync.shard_step = scatters * g, sync.step_s = scatters * scatter_s;
-    if (stage.zero == 1 || stage.zero == 2) sync.shard_step += w, sync.step_s += gather_s;
-    if (stage.zero == 2) sync.shard_micro = g, sync.micro_s = scatter_s;
-    if (stage.zero == 3) sync.shard_micro = g + 2 * w, sync.micro_s = scatter_s + 2 * gather_s;
-    sync.between = 2 * g;
-    sync.step_s += 2 * (lines.dense_replicate.at(g * sync.dense) + lines.expert_replicate.at(g * sync.expert));
-    const StageCost cost = stage_cost(job_, sync_rule(job_), strategy_, sums, lines, stage.zero, stage.recompute);
+    const ShardingTraffic often = rule.traffic(stage.zero);
+    sync.shard_step = often.step_scatters * g + often.step_gathers * w;
+    sync.shard_micro = often.backward_scatters * g + often.micro_gathers() * w;
+    sync.between = often.between * g;
+    const StageTraffic traffic = stage_traffic(rule, sums, sync.lines, stage.zero);
+    sync.step_s = traffic.reduce_s + traffic.gather_s;
+    sync.micro_s = traffic.micro_s;
+    const StageCost cost = stage_cost(job_, rule, strategy_, sums, sync.lines, stage.zero, stage.recompute);
     sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s;
     return sync;
   }

@@ -26,7 +26,7 @@ class StateCalls {
 
   std::vector<StateCall> gather(double passes, int zero) const {
     std::vector<StateCall> calls = shard(rule_.weight_bytes, passes);
-    if (rule_.per_tensor && zero < 3) {
+    if (passes > 0 && rule_.per_tensor && zero < 3) {
       if (calls.empty()) calls.push_back({Weights::dense, false, 0, 0, 0});
       calls.front().calls += passes * sums_.tensors;
       calls.front().predicted_s += passes * lines_.dense_shard.latency_s * sums_.tensors;
@@ -34,12 +34,12 @@ class StateCalls {
     return calls;
   }
 
-  std::vector<StateCall> between() const {
+  std::vector<StateCall> between(double passes) const {
     std::vector<StateCall> calls;
     const auto add = [&](Weights weights, const CostLine& line, double parameters, std::int64_t degree) {
       const double bytes = rule_.gradient_bytes * parameters;
       if (bytes <= 0 || line.at(bytes) <= 0) return;
-      calls.push_back({weights, true, 2 * bytes / static_cast<double>(degree), 2, 2 * line.at(bytes)});
+      calls.push_back({weights, true, passes * bytes / static_cast<double>(degree), passes, passes * line.at(bytes)});
     };
     add(Weights::dense, lines_.dense_replicate, sums_.dense_parameters, lines_.dense_degree);
     add(Weights::expert, lines_.expert_replicate, sums_.expert_parameters, lines_.expert_degree);
@@ -52,7 +52,7 @@ class StateCalls {
     const auto add = [&](Weights weights, const CostLine& line, const CostLine& bare, double parameters) {
       const double bytes = bytes_each * parameters;
       const double seconds = line.at(bytes);
-      if (seconds <= 0) return;
+      if (passes <= 0 || seconds <= 0) return;
       const double calls_made = bare.latency_s > 0 ? (seconds - bytes * bare.s_per_byte) / bare.latency_s : 0;
       calls.push_back({weights, false, passes * bytes, passes * calls_made, passes * seconds});
     };
@@ -76,16 +76,13 @@ double share_of(double part, double whole) { return whole > 0 ? std::clamp(part 
 
 void add_traffic(const StateCalls& calls, const StageCost& cost, int zero, StageWork& work) {
   const SyncRule& rule = calls.rule();
-  if (zero >= 2) {
-    work.in_backward.calls = zero == 3 ? joined(calls.gather(1, zero), calls.scatter(1)) : calls.scatter(1);
-    if (zero == 3) work.in_forward.calls = calls.gather(1, zero);
-    const double traffic_s = work.in_forward.predicted_s() + work.in_backward.predicted_s();
-    work.in_forward.exposed = work.in_backward.exposed = share_of(cost.micro_exposed_s, traffic_s);
-  }
-  const bool reduces_fully = zero == 0 || (zero == 1 && (rule.hides_backward_only || rule.all_reduce_zero1));
-  if (zero <= 1) work.reduce.calls = calls.scatter(reduces_fully ? 2 : 1);
-  work.reduce.calls = joined(std::move(work.reduce.calls), calls.between());
-  if (zero == 1 || zero == 2) work.gather.calls = calls.gather(1, zero);
+  const ShardingTraffic often = rule.traffic(zero);
+  work.in_forward.calls = calls.gather(often.forward_gathers, zero);
+  work.in_backward.calls = joined(calls.gather(often.backward_gathers, zero), calls.scatter(often.backward_scatters));
+  const double micro_s = work.in_forward.predicted_s() + work.in_backward.predicted_s();
+  work.in_forward.exposed = work.in_backward.exposed = share_of(cost.micro_exposed_s, micro_s);
+  work.reduce.calls = joined(calls.scatter(often.step_scatters), calls.between(often.between));
+  work.gather.calls = calls.gather(often.step_gathers, zero);
   if (zero == 1 && rule.hides_backward_only) {  // gathers hide behind nothing
     work.reduce.exposed = share_of(cost.sync_exposed_s - work.gather.predicted_s(), work.reduce.predicted_s());
   } else {

@@ -1,0 +1,58 @@
+// What the state of replicated weights puts on the network: the one table of it.
+//
+// The replicas of a stage's weights (dense and expert weights have groups of their own, groups/rank_groups.h) form
+// sharding groups of `degree` neighbouring ranks. Per parameter, with g bytes of gradient and w bytes of weight:
+//
+//     scatter    reduce-scatter of g bytes inside a sharding group
+//     gather     all-gather of w bytes inside a sharding group
+//     between    one half of an all-reduce (a reduce-scatter or an all-gather) of g / degree bytes between the sharding
+//                groups, among ranks with the same share; nothing where one group holds all replicas
+//
+// How often:
+//
+//               every micro-batch                  every step
+//               forward   backward   backward      before the update      after it
+//               gather    gather     scatter       scatter    between     gather
+//     ZeRO 0                                       2          2
+//     ZeRO 1                                       1 (*)      2           1
+//     ZeRO 2                         1                        2           1
+//     ZeRO 3    1         1          1                        2
+//
+// (*) 2 in stacks that all-reduce gradients and then use a part. Two scatters are an all-reduce: its second half
+// gathers gradients, the same bytes again. FSDP is ZeRO 3, FSDP that keeps weights after forward is ZeRO 2; hybrid
+// sharding (HSDP, several optimizer instances) is the same with a degree below the number of replicas.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace nest {
+
+struct ShardingTraffic {
+  // per micro-batch
+  double forward_gathers = 0;
+  double backward_gathers = 0;
+  double backward_scatters = 0;
+  // per step
+  double step_scatters = 0;
+  double between = 0;
+  double step_gathers = 0;
+
+  constexpr double micro_gathers() const { return forward_gathers + backward_gathers; }
+};
+
+inline constexpr std::array<ShardingTraffic, 4> kShardingTraffic = {{
+    {0, 0, 0, 2, 2, 0},  // ZeRO 0
+    {0, 0, 0, 1, 2, 1},  // ZeRO 1
+    {0, 0, 1, 0, 2, 1},  // ZeRO 2
+    {1, 1, 1, 0, 2, 0},  // ZeRO 3
+}};
+
+// `all_reduces`: the stack all-reduces gradients under ZeRO 1.
+constexpr ShardingTraffic sharding_traffic(int zero, bool all_reduces) {
+  ShardingTraffic traffic = kShardingTraffic[static_cast<std::size_t>(zero)];
+  if (zero == 1 && all_reduces) traffic.step_scatters = 2;
+  return traffic;
+}
+
+}  // namespace nest

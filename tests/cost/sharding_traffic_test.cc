@@ -1,0 +1,77 @@
+#include "cost/sharding_traffic.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/tables.h"
+
+namespace nest {
+namespace {
+
+// 10 dense and 6 expert parameters, 4 bytes of gradient and 2 of weight each. One byte takes 1 s (dense) and 10 s
+// (expert) inside a sharding group, 100 s and 1000 s between the groups; no latencies.
+//     scatter = 40 + 240 = 280    gather = 20 + 120 = 140    between = 4000 + 24000 = 28000
+struct Prices {
+  SyncRule rule;
+  StageSums sums;
+  ShardLines lines;
+  Prices() {
+    rule.gradient_bytes = 4;
+    rule.weight_bytes = 2;
+    sums.dense_parameters = 10;
+    sums.expert_parameters = 6;
+    lines.dense_shard = {0, 1};
+    lines.expert_shard = {0, 10};
+    lines.dense_replicate = {0, 100};
+    lines.expert_replicate = {0, 1000};
+  }
+};
+
+void expect_traffic(const Prices& prices, int zero, double micro_s, double reduce_s, double gather_s) {
+  const StageTraffic traffic = stage_traffic(prices.rule, prices.sums, prices.lines, zero);
+  EXPECT_DOUBLE_EQ(traffic.micro_s, micro_s) << "ZeRO " << zero;
+  EXPECT_DOUBLE_EQ(traffic.reduce_s, reduce_s) << "ZeRO " << zero;
+  EXPECT_DOUBLE_EQ(traffic.gather_s, gather_s) << "ZeRO " << zero;
+}
+
+TEST(ShardingTraffic, FollowsTheTable) {
+  const Prices prices;
+  expect_traffic(prices, 0, 0, 2 * 280 + 2 * 28000, 0);
+  expect_traffic(prices, 1, 0, 280 + 2 * 28000, 140);
+  expect_traffic(prices, 2, 280, 2 * 28000, 140);
+  expect_traffic(prices, 3, 280 + 2 * 140, 2 * 28000, 0);
+}
+
+TEST(ShardingTraffic, SomeStacksReduceEverythingUnderZero1) {
+  Prices prices;
+  prices.rule.all_reduce_zero1 = true;
+  expect_traffic(prices, 1, 0, 2 * 280 + 2 * 28000, 140);
+  expect_traffic(prices, 2, 280, 2 * 28000, 140);
+  prices.rule.all_reduce_zero1 = false;
+  prices.rule.hides_backward_only = true;
+  expect_traffic(prices, 1, 0, 2 * 280 + 2 * 28000, 140);
+}
+
+TEST(ShardingTraffic, TensorByTensorPaysALatencyEach) {
+  Prices prices;
+  prices.rule.per_tensor = true;
+  prices.lines.dense_shard.latency_s = 0.5;
+  prices.sums.tensors = 8;
+  // gather = 0.5 + 20 + 120 + 8 · 0.5, scatter = 0.5 + 280; sharded weights are gathered block by block.
+  expect_traffic(prices, 2, 280.5, 2 * 28000, 144.5);
+  expect_traffic(prices, 3, 280.5 + 2 * 140.5, 2 * 28000, 0);
+}
+
+TEST(ShardingTraffic, EveryParameterIsReducedOnceAndKeptWhole) {
+  // Whatever is divided: gradients are summed over all replicas once per step or micro-batch, and whoever computes with
+  // divided weights gathers them first.
+  for (int zero = 0; zero < 4; ++zero) {
+    const ShardingTraffic often = sharding_traffic(zero, false);
+    EXPECT_GE(often.backward_scatters + often.step_scatters, 1);
+    EXPECT_EQ(often.between, 2);
+    EXPECT_EQ(often.step_gathers + often.forward_gathers + (zero == 0 ? 1 : 0), 1);
+    EXPECT_EQ(often.forward_gathers, often.backward_gathers);
+  }
+}
+
+}  // namespace
+}  // namespace nest
