@@ -15,7 +15,6 @@ class UnsoundPlan : public InternalError {
  public:
   UnsoundPlan(Plan plan, std::vector<Violation> violations);
 
-  Plan& plan() { return plan_; }
   const Plan& plan() const { return plan_; }
   const std::vector<Violation>& violations() const { return violations_; }
 
