@@ -73,11 +73,19 @@ test: lint test-asan test-tsan test-programs ## Install, build and run every che
 SANITIZED := NEST_TEST_SCALE=0.1
 OPTIMISED := NEST_TEST_SCALE=0.2
 
+# Tests that run programs or compute much. nest is built there as a part of another project, the example's: that this works is a test too.
+PROGRAM_TESTS := accuracy;browser;cli;install;instance;paper;python;rivals;search
+configure_test = cmake -S examples/cpp -B build/test -G Ninja -DNEST_SOURCE="$(CURDIR)" -DNEST_TESTS="$(1)" \
+	  $(foreach o,BUILD_TESTS BUILD_TOOLS BUILD_PYTHON INSTALL WARNINGS PRECOMPILE,-DNEST_$(o)=ON) \
+	  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_BUILD_TYPE=None \
+	  -DCMAKE_CXX_FLAGS="-O0 -DNDEBUG" -DNEST_CORE_FLAGS=-O2 -DNEST_LIBRARY_FLAGS=-O1 $(CMAKE_ARGS) >/dev/null
+run_tests = ctest --test-dir build/test/nest -j $(JOBS) --output-on-failure
+
 .PHONY: test-programs
 test-programs: deps-test ## Run the tests of the programs, the Python package, the installed library, and the oracles
-	@cmake --preset test $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset test -j $(JOBS)
-	@$(OPTIMISED) ctest --preset test -j $(JOBS) --progress
+	@$(call configure_test,$(PROGRAM_TESTS))
+	@cmake --build build/test -j $(JOBS) --target nest_tests
+	@$(OPTIMISED) $(run_tests) --progress
 
 .PHONY: test-asan
 test-asan: deps-test ## Run the tests of the library under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -94,9 +102,9 @@ test-tsan: deps-test ## Run what uses several threads under ThreadSanitizer
 .PHONY: soak
 SCALE ?= 2
 soak: deps-test ## Run all tests long: whole oracles, long fuzzing, the programs under sanitizers too (an hour; SCALE=2)
-	@cmake --preset test -DNEST_TESTS= $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset test -j $(JOBS)
-	@NEST_TEST_SCALE=$(SCALE) ctest --preset test -j $(JOBS) --timeout 7200
+	@$(call configure_test)
+	@cmake --build build/test -j $(JOBS) --target nest_tests
+	@NEST_TEST_SCALE=$(SCALE) $(run_tests) --timeout 7200
 	@cmake --preset asan -DNEST_TESTS= $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset asan -j $(JOBS)
 	@NEST_TEST_SCALE=$(SCALE) ctest --preset asan -j $(JOBS) --timeout 7200
