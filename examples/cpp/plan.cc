@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
     const nest::Plan& plan = answer.plans.front();
     const nest::Verdict verdict = nest::check_plan(plan);
     if (!verdict.sound()) std::cout << nest::to_text(verdict);
-    std::cout << "\n# " << plan.prediction.iteration_s << " s per step with\n" << nest::export_plan(plan, "megatron").text;
+    std::cout << "\n# " << plan.prediction.iteration_s << " s per step with\n"
+              << nest::export_plan(plan, "megatron").text;
     return 0;
   } catch (const nest::InputError& error) {
     std::cerr << error.what() << '\n' << error.excerpt();

@@ -18,12 +18,8 @@ bool is_deepspeed_memory(MemoryModel memory) {
 }
 
 bool any_precision(Precision /*precision*/) { return true; }
-bool no_narrow_precision(Precision precision) {
-  return precision != Precision::fp8 && precision != Precision::fp4;
-}
-bool torchtitan_precision(Precision precision) {
-  return precision != Precision::fp4 && precision != Precision::fp16;
-}
+bool no_narrow_precision(Precision precision) { return precision != Precision::fp8 && precision != Precision::fp4; }
+bool torchtitan_precision(Precision precision) { return precision != Precision::fp4 && precision != Precision::fp16; }
 
 void restrict_megatron(const Job& /*job*/, PlanLimits& limits) { restrict_to_megatron(limits); }
 
