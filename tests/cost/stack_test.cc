@@ -39,7 +39,7 @@ TEST(Stack, LikeTakesTheRestFromAShippedOne) {
 }
 
 TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
-  std::vector<SoftwareStack> stacks = stack_presets();
+  std::vector<SoftwareStack> stacks(stack_presets().begin(), stack_presets().end());
   // One third, one thousandth: nothing is lost in the last digit.
   stacks.push_back(
       read("like: fsdp2\nname: fsdp2\nhost_kernel: 0.333333333333333333\nmemory_margin: 0.001\n"

@@ -74,8 +74,8 @@ TEST(Frameworks, RunThePlansThatWereMadeForThem) {
       rules.restrict(job, request.limits);
       const PlanAnswer answer = make_plan(request);
       EXPECT_GE(answer.plans.size(), 3U) << to_string(rules.framework);
-      for (const PlannedStrategy& plan : answer.plans) {
-        std::vector<std::string> found = obstacles(rules.framework, job, plan.strategy, plan.evaluation.stages);
+      for (const Plan& plan : answer.plans) {
+        std::vector<std::string> found = obstacles(rules.framework, job, plan.strategy, plan.stages);
         // Megatron's limits are wider than its rules: its two rank orders, and experts beside split contexts.
         if (rules.counts_stages_first) {
           std::erase_if(found, [](const std::string& text) {
