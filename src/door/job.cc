@@ -14,6 +14,7 @@ namespace {
 template <class Enum, class Words>
 Enum value_of(std::string_view name, const std::string& word, const Words& words) {
   std::vector<std::string> texts;
+  texts.reserve(std::size(words));
   for (const auto& each : words) texts.emplace_back(each.text);
   return words[require_word(name, word, texts)].value;
 }

@@ -42,6 +42,7 @@ class LogReader {
   MeasuredCollective take() {
     if (!collective_) {
       std::vector<std::string> known;
+      known.reserve(std::size(kCollectiveTable));
       for (const CollectiveFacts& row : kCollectiveTable) known.emplace_back(row.name);
       throw InputError(fmt::format("{}: the log does not name its operation; say which of {} it is", name_,
                                    join_words(known, "or")));

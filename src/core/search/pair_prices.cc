@@ -53,7 +53,7 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const auto layer = static_cast<int>(i);
     add_sums(sums_[i + 1] = sums_[i], sum_stage(job, table_, layer, layer, 2), 1);
-    const LayerKind kind = job.model.layer(i).kind;
+    const LayerKind kind = job.model.layer(layer).kind;
     if (kind == LayerKind::embedding) last_embedding_ = layer;
     if (kind == LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
   }

@@ -66,7 +66,7 @@ ExportedText write_nemo(const ExportTask& task, std::size_t format) {
   ExportedText written;
   written.text = overrides_text(exported);
   written.json["overrides"] = ExportJson::array();
-  for (const auto& [key, value] : exported.overrides) written.json["overrides"].push_back(key + "=" + value);
+  for (const auto& [key, value] : exported.overrides) written.json["overrides"].push_back(fmt::format("{}={}", key, value));
   written.notes = exported.notes;
   written.environment = exported.environment;
   return written;
@@ -177,6 +177,7 @@ const Exporter* find_exporter(std::string_view name) {
 
 std::vector<std::string> exporter_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kExporters));
   for (const Exporter& row : kExporters) names.emplace_back(row.name);
   return names;
 }
