@@ -63,10 +63,10 @@ def numbers(target, **given):
             setattr(target, name, number(name, value))
 
 
-def words(target, **given):
+def words(filled, **given):
     for name, value in given.items():
         if value is not None:
-            setattr(target, name, str(value))
+            setattr(filled, name, str(value))
 
 
 def seconds(target, time_limit):

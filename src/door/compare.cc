@@ -23,7 +23,7 @@ namespace nest {
 namespace {
 
 std::vector<std::string> chosen_planners(const std::vector<std::string>& list) {
-  const std::vector<std::string> known = planner_names();
+  std::vector<std::string> known = planner_names();
   if (list.empty()) return known;
   std::vector<std::string> chosen;
   for (const std::string& part : list) {

@@ -9,8 +9,16 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 24;
 
-constexpr std::array kScheduleNames = {"1f1b", "interleaved", "gpipe"};
-constexpr std::array kRecomputeNames = {"none", "selective", "full"};
+// The words of an enumeration (nest/strategy.h), whose values are their indices.
+template <class Enum, std::size_t N>
+constexpr std::array<const char*, N> texts_of(const std::array<Word<Enum>, N>& words) {
+  std::array<const char*, N> texts{};
+  for (const Word<Enum>& word : words) texts[static_cast<std::size_t>(word.value)] = word.text;
+  return texts;
+}
+
+constexpr std::array kScheduleNames = texts_of(kScheduleWords);
+constexpr std::array kRecomputeNames = texts_of(kRecomputeWords);
 constexpr std::array kZeroNames = {"0", "1", "2", "3"};
 
 template <std::int64_t Strategy::*Field>

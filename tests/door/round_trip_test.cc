@@ -1,0 +1,174 @@
+// Plans that leave the program and come back: nothing but the plan is needed, and no number moves.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "nest/nest.h"
+#include "test_support/data.h"
+#include "test_support/own_files.h"
+
+namespace nest {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Json = nlohmann::ordered_json;
+
+Plan write_and_read(const Plan& plan) { return read_plan(Input::memory("plan.json", plan_file(plan))); }
+
+std::vector<Plan> best_plans(const Question& question, std::int64_t top) {
+  SearchOptions options;
+  options.top = top;
+  options.threads = 1;
+  options.why = false;
+  return find_plan(read_job(question), options).plans;
+}
+
+// The plan from its file says all that it said before, and is priced, judged and written out as before.
+void expect_same_after_a_file(const Plan& plan) {
+  const Plan back = write_and_read(plan);
+  EXPECT_EQ(plan_file(back), plan_file(plan));
+  EXPECT_EQ(plan_file(evaluate_plan(back)), plan_file(plan));
+  EXPECT_TRUE(check_plan(back).sound());
+  const bool hosts = !Json::parse(plan.cluster.description.json()).contains("torus");
+  if (hosts) {
+    EXPECT_EQ(export_plan(back, "rankfile").text, export_plan(plan, "rankfile").text);
+  }
+  EXPECT_EQ(job_of(back).title(), plan.model.title);
+}
+
+struct Own {
+  const char* what;
+  Question question;
+};
+
+std::vector<Own> own_questions(const test::OwnFiles& files) {
+  Question small;
+  small.model = files.model;
+  small.cluster = files.cluster;
+  small.global_batch = 32;
+  std::vector<Own> all = {{"model and cluster", small}};
+  all.push_back({"device", small});
+  all.back().question.cluster = files.cluster_device;
+  all.push_back({"stack", small});
+  all.back().question.stack = files.stack;
+  all.push_back({"stack called like a preset", small});
+  all.back().question.stack = files.preset_stack;
+  all.push_back({"profile", small});
+  all.back().question.stack = files.stack;
+  all.back().question.profile = files.profile;
+  all.push_back({"graph, other precision and optimizer", small});
+  all.back().question.model = files.graph;
+  all.back().question.stack = "pytorch";
+  all.back().question.precision = Precision::fp32;
+  all.back().question.optimizer = Optimizer::sgd;
+  all.push_back({"a part of the cluster", small});
+  all.back().question.devices = 4;
+  return all;
+}
+
+TEST(RoundTrip, PlansCarryTheFilesOfTheirOwner) {
+  const test::OwnFiles files;
+  std::vector<std::pair<std::string, std::vector<Plan>>> answers;
+  for (const Own& own : own_questions(files)) answers.emplace_back(own.what, best_plans(own.question, 4));
+  files.forget();
+  for (const auto& [what, plans] : answers) {
+    SCOPED_TRACE(what);
+    ASSERT_EQ(plans.size(), 4U);
+    for (const Plan& plan : plans) expect_same_after_a_file(plan);
+  }
+}
+
+TEST(RoundTrip, FilesAreNotReplacedByPresetsOfTheirName) {
+  const test::OwnFiles files;
+  Question question = own_questions(files).front().question;
+  question.stack = files.preset_stack;
+  question.cluster = files.cluster_device;
+  const Plan priced = evaluate_plan(write_and_read(best_plans(question, 1).front()));
+  EXPECT_EQ(priced.run.stack, "megatron-core");
+  const Json stack = Json::parse(priced.stack.json());
+  EXPECT_EQ(stack["host_kernel"], 11e-6);
+  EXPECT_EQ(stack["optimizer_bytes"], 7.0);
+  EXPECT_EQ(priced.cluster.device, "h100");
+  EXPECT_EQ(priced.device_memory_bytes, std::int64_t{12} << 30);
+  EXPECT_EQ(priced.model.name, "llama3-8b");
+  EXPECT_LT(priced.model.parameters, 1'000'000'000);
+}
+
+TEST(RoundTrip, AProfileBesideAPlanTakesThePlaceOfItsOwn) {
+  const test::OwnFiles files;
+  Question question = own_questions(files).front().question;
+  question.stack = files.stack;
+  const double plain_s = evaluate_plan(read_job(question), "mbs=1").prediction.iteration_s;
+  question.profile = files.profile;
+  const Plan plan = evaluate_plan(read_job(question), "mbs=1");
+  ASSERT_THAT(plan.measured, Not(IsEmpty()));
+  EXPECT_NE(plan.prediction.iteration_s, plain_s);
+  EXPECT_EQ(evaluate_plan(write_and_read(plan)).prediction.iteration_s, plan.prediction.iteration_s);
+  const Input slow =
+      Input::memory("slow.json", R"({"schema": "nest.profile/1", "device": "h100", "stack": "mine", "operators": [
+          {"operator": "matmul", "m": 1024, "n": 1024, "k": 4096, "forward_s": 1, "backward_s": 2}]})");
+  const Plan other = evaluate_plan(read_plan(Input::memory("plan.json", plan_file(plan)), slow));
+  EXPECT_GT(other.prediction.iteration_s, 2 * plan.prediction.iteration_s);
+  EXPECT_THAT(other.profile.json(), Not(HasSubstr("by hand")));
+}
+
+TEST(RoundTrip, PlansOfTheFirstEditionOpenWithTheirMeaning) {
+  const auto folder = test::source_dir() / "tests" / "door" / "first_edition";
+  for (const char* name : {"llama3-8b-torus.json", "llama3-8b-pytorch.json"}) {
+    SCOPED_TRACE(name);
+    const Plan old = read_plan((folder / name).string());
+    EXPECT_TRUE(old.stack.empty());
+    EXPECT_EQ(old.model.title, "llama3-8b");
+    const Plan priced = evaluate_plan(old);
+    // Nothing was priced by another law: times and bytes are those of the file.
+    EXPECT_NEAR(priced.prediction.iteration_s, old.prediction.iteration_s, 1e-9);
+    EXPECT_EQ(priced.prediction.peak_memory_bytes, old.prediction.peak_memory_bytes);
+    EXPECT_EQ(priced.strategy, old.strategy);
+    EXPECT_EQ(Json::parse(priced.stack.json())["name"], old.run.stack);
+    EXPECT_EQ(Json::parse(plan_file(priced))["schema"], "nest.plan/2");
+    expect_same_after_a_file(priced);
+  }
+}
+
+std::string refusal_of(const Json& file) {
+  try {
+    evaluate_plan(read_plan(Input::memory("plan.json", file.dump())));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(RoundTrip, UnknownWordsAreRefusedByName) {
+  Question question;
+  question.model = "llama3-8b";
+  question.devices = 8;
+  question.global_batch = 16;
+  const Json good = Json::parse(plan_file(evaluate_plan(read_job(question), "zero=3,recompute=full,mbs=1")));
+  EXPECT_EQ(refusal_of(good), "accepted");
+  Json file = good;
+  file["run"]["optimizer"] = "lion";
+  EXPECT_THAT(refusal_of(file), HasSubstr("run.optimizer: `lion` is not known; allowed are adam and sgd"));
+  file = good;
+  file["strategy"]["schedule"] = "zb-h1";
+  EXPECT_THAT(refusal_of(file), HasSubstr("strategy.schedule: `zb-h1` is not known; allowed are 1f1b, "));
+  file = good;
+  file["run"]["stack"] = "fsdp2";
+  EXPECT_THAT(refusal_of(file),
+              HasSubstr("run.stack: is `fsdp2`, but the stack that the plan describes is `megatron-core`"));
+  file.erase("stack");
+  EXPECT_EQ(refusal_of(file), "accepted");
+  file["run"]["stack"] = "megatron-corr";
+  EXPECT_THAT(refusal_of(file), HasSubstr("stack: `megatron-corr` is neither a file nor one of "));
+  file = good;
+  file["stack"]["attention"] = "flash9";
+  EXPECT_THAT(refusal_of(file), HasSubstr("attention: `flash9` is not known; allowed are unfused, triton, "));
+  file = good;
+  file["stack"]["attentoin"] = "native";
+  EXPECT_THAT(refusal_of(file), HasSubstr("attentoin: unknown key"));
+}
+
+}  // namespace
+}  // namespace nest
