@@ -72,6 +72,54 @@ TEST(RankGroups, DividesStateOverTheInnermostRanks) {
   EXPECT_FALSE(ranks.can_shard(16));
 }
 
+// Whether the innermost `degree` of ranks that are counted by these numbers, innermost first, are whole equal parts.
+bool divides(const std::array<std::int64_t, 3>& counts, std::int64_t degree) {
+  for (const std::int64_t count : counts) {
+    if (degree % count == 0) {
+      degree /= count;
+    } else if (count % degree == 0) {
+      degree = 1;
+    } else {
+      return false;
+    }
+  }
+  return degree == 1;
+}
+
+TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
+  std::mt19937 random(13);
+  const auto upto = [&](std::int64_t most) { return 1 + static_cast<std::int64_t>(random()) % most; };
+  int refused = 0, rounded = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Strategy s;
+    s.split.tp = upto(3);
+    s.split.cp = upto(4);
+    s.split.ep = upto(3);
+    s.dp_inner = upto(4);
+    s.dp = s.dp_inner * upto(4);
+    s.pp = upto(2);
+    const RankGroups ranks(s);
+    const std::int64_t dense = s.dp * s.split.cp * s.split.ep, expert = s.dp * s.split.cp;
+    for (std::int64_t degree = 1; degree <= dense; ++degree) {
+      const std::int64_t outer = s.dp / s.dp_inner;
+      const bool even = divides({s.split.cp * s.split.ep, s.dp_inner, outer}, degree);
+      ASSERT_EQ(ranks.can_shard(degree), even) << "degree " << degree << " cp " << s.split.cp << " ep " << s.split.ep
+                                               << " dp " << s.dp << " inner " << s.dp_inner;
+      refused += !even && dense % degree == 0;
+      if (!even) continue;
+      std::int64_t share = std::max<std::int64_t>(1, expert * degree / dense);
+      const std::int64_t wanted = share;
+      while (!divides({s.split.cp, s.dp_inner, outer}, share)) --share;
+      rounded += share < wanted;
+      ASSERT_EQ(ranks.zero_degrees(degree).dense, degree);
+      ASSERT_EQ(ranks.zero_degrees(degree).expert, share);
+    }
+    ASSERT_FALSE(ranks.can_shard(dense + 1));
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(rounded, 10);
+}
+
 Cluster tree(std::int64_t node, std::int64_t rack, std::int64_t devices) {
   Cluster cluster;
   cluster.devices = devices;

@@ -103,14 +103,14 @@ std::vector<Stride> Grid::members(Kind kind) const {
   std::int64_t stride = 1;
   Axis last = Axis::tensor;
   for (const Digit& digit : reading_of(kind)) {
-    if (digit.count > 1 && varies(kind, digit.axis)) {
+    if (varies(kind, digit.axis)) {
       const bool continues = !axes.empty() && axes.back().stride * axes.back().count == stride;
       if (continues && digit.axis != last) {
         axes.back().count *= digit.count;
-      } else {
+      } else if (digit.count > 1) {
         axes.push_back({stride, digit.count});
       }
-      last = digit.axis;
+      last = digit.axis;  // of a digit of one value too: the next one of its axis does not join what is before both
     }
     stride *= digit.count;
   }
