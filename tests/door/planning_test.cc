@@ -142,16 +142,15 @@ TEST(Search, AnotherThreadEndsIt) {
   options.stop = &stop;
   options.progress = [&](const PlanProgress&) { ++told; };
   std::thread other([&] {
-    while (told.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 3000 && told.load() == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     stop.store(true);
   });
   const auto start = std::chrono::steady_clock::now();
   const Answer answer = find_plan(job, options);
-  ++told;  // whatever happened, the other thread ends
   other.join();
   EXPECT_EQ(answer.outcome, PlanOutcome::limit);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
-  EXPECT_GT(told.load(), 1);
+  EXPECT_GT(told.load(), 0);
 }
 
 TEST(Search, TwoJobsOnTwoThreads) {
