@@ -16,14 +16,8 @@
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "plan/plan.h"
-#include "schedule/rules.h"
 
 namespace nest {
-
-inline double in_flight(Schedule kind, std::int64_t stages, std::int64_t virtual_stages, std::int64_t stage,
-                        std::int64_t micro_batches) {
-  return schedule::in_flight(kind, {stages, virtual_stages, micro_batches}, stage);
-}
 
 class MemoryKinds;  // cost/memory_kinds.h
 

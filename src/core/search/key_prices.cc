@@ -4,6 +4,7 @@
 
 #include "base/index.h"
 #include "cost/constants.h"
+#include "schedule/rules.h"
 #include "schedule/step_time.h"
 
 namespace nest {
@@ -97,7 +98,7 @@ PartitionProblem& KeyPrices::problem() {
     PartitionStage& stage = problem_.stages[at(s)];
     stage.prefix = pair(s).prefix(p > 1).data();
     stage.names = space_->interval_table().data();
-    stage.pressure = in_flight(strategy_.schedule, p, chunks, s, space_->micro_batch_count(key_));
+    stage.pressure = schedule::in_flight(strategy_.schedule, {p, chunks, space_->micro_batch_count(key_)}, s);
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
   }
   const double share = exposed_share(strategy_);

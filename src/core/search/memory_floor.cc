@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/index.h"
+#include "plan/pipeline_shape.h"
 
 namespace nest {
 
@@ -43,10 +44,10 @@ bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const
   single.dp = single.dp_inner = 1;
   const double room = real(job_->cluster.device.memory_bytes) - real(context_bytes(*job_, single));
   const auto n = static_cast<std::int64_t>(job_->model.layers.size());
-  const std::int64_t m = micro_batches(strategy, job_->run.global_batch);
+  const schedule::Shape shape = pipeline_shape(strategy, job_->run.global_batch);
   std::int64_t reached = 0;
   for (std::int64_t s = 0; s < strategy.pp && reached < n; ++s) {
-    const double flight = in_flight(strategy.schedule, strategy.pp, strategy.virtual_stages, s, m);
+    const double flight = schedule::in_flight(strategy.schedule, shape, s);
     const auto fits = [&](std::int64_t end) {
       return bytes(pair, reached, end, most_zero_, degrees, pair.least_kept_bytes(), flight) <= room;
     };

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/index.h"
 #include "cost/group_time.h"
+#include "schedule/rules.h"
 
 namespace nest {
 namespace {
@@ -88,8 +89,9 @@ void PlanSpace::list_splits() {
 }
 
 void PlanSpace::list_schedules() {
-  if (limits_.admits(Schedule::one_f_one_b) && limits_.vpp.admits(1)) schedules_.push_back({Schedule::one_f_one_b, 1});
-  if (limits_.admits(Schedule::gpipe) && limits_.vpp.admits(1)) schedules_.push_back({Schedule::gpipe, 1});
+  for (const schedule::Rule& rule : schedule::rules()) {
+    if (!rule.interleaves && limits_.admits(rule.kind) && limits_.vpp.admits(1)) schedules_.push_back({rule.kind, 1});
+  }
   if (!limits_.admits(Schedule::interleaved) || motif_.repeats == 0) return;
   for (const std::int64_t chunks : kChunks) {
     if (limits_.vpp.admits(chunks)) schedules_.push_back({Schedule::interleaved, chunks});
