@@ -128,7 +128,7 @@ TEST(EvalFrom, ExplainsMistakes) {
   EXPECT_THAT(message({"eval", "--from", "no-such-script.sh"}), HasSubstr("no such file"));
   EXPECT_THAT(message({"eval", "--from", "echo hello"}), HasSubstr("nothing in it starts a training program"));
   EXPECT_THAT(message({"eval", "--from", kLine + " --hidden-size x"}),
-              HasSubstr("--from: line 1: --hidden-size: found `x`"));
+              HasSubstr("launch line: line 1: --hidden-size: found `x`"));
   EXPECT_THAT(message({"eval", "--from", kLine + " --pipeline-model-parallel-size $PP"}), HasSubstr("$PP is not set"));
   EXPECT_THAT(message({"eval", "--from", kLine, "--devices", "64"}), HasSubstr("starts 128 ranks"));
   EXPECT_THAT(message({"eval", "--from", kLine, "--define", "X"}), HasSubstr("--define"));

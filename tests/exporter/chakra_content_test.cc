@@ -152,7 +152,7 @@ TEST(Chakra, TooMuchIsRefusedBeforeItIsWritten) {
     exported.refuse_size(parse_ranks("all", exported.ranks()));
     FAIL() << "1,024 ranks of 512 micro-batches are accepted";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--ranks 0,8,16"));
+    EXPECT_THAT(error.what(), HasSubstr("ranks 0,8,16"));
   }
   EXPECT_GT(exported.refuse_size({0, 8}), 0);
   EXPECT_THROW(exported.refuse_size({0}, 1e15, 1000), InputError) << "one rank alone";

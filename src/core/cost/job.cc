@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/facts.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "model/count.h"
@@ -42,7 +43,7 @@ Implementation implementation_of(const Job& job) {
   implementation.stack = job.stack.kernels;
   implementation.flash_attention = job.stack.attention != AttentionKernel::unfused;
   implementation.dropout = job.stack.dropout;
-  implementation.activation_bytes = job.run.precision == Precision::fp32 ? 4 : 2;
+  implementation.activation_bytes = facts_of(job.run.precision).activation_bytes;
   implementation.sequence = job.run.sequence;
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
   implementation.context_all_to_all = job.stack.context_all_to_all;

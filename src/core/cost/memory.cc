@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cost/facts.h"
 #include "cost/memory_kinds.h"
 #include "cost/memory_parts.h"
 #include "plan/pipeline_shape.h"
@@ -187,7 +188,7 @@ StateBytes state_bytes(const Job& job) {
     bytes.gradient = std::max(bytes.gradient, kSingle);
     master = 0;
   }
-  if (job.run.optimizer == Optimizer::sgd) moments /= 2;
+  moments *= facts_of(job.run.optimizer).moment_share;
   bytes.optimizer = master + moments;
   return bytes;
 }

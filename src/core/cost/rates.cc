@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "cost/facts.h"
+
 namespace nest {
 namespace {
 
@@ -19,30 +21,6 @@ constexpr double kMemory = 0.85;
 
 double constant(const Device& device, std::string_view name, double otherwise) {
   return device.efficiency_of(name).value_or(otherwise);
-}
-
-const char* gemm_constant(Precision precision) {
-  switch (precision) {
-    case Precision::fp8: return "gemm_fp8";
-    case Precision::fp4: return "gemm_fp4";
-    case Precision::fp32: return "gemm_fp32";
-    case Precision::tf32:
-    case Precision::bf16:
-    case Precision::fp16: break;
-  }
-  return "gemm_bf16";
-}
-
-double element_bytes(Precision precision) {
-  switch (precision) {
-    case Precision::fp32: return 4;
-    case Precision::fp8: return 1;
-    case Precision::fp4: return 0.5;
-    case Precision::tf32:
-    case Precision::bf16:
-    case Precision::fp16: break;
-  }
-  return 2;
 }
 
 AttentionRates attention_rates(const Device& device, const SoftwareStack& stack, const Fallback& fallback,
@@ -81,10 +59,11 @@ double peak_flops_per_s(const Device& device, Precision precision) {
 DeviceRates sustained_rates(const Device& device, Precision precision, const SoftwareStack& stack) {
   const Fallback& fallback = device.multiprocessors > 0 ? kTiled : kSystolic;
   const double gemm16 = constant(device, "gemm_bf16", fallback.gemm);
+  const PrecisionFacts& facts = facts_of(precision);
   DeviceRates rates;
-  rates.matrix_flops_per_s = peak_flops_per_s(device, precision) * constant(device, gemm_constant(precision), gemm16);
-  rates.element_bytes = element_bytes(precision);
-  rates.activation_bytes = precision == Precision::fp32 ? 4 : 2;
+  rates.matrix_flops_per_s = peak_flops_per_s(device, precision) * constant(device, facts.gemm, gemm16);
+  rates.element_bytes = facts.element_bytes;
+  rates.activation_bytes = facts.activation_bytes;
   // Where everything is fp32, so are router, head and attention.
   const bool full = precision == Precision::fp32;
   rates.peak16_flops_per_s = full ? peak_flops_per_s(device, precision) : peak16_flops_per_s(device);

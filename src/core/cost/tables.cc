@@ -5,6 +5,7 @@
 
 #include "base/index.h"
 #include "cost/constants.h"
+#include "cost/facts.h"
 #include "cost/rates.h"
 
 namespace nest {
@@ -68,7 +69,7 @@ SyncRule sync_rule(const Job& job) {
   rule.gradient_bytes = stack.gradient_traffic_bytes;
   rule.weight_bytes = stack.weight_traffic_bytes;
   rule.all_reduce_zero1 = stack.all_reduce_zero1;
-  rule.update_bytes = job.run.optimizer == Optimizer::adam ? kAdamBytes : kSgdBytes;
+  rule.update_bytes = facts_of(job.run.optimizer).update_bytes;
   rule.memory_bytes_per_s = sustained_rates(job.cluster.device, job.run.precision, job.stack).memory_bytes_per_s;
   if (stack.data_overlap == DataOverlap::none) return rule;
   rule.step_hide = kSyncHide;

@@ -27,11 +27,11 @@ struct Limit {
 
 struct PlanLimits {
   Limit tp, cp, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
-  std::array<bool, 2> sp{true, true};               // without, with
-  std::array<bool, 3> recompute{true, true, true};  // none, selective, full
+  std::array<bool, 2> sp{true, true};                                    // without, with
+  std::array<bool, kRecomputeWords.size()> recompute{true, true, true};  // none, selective, full
   std::array<bool, 4> zero{true, true, true, true};
   // By Schedule: 1F1B, interleaved, GPipe, which is never faster than 1F1B and never smaller: only where asked for.
-  std::array<bool, 3> schedule{true, true, false};
+  std::array<bool, kScheduleWords.size()> schedule{true, true, false};
   bool pitch = true;               // pipelines may start on node or rack boundaries, leaving devices idle between
   bool shard_in_node = true;       // sharding inside a node and replicating between nodes is an option
   bool uniform = false;            // all stages treat recomputation and sharding alike

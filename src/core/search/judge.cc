@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cost/facts.h"
+
 namespace nest {
 
 UnsoundPlan::UnsoundPlan(Plan plan, std::vector<Violation> violations)
@@ -16,8 +18,7 @@ StateFloor state_floor(const Job& job) {
   StateFloor state = state_floor(job.run);
   state.weights = std::min(state.weights, job.stack.weight_bytes);
   state.gradients = std::min(state.gradients, job.stack.gradient_bytes);
-  state.optimizer =
-      std::min(state.optimizer, job.stack.optimizer_bytes / (job.run.optimizer == Optimizer::sgd ? 2 : 1));
+  state.optimizer = std::min(state.optimizer, job.stack.optimizer_bytes * facts_of(job.run.optimizer).moment_share);
   state.activations = job.profile == nullptr;
   return state;
 }

@@ -24,6 +24,27 @@ namespace {
 
 constexpr std::int64_t kMostDots = 100;  // in one line: each part of a dotted key is a table within a table
 
+// Dots of a line that may join the parts of a key: those outside strings. Where a string of several lines begins or ends,
+// all of them count.
+std::int64_t dots_of(std::string_view line) {
+  const bool several = line.find("\"\"\"") != line.npos || line.find("'''") != line.npos;
+  std::int64_t dots = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote == '"' && c == '\\') {
+      ++i;
+    } else if (quote != 0 && c == quote) {
+      quote = 0;
+    } else if (quote == 0 && !several && (c == '"' || c == '\'')) {
+      quote = c;
+    } else if (quote == 0 && c == '.') {
+      ++dots;
+    }
+  }
+  return dots;
+}
+
 class TomlTree {
  public:
   TomlTree(std::string name, std::string text, const Limits& limits) : limits_(limits) {
@@ -59,7 +80,7 @@ class TomlTree {
       const std::string_view line = text.substr(begin, end - begin);
       const std::size_t first = line.find_first_not_of(" \t");
       const bool comment = first != line.npos && line[first] == '#';
-      if (!comment && std::count(line.begin(), line.end(), '.') > kMostDots) {
+      if (!comment && dots_of(line) > kMostDots) {
         fail({static_cast<toml::source_index>(lines_.size()), 1},
              fmt::format("more than {} dots in a line", kMostDots));
       }

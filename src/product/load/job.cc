@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/facts.h"
 #include "cost/profile.h"
 #include "graph/graph_model.h"
 #include "load/catalogue.h"
@@ -50,7 +51,7 @@ Job assemble(const NamedModel& model, const Run& run, const SoftwareStack& stack
     if (!model.graph) return make_job(model.architecture, run, stack, cluster);
     Implementation implementation;
     implementation.stack = stack.kernels;
-    implementation.activation_bytes = run.precision == Precision::fp32 ? 4 : 2;
+    implementation.activation_bytes = facts_of(run.precision).activation_bytes;
     GraphModels models = build_graph_models(*model.graph, implementation);
     models.model.architecture.document = model.architecture.document;
     return make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster);

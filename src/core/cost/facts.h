@@ -1,0 +1,50 @@
+// What precisions and optimizers cost, one row each: a new one is a word in nest/strategy.h and a row here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "cost/constants.h"
+#include "nest/strategy.h"
+
+namespace nest {
+
+struct PrecisionFacts {
+  Precision precision;
+  double element_bytes;  // of the inputs of matrix products
+  int activation_bytes;  // of what is kept between operators
+  const char* gemm;      // the device's constant: which share of the peak matrix products sustain (rates.h)
+};
+inline constexpr std::array kPrecisionFacts = {
+    PrecisionFacts{Precision::fp32, 4, 4, "gemm_fp32"}, PrecisionFacts{Precision::tf32, 4, 4, "gemm_fp32"},
+    PrecisionFacts{Precision::bf16, 2, 2, "gemm_bf16"}, PrecisionFacts{Precision::fp16, 2, 2, "gemm_bf16"},
+    PrecisionFacts{Precision::fp8, 1, 2, "gemm_fp8"},   PrecisionFacts{Precision::fp4, 0.5, 2, "gemm_fp4"}};
+
+struct OptimizerFacts {
+  Optimizer optimizer;
+  double update_bytes;  // moved per parameter when it is updated
+  double moment_share;  // of the two moments that Adam keeps
+};
+inline constexpr std::array kOptimizerFacts = {OptimizerFacts{Optimizer::adam, constants::kAdamBytes, 1},
+                                               OptimizerFacts{Optimizer::sgd, constants::kSgdBytes, 0.5}};
+
+constexpr const PrecisionFacts& facts_of(Precision precision) {
+  return kPrecisionFacts[static_cast<std::size_t>(precision)];
+}
+constexpr const OptimizerFacts& facts_of(Optimizer optimizer) {
+  return kOptimizerFacts[static_cast<std::size_t>(optimizer)];
+}
+
+// Rows stand in the order of their enumerations.
+consteval bool facts_in_order() {
+  for (const PrecisionFacts& row : kPrecisionFacts) {
+    if (facts_of(row.precision).precision != row.precision) return false;
+  }
+  for (const OptimizerFacts& row : kOptimizerFacts) {
+    if (facts_of(row.optimizer).optimizer != row.optimizer) return false;
+  }
+  return true;
+}
+static_assert(facts_in_order());
+
+}  // namespace nest
