@@ -66,7 +66,8 @@ ExportedText write_nemo(const ExportTask& task, std::size_t format) {
   ExportedText written;
   written.text = overrides_text(exported);
   written.json["overrides"] = ExportJson::array();
-  for (const auto& [key, value] : exported.overrides) written.json["overrides"].push_back(fmt::format("{}={}", key, value));
+  for (const auto& [key, value] : exported.overrides)
+    written.json["overrides"].push_back(fmt::format("{}={}", key, value));
   written.notes = exported.notes;
   written.environment = exported.environment;
   return written;
