@@ -26,10 +26,9 @@ inline void import_file(const std::uint8_t* data, std::size_t size, ImportFormat
   try {
     imported = import_cluster({source}, format, request);
     for (const MissingFact& fact : imported.missing) {
-      if (fact.option == "--devices-per-node ") request.devices_per_node = 2;
-      const std::string start = "--bandwidth ";
-      if (!fact.option.starts_with(start)) continue;
-      request.bandwidth_bytes_per_s[fact.option.substr(start.size(), fact.option.size() - start.size() - 1)] = 50e9;
+      if (fact.option == "devices_per_node") request.devices_per_node = 2;
+      if (fact.option != "bandwidth") continue;
+      request.bandwidth_bytes_per_s[fact.prefix.substr(0, fact.prefix.size() - 1)] = 50e9;
     }
     imported = import_cluster({source}, format, request);
   } catch (const InputError&) {

@@ -89,7 +89,7 @@ bool divides(const std::array<std::int64_t, 3>& counts, std::int64_t degree) {
 TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
   std::mt19937 random(13);
   const auto upto = [&](std::int64_t most) { return 1 + static_cast<std::int64_t>(random()) % most; };
-  int refused = 0, rounded = 0;
+  int refused = 0;
   for (int i = 0; i < 2000; ++i) {
     Strategy s;
     s.split.tp = upto(3);
@@ -108,16 +108,13 @@ TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
       refused += !even && dense % degree == 0;
       if (!even) continue;
       std::int64_t share = std::max<std::int64_t>(1, expert * degree / dense);
-      const std::int64_t wanted = share;
       while (!divides({s.split.cp, s.dp_inner, outer}, share)) --share;
-      rounded += share < wanted;
       ASSERT_EQ(ranks.zero_degrees(degree).dense, degree);
       ASSERT_EQ(ranks.zero_degrees(degree).expert, share);
     }
     ASSERT_FALSE(ranks.can_shard(dense + 1));
   }
   EXPECT_GT(refused, 100);
-  EXPECT_GT(rounded, 10);
 }
 
 Cluster tree(std::int64_t node, std::int64_t rack, std::int64_t devices) {
