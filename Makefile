@@ -74,7 +74,7 @@ SANITIZED := NEST_TEST_SCALE=0.1
 OPTIMISED := NEST_TEST_SCALE=0.2
 
 # Tests that run programs or compute much. nest is built there as a part of another project, the example's: that this works is a test too.
-PROGRAM_TESTS := accuracy;browser;cli;install;instance;paper;python;rivals;search
+PROGRAM_TESTS := accuracy;browser;cli;exporter;install;instance;paper;python;rivals;search
 configure_test = cmake -S examples/cpp -B build/test -G Ninja -DNEST_SOURCE="$(CURDIR)" -DNEST_TESTS="$(1)" \
 	  $(foreach o,BUILD_TESTS BUILD_TOOLS BUILD_PYTHON INSTALL WARNINGS PRECOMPILE,-DNEST_$(o)=ON) \
 	  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_BUILD_TYPE=None \
