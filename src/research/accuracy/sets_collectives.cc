@@ -29,7 +29,7 @@ void add(const Value& value, Set& set) {
                   row->algorithm, row->members, row->groups, row->bytes);
   const auto predicted = predict_s(*row);
   if (!predicted) {
-    set.leave_out(id, source, row->kind.empty() ? "not one collective of equal groups" : "several jobs at once");
+    set.leave_out(id, source, "an algorithm or a layout of groups that nest does not price");
     return;
   }
   set.readings.push_back({id, source, {*predicted, row->seconds}, "", false, true, 0, ""});
