@@ -43,12 +43,9 @@ TEST(ShardingTraffic, FollowsTheTable) {
 
 TEST(ShardingTraffic, SomeStacksReduceEverythingUnderZero1) {
   Prices prices;
-  prices.rule.all_reduce_zero1 = true;
+  prices.rule.often = sharding_traffic(true);
   expect_traffic(prices, 1, 0, 2 * 280 + 2 * 28000, 140);
   expect_traffic(prices, 2, 280, 2 * 28000, 140);
-  prices.rule.all_reduce_zero1 = false;
-  prices.rule.hides_backward_only = true;
-  expect_traffic(prices, 1, 0, 2 * 280 + 2 * 28000, 140);
 }
 
 TEST(ShardingTraffic, TensorByTensorPaysALatencyEach) {
@@ -65,7 +62,7 @@ TEST(ShardingTraffic, EveryParameterIsReducedOnceAndKeptWhole) {
   // Whatever is divided: gradients are summed over all replicas once per step or micro-batch, and whoever computes with
   // divided weights gathers them first.
   for (int zero = 0; zero < 4; ++zero) {
-    const ShardingTraffic often = sharding_traffic(zero, false);
+    const ShardingTraffic often = sharding_traffic(false)[at(zero)];
     EXPECT_GE(often.backward_scatters + often.step_scatters, 1);
     EXPECT_EQ(often.between, 2);
     EXPECT_EQ(often.step_gathers + often.forward_gathers + (zero == 0 ? 1 : 0), 1);

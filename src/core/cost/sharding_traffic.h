@@ -24,7 +24,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 
 namespace nest {
 
@@ -41,18 +40,16 @@ struct ShardingTraffic {
   constexpr double micro_gathers() const { return forward_gathers + backward_gathers; }
 };
 
-inline constexpr std::array<ShardingTraffic, 4> kShardingTraffic = {{
-    {0, 0, 0, 2, 2, 0},  // ZeRO 0
-    {0, 0, 0, 1, 2, 1},  // ZeRO 1
-    {0, 0, 1, 0, 2, 1},  // ZeRO 2
-    {1, 1, 1, 0, 2, 0},  // ZeRO 3
-}};
+using ShardingTable = std::array<ShardingTraffic, 4>;  // by ZeRO stage
 
 // `all_reduces`: the stack all-reduces gradients under ZeRO 1.
-constexpr ShardingTraffic sharding_traffic(int zero, bool all_reduces) {
-  ShardingTraffic traffic = kShardingTraffic[static_cast<std::size_t>(zero)];
-  if (zero == 1 && all_reduces) traffic.step_scatters = 2;
-  return traffic;
+constexpr ShardingTable sharding_traffic(bool all_reduces) {
+  return {{
+      {0, 0, 0, 2, 2, 0},                      // ZeRO 0
+      {0, 0, 0, all_reduces ? 2.0 : 1, 2, 1},  // ZeRO 1
+      {0, 0, 1, 0, 2, 1},                      // ZeRO 2
+      {1, 1, 1, 0, 2, 0},                      // ZeRO 3
+  }};
 }
 
 }  // namespace nest

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/index.h"
 #include "cost/constants.h"
 #include "cost/facts.h"
 #include "cost/rates.h"
@@ -68,7 +67,7 @@ SyncRule sync_rule(const Job& job) {
   SyncRule rule;
   rule.gradient_bytes = stack.gradient_traffic_bytes;
   rule.weight_bytes = stack.weight_traffic_bytes;
-  rule.all_reduce_zero1 = stack.all_reduce_zero1;
+  rule.often = sharding_traffic(stack.all_reduce_zero1 || stack.data_overlap == DataOverlap::per_tensor);
   rule.update_bytes = facts_of(job.run.optimizer).update_bytes;
   rule.memory_bytes_per_s = sustained_rates(job.cluster.device, job.run.precision, job.stack).memory_bytes_per_s;
   if (stack.data_overlap == DataOverlap::none) return rule;
@@ -140,50 +139,67 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
   return sums;
 }
 
+// Terms that occur 0 times are not worked out: the search asks for little else than this.
 StageTraffic stage_traffic(const SyncRule& rule, const StageSums& sums, const ShardLines& lines, int zero) {
-  const ShardingTraffic often = rule.traffic(zero);
+  const ShardingTraffic& often = rule.traffic(zero);
   const double dense = sums.dense_parameters, expert = sums.expert_parameters;
-  const double scatter_s =
-      lines.dense_shard.at(rule.gradient_bytes * dense) + lines.expert_shard.at(rule.gradient_bytes * expert);
-  double gather_s = lines.dense_shard.at(rule.weight_bytes * dense) + lines.expert_shard.at(rule.weight_bytes * expert);
-  if (rule.per_tensor && zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
-  const double between_s = often.between * (lines.dense_replicate.at(rule.gradient_bytes * dense) +
-                                            lines.expert_replicate.at(rule.gradient_bytes * expert));
-  return {often.backward_scatters * scatter_s + often.micro_gathers() * gather_s,
-          often.step_scatters * scatter_s + between_s, often.step_gathers * gather_s};
+  StageTraffic traffic;
+  if (often.backward_scatters + often.step_scatters > 0) {
+    const double scatter_s =
+        lines.dense_shard.at(rule.gradient_bytes * dense) + lines.expert_shard.at(rule.gradient_bytes * expert);
+    traffic.micro_s = often.backward_scatters * scatter_s;
+    traffic.reduce_s = often.step_scatters * scatter_s;
+  }
+  if (often.micro_gathers() + often.step_gathers > 0) {
+    double gather_s =
+        lines.dense_shard.at(rule.weight_bytes * dense) + lines.expert_shard.at(rule.weight_bytes * expert);
+    if (rule.per_tensor && zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
+    traffic.micro_s += often.micro_gathers() * gather_s;
+    traffic.gather_s = often.step_gathers * gather_s;
+  }
+  traffic.reduce_s += often.between * (lines.dense_replicate.at(rule.gradient_bytes * dense) +
+                                       lines.expert_replicate.at(rule.gradient_bytes * expert));
+  return traffic;
 }
 
-StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
-                     const ShardLines& lines, int zero, Recompute recompute) {
+StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const StageSums& sums, const ShardLines& lines,
+                     int zero) {
   const double dense = sums.dense_parameters, expert = sums.expert_parameters;
   const StageTraffic traffic = stage_traffic(rule, sums, lines, zero);
   const double compute_s = sums.hide_forward_s + sums.hide_backward_s;
   const double chunks = strategy.virtual_stages > 1 ? real(strategy.pp) : 1;
-  const double step_hide_s = rule.step_hide * chunks * (rule.hides_backward_only ? sums.hide_backward_s : compute_s);
-  const double again_s = sums.recompute_s[at(recompute)];
-  const double micro_hide_s = rule.micro_hide * (compute_s + again_s);
+  const double hide_s = rule.step_hide * chunks * (rule.hides_backward_only ? sums.hide_backward_s : compute_s);
 
   // Whatever hides, the bucket that is filled last cannot.
   const double bucket = std::max(kBucketParameters, kBucketParametersPerRank * real(lines.dense_degree));
   const double last_bucket = rule.step_hide > 0 && dense + expert > 0 ? std::min(1.0, bucket / (dense + expert)) : 0;
-  const double step_fraction = std::max(rule.step_exposed, rule.hides_backward_only ? 0 : last_bucket);
+  const double fraction = std::max(rule.step_exposed, rule.hides_backward_only ? 0 : last_bucket);
 
-  StageCost cost;
-  // What comes in backward only has less to hide behind.
-  const double micro_hidden_s = rule.traffic(zero).forward_gathers > 0 ? micro_hide_s : micro_hide_s * 2 / 3;
-  cost.micro_exposed_s = exposed_s(traffic.micro_s, micro_hidden_s, rule.micro_exposed);
+  StateCost cost;
+  cost.micro_s = traffic.micro_s;
   if (zero == 1 && rule.hides_backward_only) {
-    cost.sync_exposed_s = exposed_s(traffic.reduce_s, step_hide_s, step_fraction) + traffic.gather_s;
+    cost.sync_exposed_s = exposed_s(traffic.reduce_s, hide_s, fraction) + traffic.gather_s;
   } else {
-    cost.sync_exposed_s = exposed_s(traffic.reduce_s + traffic.gather_s, step_hide_s, step_fraction);
+    cost.sync_exposed_s = exposed_s(traffic.reduce_s + traffic.gather_s, hide_s, fraction);
   }
-
   const auto shared = [&](bool sharded) {
     if (!sharded) return dense + expert;
     return dense / real(lines.dense_degree) + expert / real(lines.expert_degree);
   };
   cost.optimizer_s = (rule.update_bytes * shared(zero >= 1) + kNormBytes * shared(zero == 3)) / rule.memory_bytes_per_s;
+  return cost;
+}
 
+StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
+                     const StateCost& state, int zero, Recompute recompute) {
+  StageCost cost{0, state.sync_exposed_s, state.optimizer_s, 0};
+  const double again_s = sums.recompute_s[at(recompute)];
+  if (state.micro_s > 0) {
+    const double hide_s = rule.micro_hide * (sums.hide_forward_s + sums.hide_backward_s + again_s);
+    // What comes in backward only has less to hide behind.
+    const bool in_forward = rule.traffic(zero).forward_gathers > 0;
+    cost.micro_exposed_s = exposed_s(state.micro_s, in_forward ? hide_s : hide_s * 2 / 3, rule.micro_exposed);
+  }
   if (sums.deferred_s > 0) {
     const std::int64_t m = micro_batches(strategy, job.run.global_batch);
     const double waiting = real(std::min(m, kDeferredMicroBatches));
@@ -191,6 +207,11 @@ StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strat
     cost.deferred_s = std::max(0.0, waiting * sums.deferred_s - drain_s) + (real(m) - waiting) * sums.deferred_s;
   }
   return cost;
+}
+
+StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
+                     const ShardLines& lines, int zero, Recompute recompute) {
+  return stage_cost(job, rule, strategy, sums, state_cost(rule, strategy, sums, lines, zero), zero, recompute);
 }
 
 std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,

@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "cost/layer_price.h"
@@ -59,13 +60,13 @@ struct SyncRule {
   double micro_hide = 0;
   double micro_exposed = 1;
   bool hides_backward_only = false;  // step_hide counts backward alone, and gathers hide behind nothing
-  bool all_reduce_zero1 = false;
   bool per_tensor = false;
+  ShardingTable often = sharding_traffic(false);
   // The optimizer's pass over its state.
   double update_bytes = 0;  // read and written per parameter
   double memory_bytes_per_s = 1;
 
-  ShardingTraffic traffic(int zero) const { return sharding_traffic(zero, all_reduce_zero1 || hides_backward_only); }
+  const ShardingTraffic& traffic(int zero) const { return often[at(zero)]; }
 };
 SyncRule sync_rule(const Job& job);
 
@@ -98,13 +99,24 @@ struct StageTraffic {
 };
 StageTraffic stage_traffic(const SyncRule& rule, const StageSums& sums, const ShardLines& lines, int zero);
 
+// What a stage pays for its state: all of its cost that does not depend on what it recomputes.
+struct StateCost {
+  double micro_s = 0;         // of traffic per micro-batch, if nothing hid it
+  double sync_exposed_s = 0;  // per step
+  double optimizer_s = 0;
+};
+StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const StageSums& sums, const ShardLines& lines,
+                     int zero);
+
 struct StageCost {
   double micro_exposed_s = 0;  // sharding traffic per micro-batch
   double sync_exposed_s = 0;   // per step
   double optimizer_s = 0;
   double deferred_s = 0;  // what of the head's weight gradients does not fit into the drain
 };
-// `rule` is sync_rule(job).
+// `rule` is sync_rule(job), `state` that of the same stage.
+StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
+                     const StateCost& state, int zero, Recompute recompute);
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, Recompute recompute);
 

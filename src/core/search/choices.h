@@ -19,7 +19,8 @@ struct StageChoice {
   bool operator==(const StageChoice&) const = default;
 };
 
-// In order of preference at equal cost: less recomputation, then the lower ZeRO stage, then all replicas.
+// In order of preference at equal cost: less recomputation, then the lower ZeRO stage, then all replicas. What is
+// recomputed and what is sharded are chosen independently: every combination of what the limits admit.
 std::vector<StageChoice> list_choices(const PlanLimits& limits);
 
 // Index of a choice; nothing where the limits do not admit it.

@@ -119,11 +119,19 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   const StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
   const auto [place, fresh] = fits_->try_emplace(space_->interval(begin, end), choices.size());
   if (fresh) ++known_names_;
+  // By ZeRO stage, over all replicas or inside a node; what is recomputed does not matter to them.
+  std::array<std::array<StateCost, 2>, 4> states;
+  for (const StageChoice& choice : choices) {
+    if (choice.recompute != choices.front().recompute) break;
+    if (choice.in_node && !sync_->has_inner) continue;
+    states[at(choice.zero)][choice.in_node ? 1 : 0] =
+        state_cost(rule_, strategy_, sums, sync_->of(choice), choice.zero);
+  }
   for (std::size_t option = 0; option < choices.size(); ++option) {
     const StageChoice& choice = choices[option];
     if (choice.in_node && !sync_->has_inner) continue;
-    const StageCost cost =
-        stage_cost(space_->job(), rule_, strategy_, sums, sync_->of(choice), choice.zero, choice.recompute);
+    const StateCost& state = states[at(choice.zero)][choice.in_node ? 1 : 0];
+    const StageCost cost = stage_cost(space_->job(), rule_, strategy_, sums, state, choice.zero, choice.recompute);
     prices.push_back({sums.recompute_s[at(choice.recompute)] + cost.micro_exposed_s,
                       cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s,
                       static_cast<int>(option), &place->second[option]});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cost/sharding_traffic.h"
 #include "schedule/pipeline.h"
 
@@ -37,7 +38,7 @@ std::vector<std::vector<ScheduleCell>> play_cells(const schedule::Pipeline& pipe
 PassTimes pass_times(const StagePlan& stage) {
   const StageTime& time = stage.time;
   PassTimes pass;
-  const ShardingTraffic often = sharding_traffic(stage.zero, false);
+  const ShardingTraffic often = sharding_traffic(false)[at(stage.zero)];
   const double exchanges = often.micro_gathers() + often.backward_scatters;
   const double gathered_s = exchanges > 0 ? time.zero * often.forward_gathers / exchanges : 0;
   pass.forward_s = time.forward + time.p2p / 2 + gathered_s;
