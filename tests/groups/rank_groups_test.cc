@@ -100,6 +100,8 @@ TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
     s.pp = upto(2);
     const RankGroups ranks(s);
     const std::int64_t dense = s.dp * s.split.cp * s.split.ep, expert = s.dp * s.split.cp;
+    ASSERT_EQ(dense_replicas(s), ranks.size(Kind::dense));
+    ASSERT_EQ(expert_replicas(s), ranks.size(Kind::expert_data));
     for (std::int64_t degree = 1; degree <= dense; ++degree) {
       const std::int64_t outer = s.dp / s.dp_inner;
       const bool even = divides({s.split.cp * s.split.ep, s.dp_inner, outer}, degree);

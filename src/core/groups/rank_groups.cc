@@ -93,9 +93,9 @@ ZeroDegrees RankGroups::zero_degrees(std::int64_t degree) const {
   return {degree, share};
 }
 
-std::int64_t dense_replicas(const Strategy& strategy) { return Grid(strategy).size(Kind::dense); }
-std::int64_t expert_replicas(const Strategy& strategy) { return Grid(strategy).size(Kind::expert_data); }
 ZeroDegrees zero_degrees(const Strategy& strategy, std::int64_t degree) {
+  const std::int64_t dense = dense_replicas(strategy);
+  if (degree <= 0 || degree >= dense) return {dense, expert_replicas(strategy)};
   return RankGroups(strategy).zero_degrees(degree);
 }
 bool can_shard(const Strategy& strategy, std::int64_t degree) { return RankGroups(strategy).can_shard(degree); }

@@ -91,9 +91,11 @@ class RankGroups {
   std::int64_t pitch_;
 };
 
-// Ranks that hold the same dense (expert) parameters of a stage: dp·cp·ep, dp·cp.
-std::int64_t dense_replicas(const Strategy& strategy);
-std::int64_t expert_replicas(const Strategy& strategy);
+// Ranks that hold the same dense (expert) parameters of a stage: sizes of its groups, without a grid.
+inline std::int64_t dense_replicas(const Strategy& strategy) {
+  return strategy.dp * strategy.split.cp * strategy.split.ep;
+}
+inline std::int64_t expert_replicas(const Strategy& strategy) { return strategy.dp * strategy.split.cp; }
 
 // Degree 0: over all replicas. A smaller one makes as many groups of the experts' replicas as of the dense ones,
 // rounded up to what divides their ranks evenly.
