@@ -56,12 +56,13 @@ double largest_working(const MemoryKinds& kinds, const StagePlan& stage, double 
   return largest;
 }
 
-StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds& kinds, const StagePlan& stage) {
+StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds& kinds, const StagePlan& stage,
+                    const ZeroDegrees& degrees) {
   StageFacts facts;
   facts.job = &job;
   facts.strategy = &strategy;
   facts.zero = stage.zero;
-  facts.degrees = zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree);
+  facts.degrees = degrees;
   facts.input_only = stage.recompute == Recompute::full;
   facts.logits = kinds.logits();
   double feed_forward = 0;
@@ -208,16 +209,25 @@ StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePl
 
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        std::int64_t stage_index) const {
+  const schedule::Shape shape = pipeline_shape(strategy, job_->run.global_batch);
+  return estimate(
+      strategy, stage,
+      StageSetting{zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
+                   schedule::in_flight(strategy.schedule, shape, stage_index), context_bytes(*job_, strategy)});
+}
+
+StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
+                                       const StageSetting& setting) const {
   const Job& job = *job_;
   const StageTotals totals = add_up(*kinds_, stage);
-  const StageFacts facts = facts_of(job, strategy, *kinds_, stage);
+  const StageFacts facts = facts_of(job, strategy, *kinds_, stage, setting.degrees);
   const Account account = account_of(facts);
   const State state = state_of(job, stage.zero, facts.degrees, totals.dense, totals.expert);
 
   StageQuantities q;
   q.parameters = totals.parameters();
   q.kept = totals.kept;
-  q.flight = schedule::in_flight(strategy.schedule, pipeline_shape(strategy, job.run.global_batch), stage_index);
+  q.flight = setting.in_flight;
   q.block_working = largest_working(*kinds_, stage, account.gather_share, false);
   q.head_working = largest_working(*kinds_, stage, account.gather_share, true);
 
@@ -254,8 +264,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   parts.in_flight = q.flight;
   // Cached flat copies are given back before the allocator fails: they need not fit.
   const double demand = flat ? spared(allocated) : reserved;
-  parts.needed =
-      static_cast<std::int64_t>(std::ceil(demand * (1 + job.stack.memory_margin))) + context_bytes(job, strategy);
+  parts.needed = static_cast<std::int64_t>(std::ceil(demand * (1 + job.stack.memory_margin))) + setting.context_bytes;
   return parts;
 }
 

@@ -21,6 +21,13 @@ namespace nest {
 
 class MemoryKinds;  // cost/memory_kinds.h
 
+// What the memory of a stage has to do with the rest of its strategy.
+struct StageSetting {
+  ZeroDegrees degrees;             // over which its state is divided, where it is
+  double in_flight = 1;            // micro-batches
+  std::int64_t context_bytes = 0;  // context_bytes()
+};
+
 // The stages of one split and micro-batch size: kinds of layers are looked at once, so that searches may ask for many.
 // Thread-safe. The job must outlive it.
 class StageMemoryModel {
@@ -35,6 +42,8 @@ class StageMemoryModel {
 
   // The strategy has this split and micro-batch size.
   StageMemory estimate(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
+  // The same for whoever knows the setting of many stages already.
+  StageMemory estimate(const Strategy& strategy, const StagePlan& stage, const StageSetting& setting) const;
 
  private:
   const Job* job_;

@@ -81,7 +81,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
 PartitionProblem& KeyPrices::problem() {
   const Job& job = space_->job();
   const std::int64_t p = strategy_.pp, n = space_->layers(), chunks = strategy_.virtual_stages;
-  context_bytes_ = real(context_bytes(job, strategy_));
+  context_bytes_ = context_bytes(job, strategy_);
   constexpr std::size_t kMostNames = 60'000;
   if (known_names_ > kMostNames) {
     known_fits_.clear();
@@ -141,11 +141,13 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
 bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const {
   const StageChoice& choice = space_->choices()[at(option)];
   const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
-  const ZeroDegrees degrees = zero_degrees(strategy_, choice.zero == 0 ? 0 : plan.zero_degree);
-  const double in_flight = problem_.stages[at(stage)].pressure,
-               room = real(device(stage).memory_bytes) - context_bytes_;
-  if (floor_.bytes(pair(stage), begin, end, choice.zero, degrees, choice.recompute, in_flight) > room) return false;
-  return pair(stage).memory().estimate(strategy_, plan, stage).needed <= device(stage).memory_bytes;
+  const ShardLines& lines = sync_->of(choice);
+  const StageSetting setting{
+      {lines.dense_degree, lines.expert_degree}, problem_.stages[at(stage)].pressure, context_bytes_};
+  const double floor =
+      floor_.bytes(pair(stage), begin, end, choice.zero, setting.degrees, choice.recompute, setting.in_flight);
+  if (floor > real(device(stage).memory_bytes - context_bytes_)) return false;
+  return pair(stage).memory().estimate(strategy_, plan, setting).needed <= device(stage).memory_bytes;
 }
 
 }  // namespace nest

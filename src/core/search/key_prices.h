@@ -72,7 +72,7 @@ class KeyPrices final : public StagePrices {
   Strategy strategy_;
   const SyncPrices* sync_ = nullptr;
   const Messages* messages_ = nullptr;
-  double context_bytes_ = 0;
+  std::int64_t context_bytes_ = 0;
   PartitionProblem problem_;
   std::map<MemoryContext, KnownFits> known_fits_;
   KnownFits* fits_ = nullptr;
