@@ -14,4 +14,12 @@ struct EmbeddedFile {
 // The files of data/<folder>, sorted by name; empty for a folder that has none.
 std::span<const EmbeddedFile> embedded_files(std::string_view folder);
 
+// The one of that name, or null.
+inline const EmbeddedFile* embedded_file(std::string_view folder, std::string_view name) {
+  for (const EmbeddedFile& file : embedded_files(folder)) {
+    if (file.name == name) return &file;
+  }
+  return nullptr;
+}
+
 }  // namespace nest

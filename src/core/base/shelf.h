@@ -1,4 +1,5 @@
 // What ships with nest under a name: models, devices, clusters, stacks. One shelf each, filled once and never changed.
+// Things are called as their files are: whoever wants one by that name reads its file alone, and no shelf is filled.
 #pragma once
 
 #include <fmt/format.h>

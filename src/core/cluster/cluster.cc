@@ -146,6 +146,10 @@ std::vector<LevelSummary> summarise_torus(const Cluster& cluster) {
   return summaries;
 }
 
+Cluster read_shipped_cluster(const EmbeddedFile& file) {
+  return read_cluster(parse_yaml(fmt::format("clusters/{}.yaml", file.name), std::string(file.text)), file.name);
+}
+
 }  // namespace
 
 Cluster resized(const Cluster& cluster, std::int64_t devices) {
@@ -170,19 +174,17 @@ Cluster resized(const Cluster& cluster, std::int64_t devices) {
 const Shelf<Cluster>& cluster_presets() {
   static const Shelf<Cluster> kClusters = [] {
     std::vector<Cluster> clusters;
-    for (const EmbeddedFile& file : embedded_files("clusters")) {
-      clusters.push_back(
-          read_cluster(parse_yaml(fmt::format("clusters/{}.yaml", file.name), std::string(file.text)), file.name));
-    }
+    for (const EmbeddedFile& file : embedded_files("clusters")) clusters.push_back(read_shipped_cluster(file));
     return Shelf<Cluster>(std::move(clusters));
   }();
   return kClusters;
 }
 
 std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::int64_t> devices) {
+  const auto sized = [&](const Cluster& cluster) { return devices ? resized(cluster, *devices) : cluster; };
+  if (const EmbeddedFile* file = embedded_file("clusters", to_lower(name))) return sized(read_shipped_cluster(*file));
   const Cluster* found = cluster_presets().find(name);
-  if (found == nullptr) return std::nullopt;
-  return devices ? resized(*found, *devices) : *found;
+  return found == nullptr ? std::nullopt : std::optional(sized(*found));
 }
 
 std::optional<std::int64_t> devices_per_node(const Cluster& cluster) {

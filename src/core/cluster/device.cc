@@ -41,6 +41,10 @@ void read_efficiency(Reader& root, Device& device) {
   for (const std::string& key : constants->keys()) device.efficiency[key] = constants->number(key, {0, 1e6});
 }
 
+Device read_shipped_device(const EmbeddedFile& file) {
+  return read_device(parse_yaml(fmt::format("devices/{}.yaml", file.name), std::string(file.text)), file.name);
+}
+
 }  // namespace
 
 std::optional<double> Device::efficiency_of(std::string_view constant) const {
@@ -70,16 +74,14 @@ Device read_device(const Document& document, std::string_view name) {
 const Shelf<Device>& device_presets() {
   static const Shelf<Device> kDevices = [] {
     std::vector<Device> devices;
-    for (const EmbeddedFile& file : embedded_files("devices")) {
-      devices.push_back(
-          read_device(parse_yaml(fmt::format("devices/{}.yaml", file.name), std::string(file.text)), file.name));
-    }
+    for (const EmbeddedFile& file : embedded_files("devices")) devices.push_back(read_shipped_device(file));
     return Shelf<Device>(std::move(devices));
   }();
   return kDevices;
 }
 
 std::optional<Device> find_device(std::string_view name) {
+  if (const EmbeddedFile* file = embedded_file("devices", to_lower(name))) return read_shipped_device(*file);
   const Device* found = device_presets().find(name);
   return found == nullptr ? std::nullopt : std::optional(*found);
 }

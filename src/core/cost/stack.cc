@@ -190,11 +190,8 @@ void read_all(Reader& reader, std::string_view name, SoftwareStack& stack) {
   reader.refuse_unknown_keys();
 }
 
-const EmbeddedFile* shipped(std::string_view name) {
-  for (const EmbeddedFile& file : embedded_files("stacks")) {
-    if (file.name == name) return &file;
-  }
-  return nullptr;
+Document parse_shipped(const EmbeddedFile& file) {
+  return parse_yaml(fmt::format("stacks/{}.yaml", file.name), std::string(file.text));
 }
 
 constexpr int kLongestChain = 8;  // of `like`, so that files which name each other end
@@ -203,7 +200,7 @@ SoftwareStack read_with_base(const Document& document, std::string_view name, in
   Reader reader(document);
   SoftwareStack stack;
   if (const auto base = reader.maybe_text("like")) {
-    const EmbeddedFile* file = shipped(to_lower(*base));
+    const EmbeddedFile* file = embedded_file("stacks", to_lower(*base));
     if (!file) {
       std::vector<std::string> known;
       for (const EmbeddedFile& other : embedded_files("stacks")) known.emplace_back(other.name);
@@ -211,8 +208,7 @@ SoftwareStack read_with_base(const Document& document, std::string_view name, in
                                       join_words(known), did_you_mean(*base, known)));
     }
     if (depth == kLongestChain) reader.fail("like", "stacks that are like each other go round in a circle");
-    stack = read_with_base(parse_yaml(fmt::format("stacks/{}.yaml", file->name), std::string(file->text)), file->name,
-                           depth + 1);
+    stack = read_with_base(parse_shipped(*file), file->name, depth + 1);
   }
   read_all(reader, name, stack);
   return stack;
@@ -235,10 +231,8 @@ Document write_stack(const SoftwareStack& stack) {
 const Shelf<SoftwareStack>& stack_presets() {
   static const Shelf<SoftwareStack> kStacks = [] {
     std::vector<SoftwareStack> stacks;
-    for (const EmbeddedFile& file : embedded_files("stacks")) {
-      stacks.push_back(
-          read_stack(parse_yaml(fmt::format("stacks/{}.yaml", file.name), std::string(file.text)), file.name));
-    }
+    for (const EmbeddedFile& file : embedded_files("stacks"))
+      stacks.push_back(read_stack(parse_shipped(file), file.name));
     std::stable_partition(stacks.begin(), stacks.end(),
                           [](const SoftwareStack& stack) { return stack.name == kDefault; });
     return Shelf<SoftwareStack>(std::move(stacks));
@@ -247,8 +241,8 @@ const Shelf<SoftwareStack>& stack_presets() {
 }
 
 std::optional<SoftwareStack> find_stack(std::string_view name) {
-  const SoftwareStack* found = stack_presets().find(name);
-  return found == nullptr ? std::nullopt : std::optional(*found);
+  const EmbeddedFile* file = embedded_file("stacks", to_lower(name));
+  return file == nullptr ? std::nullopt : std::optional(read_stack(parse_shipped(*file), file->name));
 }
 
 const char* to_string(AttentionKernel kernel) { return name_of(kAttention, kernel); }

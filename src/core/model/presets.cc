@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "doc/reader.h"
 #include "model/config.h"
 #include "model/families.h"
@@ -10,11 +11,12 @@
 namespace nest {
 namespace {
 
-ModelPreset read_preset(std::string name, const Document& document) {
+ModelPreset read_preset(const EmbeddedFile& file) {
+  const Document document = parse_json(std::string(file.name), std::string(file.text));
   Reader reader(document);
   Reader nest = reader.object("nest");
   ModelPreset preset;
-  preset.name = std::move(name);
+  preset.name = file.name;
   preset.description = nest.text("description");
   preset.source = nest.text("source");
   preset.aliases = nest.maybe_texts("aliases", 16).value_or(std::vector<std::string>());
@@ -27,10 +29,7 @@ ModelPreset read_preset(std::string name, const Document& document) {
 const Shelf<ModelPreset>& model_presets() {
   static const Shelf<ModelPreset> kModels = [] {
     std::vector<ModelPreset> presets;
-    for (const EmbeddedFile& file : embedded_files("models")) {
-      presets.push_back(
-          read_preset(std::string(file.name), parse_json(std::string(file.name), std::string(file.text))));
-    }
+    for (const EmbeddedFile& file : embedded_files("models")) presets.push_back(read_preset(file));
     const auto rank = [](const ModelPreset& preset) {
       return std::pair(preset.architecture.family, families::estimate_parameters(preset.architecture));
     };
@@ -41,9 +40,15 @@ const Shelf<ModelPreset>& model_presets() {
   return kModels;
 }
 
-std::optional<Architecture> find_model_preset(std::string_view name) {
+std::optional<ModelPreset> find_preset(std::string_view name) {
+  if (const EmbeddedFile* file = embedded_file("models", to_lower(name))) return read_preset(*file);
   const ModelPreset* found = model_presets().find(name);
-  return found == nullptr ? std::nullopt : std::optional(found->architecture);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+std::optional<Architecture> find_model_preset(std::string_view name) {
+  const std::optional<ModelPreset> found = find_preset(name);
+  return found ? std::optional(found->architecture) : std::nullopt;
 }
 
 }  // namespace nest

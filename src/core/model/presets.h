@@ -24,7 +24,8 @@ struct ModelPreset {
 // Sorted by family and size, as they should be listed.
 const Shelf<ModelPreset>& model_presets();
 
-// The architecture of a preset by name or alias (case-insensitive), or nothing when there is none.
+// By name or alias (case-insensitive), or nothing when there is none: all of it, or its architecture.
+std::optional<ModelPreset> find_preset(std::string_view name);
 std::optional<Architecture> find_model_preset(std::string_view name);
 
 }  // namespace nest

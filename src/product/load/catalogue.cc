@@ -124,12 +124,8 @@ NamedModel read_model(const Document& document, const std::string& name) {
 NamedModel load_model(const Input& input) {
   const std::string& name = input.name;
   if (!input.text && name != "-") {
-    if (std::optional<Architecture> preset = find_model_preset(name)) {
-      const auto& presets = model_presets();
-      const auto about = std::find_if(presets.begin(), presets.end(),
-                                      [&](const ModelPreset& each) { return each.name == preset->name; });
-      std::string title = about == presets.end() ? preset->name : about->description;
-      return {std::move(*preset), std::move(title), "preset"};
+    if (std::optional<ModelPreset> preset = find_preset(name)) {
+      return {std::move(preset->architecture), std::move(preset->description), "preset"};
     }
     if (!path_exists(name)) fail_unknown(name, "a model");
   }
