@@ -98,6 +98,7 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
   const std::size_t width = at(n + 1);
   const double most_s = cap_s + slack_s_;
   const int only = only_.value_or(-1);
+  const char* const may_cut = problem_->may_cut.data();
   cells_.assign(width * at(p + 1), Cell{kNever, -1, -1});
   cells_[0].sum_s = 0;
   for (std::int64_t s = 0; s < p; ++s) {
@@ -115,7 +116,7 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
       const double waiting = stage.extra_s + (arriving != nullptr ? arriving[i] : 0);
       const int* const names = stage.names + i * (n + 1);
       for (std::int64_t j = std::max(i + stage.fewest_layers, first); j <= last; ++j) {
-        if (j < n && problem_->may_cut[at(j)] == 0) continue;
+        if (j < n && may_cut[j] == 0) continue;
         const double layers = prefix[j] - prefix[i];
         if (layers > most_s) break;
         const double base = layers + waiting + (leaving != nullptr ? leaving[j] : 0);
@@ -128,7 +129,8 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
           if (time > most_s) break;
           if (option.step_s >= theta_s || (only >= 0 && option.option != only)) continue;
           if (before + time >= next[j].sum_s) break;
-          if (stage.pressure > option.fit->most && !fits(option, s, i, j)) continue;
+          const FitRange& known = *option.fit;
+          if (stage.pressure > known.most && (stage.pressure >= known.least_not || !fits(option, s, i, j))) continue;
           next[j] = {before + time, static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)};
           any = true;
           break;
