@@ -78,8 +78,11 @@ PairPrices::Kept::Kept(const PairPrices& pair) : model(*pair.job_, pair.split_, 
   }
 }
 
-const PairPrices::Kept& PairPrices::kept() const {
-  std::call_once(looked_, [this] { kept_ = std::make_unique<const Kept>(*this); });
+const PairPrices::Kept& PairPrices::look_at_memory() const {
+  std::call_once(looked_, [this] {
+    kept_ = std::make_unique<const Kept>(*this);
+    known_kept_.store(kept_.get(), std::memory_order_release);
+  });
   return *kept_;
 }
 

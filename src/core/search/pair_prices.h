@@ -58,7 +58,11 @@ class PairPrices {
     std::array<std::vector<double>, 3> prefix;
     std::vector<double> least;
   };
-  const Kept& kept() const;
+  const Kept& kept() const {
+    const Kept* known = known_kept_.load(std::memory_order_acquire);
+    return known != nullptr ? *known : look_at_memory();
+  }
+  const Kept& look_at_memory() const;
 
   const Job* job_;
   Split split_;
@@ -66,6 +70,7 @@ class PairPrices {
   PriceTable table_;
   mutable std::once_flag looked_;
   mutable std::unique_ptr<const Kept> kept_;
+  mutable std::atomic<const Kept*> known_kept_{nullptr};  // the same: asking costs less than a flag does
   std::vector<double> prefix_one_, prefix_many_;
   std::vector<StageSums> sums_;  // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0;
