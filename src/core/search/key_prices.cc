@@ -92,19 +92,24 @@ PartitionProblem& KeyPrices::problem() {
   problem_.names = space_->intervals();
   problem_.options = static_cast<int>(space_->choices().size());
   problem_.uniform = space_->limits().uniform;
-  problem_.may_cut.assign(at(n + 1), 0);
-  for (std::int64_t i = 1; i < n; ++i) problem_.may_cut[at(i)] = space_->may_cut(i, chunks) ? 1 : 0;
+  problem_.may_cut = space_->cuts(chunks > 1);
+  const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
+  const schedule::Shape shape{p, chunks, space_->micro_batch_count(key_)};
   for (std::int64_t s = 0; s < p; ++s) {
     PartitionStage& stage = problem_.stages[at(s)];
     stage.prefix = pair(s).prefix(p > 1).data();
     stage.names = space_->interval_table().data();
-    stage.pressure = schedule::in_flight(strategy_.schedule, {p, chunks, space_->micro_batch_count(key_)}, s);
+    stage.pressure = schedule::in_flight(rule, shape, s);
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
   }
   const double share = exposed_share(strategy_);
   problem_.boundary_s.resize(at(p - 1));
   for (std::int64_t s = 0; s + 1 < p; ++s) {
     std::vector<double>& seconds = problem_.boundary_s[at(s)];
+    if (s > 0 && messages_->hops[at(s)] == messages_->hops[at(s - 1)]) {  // most are alike
+      seconds = problem_.boundary_s[at(s - 1)];
+      continue;
+    }
     seconds.assign(at(n + 1), 0);
     for (std::int64_t i = 1; i < n; ++i) {
       seconds[at(i)] = share * problem_.chunks * messages_->hops[at(s)].at(pair(s).table().cut_bytes[at(i - 1)]);

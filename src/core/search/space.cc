@@ -38,6 +38,10 @@ PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devi
   list_splits();
   list_schedules();
   index_intervals();
+  for (std::size_t k = 0; k < cuts_.size(); ++k) {
+    cuts_[k].assign(at(layers() + 1), 0);
+    for (std::int64_t i = 1; i < layers(); ++i) cuts_[k][at(i)] = may_cut(i, k == 0 ? 1 : 2) ? 1 : 0;
+  }
   // Sizes that somebody names are taken as they are.
   if (!limits.micro_batch.only.empty()) {
     micro_batches_ = limits.micro_batch.only;

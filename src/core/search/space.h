@@ -13,6 +13,7 @@
 // (model/motif.h) is not interleaved.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -81,6 +82,8 @@ class PlanSpace {
   // Where stages with so many chunks may be cut, and the fewest layers of stage s of p.
   bool may_cut(std::int64_t position, std::int64_t chunks) const;
   std::int64_t fewest_layers(std::int64_t stage, std::int64_t stages, std::int64_t chunks) const;
+  // The former for all positions 0 … layers; false for both ends.
+  const std::vector<char>& cuts(bool interleaved) const { return cuts_[interleaved ? 1 : 0]; }
   // Degree of the sharding group inside one innermost unit; nothing where there is none beside 1 and all.
   std::optional<std::int64_t> node_degree(const Strategy& strategy) const;
 
@@ -108,6 +111,7 @@ class PlanSpace {
   std::vector<std::int64_t> alignments_;
   std::map<std::int64_t, std::vector<std::int64_t>> divisors_;  // ascending, of the batch over sequences_per_round
   ChainMotif motif_;
+  std::array<std::vector<char>, 2> cuts_;  // of stages with one chunk, with several
   std::vector<int> interval_;
   int interval_count_ = 0;
 };
