@@ -36,10 +36,6 @@ CostLine folded(const CostLine& line, double bytes_per_call) {
   return {line.latency_s, line.s_per_byte + line.latency_s / bytes_per_call};
 }
 
-double exposed_s(double traffic_s, double hide_s, double fraction) {
-  return std::max({0.0, traffic_s - hide_s, fraction * traffic_s});
-}
-
 }  // namespace
 
 PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch) {
@@ -190,28 +186,20 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   return cost;
 }
 
-StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
-                     const StateCost& state, int zero, Recompute recompute) {
-  StageCost cost{0, state.sync_exposed_s, state.optimizer_s, 0};
-  const double again_s = sums.recompute_s[at(recompute)];
-  if (state.micro_s > 0) {
-    const double hide_s = rule.micro_hide * (sums.hide_forward_s + sums.hide_backward_s + again_s);
-    // What comes in backward only has less to hide behind.
-    const bool in_forward = rule.traffic(zero).forward_gathers > 0;
-    cost.micro_exposed_s = exposed_s(state.micro_s, in_forward ? hide_s : hide_s * 2 / 3, rule.micro_exposed);
-  }
-  if (sums.deferred_s > 0) {
-    const std::int64_t m = micro_batches(strategy, job.run.global_batch);
-    const double waiting = real(std::min(m, kDeferredMicroBatches));
-    const double drain_s = real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + again_s);
-    cost.deferred_s = std::max(0.0, waiting * sums.deferred_s - drain_s) + (real(m) - waiting) * sums.deferred_s;
-  }
-  return cost;
+double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, Recompute recompute) {
+  if (sums.deferred_s <= 0) return 0;
+  const std::int64_t m = micro_batches(strategy, job.run.global_batch);
+  const double waiting = real(std::min(m, kDeferredMicroBatches));
+  const double drain_s =
+      real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + sums.recompute_s[at(recompute)]);
+  return std::max(0.0, waiting * sums.deferred_s - drain_s) + (real(m) - waiting) * sums.deferred_s;
 }
 
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, Recompute recompute) {
-  return stage_cost(job, rule, strategy, sums, state_cost(rule, strategy, sums, lines, zero), zero, recompute);
+  const StateCost state = state_cost(rule, strategy, sums, lines, zero);
+  return {micro_exposed_s(rule, sums, state, zero, recompute), state.sync_exposed_s, state.optimizer_s,
+          deferred_s(job, strategy, sums, recompute)};
 }
 
 std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,

@@ -28,6 +28,7 @@
 // its gather adds to that.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -91,6 +92,11 @@ struct StageSums {
 // Layers first … last. `stages` > 1 lets stacks that do so defer the head's weight gradient.
 StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages);
 
+// What of traffic is exposed.
+inline double exposed_s(double traffic_s, double hide_s, double fraction) {
+  return std::max({0.0, traffic_s - hide_s, fraction * traffic_s});
+}
+
 // Seconds of a stage's sharding traffic, if nothing hid it.
 struct StageTraffic {
   double micro_s = 0;   // per micro-batch
@@ -108,15 +114,25 @@ struct StateCost {
 StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const StageSums& sums, const ShardLines& lines,
                      int zero);
 
+// What depends on it, beside the recomputation itself: as StageCost says.
+inline double micro_exposed_s(const SyncRule& rule, const StageSums& sums, const StateCost& state, int zero,
+                              Recompute recompute) {
+  if (state.micro_s <= 0) return 0;
+  const double hide_s =
+      rule.micro_hide * (sums.hide_forward_s + sums.hide_backward_s + sums.recompute_s[at(recompute)]);
+  // What comes in backward only has less to hide behind.
+  const bool in_forward = rule.traffic(zero).forward_gathers > 0;
+  return exposed_s(state.micro_s, in_forward ? hide_s : hide_s * 2 / 3, rule.micro_exposed);
+}
+double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, Recompute recompute);
+
 struct StageCost {
   double micro_exposed_s = 0;  // sharding traffic per micro-batch
   double sync_exposed_s = 0;   // per step
   double optimizer_s = 0;
   double deferred_s = 0;  // what of the head's weight gradients does not fit into the drain
 };
-// `rule` is sync_rule(job), `state` that of the same stage.
-StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
-                     const StateCost& state, int zero, Recompute recompute);
+// `rule` is sync_rule(job).
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, Recompute recompute);
 

@@ -132,26 +132,30 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     states[at(choice.zero)][choice.in_node ? 1 : 0] =
         state_cost(rule_, strategy_, sums, sync_->of(choice), choice.zero);
   }
+  std::array<double, 3> deferred{};  // by what is recomputed
+  for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
+    deferred[at(mode)] = deferred_s(space_->job(), strategy_, sums, mode);
+  }
   for (std::size_t option = 0; option < choices.size(); ++option) {
     const StageChoice& choice = choices[option];
     if (choice.in_node && !sync_->has_inner) continue;
     const StateCost& state = states[at(choice.zero)][choice.in_node ? 1 : 0];
-    const StageCost cost = stage_cost(space_->job(), rule_, strategy_, sums, state, choice.zero, choice.recompute);
-    prices.push_back({sums.recompute_s[at(choice.recompute)] + cost.micro_exposed_s,
-                      cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s,
+    const std::size_t mode = at(choice.recompute);
+    prices.push_back({sums.recompute_s[mode] + micro_exposed_s(rule_, sums, state, choice.zero, choice.recompute),
+                      state.sync_exposed_s + state.optimizer_s + deferred[mode] + constants::kStep_s,
                       static_cast<int>(option), &place->second[option]});
   }
 }
 
 bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const {
   const StageChoice& choice = space_->choices()[at(option)];
-  const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
   const ShardLines& lines = sync_->of(choice);
   const StageSetting setting{
       {lines.dense_degree, lines.expert_degree}, problem_.stages[at(stage)].pressure, context_bytes_};
   const double floor =
       floor_.bytes(pair(stage), begin, end, choice.zero, setting.degrees, choice.recompute, setting.in_flight);
   if (floor > real(device(stage).memory_bytes - context_bytes_)) return false;
+  const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
   return pair(stage).memory().estimate(strategy_, plan, setting).needed <= device(stage).memory_bytes;
 }
 
