@@ -10,7 +10,7 @@
 #include "nest/text.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -60,4 +60,4 @@ Command add_calibrate(CLI::App& program) {
   return {app, [question](Session& session) { return run_calibrate(*question, session); }, {}};
 }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -17,7 +17,7 @@
 #include "options.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -221,4 +221,4 @@ int run_reported(int argc, const char* const* argv) {
 
 int run_program(int argc, const char* const* argv) { return run_reported(argc, argv); }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -1,7 +1,7 @@
 // From arguments to exit code.
 #pragma once
 
-namespace nest {
+namespace nest::app {
 
 // Exit codes that scripts may rely on.
 enum ExitCode : int {
@@ -15,4 +15,4 @@ enum ExitCode : int {
 // Parses the arguments, runs the subcommand and writes its result; never throws.
 int run_program(int argc, const char* const* argv);
 
-}  // namespace nest
+}  // namespace nest::app

@@ -11,7 +11,7 @@
 #include "nest/report.h"
 #include "nest/style.h"
 
-namespace nest {
+namespace nest::app {
 
 struct Command;
 
@@ -49,4 +49,4 @@ Command add_import(CLI::App& program);
 Command add_calibrate(CLI::App& program);
 Command add_completion(CLI::App& program);
 
-}  // namespace nest
+}  // namespace nest::app

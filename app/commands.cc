@@ -2,7 +2,7 @@
 
 #include "command.h"
 
-namespace nest {
+namespace nest::app {
 
 std::span<const AddCommand> command_table() {
   static constexpr std::array<AddCommand, 10> kCommands = {
@@ -12,4 +12,4 @@ std::span<const AddCommand> command_table() {
   return kCommands;
 }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -13,7 +13,7 @@
 #include "options.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -92,4 +92,4 @@ Command add_compare(CLI::App& program) {
           [] { return std::vector<std::string>(); }};
 }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -6,7 +6,7 @@
 #include "nest/error.h"
 #include "nest/text.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -47,4 +47,4 @@ Command add_completion(CLI::App& program) {
   return {app, run, [] { return kShells; }};
 }
 
-}  // namespace nest
+}  // namespace nest::app

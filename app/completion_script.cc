@@ -5,7 +5,7 @@
 #include "help.h"
 #include "nest/text.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 void collect_options(const CLI::App& app, std::vector<CompletionOption>& options) {
@@ -217,4 +217,4 @@ std::string fish_script(const CompletionWords& words) {
   return script;
 }
 
-}  // namespace nest
+}  // namespace nest::app

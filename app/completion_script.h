@@ -7,7 +7,7 @@
 
 #include "command.h"
 
-namespace nest {
+namespace nest::app {
 
 struct CompletionOption {
   std::vector<std::string> names;  // with dashes
@@ -34,4 +34,4 @@ std::string bash_script(const CompletionWords& words);
 std::string zsh_script(const CompletionWords& words);
 std::string fish_script(const CompletionWords& words);
 
-}  // namespace nest
+}  // namespace nest::app

@@ -14,7 +14,7 @@
 #include "options.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -116,4 +116,4 @@ Command add_eval(CLI::App& program) {
           [] { return std::vector<std::string>(); }};
 }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -15,7 +15,7 @@
 #include "options.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -137,4 +137,4 @@ Command add_export(CLI::App& program) {
           [] { return std::vector<std::string>(); }};
 }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -4,7 +4,7 @@
 
 #include "nest/text.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr std::size_t kLeft = 24;  // columns for names; longer ones have the description below
@@ -83,4 +83,4 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::app

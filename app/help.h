@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-namespace nest {
+namespace nest::app {
 
 // The first line of a description is the summary that lists show; the footer holds the examples.
 class HelpFormatter : public CLI::FormatterBase {
@@ -15,4 +15,4 @@ class HelpFormatter : public CLI::FormatterBase {
 // The part of a description before its first line break.
 std::string summary_of(const CLI::App& app);
 
-}  // namespace nest
+}  // namespace nest::app

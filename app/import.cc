@@ -14,7 +14,7 @@
 #include "options.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -140,4 +140,4 @@ Command add_import(CLI::App& program) {
   return {app, [run](Session& session) { return run_import(*run, session); }, {}};
 }
 
-}  // namespace nest
+}  // namespace nest::app

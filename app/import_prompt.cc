@@ -9,7 +9,7 @@
 #include "nest/text.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 
 bool can_ask() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1; }
 
@@ -22,4 +22,4 @@ std::string ask(const std::string& option, const std::string& question, const st
   return std::string(trim(answer));
 }
 
-}  // namespace nest
+}  // namespace nest::app

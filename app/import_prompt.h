@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace nest {
+namespace nest::app {
 
 // Whether somebody can be asked: standard input and standard error are a terminal.
 bool can_ask();
@@ -11,4 +11,4 @@ bool can_ask();
 // Asks on standard error for the value of an option and reads a line. Throws InputError when there is none.
 std::string ask(const std::string& option, const std::string& question, const std::string& example);
 
-}  // namespace nest
+}  // namespace nest::app

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 std::atomic<bool>& interrupted() {
@@ -26,4 +26,4 @@ Interrupt::~Interrupt() { std::signal(SIGINT, previous_); }
 
 const std::atomic<bool>* Interrupt::flag() const { return &interrupted(); }
 
-}  // namespace nest
+}  // namespace nest::app

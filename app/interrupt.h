@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-namespace nest {
+namespace nest::app {
 
 // While one exists, the first Ctrl-C sets its flag; a second one ends the program as usual.
 class Interrupt {
@@ -19,4 +19,4 @@ class Interrupt {
   void (*previous_)(int);
 };
 
-}  // namespace nest
+}  // namespace nest::app

@@ -2,7 +2,7 @@
 
 #include "options.h"
 
-namespace nest {
+namespace nest::app {
 
 void add_job_options(CLI::App& app, Question& question) {
   app.option_defaults()->group("What is trained, where");
@@ -38,4 +38,4 @@ TrainingJob read_small_job(Question question) {
   return read_job(question);
 }
 
-}  // namespace nest
+}  // namespace nest::app

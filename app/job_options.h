@@ -5,7 +5,7 @@
 
 #include "nest/job.h"
 
-namespace nest {
+namespace nest::app {
 
 void add_job_options(CLI::App& app, Question& question);
 
@@ -15,4 +15,4 @@ void add_profile_option(CLI::App& app, Input& profile);
 // The job; for `plan` and `compare`, where neither a cluster nor a number of devices is given, on a few devices.
 TrainingJob read_small_job(Question question);
 
-}  // namespace nest
+}  // namespace nest::app

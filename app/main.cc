@@ -7,5 +7,5 @@
 int main(int argc, char** argv) {
   // A reader that went away (nest … | head) shows up as a failed write, which is handled where output is written.
   std::signal(SIGPIPE, SIG_IGN);
-  return nest::run_program(argc, argv);
+  return nest::app::run_program(argc, argv);
 }

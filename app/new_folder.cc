@@ -11,7 +11,7 @@
 #include "nest/error.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 
 namespace fs = std::filesystem;
 
@@ -51,4 +51,4 @@ void NewFolder::fail(int reason) const {
   throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(reason)));
 }
 
-}  // namespace nest
+}  // namespace nest::app

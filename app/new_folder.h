@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace nest {
+namespace nest::app {
 
 // Stands beside the one that is asked for; takes its name when everything is in it, and is gone otherwise. One that is
 // there already must be empty. Throws InputError when it cannot be written.
@@ -24,4 +24,4 @@ class NewFolder {
   std::string beside_;
 };
 
-}  // namespace nest
+}  // namespace nest::app

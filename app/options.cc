@@ -8,7 +8,7 @@
 #include "nest/error.h"
 #include "nest/text.h"
 
-namespace nest {
+namespace nest::app {
 
 namespace {
 
@@ -55,4 +55,4 @@ CLI::Option* add_word(CLI::App& app, const std::string& name, std::vector<std::s
   return app.add_option_function<std::string>(name, set, description)->type_name(shown);
 }
 
-}  // namespace nest
+}  // namespace nest::app

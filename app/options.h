@@ -14,7 +14,7 @@
 
 #include "nest/range.h"
 
-namespace nest {
+namespace nest::app {
 
 // A whole number in the range.
 CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& target, const IntegerRange& range,
@@ -57,4 +57,4 @@ CLI::Option* add_enum(CLI::App& app, const std::string& name, T& target, const W
   return add_choice(app, name, target, choices, description);
 }
 
-}  // namespace nest
+}  // namespace nest::app

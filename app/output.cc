@@ -13,7 +13,7 @@
 #include "nest/error.h"
 #include "nest/text.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 // 0, or the errno of the write that failed.
@@ -92,4 +92,4 @@ void write_file_atomically(const std::string& path, std::string_view text) {
 
 void write_stderr(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace nest {
+namespace nest::app {
 
 enum class ColorMode : std::uint8_t { automatic, always, never };
 
@@ -32,4 +32,4 @@ std::string stem_of(const std::string& path);
 // Throws InputError when that fails; nothing is left behind then. What is no plain file (/dev/stdout) is written to.
 void write_file_atomically(const std::string& path, std::string_view text);
 
-}  // namespace nest
+}  // namespace nest::app

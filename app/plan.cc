@@ -14,7 +14,7 @@
 #include "options.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 struct PlanRun {
@@ -129,4 +129,4 @@ Command add_plan(CLI::App& program) {
           [] { return std::vector<std::string>(); }};
 }
 
-}  // namespace nest
+}  // namespace nest::app

@@ -6,7 +6,7 @@
 #include "command.h"
 #include "options.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -82,4 +82,4 @@ Command add_show(CLI::App& program) {
           completion_words};
 }
 
-}  // namespace nest
+}  // namespace nest::app

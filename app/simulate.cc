@@ -11,7 +11,7 @@
 #include "options.h"
 #include "output.h"
 
-namespace nest {
+namespace nest::app {
 namespace {
 
 constexpr const char* kDescription =
@@ -67,4 +67,4 @@ Command add_simulate(CLI::App& program) {
           [] { return std::vector<std::string>(); }};
 }
 
-}  // namespace nest
+}  // namespace nest::app

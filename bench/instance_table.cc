@@ -52,11 +52,11 @@ struct Recorded {
 std::map<std::string, Recorded> read_recorded(const fs::path& path) {
   std::map<std::string, Recorded> recorded;
   if (!fs::exists(path)) return recorded;
-  nest::Reader root(nest::parse_json("expected.json", "{\"list\":" + read_text(path) + "}"));
-  for (nest::Reader& entry : root.objects("list")) {
+  nest::doc::Reader root(nest::doc::parse_json("expected.json", "{\"list\":" + read_text(path) + "}"));
+  for (nest::doc::Reader& entry : root.objects("list")) {
     Recorded& record = recorded[entry.text("instance")];
     if (entry.has("optimum")) record.optimum_s = entry.object("optimum").number("iteration", {0, 1e30});
-    nest::Reader artifact = entry.object("artifact");
+    nest::doc::Reader artifact = entry.object("artifact");
     record.status = artifact.text("status");
     record.wall_s = artifact.number("wall_s", {0, 1e9});
     record.peak_mb = artifact.number("max_rss_mb", {0, 1e9});
@@ -69,8 +69,8 @@ struct Measured {
   double solve_ms = 1e30;
   double process_ms = 1e30;
   double peak_mb = 0;
-  nest::ProfileAnswer answer;
-  nest::ProfileInstance instance;
+  nest::instance::ProfileAnswer answer;
+  nest::instance::ProfileInstance instance;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -80,8 +80,9 @@ double ms_since(Clock::time_point start) {
 }
 
 int solve_once(const fs::path& file) {
-  const auto instance = nest::read_profile_instance(nest::parse_json(file.filename().string(), read_text(file)));
-  return nest::plan_profile_instance(instance).solution.plan ? 0 : 3;
+  const auto instance =
+      nest::instance::read_profile_instance(nest::doc::parse_json(file.filename().string(), read_text(file)));
+  return nest::instance::plan_profile_instance(instance).solution.plan ? 0 : 3;
 }
 
 // Runs solve_once() in a fresh process.
@@ -106,10 +107,10 @@ Measured measure(const fs::path& file) {
   for (int run = 0; run < kRuns; ++run) {
     measure_process(file, measured);
     const auto reading = Clock::now();
-    measured.instance = nest::read_profile_instance(nest::parse_json(file.filename().string(), text));
+    measured.instance = nest::instance::read_profile_instance(nest::doc::parse_json(file.filename().string(), text));
     measured.read_ms = std::min(measured.read_ms, ms_since(reading));
     const auto solving = Clock::now();
-    measured.answer = nest::plan_profile_instance(measured.instance);
+    measured.answer = nest::instance::plan_profile_instance(measured.instance);
     measured.solve_ms = std::min(measured.solve_ms, ms_since(solving));
   }
   return measured;

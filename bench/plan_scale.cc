@@ -31,7 +31,7 @@ struct Row {
   std::string series;  // what grows along it
   std::string name;
   double x = 0;  // devices, layers or sequences
-  std::function<nest::Job()> job;
+  std::function<nest::cost::Job()> job;
   int threads = 1;
 };
 
@@ -44,27 +44,28 @@ struct Result {
   std::int64_t opened = 0, leaves = 0;
 };
 
-nest::Job make(const nest::Architecture& model, const std::string& cluster, std::int64_t devices, std::int64_t batch,
-               std::int64_t sequence) {
+nest::cost::Job make(const nest::model::Architecture& model, const std::string& cluster, std::int64_t devices,
+                     std::int64_t batch, std::int64_t sequence) {
   nest::Run run;
   run.global_batch = batch;
   run.sequence = sequence;
-  return nest::make_job(model, run, nest::find_stack("megatron-core").value(),
-                        nest::find_cluster(cluster, devices).value());
+  return nest::cost::make_job(model, run, nest::cost::find_stack("megatron-core").value(),
+                              nest::cluster::find_cluster(cluster, devices).value());
 }
 
-nest::Architecture preset(const std::string& name) { return nest::find_model_preset(name).value(); }
+nest::model::Architecture preset(const std::string& name) { return nest::model::find_model_preset(name).value(); }
 
-nest::Job preset_job(const std::string& model, const std::string& cluster, std::int64_t devices, std::int64_t batch) {
-  const nest::Architecture architecture = preset(model);
+nest::cost::Job preset_job(const std::string& model, const std::string& cluster, std::int64_t devices,
+                           std::int64_t batch) {
+  const nest::model::Architecture architecture = preset(model);
   return make(architecture, cluster, devices, batch, std::min<std::int64_t>(4096, architecture.default_sequence));
 }
 
 // Blocks that are all alike, or all different (by up to a third in the width of their feed-forward).
-nest::Architecture tower(std::int64_t blocks, bool different) {
-  nest::Architecture model = preset("llama3-8b");
-  nest::Tower& decoder = model.towers.front();
-  const nest::Block pattern = decoder.kinds.front();
+nest::model::Architecture tower(std::int64_t blocks, bool different) {
+  nest::model::Architecture model = preset("llama3-8b");
+  nest::model::Tower& decoder = model.towers.front();
+  const nest::model::Block pattern = decoder.kinds.front();
   decoder.kinds.clear();
   decoder.blocks.clear();
   for (std::int64_t i = 0; i < blocks; ++i) {
@@ -77,7 +78,9 @@ nest::Architecture tower(std::int64_t blocks, bool different) {
   return model;
 }
 
-std::int64_t most_devices(const std::string& cluster) { return nest::find_cluster(cluster).value().sizes.at_most; }
+std::int64_t most_devices(const std::string& cluster) {
+  return nest::cluster::find_cluster(cluster).value().sizes.at_most;
+}
 
 std::int64_t usual_batch(std::int64_t devices) { return devices <= 1024 ? 1024 : devices <= 16384 ? 4096 : 16384; }
 
@@ -121,15 +124,15 @@ std::vector<Row> rows() {
 }
 
 Result search(const Row& row, int runs) {
-  const nest::Job job = row.job();
+  const nest::cost::Job job = row.job();
   Result result;
   result.wall_s = result.cpu_s = HUGE_VAL;
   for (int run = 0; run < runs; ++run) {
-    nest::PlanRequest request;
+    nest::search::PlanRequest request;
     request.job = &job;
     request.search.threads = row.threads;
     const std::clock_t before = std::clock();
-    const nest::PlanAnswer answer = nest::make_plan(request);
+    const nest::search::PlanAnswer answer = nest::search::make_plan(request);
     result.cpu_s = std::min(result.cpu_s, static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC);
     result.wall_s = std::min(result.wall_s, answer.wall_s);
     result.keys = answer.keys;

@@ -10,35 +10,35 @@
 namespace nest {
 
 struct JudgedPlan {
-  CheckReport report;
+  report::CheckReport report;
 };
 
 namespace {
 
 // The devices that the file names for each stage. read_plan has made sure that they are lists of integers.
-ListedDevices listed_devices(const Document& document) {
-  ListedDevices listed;
-  const Object* root = document.root().as_object();
-  const Value* stages = root ? root->find("stages") : nullptr;
+check::ListedDevices listed_devices(const Document& document) {
+  check::ListedDevices listed;
+  const doc::Object* root = document.root().as_object();
+  const doc::Value* stages = root ? root->find("stages") : nullptr;
   if (!stages || !stages->as_array()) return listed;
-  for (const Value& stage : *stages->as_array()) {
+  for (const doc::Value& stage : *stages->as_array()) {
     auto& devices = listed.emplace_back();
-    const Object* members = stage.as_object();
-    const Value* list = members ? members->find("devices") : nullptr;
+    const doc::Object* members = stage.as_object();
+    const doc::Value* list = members ? members->find("devices") : nullptr;
     if (!list || !list->as_array()) continue;
-    for (const Value& device : *list->as_array()) {
+    for (const doc::Value& device : *list->as_array()) {
       if (const std::int64_t* number = device.as_integer()) devices.push_back(*number);
     }
   }
   return listed;
 }
 
-Verdict judge(const Plan& plan, const ListedDevices& listed) {
-  const Job job = load_job(plan);
+Verdict judge(const Plan& plan, const check::ListedDevices& listed) {
+  const cost::Job job = load::load_job(plan);
   Verdict verdict;
   auto judged = std::make_shared<JudgedPlan>(
-      JudgedPlan{make_check_report(job.title, plan, job.model, job.cluster, state_floor(job), listed)});
-  for (const Violation& violation : judged->report.violations) {
+      JudgedPlan{report::make_check_report(job.title, plan, job.model, job.cluster, search::state_floor(job), listed)});
+  for (const check::Violation& violation : judged->report.violations) {
     verdict.violations.push_back({to_string(violation.code), violation.text});
   }
   verdict.judged = std::move(judged);
@@ -50,17 +50,19 @@ Verdict judge(const Plan& plan, const ListedDevices& listed) {
 Verdict check_plan(const Plan& plan) { return judge(plan, {}); }
 
 Verdict check_file(const Input& file) {
-  const Document document = parse_json(source_name(file), read_text(file));
-  return judge(read_plan(document), listed_devices(document));
+  const Document document = doc::parse_json(load::source_name(file), load::read_text(file));
+  return judge(plan::read_plan(document), listed_devices(document));
 }
 
-std::string to_text(const Verdict& verdict, const Style& style) { return check_text(verdict.judged->report, style); }
+std::string to_text(const Verdict& verdict, const Style& style) {
+  return report::check_text(verdict.judged->report, style);
+}
 
-std::string to_json(const Verdict& verdict) { return to_text(check_json(verdict.judged->report)); }
+std::string to_json(const Verdict& verdict) { return report::to_text(report::check_json(verdict.judged->report)); }
 
 std::string reproducer(const InternalError& bug) {
-  const auto* unsound = dynamic_cast<const UnsoundPlan*>(&bug);
-  return unsound == nullptr ? std::string() : reproducer_text(unsound->plan(), unsound->violations());
+  const auto* unsound = dynamic_cast<const search::UnsoundPlan*>(&bug);
+  return unsound == nullptr ? std::string() : report::reproducer_text(unsound->plan(), unsound->violations());
 }
 
 }  // namespace nest

@@ -23,7 +23,7 @@ namespace nest {
 namespace {
 
 std::vector<std::string> chosen_planners(const std::vector<std::string>& list) {
-  std::vector<std::string> known = planner_names();
+  std::vector<std::string> known = rivals::planner_names();
   if (list.empty()) return known;
   std::vector<std::string> chosen;
   for (const std::string& part : list) {
@@ -38,12 +38,12 @@ std::vector<std::string> chosen_planners(const std::vector<std::string>& list) {
   return chosen;
 }
 
-RivalRequest rival_request(const CompareOptions& options, const Job& job) {
+rivals::RivalRequest rival_request(const CompareOptions& options, const cost::Job& job) {
   require_given("max_devices", options.max_devices, kDevices);
   require_given("threads", options.threads, kThreads);
   require_range("seed", options.seed, kSeeds);
   require_seconds("time_limit", options.time_limit_s);
-  RivalRequest request;
+  rivals::RivalRequest request;
   request.job = &job;
   request.most_devices = options.max_devices;
   request.seed = static_cast<std::uint64_t>(options.seed);
@@ -53,15 +53,15 @@ RivalRequest rival_request(const CompareOptions& options, const Job& job) {
   return request;
 }
 
-void simulate_planners(const Job& job, const std::string& simulator, const std::atomic<bool>* stop,
+void simulate_planners(const cost::Job& job, const std::string& simulator, const std::atomic<bool>* stop,
                        std::vector<ComparedPlanner>& planners) {
   SimulatorLimits limits;
   limits.stop = stop;
   for (ComparedPlanner& planner : planners) {
     if (!planner.plan) continue;
     try {
-      const LoweredPlan lowered = lower_plan(job, planner.plan->strategy, planner.plan->stages);
-      const Timeline timeline = simulate(simulator, lowered.program, limits);
+      const simulate::LoweredPlan lowered = simulate::lower_plan(job, planner.plan->strategy, planner.plan->stages);
+      const simulate::Timeline timeline = run_simulator(simulator, lowered.program, limits);
       planner.simulated_s = summarise(lowered, timeline, planner.plan->prediction).iteration_s;
     } catch (const SimulatorError& error) {
       planner.simulation_note = fmt::format("not simulated: {}", error.what());
@@ -71,7 +71,7 @@ void simulate_planners(const Job& job, const std::string& simulator, const std::
   }
 }
 
-ComparedPlanner compared(PlannerRun run) {
+ComparedPlanner compared(rivals::PlannerRun run) {
   ComparedPlanner planner;
   planner.name = run.planner;
   planner.idea = run.idea;
@@ -85,9 +85,9 @@ ComparedPlanner compared(PlannerRun run) {
   return planner;
 }
 
-CompareReport report_of(const Comparison& comparison) {
-  CompareReport report;
-  report.about = empty_plan(unwrap(comparison.job));
+report::CompareReport report_of(const Comparison& comparison) {
+  report::CompareReport report;
+  report.about = cost::empty_plan(unwrap(comparison.job));
   report.planners = comparison.planners;
   report.simulated = comparison.simulated;
   return report;
@@ -103,14 +103,14 @@ bool Comparison::found() const {
 bool Comparison::is_open() const { return report_of(*this).is_open(); }
 
 Comparison compare_planners(const TrainingJob& training, const CompareOptions& options) {
-  const Job& job = unwrap(training);
+  const cost::Job& job = unwrap(training);
   const std::vector<std::string> names = chosen_planners(options.planners);
-  const RivalRequest request = rival_request(options, job);
+  const rivals::RivalRequest request = rival_request(options, job);
   const int threads =
       static_cast<int>(options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency()));
   const std::string simulator = options.simulate ? find_simulator() : std::string();
   Comparison comparison{training, {}, options.simulate};
-  for (PlannerRun& run : run_planners(names, request, threads, [&](const PlannerRun& done) {
+  for (rivals::PlannerRun& run : rivals::run_planners(names, request, threads, [&](const rivals::PlannerRun& done) {
          if (options.done) options.done(done.planner, done.wall_s);
        })) {
     comparison.planners.push_back(compared(std::move(run)));
@@ -120,21 +120,27 @@ Comparison compare_planners(const TrainingJob& training, const CompareOptions& o
 }
 
 std::string to_text(const Comparison& comparison, const Style& style) {
-  return compare_text(report_of(comparison), style);
+  return report::compare_text(report_of(comparison), style);
 }
 
-std::string to_json(const Comparison& comparison) { return to_text(compare_json(report_of(comparison))); }
+std::string to_json(const Comparison& comparison) {
+  return report::to_text(report::compare_json(report_of(comparison)));
+}
 
 // The page of the fastest plan, with the comparison before all else; the comparison alone where nobody has a plan.
 std::string to_html(const Comparison& comparison, const ReportOptions& options) {
-  const CompareReport report = report_of(comparison);
+  const report::CompareReport report = report_of(comparison);
   const ComparedPlanner* fastest = report.fastest();
-  if (fastest == nullptr) return compare_page(report).str();
-  PlanPage page;
-  page.first = {compare_section(report)};
+  if (fastest == nullptr) return html::compare_page(report).str();
+  html::PlanPage page;
+  page.first = {html::compare_section(report)};
   return plan_page_text(*fastest->plan, unwrap(comparison.job), options, std::move(page));
 }
 
-std::string to_svg(const Comparison& comparison) { return bar_chart_svg(compare_chart(report_of(comparison))); }
+std::string to_svg(const Comparison& comparison) {
+  return html::bar_chart_svg(html::compare_chart(report_of(comparison)));
+}
+
+std::vector<std::string> planner_names() { return rivals::planner_names(); }
 
 }  // namespace nest

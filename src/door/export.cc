@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/layout.h"
 #include "base/units.h"
 #include "cost/evaluate.h"
 #include "door/option_checks.h"
@@ -16,7 +17,6 @@
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
 #include "report/json.h"
-#include "report/layout.h"
 
 namespace nest {
 
@@ -26,11 +26,13 @@ struct ExportedPlan {
 
 namespace {
 
-const Exporter& exporter_of(const std::string& name) { return exporters()[require_word("to", name, exporter_names())]; }
+const exporter::Exporter& exporter_of(const std::string& name) {
+  return exporter::exporters()[require_word("to", name, exporter::exporter_names())];
+}
 
 // The plan that is written, and what became of the one that was asked for.
 struct Choice {
-  Job job;
+  cost::Job job;
   Plan plan;
   std::vector<std::string> cannot;
   double asked_s = 0;
@@ -52,22 +54,22 @@ Choice price_choice(const Plan& plan) {
 }
 
 // Replaces the plan by the nearest one that the framework runs. False when there is none.
-bool find_nearest(const ExportOptions& options, Framework framework, Choice& choice) {
-  choice.cannot = obstacles(framework, choice.job, choice.plan.strategy, choice.plan.stages);
-  const std::string precision = precision_obstacle(framework, choice.job.run.precision);
+bool find_nearest(const ExportOptions& options, launch::Framework framework, Choice& choice) {
+  choice.cannot = exporter::obstacles(framework, choice.job, choice.plan.strategy, choice.plan.stages);
+  const std::string precision = exporter::precision_obstacle(framework, choice.job.run.precision);
   if (!precision.empty()) {
     choice.cannot.insert(choice.cannot.begin(), precision);
-    choice.plan.run.precision = usable_precision(framework, choice.job.run.precision);
+    choice.plan.run.precision = exporter::usable_precision(framework, choice.job.run.precision);
     choice.without_profile = !choice.plan.profile.empty();
     choice.plan.profile = {};
-    choice.job = load_job(choice.plan);
+    choice.job = load::load_job(choice.plan);
   }
   if (choice.cannot.empty()) return true;
-  SearchSettings search;
+  search::SearchSettings search;
   search.threads = static_cast<int>(options.threads);
   search.stop = options.stop;
   if (options.time_limit_s > 0) search.time_limit_s = options.time_limit_s;
-  const std::optional<NearestPlan> nearest = nearest_plan(framework, choice.job, search);
+  const std::optional<exporter::NearestPlan> nearest = exporter::nearest_plan(framework, choice.job, search);
   if (!nearest) return false;
   choice.proven = nearest->proven;
   choice.plan = nearest->plan;
@@ -76,13 +78,13 @@ bool find_nearest(const ExportOptions& options, Framework framework, Choice& cho
 }
 
 // What the plan costs as the framework is usually run, where it was priced as something else.
-std::string stack_note(Framework framework, const Choice& choice) {
-  const FrameworkRules& rules = rules_of(framework);
+std::string stack_note(launch::Framework framework, const Choice& choice) {
+  const exporter::FrameworkRules& rules = exporter::rules_of(framework);
   if (rules.is_own(choice.job.stack.memory)) return {};
   Plan other = choice.plan;
   other.run.stack = rules.usual_stack;
   other.stack = other.profile = {};
-  const Plan evaluation = evaluate(load_job(other), other.strategy, other.stages);
+  const Plan evaluation = cost::evaluate(load::load_job(other), other.strategy, other.stages);
   if (!evaluation.fits) {
     return fmt::format("prices are those of stack {}; priced as {}, the plan does not fit: {}; plan with stack {}",
                        choice.plan.run.stack, other.run.stack, evaluation.misfit, other.run.stack);
@@ -91,7 +93,7 @@ std::string stack_note(Framework framework, const Choice& choice) {
                      other.run.stack, format_duration(evaluation.prediction.iteration_s));
 }
 
-std::string verdict_text(Framework framework, const Choice& choice) {
+std::string verdict_text(launch::Framework framework, const Choice& choice) {
   const char* name = to_string(framework);
   const std::string step = format_duration(choice.plan.prediction.iteration_s);
   if (choice.cannot.empty()) return fmt::format("{} runs this plan as it is: {} per step.\n", name, step);
@@ -103,19 +105,20 @@ std::string verdict_text(Framework framework, const Choice& choice) {
     text = fmt::format("{} cannot run this plan as it is: {}\n", name, cost);
     for (const std::string& reason : choice.cannot) text += wrap_after("  - ", reason) + "\n";
   }
-  text += wrap_after("", fmt::format("The fastest plan that it can run{}: {}, {} per step instead of {}.",
-                                     choice.proven ? " (proven)" : ", as far as was searched",
-                                     strategy_text(choice.plan.strategy), step, format_duration(choice.asked_s))) +
-          "\n";
+  text +=
+      wrap_after("", fmt::format("The fastest plan that it can run{}: {}, {} per step instead of {}.",
+                                 choice.proven ? " (proven)" : ", as far as was searched",
+                                 plan::strategy_text(choice.plan.strategy), step, format_duration(choice.asked_s))) +
+      "\n";
   return text;
 }
 
-Json report_json(const std::string& target, const Choice& choice, const ExportedText& written,
-                 const std::vector<Host>& hosts, const std::optional<LaunchOrder>& launch) {
-  Json json = {{"schema", "nest.export/1"},           {"framework", target},
-               {"as_asked", choice.cannot.empty()},   {"cannot", choice.cannot},
-               {"asked_iteration_s", choice.asked_s}, {"iteration_s", choice.plan.prediction.iteration_s},
-               {"excess", choice.excess()},           {"proven", choice.proven}};
+report::Json report_json(const std::string& target, const Choice& choice, const exporter::ExportedText& written,
+                         const std::vector<exporter::Host>& hosts, const std::optional<exporter::LaunchOrder>& launch) {
+  report::Json json = {{"schema", "nest.export/1"},           {"framework", target},
+                       {"as_asked", choice.cannot.empty()},   {"cannot", choice.cannot},
+                       {"asked_iteration_s", choice.asked_s}, {"iteration_s", choice.plan.prediction.iteration_s},
+                       {"excess", choice.excess()},           {"proven", choice.proven}};
   if (launch) {
     json["rank_order"] = to_string(launch->order);
     json["ranks_per_host"] = launch->hosts.ranks_per_host;
@@ -123,11 +126,11 @@ Json report_json(const std::string& target, const Choice& choice, const Exported
       json["hosts"].push_back(hosts[static_cast<std::size_t>(host)].name);
     }
   }
-  json["environment"] = Json::object();
+  json["environment"] = report::Json::object();
   for (const auto& [name, value] : written.environment) json["environment"][name] = value;
   json["notes"] = written.notes;
   json.update(written.json);
-  json["plan"] = plan_to_json(choice.plan);
+  json["plan"] = plan::plan_to_json(choice.plan);
   return json;
 }
 
@@ -140,11 +143,12 @@ Export started(Choice& choice) {
 }
 
 // A rank file: nothing of it depends on prices, so that a plan that does not fit is written too.
-Export export_ranks(const Plan& plan, const Exporter& exporter, const ExportOptions& options, std::size_t format) {
+Export export_ranks(const Plan& plan, const exporter::Exporter& exporter, const ExportOptions& options,
+                    std::size_t format) {
   Choice choice = price_choice(plan);
-  ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
-  task.hosts = hosts_of(choice.job.cluster, options.per_host);
-  const std::optional<LaunchOrder> launch = launch_order(task.hosts, choice.plan.strategy);
+  exporter::ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
+  task.hosts = exporter::hosts_of(choice.job.cluster, options.per_host);
+  const std::optional<exporter::LaunchOrder> launch = exporter::launch_order(task.hosts, choice.plan.strategy);
   if (launch) task.order = launch->order;
   task.cores_per_device = options.cores_per_device;
   Export made = started(choice);
@@ -153,42 +157,44 @@ Export export_ranks(const Plan& plan, const Exporter& exporter, const ExportOpti
       fmt::format("{} ranks on {} hosts, rank order {}.\n", format_integer(choice.plan.strategy.devices_used()),
                   format_integer(static_cast<std::int64_t>(task.hosts.size())), to_string(task.order));
   made.exported =
-      std::make_shared<ExportedPlan>(ExportedPlan{exporter.write(task, format_index(exporter, "json")).text});
+      std::make_shared<ExportedPlan>(ExportedPlan{exporter.write(task, exporter::format_index(exporter, "json")).text});
   return made;
 }
 
-Export export_files(const Plan& plan, const Exporter& exporter, const ExportOptions& options) {
+Export export_files(const Plan& plan, const exporter::Exporter& exporter, const ExportOptions& options) {
   Choice choice = price_choice(plan);
   Export made = started(choice);
-  ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
+  exporter::ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
   task.ranks = options.ranks;
-  const ExportedFiles files = exporter.write_files(task, [&](const std::string& name, const std::string& content) {
-    if (options.write) {
-      options.write(name, content);
-    } else {
-      made.files.push_back({name, content});
-    }
-  });
+  const exporter::ExportedFiles files =
+      exporter.write_files(task, [&](const std::string& name, const std::string& content) {
+        if (options.write) {
+          options.write(name, content);
+        } else {
+          made.files.push_back({name, content});
+        }
+      });
   made.about = files.summary;
-  Json json = {{"schema", "nest.export/1"}, {"framework", exporter.name}, {"folder", options.folder}};
+  report::Json json = {{"schema", "nest.export/1"}, {"framework", exporter.name}, {"folder", options.folder}};
   json.update(files.json);
-  made.exported = std::make_shared<ExportedPlan>(ExportedPlan{to_text(json)});
+  made.exported = std::make_shared<ExportedPlan>(ExportedPlan{report::to_text(json)});
   return made;
 }
 
-Export export_framework(const Plan& plan, const Exporter& exporter, const ExportOptions& options, std::size_t format) {
-  const Framework framework = *exporter.framework;
+Export export_framework(const Plan& plan, const exporter::Exporter& exporter, const ExportOptions& options,
+                        std::size_t format) {
+  const launch::Framework framework = *exporter.framework;
   Choice choice = price_choice(plan);
   const bool found = find_nearest(options, framework, choice);
   Export made = started(choice);
   made.found = found;
   if (!found) return made;
-  const Job& job = choice.job;
-  ExportTask task{job, choice.plan.strategy, choice.plan.stages};
-  std::optional<LaunchOrder> launch;
+  const cost::Job& job = choice.job;
+  exporter::ExportTask task{job, choice.plan.strategy, choice.plan.stages};
+  std::optional<exporter::LaunchOrder> launch;
   if (!job.cluster.torus) {
-    task.hosts = hosts_of(job.cluster, options.per_host);
-    launch = launch_order(task.hosts, choice.plan.strategy);
+    task.hosts = exporter::hosts_of(job.cluster, options.per_host);
+    launch = exporter::launch_order(task.hosts, choice.plan.strategy);
     made.placing = !launch                         ? Export::Placing::rank_by_rank
                    : launch->hosts.natural_hosts() ? Export::Placing::natural
                                                    : Export::Placing::hosts_in_order;
@@ -198,7 +204,7 @@ Export export_framework(const Plan& plan, const Exporter& exporter, const Export
     task.launch = &*launch;
   }
   task.with_model = options.model;
-  ExportedText written = exporter.write(task, format);
+  exporter::ExportedText written = exporter.write(task, format);
   if (choice.without_profile) {
     written.notes.emplace_back(
         "the profile holds for another precision: the plan that is written is priced without it");
@@ -209,17 +215,17 @@ Export export_framework(const Plan& plan, const Exporter& exporter, const Export
   made.notes = written.notes;
   if (std::string note = stack_note(framework, choice); !note.empty()) made.notes.push_back(std::move(note));
   made.exported = std::make_shared<ExportedPlan>(
-      ExportedPlan{to_text(report_json(exporter.name, choice, written, task.hosts, launch))});
+      ExportedPlan{report::to_text(report_json(exporter.name, choice, written, task.hosts, launch))});
   return made;
 }
 
 }  // namespace
 
-std::vector<std::string> export_targets() { return exporter_names(); }
+std::vector<std::string> export_targets() { return exporter::exporter_names(); }
 
 std::vector<std::string> export_formats(const std::string& target) {
   std::vector<std::string> names;
-  for (const ExportFormat& format : exporter_of(target).formats) names.emplace_back(format.name);
+  for (const exporter::ExportFormat& format : exporter_of(target).formats) names.emplace_back(format.name);
   return names;
 }
 
@@ -228,7 +234,7 @@ bool exports_folder(const std::string& target) { return exporter_of(target).writ
 // "the framework, or rankfile: which rank …, or chakra: …"
 std::string export_help() {
   std::string text = "the framework";
-  for (const Exporter& row : exporters()) {
+  for (const exporter::Exporter& row : exporter::exporters()) {
     if (!row.framework) text += fmt::format(", or {}: {}", row.name, row.words);
   }
   return text;
@@ -239,8 +245,8 @@ Export export_plan(const Plan& plan, const std::string& target, const ExportOpti
   require_given("cores_per_device", options.cores_per_device, kCores);
   require_given("threads", options.threads, kThreads);
   require_seconds("time_limit", options.time_limit_s);
-  const Exporter& exporter = exporter_of(target);
-  const std::size_t format = format_index(exporter, options.format);  // refused before anything is searched
+  const exporter::Exporter& exporter = exporter_of(target);
+  const std::size_t format = exporter::format_index(exporter, options.format);  // refused before anything is searched
   if (exporter.write_files != nullptr) return export_files(plan, exporter, options);
   if (!exporter.framework) return export_ranks(plan, exporter, options, format);
   return export_framework(plan, exporter, options, format);
@@ -250,5 +256,7 @@ std::string to_json(const Export& made) {
   NEST_CHECK(made.exported != nullptr, "a plan was written");
   return made.exported->json;
 }
+
+std::string formats_text() { return exporter::formats_text(); }
 
 }  // namespace nest

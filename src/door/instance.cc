@@ -12,17 +12,18 @@
 namespace nest {
 
 struct InstanceResult {
-  ProfileInstance instance;
-  ProfileAnswer answer;
+  instance::ProfileInstance instance;
+  instance::ProfileAnswer answer;
   std::string name;  // of the file
 };
 
 namespace {
 
-Json instance_json(const ProfileInstance& instance, const ProfileAnswer& answer, const std::string& name) {
-  const ProfilePlan& plan = *answer.solution.plan;
-  Json stages = Json::array();
-  for (const ProfileStage& stage : answer.evaluation.stages) {
+report::Json instance_json(const instance::ProfileInstance& instance, const instance::ProfileAnswer& answer,
+                           const std::string& name) {
+  const instance::ProfilePlan& plan = *answer.solution.plan;
+  report::Json stages = report::Json::array();
+  for (const instance::ProfileStage& stage : answer.evaluation.stages) {
     stages.push_back(
         {{"layers", {stage.first_node, stage.first_node + stage.node_count - 1}},
          {"time_s", {{"forward", stage.forward_s}, {"backward", stage.backward_s}, {"total", stage.load_s}}},
@@ -49,14 +50,17 @@ Json instance_json(const ProfileInstance& instance, const ProfileAnswer& answer,
             {"planner", "nest"}}}};
 }
 
-std::string instance_text(const ProfileAnswer& answer, const Style& style) {
-  const ProfilePlan& plan = *answer.solution.plan;
+std::string instance_text(const instance::ProfileAnswer& answer, const Style& style) {
+  const instance::ProfilePlan& plan = *answer.solution.plan;
   std::string text =
       style.paint(Ink::strong, fmt::format("{} per step", format_duration(answer.solution.objective_s))) +
       fmt::format(": width {}, {} stages, {} replicas\n\n", plan.width, answer.evaluation.stages.size(), plan.replicas);
-  Table table({{"stage", Align::right}, {"layers", Align::left}, {"ms", Align::right}, {"GiB", Align::right}});
+  report::Table table({{"stage", report::Align::right},
+                       {"layers", report::Align::left},
+                       {"ms", report::Align::right},
+                       {"GiB", report::Align::right}});
   for (std::size_t s = 0; s < answer.evaluation.stages.size(); ++s) {
-    const ProfileStage& stage = answer.evaluation.stages[s];
+    const instance::ProfileStage& stage = answer.evaluation.stages[s];
     table.add({std::to_string(s), fmt::format("{}-{}", stage.first_node, stage.first_node + stage.node_count - 1),
                fmt::format("{:.3f}", 1e3 * stage.load_s),
                fmt::format("{:.2f}", static_cast<double>(stage.memory_bytes) / 0x1p30)});
@@ -69,8 +73,9 @@ std::string instance_text(const ProfileAnswer& answer, const Style& style) {
 }  // namespace
 
 InstancePlan plan_instance(const Input& file) {
-  ProfileInstance instance = read_profile_instance(parse_json(source_name(file), read_text(file)));
-  ProfileAnswer answer = plan_profile_instance(instance);
+  instance::ProfileInstance instance =
+      instance::read_profile_instance(doc::parse_json(load::source_name(file), load::read_text(file)));
+  instance::ProfileAnswer answer = instance::plan_profile_instance(instance);
   InstancePlan plan;
   plan.found = answer.solution.plan.has_value();
   if (answer.least_memory) {
@@ -79,14 +84,14 @@ InstancePlan plan_instance(const Input& file) {
                               answer.least_memory->stages, format_bytes(instance.device_memory_bytes));
   }
   plan.result =
-      std::make_shared<InstanceResult>(InstanceResult{std::move(instance), std::move(answer), source_name(file)});
+      std::make_shared<InstanceResult>(InstanceResult{std::move(instance), std::move(answer), load::source_name(file)});
   return plan;
 }
 
 std::string to_text(const InstancePlan& plan, const Style& style) { return instance_text(plan.result->answer, style); }
 
 std::string to_json(const InstancePlan& plan) {
-  return to_text(instance_json(plan.result->instance, plan.result->answer, plan.result->name));
+  return report::to_text(instance_json(plan.result->instance, plan.result->answer, plan.result->name));
 }
 
 }  // namespace nest

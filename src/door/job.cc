@@ -30,19 +30,19 @@ TrainingJob read_job(const Question& question) {
   require_given("global_batch", question.global_batch, kBatches);
   require_given("seq", question.seq, kSequences);
   require_given("encoder_seq", question.encoder_seq, kSequences);
-  return wrap_job(load_job(question));
+  return wrap_job(load::load_job(question));
 }
 
-TrainingJob job_of(const Plan& plan) { return wrap_job(load_job(plan)); }
+TrainingJob job_of(const Plan& plan) { return wrap_job(load::load_job(plan)); }
 
 Plan read_plan(const Input& file, const Input& profile) {
-  Plan plan = read_plan(parse_json(source_name(file), read_text(file)));
-  plan.source = source_name(file);
-  if (!profile.empty()) plan.profile = parse_json(source_name(profile), read_text(profile));
+  Plan plan = plan::read_plan(doc::parse_json(load::source_name(file), load::read_text(file)));
+  plan.source = load::source_name(file);
+  if (!profile.empty()) plan.profile = doc::parse_json(load::source_name(profile), load::read_text(profile));
   return plan;
 }
 
-std::string plan_file(const Plan& plan) { return to_text(plan_to_json(plan)); }
+std::string plan_file(const Plan& plan) { return report::to_text(plan::plan_to_json(plan)); }
 
 Precision precision_of(const std::string& word) { return value_of<Precision>("precision", word, kPrecisionWords); }
 Optimizer optimizer_of(const std::string& word) { return value_of<Optimizer>("optimizer", word, kOptimizerWords); }

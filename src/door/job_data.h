@@ -7,10 +7,10 @@
 namespace nest {
 
 struct JobData {
-  Job job;
+  cost::Job job;
 };
 
-inline TrainingJob wrap_job(Job job) { return TrainingJob(std::make_shared<JobData>(JobData{std::move(job)})); }
-inline const Job& unwrap(const TrainingJob& job) { return job.data().job; }
+inline TrainingJob wrap_job(cost::Job job) { return TrainingJob(std::make_shared<JobData>(JobData{std::move(job)})); }
+inline const cost::Job& unwrap(const TrainingJob& job) { return job.data().job; }
 
 }  // namespace nest

@@ -23,21 +23,21 @@
 namespace nest {
 
 struct LaunchComparison {
-  WhyNotMine report;
+  report::WhyNotMine report;
 };
 
 namespace {
 
 constexpr double kWorthASecondOption = 1.5;  // a pair is recommended when it gains so much more than the best single
 
-ShellVariables variables_of(const std::vector<std::string>& defines) {
-  ShellVariables variables;
+launch::ShellVariables variables_of(const std::vector<std::string>& defines) {
+  launch::ShellVariables variables;
   for (const std::string& define : defines) {
     const std::size_t equals = define.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw InputError(fmt::format("{}: `{}` is no NAME=value", option("define"), clip(define, 40)));
     }
-    variables[define.substr(0, equals)] = {ShellWord{define.substr(equals + 1), {}, 0}};
+    variables[define.substr(0, equals)] = {launch::ShellWord{define.substr(equals + 1), {}, 0}};
   }
   return variables;
 }
@@ -47,11 +47,11 @@ bool is_file(const Input& from) {
   constexpr std::size_t kLongestPath = 1024;
   const std::string& name = from.name;
   if (from.text) return false;
-  return name == "-" ||
-         (name.size() < kLongestPath && name.find('\n') == std::string::npos && path_exists(name) && !is_folder(name));
+  return name == "-" || (name.size() < kLongestPath && name.find('\n') == std::string::npos &&
+                         load::path_exists(name) && !load::is_folder(name));
 }
 
-LaunchSetup read_setup(const LaunchQuestion& question) {
+launch::LaunchSetup read_setup(const LaunchQuestion& question) {
   const bool file = is_file(question.from);
   const std::string& name = question.from.name;
   // A single word is a path that is not there, not a command.
@@ -61,15 +61,16 @@ LaunchSetup read_setup(const LaunchQuestion& question) {
   const std::filesystem::path folder = file ? std::filesystem::path(name).parent_path() : std::filesystem::path();
   const auto read_named = [&](const std::string& path) -> std::optional<std::string> {
     const std::string beside = (folder / path).string();
-    if (!path_exists(beside) || is_folder(beside)) return std::nullopt;
-    return read_text(beside);
+    if (!load::path_exists(beside) || load::is_folder(beside)) return std::nullopt;
+    return load::read_text(beside);
   };
   const bool is_text = file || question.from.text;
-  return read_launch(is_text ? source_name(question.from) : "launch line", is_text ? read_text(question.from) : name,
-                     variables_of(question.define), question.with, read_named);
+  return launch::read_launch(is_text ? load::source_name(question.from) : "launch line",
+                             is_text ? load::read_text(question.from) : name, variables_of(question.define),
+                             question.with, read_named);
 }
 
-std::int64_t world_of(const LaunchQuestion& question, const LaunchSetup& setup) {
+std::int64_t world_of(const LaunchQuestion& question, const launch::LaunchSetup& setup) {
   if (setup.world && question.job.devices > 0 && *setup.world != question.job.devices) {
     throw InputError(fmt::format("{}: {} were asked for, and {} starts {} ranks", option("devices"),
                                  question.job.devices, setup.source, *setup.world));
@@ -83,7 +84,7 @@ std::int64_t world_of(const LaunchQuestion& question, const LaunchSetup& setup) 
 }
 
 // What `LaunchSetup` leaves to its framework's defaults.
-std::int64_t batch_of(const LaunchQuestion& question, const LaunchSetup& setup, std::int64_t world) {
+std::int64_t batch_of(const LaunchQuestion& question, const launch::LaunchSetup& setup, std::int64_t world) {
   const std::int64_t pipeline = checked_product({setup.tp, setup.cp, setup.pp});
   const std::int64_t data = std::max<std::int64_t>(1, world / pipeline);
   const auto full = [&](std::int64_t steps) { return checked_product({setup.micro_batch.value_or(1), steps, data}); };
@@ -106,13 +107,13 @@ std::int64_t batch_of(const LaunchQuestion& question, const LaunchSetup& setup, 
 }
 
 struct FromJob {
-  LaunchSetup setup;
-  Job job;
+  launch::LaunchSetup setup;
+  cost::Job job;
 };
 
 FromJob load_from(const LaunchQuestion& question) {
   FromJob from{read_setup(question), {}};
-  LaunchSetup& setup = from.setup;
+  launch::LaunchSetup& setup = from.setup;
   Question job = question.job;
   job.devices = world_of(question, setup);
   job.global_batch = batch_of(question, setup, job.devices);
@@ -126,7 +127,7 @@ FromJob load_from(const LaunchQuestion& question) {
   job.stack = setup.stack.name;
   const bool from_text = question.job.model.empty() && setup.model_name.empty();
   if (question.job.model.empty() && !setup.model_name.empty()) job.model = setup.model_name;
-  Architecture architecture;
+  model::Architecture architecture;
   if (from_text) {
     if (setup.model_config.is_null()) {
       throw InputError(fmt::format("{}: the sizes of the model are not in it; name the model with {}", setup.source,
@@ -138,10 +139,10 @@ FromJob load_from(const LaunchQuestion& question) {
                       "'--vocab-size N', or name the model with {}",
                       setup.source, option("with"), option("model")));
     }
-    architecture = read_config(parse_json(setup.source, setup.model_config.dump(1)), "launch line");
+    architecture = model::read_config(doc::parse_json(setup.source, setup.model_config.dump(1)), "launch line");
     if (!setup.sequence && question.job.seq == 0) job.seq = architecture.default_sequence;
   }
-  const Job loaded = load_job(job);
+  const cost::Job loaded = load::load_job(job);
   if (!from_text) {
     if (loaded.model.traced) {
       throw InputError(option("model") +
@@ -151,22 +152,23 @@ FromJob load_from(const LaunchQuestion& question) {
     architecture = loaded.model.architecture;
   }
   // Again with the stack as the line switches it.
-  from.job = make_job(architecture, loaded.run, setup.stack, loaded.cluster);
+  from.job = cost::make_job(architecture, loaded.run, setup.stack, loaded.cluster);
   from.job.title = from_text ? "The model of the launch line" : loaded.title;
   from.job.profile = loaded.profile;
   return from;
 }
 
-constexpr std::array<const char*, kTimeTerms> kTermNames = {
+constexpr std::array<const char*, exporter::kTimeTerms> kTermNames = {
     "compute",         "slowest stage",  "recomputation",   "pipeline bubble", "tensor parallel", "context parallel",
     "expert parallel", "stage to stage", "sharded weights", "gradient sync",   "optimizer",       "other"};
 
 // What of a setup makes a term what it is.
-std::string about_term(TimeTerm term, const SetupVariant& mine, const Plan& evaluation, const Job& job) {
+std::string about_term(exporter::TimeTerm term, const exporter::SetupVariant& mine, const Plan& evaluation,
+                       const cost::Job& job) {
   const Strategy& s = mine.strategy;
   switch (term) {
-    case TimeTerm::compute: return fmt::format("micro-batches of {}", s.micro_batch);
-    case TimeTerm::imbalance: {
+    case exporter::TimeTerm::compute: return fmt::format("micro-batches of {}", s.micro_batch);
+    case exporter::TimeTerm::imbalance: {
       const auto slowest =
           std::max_element(evaluation.stages.begin(), evaluation.stages.end(),
                            [](const StagePlan& a, const StagePlan& b) { return a.time.total < b.time.total; });
@@ -176,26 +178,29 @@ std::string about_term(TimeTerm term, const SetupVariant& mine, const Plan& eval
       return fmt::format("stage {} is {:.0f} % over the mean", slowest - evaluation.stages.begin(),
                          100 * (slowest->time.total / mean - 1));
     }
-    case TimeTerm::recompute: return fmt::format("recomputation {}", to_string(mine.stages.front().recompute));
-    case TimeTerm::bubble:
+    case exporter::TimeTerm::recompute:
+      return fmt::format("recomputation {}", to_string(mine.stages.front().recompute));
+    case exporter::TimeTerm::bubble:
       return fmt::format("{} micro-batches, {} stages{}", micro_batches(s, job.run.global_batch), s.pp,
                          s.virtual_stages > 1 ? fmt::format(", {} chunks", s.virtual_stages) : ", 1 chunk");
-    case TimeTerm::tensor:
+    case exporter::TimeTerm::tensor:
       return fmt::format("tp={}{}{}", s.split.tp, s.split.sp ? "" : ", no sp",
                          mine.stack.tensor_overlap ? "" : ", not overlapped");
-    case TimeTerm::context: return fmt::format("cp={}", s.split.cp);
-    case TimeTerm::expert:
+    case exporter::TimeTerm::context: return fmt::format("cp={}", s.split.cp);
+    case exporter::TimeTerm::expert:
       return fmt::format("ep={}{}", s.split.expert_ranks(), mine.stack.expert_overlap ? "" : ", not overlapped");
-    case TimeTerm::messages: return mine.stack.pipeline_overlap ? "" : "not overlapped";
-    case TimeTerm::weights: return fmt::format("ZeRO {}", mine.stages.front().zero);
-    case TimeTerm::gradients: return mine.stack.data_overlap == DataOverlap::none ? "not overlapped" : "";
-    case TimeTerm::optimizer: return mine.stages.front().zero == 0 ? "not sharded" : "";
-    case TimeTerm::other: return mine.stack.defer_head_gradient && s.pp > 1 ? "the head's gradients wait" : "";
+    case exporter::TimeTerm::messages: return mine.stack.pipeline_overlap ? "" : "not overlapped";
+    case exporter::TimeTerm::weights: return fmt::format("ZeRO {}", mine.stages.front().zero);
+    case exporter::TimeTerm::gradients:
+      return mine.stack.data_overlap == cost::DataOverlap::none ? "not overlapped" : "";
+    case exporter::TimeTerm::optimizer: return mine.stages.front().zero == 0 ? "not sharded" : "";
+    case exporter::TimeTerm::other:
+      return mine.stack.defer_head_gradient && s.pp > 1 ? "the head's gradients wait" : "";
   }
   return {};
 }
 
-void fill_memory(const Job& job, const Plan& evaluation, WhyNotMine& report) {
+void fill_memory(const cost::Job& job, const Plan& evaluation, report::WhyNotMine& report) {
   const std::size_t fullest = evaluation.fullest_stage();
   report.fits = evaluation.fits;
   report.misfit = evaluation.misfit;
@@ -203,14 +208,14 @@ void fill_memory(const Job& job, const Plan& evaluation, WhyNotMine& report) {
   report.spare_bytes = job.cluster.device.memory_bytes - evaluation.stages[fullest].memory.needed;
 }
 
-void fill_terms(const SetupVariant& mine, const Plan& evaluation, const NearestPlan& best, const ChangeList& changes,
-                const Job& job, WhyNotMine& report) {
-  const std::vector<double> yours = time_terms(mine.strategy, job.run.global_batch, evaluation);
-  const std::vector<double> theirs = time_terms(best.plan.strategy, job.run.global_batch, best.plan);
-  for (std::size_t t = 0; t < kTimeTerms; ++t) {
-    const auto term = static_cast<TimeTerm>(t);
-    TermLine line{kTermNames[t], yours[t], theirs[t], about_term(term, mine, evaluation, job), "", 0};
-    for (const PricedChange& change : changes.single) {
+void fill_terms(const exporter::SetupVariant& mine, const Plan& evaluation, const exporter::NearestPlan& best,
+                const exporter::ChangeList& changes, const cost::Job& job, report::WhyNotMine& report) {
+  const std::vector<double> yours = exporter::time_terms(mine.strategy, job.run.global_batch, evaluation);
+  const std::vector<double> theirs = exporter::time_terms(best.plan.strategy, job.run.global_batch, best.plan);
+  for (std::size_t t = 0; t < exporter::kTimeTerms; ++t) {
+    const auto term = static_cast<exporter::TimeTerm>(t);
+    report::TermLine line{kTermNames[t], yours[t], theirs[t], about_term(term, mine, evaluation, job), "", 0};
+    for (const exporter::PricedChange& change : changes.single) {
       const double gain = evaluation.prediction.iteration_s - change.evaluation.prediction.iteration_s;
       if (change.term != term || gain <= line.gain_s) continue;
       line.change = change.options;
@@ -218,19 +223,22 @@ void fill_terms(const SetupVariant& mine, const Plan& evaluation, const NearestP
     }
     report.terms.push_back(std::move(line));
   }
-  std::stable_sort(report.terms.begin(), report.terms.end(),
-                   [](const TermLine& a, const TermLine& b) { return a.yours_s - a.best_s > b.yours_s - b.best_s; });
+  std::stable_sort(report.terms.begin(), report.terms.end(), [](const report::TermLine& a, const report::TermLine& b) {
+    return a.yours_s - a.best_s > b.yours_s - b.best_s;
+  });
 }
 
-void fill_changes(const Plan& evaluation, const ChangeList& changes, WhyNotMine& report) {
-  for (const PricedChange& change : changes.single) {
+void fill_changes(const Plan& evaluation, const exporter::ChangeList& changes, report::WhyNotMine& report) {
+  for (const exporter::PricedChange& change : changes.single) {
     report.changes.push_back({change.options, change.evaluation.prediction.iteration_s});
   }
-  const auto line = [](const PricedChange& change) {
-    return ChangeLine{change.options, change.evaluation.prediction.iteration_s};
+  const auto line = [](const exporter::PricedChange& change) {
+    return report::ChangeLine{change.options, change.evaluation.prediction.iteration_s};
   };
   const double now = evaluation.prediction.iteration_s;
-  const auto gain = [&](const PricedChange& change) { return now - change.evaluation.prediction.iteration_s; };
+  const auto gain = [&](const exporter::PricedChange& change) {
+    return now - change.evaluation.prediction.iteration_s;
+  };
   if (!evaluation.fits) {
     if (!changes.single.empty()) {
       report.recommended.push_back(line(changes.single.front()));
@@ -254,23 +262,23 @@ LaunchAnswer evaluate_launch(const LaunchQuestion& question) {
   require_given("threads", question.threads, kThreads);
   require_seconds("time_limit", question.time_limit_s);
   FromJob from = load_from(question);
-  const Job& job = from.job;
-  const Framework framework = from.setup.framework;
-  const LaunchedPlan launched = lay_out(from.setup, job);
-  const SetupVariant mine{job.stack, launched.strategy, launched.stages};
-  const Plan evaluation = evaluate(job, mine.strategy, mine.stages);
+  const cost::Job& job = from.job;
+  const launch::Framework framework = from.setup.framework;
+  const launch::LaunchedPlan launched = launch::lay_out(from.setup, job);
+  const exporter::SetupVariant mine{job.stack, launched.strategy, launched.stages};
+  const Plan evaluation = cost::evaluate(job, mine.strategy, mine.stages);
 
-  SearchSettings search;
+  search::SearchSettings search;
   search.threads = static_cast<int>(question.threads);
   search.stop = question.stop;
   if (question.time_limit_s > 0) search.time_limit_s = question.time_limit_s;
-  PriceCache prices(job);
-  const ChangeList changes = price_changes(framework, job, mine, search, &prices);
-  Job best_job = job;
-  best_job.stack = best_stack(framework, job.stack);
-  const std::optional<NearestPlan> best = nearest_plan(framework, best_job, search);
+  search::PriceCache prices(job);
+  const exporter::ChangeList changes = exporter::price_changes(framework, job, mine, search, &prices);
+  cost::Job best_job = job;
+  best_job.stack = exporter::best_stack(framework, job.stack);
+  const std::optional<exporter::NearestPlan> best = exporter::nearest_plan(framework, best_job, search);
 
-  WhyNotMine report;
+  report::WhyNotMine report;
   report.framework = to_string(framework);
   report.title = from.job.title;
   report.devices = fmt::format("{} x {} ({})", format_integer(mine.strategy.devices_used()), job.cluster.device.name,
@@ -291,9 +299,11 @@ LaunchAnswer evaluate_launch(const LaunchQuestion& question) {
 }
 
 std::string to_text(const LaunchAnswer& answer, const Style& style) {
-  return why_not_mine_text(answer.comparison->report, style);
+  return report::why_not_mine_text(answer.comparison->report, style);
 }
 
-std::string to_json(const LaunchAnswer& answer) { return to_text(why_not_mine_json(answer.comparison->report)); }
+std::string to_json(const LaunchAnswer& answer) {
+  return report::to_text(report::why_not_mine_json(answer.comparison->report));
+}
 
 }  // namespace nest

@@ -8,10 +8,10 @@ namespace nest {
 
 std::vector<ListedModel> listed_models() {
   std::vector<ListedModel> models;
-  for (const ModelPreset& preset : model_presets()) {
-    std::optional<Architecture> architecture = find_model_preset(preset.name);
+  for (const model::ModelPreset& preset : model::model_presets()) {
+    std::optional<model::Architecture> architecture = model::find_model_preset(preset.name);
     NEST_CHECK(architecture.has_value(), "a listed preset exists: " + preset.name);
-    const ParameterCount count = count_parameters(build_model(*architecture));
+    const model::ParameterCount count = model::count_parameters(model::build_model(*architecture));
     models.push_back({preset, std::move(*architecture), count.total, count.active});
   }
   return models;

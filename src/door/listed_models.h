@@ -10,8 +10,8 @@
 namespace nest {
 
 struct ListedModel {
-  ModelPreset preset;
-  Architecture architecture;
+  model::ModelPreset preset;
+  model::Architecture architecture;
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0;
 };

@@ -11,16 +11,17 @@ namespace nest {
 
 NamedDevice named_device(const Input& input) {
   if (!input.text) {
-    if (auto device = find_device(input.name)) return {std::move(*device), ""};
-    if (!path_exists(input.name)) {
+    if (auto device = cluster::find_device(input.name)) return {std::move(*device), ""};
+    if (!load::path_exists(input.name)) {
       std::vector<std::string> known;
-      for (const Device& device : device_presets()) known.push_back(device.name);
+      for (const cluster::Device& device : cluster::device_presets()) known.push_back(device.name);
       throw InputError(fmt::format("{}: `{}` is neither a known device nor a file; known are {}{}", option("device"),
                                    clip(input.name, 60), join_words(known), did_you_mean(input.name, known)));
     }
   }
-  std::string text = read_text(input);
-  return {read_device(parse_yaml(source_name(input), text), file_stem(input.name)), std::move(text)};
+  std::string text = load::read_text(input);
+  return {cluster::read_device(doc::parse_yaml(load::source_name(input), text), load::file_stem(input.name)),
+          std::move(text)};
 }
 
 }  // namespace nest

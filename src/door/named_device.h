@@ -9,7 +9,7 @@
 namespace nest {
 
 struct NamedDevice {
-  Device device;
+  cluster::Device device;
   std::string yaml;  // the file; empty for a preset
 };
 

@@ -10,9 +10,10 @@
 
 namespace nest {
 
-PlanReport plan_report(const Plan& plan, const Job& job, const ReportOptions& options);
+report::PlanReport plan_report(const Plan& plan, const cost::Job& job, const ReportOptions& options);
 
 // `page` holds what comes beside the plan itself.
-std::string plan_page_text(const Plan& plan, const Job& job, const ReportOptions& options, PlanPage page = {});
+std::string plan_page_text(const Plan& plan, const cost::Job& job, const ReportOptions& options,
+                           html::PlanPage page = {});
 
 }  // namespace nest

@@ -7,7 +7,7 @@ namespace nest {
 
 struct PricedPlan {
   Plan plan;
-  Job job;
+  cost::Job job;
 };
 
 // Throws InputError when it cannot be priced.

@@ -20,12 +20,12 @@ constexpr double kWhySeconds = 0.5;      // of each search for an alternative
 constexpr double kHintSeconds = 2;       // of each search on more devices
 constexpr std::int64_t kMostTimes = 64;  // as many devices as there are
 
-PlanRequest request_of(const SearchOptions& options, const Job& job, PriceCache& prices) {
+search::PlanRequest request_of(const SearchOptions& options, const cost::Job& job, search::PriceCache& prices) {
   require_given("top", options.top, kTop);
   require_given("threads", options.threads, kThreads);
   require_given("max_devices", options.max_devices, kDevices);
   require_seconds("time_limit", options.time_limit_s);
-  PlanRequest request;
+  search::PlanRequest request;
   request.job = &job;
   request.prices = &prices;
   request.most_devices = options.max_devices;
@@ -35,7 +35,7 @@ PlanRequest request_of(const SearchOptions& options, const Job& job, PriceCache&
   if (options.time_limit_s > 0) request.search.time_limit_s = options.time_limit_s;
   request.search.stop = options.stop;
   const std::size_t target = require_word("target", options.target, plan_targets());
-  if (target > 0) framework_rules()[target - 1].restrict(job, request.limits);
+  if (target > 0) exporter::framework_rules()[target - 1].restrict(job, request.limits);
   set_limits(request.limits, options.micro_batch, options.set);
   return request;
 }
@@ -43,17 +43,17 @@ PlanRequest request_of(const SearchOptions& options, const Job& job, PriceCache&
 bool is_stopped(const SearchOptions& options) { return options.stop != nullptr && options.stop->load(); }
 
 // A multiple by a power of two on which something fits; the smallest unless its search took too long.
-std::optional<Plan> on_more_devices(const PlanRequest& request, const SearchOptions& options) {
+std::optional<Plan> on_more_devices(const search::PlanRequest& request, const SearchOptions& options) {
   for (std::int64_t times = 2; times <= kMostTimes && !is_stopped(options); times *= 2) {
-    Job larger = *request.job;
-    PlanRequest other = request;
+    cost::Job larger = *request.job;
+    search::PlanRequest other = request;
     try {
-      larger.cluster = resized(larger.cluster, larger.cluster.devices * times);
+      larger.cluster = cluster::resized(larger.cluster, larger.cluster.devices * times);
       other.job = &larger;
       other.prices = nullptr;
       other.most_devices = 0;
       other.search.time_limit_s = kHintSeconds;
-      PlanAnswer answer = make_plan(other);
+      search::PlanAnswer answer = search::make_plan(other);
       if (!answer.plans.empty()) return std::move(answer.plans.front());
     } catch (const InputError&) {
       return std::nullopt;  // the cluster does not come in that size, or the batch is too small for it
@@ -62,12 +62,12 @@ std::optional<Plan> on_more_devices(const PlanRequest& request, const SearchOpti
   return std::nullopt;
 }
 
-NoFit explain_misfit(const PlanRequest& request, const SearchOptions& options) {
-  const Job& job = *request.job;
-  const StateBytes bytes = state_bytes(job);
+NoFit explain_misfit(const search::PlanRequest& request, const SearchOptions& options) {
+  const cost::Job& job = *request.job;
+  const cost::StateBytes bytes = cost::state_bytes(job);
   NoFit none;
   none.state_bytes = (bytes.weight + bytes.gradient + bytes.optimizer) * static_cast<double>(job.parameters);
-  if (std::optional<ClosestPlan> closest = closest_plan(request)) {
+  if (std::optional<search::ClosestPlan> closest = search::closest_plan(request)) {
     none.closest = NoFit::Closest{std::move(closest->plan), closest->stage, closest->needed_bytes};
   }
   none.larger = on_more_devices(request, options);
@@ -78,29 +78,29 @@ NoFit explain_misfit(const PlanRequest& request, const SearchOptions& options) {
 
 std::vector<std::string> plan_targets() {
   std::vector<std::string> names = {"any"};
-  for (const FrameworkRules& row : framework_rules()) names.emplace_back(to_string(row.framework));
+  for (const exporter::FrameworkRules& row : exporter::framework_rules()) names.emplace_back(to_string(row.framework));
   return names;
 }
 
-void set_limits(PlanLimits& limits, const std::string& micro_batch, const std::vector<std::string>& set) {
+void set_limits(plan::PlanLimits& limits, const std::string& micro_batch, const std::vector<std::string>& set) {
   if (micro_batch != "auto" && !micro_batch.empty()) {
-    set_limit(limits, "mbs=" + micro_batch, option("micro_batch"));
+    plan::set_limit(limits, "mbs=" + micro_batch, option("micro_batch"));
   }
-  for (const std::string& setting : set) set_limit(limits, setting, option("set"));
+  for (const std::string& setting : set) plan::set_limit(limits, setting, option("set"));
 }
 
 Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
-  PriceCache prices(unwrap(job));
-  PlanRequest request = request_of(options, unwrap(job), prices);
+  search::PriceCache prices(unwrap(job));
+  search::PlanRequest request = request_of(options, unwrap(job), prices);
   request.search.progress = options.progress;
-  PlanAnswer found = make_plan(request);
+  search::PlanAnswer found = search::make_plan(request);
   request.search.progress = nullptr;
   Answer answer{job, found.outcome, {}, {}, {}};
   if (found.plans.empty()) {
     if (found.outcome == PlanOutcome::no_plan && options.explain) answer.no_fit = explain_misfit(request, options);
     return answer;
   }
-  if (options.why && !is_stopped(options)) answer.why_not = explain_plan(request, found, kWhySeconds);
+  if (options.why && !is_stopped(options)) answer.why_not = search::explain_plan(request, found, kWhySeconds);
   answer.plans = std::move(found.plans);
   return answer;
 }

@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/layout.h"
 #include "base/units.h"
 #include "door/job_data.h"
 #include "door/plan_reports.h"
 #include "nest/search.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
-#include "report/layout.h"
 #include "report/plan_why.h"
 
 namespace nest {
@@ -30,7 +30,7 @@ std::string other_plans(const std::vector<Plan>& plans) {
   for (std::size_t k = 1; k < plans.size(); ++k) {
     const double time = plans[k].prediction.iteration_s;
     text += fmt::format("  {:>3}  {:>10}  {:>+7.2f} %  {}\n", k + 1, format_duration(time), 100 * (time / best - 1),
-                        strategy_text(plans[k].strategy) + placement_note(plans[k].strategy));
+                        plan::strategy_text(plans[k].strategy) + placement_note(plans[k].strategy));
   }
   return text.empty() ? text : "Next best:\n" + text + "\n";
 }
@@ -44,7 +44,7 @@ std::string memory_parts(const StageMemory& memory, std::int64_t needed, std::in
       gib(memory.buffers), gib(needed), gib(room));
 }
 
-std::string no_fit_text(const Job& job, const NoFit& none) {
+std::string no_fit_text(const cost::Job& job, const NoFit& none) {
   const std::int64_t room = job.cluster.device.memory_bytes;
   const auto total = static_cast<std::int64_t>(none.state_bytes);
   std::string text = wrap_after("", fmt::format("{} needs {} for weights, gradients and optimizer; {} x {} have {}.",
@@ -56,35 +56,36 @@ std::string no_fit_text(const Job& job, const NoFit& none) {
     const StagePlan& stage = closest.plan.stages[static_cast<std::size_t>(closest.stage)];
     text += wrap_after(
                 "", fmt::format("The closest plan ({}, recompute {}, ZeRO {}) lacks {} on stage {}:",
-                                strategy_text(closest.plan.strategy), to_string(stage.recompute), stage.zero,
+                                plan::strategy_text(closest.plan.strategy), to_string(stage.recompute), stage.zero,
                                 format_bytes(std::max<std::int64_t>(0, closest.needed_bytes - room)), closest.stage)) +
             "\n\n";
     text += wrap_after("  ", memory_parts(stage.memory, closest.needed_bytes, room)) + "\n\n";
   }
   text += "What would make it fit:\n";
   if (none.larger) {
-    text += fmt::format("  devices   {} ({}: {} per step)\n", format_integer(none.larger->cluster.devices),
-                        strategy_text(none.larger->strategy), format_duration(none.larger->prediction.iteration_s));
+    text +=
+        fmt::format("  devices   {} ({}: {} per step)\n", format_integer(none.larger->cluster.devices),
+                    plan::strategy_text(none.larger->strategy), format_duration(none.larger->prediction.iteration_s));
   }
   if (none.closest) text += fmt::format("  memory    {} per device\n", format_bytes(none.closest->needed_bytes));
   return text;
 }
 
-Json no_fit_json(const Job& job, const NoFit& none) {
+report::Json no_fit_json(const cost::Job& job, const NoFit& none) {
   const std::int64_t room = job.cluster.device.memory_bytes;
-  Json json = {{"schema", "nest.no-plan/1"},
-               {"state_bytes", json_number(none.state_bytes)},
-               {"device_memory_bytes", room},
-               {"devices", job.cluster.devices}};
+  report::Json json = {{"schema", "nest.no-plan/1"},
+                       {"state_bytes", report::json_number(none.state_bytes)},
+                       {"device_memory_bytes", room},
+                       {"devices", job.cluster.devices}};
   if (none.closest) {
-    json["closest"] = {{"strategy", strategy_text(none.closest->plan.strategy)},
+    json["closest"] = {{"strategy", plan::strategy_text(none.closest->plan.strategy)},
                        {"stage", none.closest->stage},
                        {"needed_bytes", none.closest->needed_bytes},
                        {"missing_bytes", none.closest->needed_bytes - room}};
   }
   if (none.larger) {
     json["would_fit"] = {{"devices", none.larger->cluster.devices},
-                         {"strategy", strategy_text(none.larger->strategy)},
+                         {"strategy", plan::strategy_text(none.larger->strategy)},
                          {"iteration_s", none.larger->prediction.iteration_s}};
   }
   json["text"] = no_fit_text(job, none);
@@ -94,27 +95,28 @@ Json no_fit_json(const Job& job, const NoFit& none) {
 }  // namespace
 
 std::string to_text(const Answer& answer, const ReportOptions& options) {
-  const Job& job = unwrap(answer.job);
+  const cost::Job& job = unwrap(answer.job);
   if (answer.plans.empty()) return answer.no_fit ? no_fit_text(job, *answer.no_fit) : std::string();
   const Plan& plan = answer.plans.front();
-  std::string text = plan_text(plan_report(plan, job, options), options.style) + "\n";
-  text += placement_text(plan, job.cluster) + "\n" + other_plans(answer.plans);
-  if (const std::string why = why_text(answer.why_not, options.style); !why.empty()) text += why + "\n";
-  return text + certificate_text(plan) + "\n";
+  std::string text = report::plan_text(plan_report(plan, job, options), options.style) + "\n";
+  text += report::placement_text(plan, job.cluster) + "\n" + other_plans(answer.plans);
+  if (const std::string why = report::why_text(answer.why_not, options.style); !why.empty()) text += why + "\n";
+  return text + report::certificate_text(plan) + "\n";
 }
 
 std::string to_json(const Answer& answer, const ReportOptions& options) {
-  const Job& job = unwrap(answer.job);
-  if (answer.plans.empty()) return to_text(no_fit_json(job, answer.no_fit.value_or(NoFit())));
-  Json json = plan_json(plan_report(answer.plans.front(), job, options));
-  json["why_not"] = why_json(answer.why_not);
-  for (std::size_t k = 1; k < answer.plans.size(); ++k) json["alternatives"].push_back(plan_to_json(answer.plans[k]));
-  return to_text(json);
+  const cost::Job& job = unwrap(answer.job);
+  if (answer.plans.empty()) return report::to_text(no_fit_json(job, answer.no_fit.value_or(NoFit())));
+  report::Json json = report::plan_json(plan_report(answer.plans.front(), job, options));
+  json["why_not"] = report::why_json(answer.why_not);
+  for (std::size_t k = 1; k < answer.plans.size(); ++k)
+    json["alternatives"].push_back(plan::plan_to_json(answer.plans[k]));
+  return report::to_text(json);
 }
 
 std::string to_html(const Answer& answer, const ReportOptions& options) {
   NEST_CHECK(!answer.plans.empty(), "there is a plan to draw");
-  PlanPage page;
+  html::PlanPage page;
   page.why_not = answer.why_not;
   page.next_best.assign(answer.plans.begin() + 1, answer.plans.end());
   return plan_page_text(answer.plans.front(), unwrap(answer.job), options, std::move(page));

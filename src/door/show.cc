@@ -47,8 +47,8 @@ Shown show(const Input& what, const ShowOptions& options) {
     return Shown(found);
   }
   const std::string& name = what.name;
-  if (!what.text && name != "-" && !find_model_preset(name) && !path_exists(name)) {
-    fail_unknown(name, "a model, a device or a cluster");
+  if (!what.text && name != "-" && !model::find_model_preset(name) && !load::path_exists(name)) {
+    load::fail_unknown(name, "a model, a device or a cluster");
   }
   if (options.devices) {
     throw InputError(option("devices") + ": is for clusters only; a model is divided by the options of `Split`");
@@ -58,6 +58,8 @@ Shown show(const Input& what, const ShowOptions& options) {
 
 std::string to_text(const Shown& shown, const Style& style) { return shown.thing().text(style); }
 
-std::string to_json(const Shown& shown) { return to_text(shown.thing().json()); }
+std::string to_json(const Shown& shown) { return report::to_text(shown.thing().json()); }
+
+std::vector<KnownName> known_names() { return load::known_names(); }
 
 }  // namespace nest

@@ -13,28 +13,28 @@ namespace nest {
 namespace {
 
 struct ShownDevice : ShownThing {
-  explicit ShownDevice(Device shown) : device(std::move(shown)) {}
-  std::string text(const Style& style) const override { return device_text(device, style); }
-  Json json() const override {
-    Json document = {{"schema", "nest.show.device/1"}};
-    document.update(device_json(device));
+  explicit ShownDevice(cluster::Device shown) : device(std::move(shown)) {}
+  std::string text(const Style& style) const override { return report::device_text(device, style); }
+  report::Json json() const override {
+    report::Json document = {{"schema", "nest.show.device/1"}};
+    document.update(report::device_json(device));
     return document;
   }
-  Device device;
+  cluster::Device device;
 };
 
 struct ShownCluster : ShownThing {
-  explicit ShownCluster(Cluster shown) : cluster(std::move(shown)) {}
-  std::string text(const Style& style) const override { return cluster_text(cluster, style); }
-  Json json() const override {
-    Json document = {{"schema", "nest.show.cluster/1"}};
-    document.update(cluster_json(cluster));
+  explicit ShownCluster(cluster::Cluster shown) : cluster(std::move(shown)) {}
+  std::string text(const Style& style) const override { return report::cluster_text(cluster, style); }
+  report::Json json() const override {
+    report::Json document = {{"schema", "nest.show.cluster/1"}};
+    document.update(report::cluster_json(cluster));
     return document;
   }
-  Cluster cluster;
+  cluster::Cluster cluster;
 };
 
-Showing show_device(const Device& device, std::optional<std::int64_t> devices) {
+Showing show_device(const cluster::Device& device, std::optional<std::int64_t> devices) {
   if (devices) {
     throw InputError(fmt::format("{}: is for clusters only; `{}` is a device", option("devices"), device.name));
   }
@@ -44,23 +44,25 @@ Showing show_device(const Device& device, std::optional<std::int64_t> devices) {
 bool is_yaml(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
 Showing show_yaml(const Input& what, std::optional<std::int64_t> devices) {
-  const Document document = parse_yaml(source_name(what), read_text(what));
+  const Document document = doc::parse_yaml(load::source_name(what), load::read_text(what));
   // Only devices have peak rates.
-  if (Reader(document).has("peak")) return show_device(read_device(document, file_stem(what.name)), devices);
-  const Cluster cluster = read_cluster(document, file_stem(what.name));
-  return std::make_shared<ShownCluster>(devices ? resized(cluster, *devices) : cluster);
+  if (doc::Reader(document).has("peak"))
+    return show_device(cluster::read_device(document, load::file_stem(what.name)), devices);
+  const cluster::Cluster cluster = cluster::read_cluster(document, load::file_stem(what.name));
+  return std::make_shared<ShownCluster>(devices ? cluster::resized(cluster, *devices) : cluster);
 }
 
 }  // namespace
 
 Showing show_hardware(const Input& what, std::optional<std::int64_t> devices) {
   if (!what.text) {
-    if (const std::optional<Device> device = find_device(what.name)) return show_device(*device, devices);
-    if (const std::optional<Cluster> cluster = find_cluster(what.name, devices)) {
+    if (const std::optional<cluster::Device> device = cluster::find_device(what.name))
+      return show_device(*device, devices);
+    if (const std::optional<cluster::Cluster> cluster = cluster::find_cluster(what.name, devices)) {
       return std::make_shared<ShownCluster>(*cluster);
     }
   }
-  if (is_yaml(what.name) && (what.text || path_exists(what.name))) return show_yaml(what, devices);
+  if (is_yaml(what.name) && (what.text || load::path_exists(what.name))) return show_yaml(what, devices);
   return nullptr;
 }
 

@@ -16,13 +16,13 @@ namespace nest {
 namespace {
 
 std::string models_text(const Style& style) {
-  Table table({{"model", Align::left, false, Ink::accent},
-               {"", Align::left, true},
-               {"parameters"},
-               {"active"},
-               {"blocks"},
-               {"hidden"},
-               {"sequence"}});
+  report::Table table({{"model", report::Align::left, false, Ink::accent},
+                       {"", report::Align::left, true},
+                       {"parameters"},
+                       {"active"},
+                       {"blocks"},
+                       {"hidden"},
+                       {"sequence"}});
   for (const ListedModel& model : listed_models()) {
     const bool sparse = model.active_parameters != model.parameters;
     table.add({model.preset.name, model.preset.description, format_count(static_cast<double>(model.parameters)),
@@ -33,8 +33,8 @@ std::string models_text(const Style& style) {
   return table.render(style, 0);
 }
 
-Json models_json() {
-  Json models = Json::array();
+report::Json models_json() {
+  report::Json models = report::Json::array();
   for (const ListedModel& model : listed_models()) {
     models.push_back({{"name", model.preset.name},
                       {"description", model.preset.description},
@@ -51,49 +51,52 @@ Json models_json() {
 }
 
 std::string devices_text(const Style& style) {
-  Table table({{"device", Align::left, false, Ink::accent},
-               {"", Align::left, true},
-               {"bf16 or fp16"},
-               {"memory"},
-               {"at"},
-               {"links"}});
-  for (const Device& device : device_presets()) {
-    table.add({device.name, device.description, format_compute_rate(device.peak(training_precision(device))),
+  report::Table table({{"device", report::Align::left, false, Ink::accent},
+                       {"", report::Align::left, true},
+                       {"bf16 or fp16"},
+                       {"memory"},
+                       {"at"},
+                       {"links"}});
+  for (const cluster::Device& device : cluster::device_presets()) {
+    table.add({device.name, device.description, format_compute_rate(device.peak(report::training_precision(device))),
                format_bytes(device.memory_bytes), format_bandwidth(device.memory_bytes_per_s),
                format_bandwidth(device.link_bytes_per_s)});
   }
   return table.render(style, 0);
 }
 
-Json devices_json() {
-  Json devices = Json::array();
-  for (const Device& device : device_presets()) devices.push_back(device_json(device));
+report::Json devices_json() {
+  report::Json devices = report::Json::array();
+  for (const cluster::Device& device : cluster::device_presets()) devices.push_back(report::device_json(device));
   return devices;
 }
 
 std::string clusters_text(const Style& style) {
-  Table table({{"cluster", Align::left, false, Ink::accent}, {"devices"}, {"", Align::left}, {"", Align::left, true}});
-  for (const Cluster& cluster : cluster_presets()) {
-    table.add({cluster.name, format_integer(cluster.devices), cluster.device.name, cluster_shape(cluster)});
+  report::Table table({{"cluster", report::Align::left, false, Ink::accent},
+                       {"devices"},
+                       {"", report::Align::left},
+                       {"", report::Align::left, true}});
+  for (const cluster::Cluster& cluster : cluster::cluster_presets()) {
+    table.add({cluster.name, format_integer(cluster.devices), cluster.device.name, report::cluster_shape(cluster)});
   }
   return table.render(style, 0);
 }
 
-Json clusters_json() {
-  Json clusters = Json::array();
-  for (const Cluster& cluster : cluster_presets()) clusters.push_back(cluster_json(cluster));
+report::Json clusters_json() {
+  report::Json clusters = report::Json::array();
+  for (const cluster::Cluster& cluster : cluster::cluster_presets()) clusters.push_back(report::cluster_json(cluster));
   return clusters;
 }
 
 std::string stacks_text(const Style& style) {
-  Table table({{"stack", Align::left, false, Ink::accent}, {"", Align::left, true}});
-  for (const SoftwareStack& stack : stack_presets()) table.add({stack.name, stack.description});
+  report::Table table({{"stack", report::Align::left, false, Ink::accent}, {"", report::Align::left, true}});
+  for (const cost::SoftwareStack& stack : cost::stack_presets()) table.add({stack.name, stack.description});
   return table.render(style, 0);
 }
 
-Json stacks_json() {
-  Json stacks = Json::array();
-  for (const SoftwareStack& stack : stack_presets()) {
+report::Json stacks_json() {
+  report::Json stacks = report::Json::array();
+  for (const cost::SoftwareStack& stack : cost::stack_presets()) {
     stacks.push_back({{"name", stack.name}, {"description", stack.description}, {"source", stack.source}});
   }
   return stacks;
@@ -102,7 +105,7 @@ Json stacks_json() {
 struct List {
   const char* name;
   std::string (*text)(const Style& style);
-  Json (*json)();
+  report::Json (*json)();
 };
 
 constexpr std::array kLists = {List{"models", models_text, models_json}, List{"devices", devices_text, devices_json},
@@ -119,8 +122,8 @@ struct ShownList : ShownThing {
     }
     return text;
   }
-  Json json() const override {
-    Json document = {{"schema", word.empty() ? "nest.show/1" : fmt::format("nest.show.{}/1", word)}};
+  report::Json json() const override {
+    report::Json document = {{"schema", word.empty() ? "nest.show/1" : fmt::format("nest.show.{}/1", word)}};
     for (const List& list : kLists) {
       if (word.empty() || word == list.name) document[list.name] = list.json();
     }

@@ -10,12 +10,12 @@ namespace {
 
 class ShownModel : public ShownThing {
  public:
-  ShownModel(ModelFacts facts, bool all_operators) : facts_(std::move(facts)), all_operators_(all_operators) {}
-  std::string text(const Style& style) const override { return model_text(facts_, style, all_operators_); }
-  Json json() const override { return model_json(facts_); }
+  ShownModel(report::ModelFacts facts, bool all_operators) : facts_(std::move(facts)), all_operators_(all_operators) {}
+  std::string text(const Style& style) const override { return report::model_text(facts_, style, all_operators_); }
+  report::Json json() const override { return report::model_json(facts_); }
 
  private:
-  ModelFacts facts_;
+  report::ModelFacts facts_;
   bool all_operators_;
 };
 
@@ -30,8 +30,8 @@ std::size_t chosen(std::string_view name, const std::optional<std::string>& give
   return given ? require_word(name, *given, words) : 0;
 }
 
-ModelQuestion question_of(const ShowOptions& options) {
-  ModelQuestion question;
+report::ModelQuestion question_of(const ShowOptions& options) {
+  report::ModelQuestion question;
   take("seq", options.seq, kSequences, question.shape.sequence);
   take("micro_batch", options.micro_batch, kMicroBatches, question.shape.micro_batch);
   take("tp", options.tp, kRanks, question.split.tp);
@@ -40,7 +40,7 @@ ModelQuestion question_of(const ShowOptions& options) {
   take("etp", options.etp, kRanks, question.split.etp);
   question.split.sp = options.sp;
   question.implementation.dropout = options.dropout;
-  question.implementation.stack = static_cast<Stack>(chosen("kernels", options.kernels, kernel_words()));
+  question.implementation.stack = static_cast<model::Stack>(chosen("kernels", options.kernels, kernel_words()));
   question.implementation.flash_attention = chosen("attention", options.attention, attention_words()) == 0;
   question.recompute = static_cast<Recompute>(chosen("recompute", options.recompute, {"none", "selective", "full"}));
   return question;
@@ -53,11 +53,12 @@ std::vector<std::string> kernel_words() { return {"megatron", "plain", "huggingf
 std::vector<std::string> attention_words() { return {"flash", "unfused"}; }
 
 Showing show_model(const Input& what, const ShowOptions& options) {
-  const ModelQuestion question = question_of(options);
-  NamedModel named = load_model(what);
-  ModelFacts facts = named.graph
-                         ? gather_facts(build_graph_models(*named.graph, question.implementation).model, question)
-                         : gather_facts(named.architecture, question);
+  const report::ModelQuestion question = question_of(options);
+  load::NamedModel named = load::load_model(what);
+  report::ModelFacts facts =
+      named.graph
+          ? report::gather_facts(graph::build_graph_models(*named.graph, question.implementation).model, question)
+          : report::gather_facts(named.architecture, question);
   facts.title = std::move(named.title);
   facts.origin = std::move(named.origin);
   return std::make_shared<ShownModel>(std::move(facts), options.operators);

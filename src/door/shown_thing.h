@@ -13,7 +13,7 @@ namespace nest {
 struct ShownThing {
   virtual ~ShownThing() = default;
   virtual std::string text(const Style& style) const = 0;
-  virtual Json json() const = 0;
+  virtual report::Json json() const = 0;
 };
 
 using Showing = std::shared_ptr<const ShownThing>;

@@ -12,9 +12,9 @@ namespace nest {
 
 struct SimulatedPlan {
   PricedPlan priced;
-  LoweredPlan lowered;
-  Timeline timeline;
-  SimulationReport report;
+  simulate::LoweredPlan lowered;
+  simulate::Timeline timeline;
+  report::SimulationReport report;
 };
 
 Simulation simulate_plan(const Plan& plan, const SimulateOptions& options) {
@@ -22,34 +22,36 @@ Simulation simulate_plan(const Plan& plan, const SimulateOptions& options) {
   require_seconds("time_limit", options.time_limit_s);
   auto simulated = std::make_shared<SimulatedPlan>();
   simulated->priced = price_plan(plan);
-  const Job& job = simulated->priced.job;
+  const cost::Job& job = simulated->priced.job;
   const Plan& priced = simulated->priced.plan;
-  simulated->lowered = lower_plan(job, priced.strategy, priced.stages, options.steps);
+  simulated->lowered = simulate::lower_plan(job, priced.strategy, priced.stages, options.steps);
   SimulatorLimits limits;
   if (options.time_limit_s > 0) limits.seconds = options.time_limit_s;
   limits.stop = options.stop;
-  simulated->timeline = simulate(find_simulator(), simulated->lowered.program, limits);
-  const SimulationSummary summary = summarise(simulated->lowered, simulated->timeline, priced.prediction);
-  simulated->report = make_simulation_report(job.title, priced, simulated->lowered, summary);
+  simulated->timeline = run_simulator(find_simulator(), simulated->lowered.program, limits);
+  const simulate::SimulationSummary summary = summarise(simulated->lowered, simulated->timeline, priced.prediction);
+  simulated->report = report::make_simulation_report(job.title, priced, simulated->lowered, summary);
   return {summary.iteration_s, summary.predicted_s, simulated};
 }
 
 std::string to_text(const Simulation& simulation, const Style& style) {
-  return simulation_text(simulation.simulated->report, style);
+  return report::simulation_text(simulation.simulated->report, style);
 }
 
-std::string to_json(const Simulation& simulation) { return to_text(simulation_json(simulation.simulated->report)); }
+std::string to_json(const Simulation& simulation) {
+  return report::to_text(report::simulation_json(simulation.simulated->report));
+}
 
 // The page of the plan, with the simulation before all else.
 std::string to_html(const Simulation& simulation, const ReportOptions& options) {
-  PlanPage page;
-  page.first = {simulation_section(simulation.simulated->report)};
+  html::PlanPage page;
+  page.first = {html::simulation_section(simulation.simulated->report)};
   return plan_page_text(simulation.simulated->priced.plan, simulation.simulated->priced.job, options, std::move(page));
 }
 
 std::string to_trace(const Simulation& simulation) {
   const SimulatedPlan& simulated = *simulation.simulated;
-  return chrome_trace(simulated.lowered, simulated.timeline, simulated.priced.job.title);
+  return simulate::chrome_trace(simulated.lowered, simulated.timeline, simulated.priced.job.title);
 }
 
 }  // namespace nest

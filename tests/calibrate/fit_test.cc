@@ -5,46 +5,47 @@
 #include <cmath>
 #include <random>
 
+#include "base/layout.h"
 #include "calibrate/calibration.h"
 #include "calibrate/device_yaml.h"
 #include "calibrate/predict.h"
-#include "report/layout.h"
 #include "test_support/data.h"
 
-namespace nest {
+namespace nest::calibrate {
 namespace {
 
-using C = BurstConstant;
+using C = calibrate::BurstConstant;
 
-const Device& h200() {
-  static const Device device = *find_device("h200");
+const cluster::Device& h200() {
+  static const cluster::Device device = *cluster::find_device("h200");
   return device;
 }
 
-Measurements shipped() {
-  return read_measurements(test::read_json(test::source_dir() / "data/measurements/h200.json"));
+calibrate::Measurements shipped() {
+  return calibrate::read_measurements(test::read_json(test::source_dir() / "data/measurements/h200.json"));
 }
 
-const KindError& of(const std::vector<KindError>& errors, MeasuredKind kind) {
-  for (const KindError& error : errors) {
+const calibrate::KindError& of(const std::vector<calibrate::KindError>& errors, calibrate::MeasuredKind kind) {
+  for (const calibrate::KindError& error : errors) {
     if (error.kind == kind) return error;
   }
   throw std::runtime_error(std::string("no rows of kind ") + to_string(kind));
 }
 
 // Rows of the shipped file, with times that known constants produce and `noise` of scatter.
-std::vector<Measurement> synthetic(const BurstConstants& truth, double noise) {
-  std::vector<Measurement> rows = shipped().rows;
-  const BurstModel model(h200(), truth);
+std::vector<calibrate::Measurement> synthetic(const calibrate::BurstConstants& truth, double noise) {
+  std::vector<calibrate::Measurement> rows = shipped().rows;
+  const calibrate::BurstModel model(h200(), truth);
   std::mt19937 random(7);
   std::normal_distribution<double> scatter(0, noise);
-  for (Measurement& row : rows) row.seconds = predict_burst(model, row) * std::exp(scatter(random));
+  for (calibrate::Measurement& row : rows)
+    row.seconds = calibrate::predict_burst(model, row) * std::exp(scatter(random));
   return rows;
 }
 
 TEST(Fit, RecoversKnownConstants) {
-  const BurstConstants start = burst_constants(h200());
-  BurstConstants truth = start;
+  const calibrate::BurstConstants start = calibrate::burst_constants(h200());
+  calibrate::BurstConstants truth = start;
   truth[C::memory] = 0.75;
   truth[C::gemm] = 0.7;
   truth[C::k_ramp] = 320;
@@ -55,25 +56,26 @@ TEST(Fit, RecoversKnownConstants) {
   truth[C::gemm_fp8] = 0.6;
   truth[C::host_backward_us] = 90;
   for (const double noise : {0.0, 0.02}) {
-    const BurstConstants found = fit_burst(h200(), start, synthetic(truth, noise));
+    const calibrate::BurstConstants found = calibrate::fit_burst(h200(), start, synthetic(truth, noise));
     const double allowed = noise == 0 ? 0.01 : 0.04;
     for (const C constant : {C::memory, C::gemm, C::attention_forward, C::attention_backward, C::rmsnorm,
                              C::grouped_memory, C::gemm_fp8, C::host_backward_us}) {
-      EXPECT_NEAR(found[constant] / truth[constant], 1, allowed) << info(constant).name << " noise " << noise;
+      EXPECT_NEAR(found[constant] / truth[constant], 1, allowed)
+          << calibrate::info(constant).name << " noise " << noise;
     }
     EXPECT_NEAR(found[C::k_ramp] / truth[C::k_ramp], 1, noise == 0 ? 0.03 : 0.3) << "noise " << noise;
   }
 }
 
 TEST(Fit, KeepsWhatNothingMeasures) {
-  std::vector<Measurement> rows = shipped().rows;
-  std::erase_if(rows, [](const Measurement& row) { return row.kind != MeasuredKind::gemm; });
-  BurstConstants start = burst_constants(h200());
+  std::vector<calibrate::Measurement> rows = shipped().rows;
+  std::erase_if(rows, [](const calibrate::Measurement& row) { return row.kind != calibrate::MeasuredKind::gemm; });
+  calibrate::BurstConstants start = calibrate::burst_constants(h200());
   start[C::gemm] = 0.5;
-  const BurstFit fit = calibrate_burst(h200(), start, rows);
-  for (const FittedConstant& constant : fit.fitted) {
+  const calibrate::BurstFit fit = calibrate::calibrate_burst(h200(), start, rows);
+  for (const calibrate::FittedConstant& constant : fit.fitted) {
     if (constant.measured) continue;
-    EXPECT_EQ(constant.after, constant.before) << info(constant.constant).name;
+    EXPECT_EQ(constant.after, constant.before) << calibrate::info(constant.constant).name;
     EXPECT_NE(constant.constant, C::gemm);
   }
   EXPECT_NEAR(fit.constants[C::gemm], 0.864, 0.02);
@@ -81,39 +83,40 @@ TEST(Fit, KeepsWhatNothingMeasures) {
 }
 
 TEST(Fit, IsDeterministic) {
-  const std::vector<Measurement> rows = shipped().rows;
-  const BurstConstants start = burst_constants(h200());
-  EXPECT_EQ(fit_burst(h200(), start, rows).values, fit_burst(h200(), start, rows).values);
+  const std::vector<calibrate::Measurement> rows = shipped().rows;
+  const calibrate::BurstConstants start = calibrate::burst_constants(h200());
+  EXPECT_EQ(calibrate::fit_burst(h200(), start, rows).values, calibrate::fit_burst(h200(), start, rows).values);
 }
 
 // The constants in the program are those that the shipped measurements give.
 TEST(ShippedCalibration, IsReproducible) {
-  const BurstFit fit = calibrate_burst(h200(), burst_constants(h200()), shipped().rows);
-  for (const FittedConstant& constant : fit.fitted) {
+  const calibrate::BurstFit fit =
+      calibrate::calibrate_burst(h200(), calibrate::burst_constants(h200()), shipped().rows);
+  for (const calibrate::FittedConstant& constant : fit.fitted) {
     if (!constant.determined) continue;
-    EXPECT_NEAR(constant.after / constant.before, 1, 0.02) << info(constant.constant).name;
+    EXPECT_NEAR(constant.after / constant.before, 1, 0.02) << calibrate::info(constant.constant).name;
   }
-  EXPECT_LT(of(fit.after, MeasuredKind::gemm).mean, 0.035);
-  EXPECT_LT(of(fit.after, MeasuredKind::gemm_fp8).mean, 0.02);
-  EXPECT_LT(of(fit.after, MeasuredKind::gemm_grouped).mean, 0.04);
-  EXPECT_LT(of(fit.after, MeasuredKind::rowwise).mean, 0.05);
-  EXPECT_LT(of(fit.after, MeasuredKind::attention_forward).mean, 0.03);
-  EXPECT_LT(of(fit.after, MeasuredKind::attention_backward).mean, 0.03);
-  EXPECT_LT(of(fit.after, MeasuredKind::layer_forward).mean, 0.03);
-  EXPECT_LT(of(fit.after, MeasuredKind::layer_both).mean, 0.03);
-  EXPECT_LT(of(fit.unseen, MeasuredKind::layer_both).mean, 0.035);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::gemm).mean, 0.035);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::gemm_fp8).mean, 0.02);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::gemm_grouped).mean, 0.04);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::rowwise).mean, 0.05);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::attention_forward).mean, 0.03);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::attention_backward).mean, 0.03);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::layer_forward).mean, 0.03);
+  EXPECT_LT(of(fit.after, calibrate::MeasuredKind::layer_both).mean, 0.03);
+  EXPECT_LT(of(fit.unseen, calibrate::MeasuredKind::layer_both).mean, 0.035);
 }
 
 // From other starting points too, where the data determine a constant well.
 TEST(ShippedCalibration, DoesNotDependOnTheStart) {
-  const BurstConstants start = burst_constants(h200());
-  BurstConstants moved = start;
-  for (std::size_t i = 0; i < kBurstConstants; ++i) moved.values[i] *= i % 2 == 0 ? 0.85 : 1.15;
-  const BurstFit fit = calibrate_burst(h200(), moved, shipped().rows);
+  const calibrate::BurstConstants start = calibrate::burst_constants(h200());
+  calibrate::BurstConstants moved = start;
+  for (std::size_t i = 0; i < calibrate::kBurstConstants; ++i) moved.values[i] *= i % 2 == 0 ? 0.85 : 1.15;
+  const calibrate::BurstFit fit = calibrate::calibrate_burst(h200(), moved, shipped().rows);
   int checked = 0;
-  for (const FittedConstant& constant : fit.fitted) {
+  for (const calibrate::FittedConstant& constant : fit.fitted) {
     if (constant.sensitivity < 0.01 || !constant.measured) continue;
-    EXPECT_NEAR(constant.after / start[constant.constant], 1, 0.06) << info(constant.constant).name;
+    EXPECT_NEAR(constant.after / start[constant.constant], 1, 0.06) << calibrate::info(constant.constant).name;
     ++checked;
   }
   EXPECT_GE(checked, 12);
@@ -123,28 +126,29 @@ TEST(ShippedCalibration, DoesNotDependOnTheStart) {
 // file; only the launch constants, which that file cannot determine, were taken from such rows.
 TEST(ShippedCalibration, PredictsOtherMeasurements) {
   NEST_REQUIRE_DATA("h200/ops.json");
-  std::vector<Measurement> rows;
+  std::vector<calibrate::Measurement> rows;
   for (const char* file : {"h200/ops.json", "h200/ops2.json", "h200/layers.json"}) {
-    const Measurements read = read_measurements(test::read_json(test::data_dir() / file));
+    const calibrate::Measurements read = calibrate::read_measurements(test::read_json(test::data_dir() / file));
     rows.insert(rows.end(), read.rows.begin(), read.rows.end());
   }
-  const auto errors = errors_by_kind(h200(), burst_constants(h200()), rows);
-  EXPECT_LT(of(errors, MeasuredKind::gemm).mean, 0.035);
-  EXPECT_LT(of(errors, MeasuredKind::gemm_fp8).mean, 0.04);
-  EXPECT_LT(of(errors, MeasuredKind::gemm_grouped).mean, 0.04);
-  EXPECT_LT(of(errors, MeasuredKind::rowwise).mean, 0.04);
-  EXPECT_LT(of(errors, MeasuredKind::attention_forward).mean, 0.065);
-  EXPECT_LT(of(errors, MeasuredKind::attention_forward).median, 0.04);
-  EXPECT_LT(of(errors, MeasuredKind::attention_backward).mean, 0.075);
-  EXPECT_LT(of(errors, MeasuredKind::layer_forward).mean, 0.045);
-  EXPECT_LT(of(errors, MeasuredKind::layer_both).mean, 0.045);
+  const auto errors = calibrate::errors_by_kind(h200(), calibrate::burst_constants(h200()), rows);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::gemm).mean, 0.035);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::gemm_fp8).mean, 0.04);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::gemm_grouped).mean, 0.04);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::rowwise).mean, 0.04);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::attention_forward).mean, 0.065);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::attention_forward).median, 0.04);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::attention_backward).mean, 0.075);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::layer_forward).mean, 0.045);
+  EXPECT_LT(of(errors, calibrate::MeasuredKind::layer_both).mean, 0.045);
 }
 
 TEST(DeviceYaml, ReadsBack) {
   const Document document = test::read_json(test::source_dir() / "data/measurements/h200.json");
-  Calibration result = calibrate(h200(), std::span(&document, 1));
+  calibrate::Calibration result = calibrate::calibrate(h200(), std::span(&document, 1));
   result.after.description = "a \"quoted\": name # with marks";
-  const Device read = read_device(parse_yaml("mine.yaml", device_yaml(result.after)), "other");
+  const cluster::Device read =
+      cluster::read_device(doc::parse_yaml("mine.yaml", calibrate::device_yaml(result.after)), "other");
   EXPECT_EQ(read.name, result.after.name);
   EXPECT_EQ(read.description, result.after.description);
   EXPECT_EQ(read.source, result.after.source);
@@ -152,15 +156,15 @@ TEST(DeviceYaml, ReadsBack) {
   EXPECT_EQ(read.multiprocessors, result.after.multiprocessors);
   EXPECT_DOUBLE_EQ(read.memory_bytes_per_s, result.after.memory_bytes_per_s);
   EXPECT_DOUBLE_EQ(read.link_bytes_per_s, result.after.link_bytes_per_s);
-  for (std::size_t i = 0; i < kDevicePrecisions.size(); ++i) {
+  for (std::size_t i = 0; i < cluster::kDevicePrecisions.size(); ++i) {
     EXPECT_NEAR(read.peak_flops_per_s[i], result.after.peak_flops_per_s[i], 1e-9 * result.after.peak_flops_per_s[i]);
   }
   ASSERT_EQ(read.efficiency.size(), result.after.efficiency.size());
   for (const auto& [name, value] : result.after.efficiency) {
     EXPECT_NEAR(read.efficiency.at(name), value, 1e-4 * value) << name;
   }
-  const BurstConstants constants = burst_constants(read);
-  for (std::size_t i = 0; i < kBurstConstants; ++i) {
+  const calibrate::BurstConstants constants = calibrate::burst_constants(read);
+  for (std::size_t i = 0; i < calibrate::kBurstConstants; ++i) {
     EXPECT_NEAR(constants.values[i], result.fit.constants.values[i], 1e-4 * result.fit.constants.values[i]);
   }
   EXPECT_NEAR(read.efficiency.at("gemm_bf16"), 0.668,
@@ -169,18 +173,18 @@ TEST(DeviceYaml, ReadsBack) {
 
 TEST(Report, FitsTheLine) {
   const Document document = test::read_json(test::source_dir() / "data/measurements/h200.json");
-  const Calibration result = calibrate(h200(), std::span(&document, 1));
-  const std::string text = calibration_text(result, Style(false));
+  const calibrate::Calibration result = calibrate::calibrate(h200(), std::span(&document, 1));
+  const std::string text = calibrate::calibration_text(result, Style(false));
   std::size_t begin = 0;
   while (begin < text.size()) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     EXPECT_LE(display_width(std::string_view(text).substr(begin, end - begin)), kLineWidth);
     begin = end + 1;
   }
-  const Json json = calibration_json(result);
+  const report::Json json = calibrate::calibration_json(result);
   EXPECT_EQ(json["schema"], "nest.calibration/1");
-  EXPECT_EQ(json["constants"].size(), kBurstConstants);
+  EXPECT_EQ(json["constants"].size(), calibrate::kBurstConstants);
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::calibrate

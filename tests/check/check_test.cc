@@ -7,38 +7,38 @@
 
 #include "model/build.h"
 
-namespace nest {
+namespace nest::check {
 namespace {
 
 // hidden 8, 4 heads of 2, 2 key/value heads, gated feed-forward of 16; embedding, 4 blocks, head.
-Model tiny_model(bool experts = false) {
-  Block block;
+model::Model tiny_model(bool experts = false) {
+  model::Block block;
   block.attention.heads = 4;
   block.attention.kv_heads = 2;
   block.attention.head_dim = 2;
   if (experts) {
-    Mixture mixture;
+    model::Mixture mixture;
     mixture.experts = 4;
     mixture.top_k = 2;
-    mixture.expert = FeedForward{16, true};
+    mixture.expert = model::FeedForward{16, true};
     block.mixture = mixture;
   } else {
-    block.feed_forward = FeedForward{16, true};
+    block.feed_forward = model::FeedForward{16, true};
   }
-  Architecture arch;
+  model::Architecture arch;
   arch.family = "llama";
   arch.hidden = 8;
   arch.vocabulary = 256;
   arch.default_sequence = arch.max_positions = 16;
-  Tower tower;
+  model::Tower tower;
   tower.kinds = {block};
   tower.blocks = {0, 0, 0, 0};
   arch.towers = {tower};
-  return build_model(arch);
+  return model::build_model(arch);
 }
 
-Cluster small_cluster() {
-  Cluster cluster;
+cluster::Cluster small_cluster() {
+  cluster::Cluster cluster;
   cluster.devices = 16;
   cluster.device.memory_bytes = 1 << 20;
   cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 1e12;
@@ -77,16 +77,16 @@ Plan sound_plan() {
   return plan;
 }
 
-std::vector<ViolationCode> codes(const Plan& plan, const Model& model = tiny_model(),
-                                 const Cluster& cluster = small_cluster()) {
-  std::vector<ViolationCode> found;
-  for (const Violation& violation : check_plan(plan, model, cluster)) {
+std::vector<check::ViolationCode> codes(const Plan& plan, const model::Model& model = tiny_model(),
+                                        const cluster::Cluster& cluster = small_cluster()) {
+  std::vector<check::ViolationCode> found;
+  for (const check::Violation& violation : check::check_plan(plan, model, cluster)) {
     if (found.empty() || found.back() != violation.code) found.push_back(violation.code);
   }
   return found;
 }
 
-using Codes = std::vector<ViolationCode>;
+using Codes = std::vector<check::ViolationCode>;
 
 Codes broken(const std::function<void(Plan&)>& breakage) {
   Plan plan = sound_plan();
@@ -97,57 +97,58 @@ Codes broken(const std::function<void(Plan&)>& breakage) {
 TEST(Check, SoundPlanPasses) { EXPECT_EQ(codes(sound_plan()), Codes{}); }
 
 TEST(Check, StageCount) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.pp = 4; }), Codes{ViolationCode::stage_count});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.pp = 4; }), Codes{check::ViolationCode::stage_count});
 }
 
 TEST(Check, LayerRange) {
   EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 6; }),
-            (Codes{ViolationCode::layer_range, ViolationCode::layer_missing}));
+            (Codes{check::ViolationCode::layer_range, check::ViolationCode::layer_missing}));
 }
 
 TEST(Check, LayerMissing) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 4; }), Codes{ViolationCode::layer_missing});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 4; }), Codes{check::ViolationCode::layer_missing});
 }
 
 TEST(Check, LayerTwiceAndOrder) {
   EXPECT_EQ(broken([](Plan& p) { p.stages[1].first = 2; }),
-            (Codes{ViolationCode::layer_twice, ViolationCode::layer_order}));
-  EXPECT_EQ(broken([](Plan& p) { std::swap(p.stages[0], p.stages[1]); }), Codes{ViolationCode::layer_order});
+            (Codes{check::ViolationCode::layer_twice, check::ViolationCode::layer_order}));
+  EXPECT_EQ(broken([](Plan& p) { std::swap(p.stages[0], p.stages[1]); }), Codes{check::ViolationCode::layer_order});
 }
 
 TEST(Check, VirtualStages) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.virtual_stages = 2; }), Codes{ViolationCode::virtual_stages});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.virtual_stages = 2; }), Codes{check::ViolationCode::virtual_stages});
   EXPECT_EQ(broken([](Plan& p) {
               p.strategy.schedule = Schedule::interleaved;
               p.strategy.virtual_stages = 4;  // three layers per stage
             }),
-            Codes{ViolationCode::virtual_stages});
+            Codes{check::ViolationCode::virtual_stages});
 }
 
 TEST(Check, SplitHeads) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.split.tp = 8; }),
-            (Codes{ViolationCode::split_heads, ViolationCode::device_count}));  // 8 does not divide 4 heads; 32 devices
+            (Codes{check::ViolationCode::split_heads,
+                   check::ViolationCode::device_count}));  // 8 does not divide 4 heads; 32 devices
 }
 
 TEST(Check, SplitWidth) {
-  Model model = tiny_model();
-  for (Layer& layer : model.kinds) {
-    for (Tensor& tensor : layer.tensors) {
-      for (Extent& extent : tensor.width) {
-        if (extent.axis == Axis::ffn) extent.size = 15;
+  model::Model model = tiny_model();
+  for (model::Layer& layer : model.kinds) {
+    for (model::Tensor& tensor : layer.tensors) {
+      for (model::Extent& extent : tensor.width) {
+        if (extent.axis == model::Axis::ffn) extent.size = 15;
       }
     }
   }
-  EXPECT_EQ(codes(sound_plan(), model), Codes{ViolationCode::split_width});
+  EXPECT_EQ(codes(sound_plan(), model), Codes{check::ViolationCode::split_width});
 }
 
 TEST(Check, SplitExperts) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.split.ep = 2; }), Codes{ViolationCode::split_experts});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.split.ep = 2; }), Codes{check::ViolationCode::split_experts});
   Plan plan = sound_plan();
   plan.strategy.split.ep = 3;
   plan.strategy.dp = plan.strategy.dp_inner = 1;
   plan.stages[0].zero_degree = plan.stages[1].zero_degree = 3;
-  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{ViolationCode::split_experts});
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::split_experts});
 }
 
 TEST(Check, SplitSequence) {
@@ -156,12 +157,12 @@ TEST(Check, SplitSequence) {
               p.strategy.dp = p.strategy.dp_inner = 1;
               p.stages[0].zero_degree = p.stages[1].zero_degree = 3;
             }),
-            Codes{ViolationCode::split_sequence});
+            Codes{check::ViolationCode::split_sequence});
   EXPECT_EQ(broken([](Plan& p) {
               p.strategy.split.tp = 1;
               p.strategy.split.sp = true;
             }),
-            Codes{ViolationCode::split_sequence});
+            Codes{check::ViolationCode::split_sequence});
 }
 
 TEST(Check, DeviceCount) {
@@ -170,7 +171,7 @@ TEST(Check, DeviceCount) {
               p.strategy.dp_inner = 1;
               p.stages[0].zero_degree = p.stages[1].zero_degree = 6;
             }),
-            Codes{ViolationCode::device_count});  // 6 pipelines of 4 devices on 16
+            Codes{check::ViolationCode::device_count});  // 6 pipelines of 4 devices on 16
 }
 
 TEST(Check, DeviceTwice) {
@@ -178,35 +179,36 @@ TEST(Check, DeviceTwice) {
               p.strategy.dp_inner = 1;
               p.strategy.pitch = 3;  // pipelines of 4 devices
             }),
-            Codes{ViolationCode::device_twice});
+            Codes{check::ViolationCode::device_twice});
 }
 
 TEST(Check, DeviceList) {
-  const auto listed = [](const ListedDevices& devices) {
+  const auto listed = [](const check::ListedDevices& devices) {
     Codes found;
-    for (const Violation& violation : check_plan(sound_plan(), tiny_model(), small_cluster(), {}, devices)) {
+    for (const check::Violation& violation :
+         check::check_plan(sound_plan(), tiny_model(), small_cluster(), {}, devices)) {
       found.push_back(violation.code);
     }
     return found;
   };
   EXPECT_EQ(listed({{0, 1}, {4, 5}}), Codes{});  // d_in = 2: stage 1 begins after both replicas of stage 0
   EXPECT_EQ(listed({{}, {}}), Codes{});          // none listed
-  EXPECT_EQ(listed({{0, 1}, {2, 3}}), Codes{ViolationCode::device_list});
-  EXPECT_EQ(listed({{1, 0}, {5, 4}}), (Codes{ViolationCode::device_list, ViolationCode::device_list}));
-  EXPECT_EQ(listed({{0}, {4, 5}}), Codes{ViolationCode::device_list});
+  EXPECT_EQ(listed({{0, 1}, {2, 3}}), Codes{check::ViolationCode::device_list});
+  EXPECT_EQ(listed({{1, 0}, {5, 4}}), (Codes{check::ViolationCode::device_list, check::ViolationCode::device_list}));
+  EXPECT_EQ(listed({{0}, {4, 5}}), Codes{check::ViolationCode::device_list});
 }
 
 TEST(Check, ReplicaGroups) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.dp_inner = 3; }), Codes{ViolationCode::replica_groups});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.dp_inner = 3; }), Codes{check::ViolationCode::replica_groups});
 }
 
 TEST(Check, BatchIdle) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.micro_batch = 8; }),
-            Codes{ViolationCode::batch_idle});  // 8 sequences, 2 ranks of 8
+            Codes{check::ViolationCode::batch_idle});  // 8 sequences, 2 ranks of 8
 }
 
 TEST(Check, ZeroDegree) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[1].zero_degree = 3; }), Codes{ViolationCode::zero_degree});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].zero_degree = 3; }), Codes{check::ViolationCode::zero_degree});
 }
 
 TEST(Check, MemoryFloorByHand) {
@@ -216,56 +218,56 @@ TEST(Check, MemoryFloorByHand) {
   const double stage1 = 1640 * (2 + 2 + 8 / 2.0) + 1 * 2 * 16 * 152;
   // Stage 0: 2 blocks and the embedding of 128 * 8: 1632 parameters; two micro-batches in flight.
   const double stage0 = 1632 * 8 + 2 * 2 * 16 * 152;
-  Cluster cluster = small_cluster();
+  cluster::Cluster cluster = small_cluster();
   cluster.device.memory_bytes = static_cast<std::int64_t>(std::max(stage0, stage1));
   EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{});
   cluster.device.memory_bytes -= 1;
-  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{ViolationCode::memory});
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{check::ViolationCode::memory});
 }
 
 TEST(Check, MemorySum) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[0].memory.total = 130; }), Codes{ViolationCode::memory_sum});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[0].memory.total = 130; }), Codes{check::ViolationCode::memory_sum});
 }
 
 TEST(Check, TimeSum) {
-  EXPECT_EQ(broken([](Plan& p) { p.prediction.breakdown_s.compute = 1.9; }), Codes{ViolationCode::time_sum});
+  EXPECT_EQ(broken([](Plan& p) { p.prediction.breakdown_s.compute = 1.9; }), Codes{check::ViolationCode::time_sum});
 }
 
 TEST(Check, TimeLaw) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[0].time.total = 0.3; }), Codes{ViolationCode::time_law});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[0].time.total = 0.3; }), Codes{check::ViolationCode::time_law});
 }
 
 TEST(Check, TimePeak) {
-  Cluster cluster = small_cluster();
+  cluster::Cluster cluster = small_cluster();
   // Forward of one sequence per block: 2*16*(8*16 + 8*8 + 8*32 + 16*8) + 136*4*8 = 22784; head 2*16*8*256 = 65536
   // (padded vocabulary 256); training three times (4 * 22784 + 65536) = 470016 FLOPs, 8 sequences on 8 devices: 470016
   // / peak must not exceed 2.4375 s.
   cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 470016 / 2.4375 * 1.001;
   EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{});
   cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 470016 / 2.4375 * 0.999;
-  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{ViolationCode::time_peak});
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{check::ViolationCode::time_peak});
 }
 
 TEST(Check, TimeLevel) {
   // Nodes of 4: device q of stage 0 sits on q, its counterpart on q + 4, in the other node. A cut sends 16 tokens x 8 x
   // 2 bytes = 256, each of 2 tensor ranks its half: 5 us + 128 bytes / 1 MB/s = 133 us, for each of the two stages.
-  Cluster cluster = small_cluster();
+  cluster::Cluster cluster = small_cluster();
   cluster.levels = {{"node", 4, {}, 100e6, 1e-6, 1, 1, false, false}, {"rack", 4, {}, 1e6, 5e-6, 1, 1, false, false}};
   Plan plan = sound_plan();
   plan.stages[0].time.p2p = plan.stages[1].time.p2p = 133e-6;
   EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{});
   plan.stages[1].time.p2p = 132e-6;
-  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{ViolationCode::time_level});
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{check::ViolationCode::time_level});
   // Ports of their own replace the links below; inside one node the level is 0.
   cluster.levels[1].rails = true;
-  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{ViolationCode::time_level});
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{check::ViolationCode::time_level});
   cluster.levels[0].group = 8;
   EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{});
 }
 
 TEST(Check, Throughput) {
-  EXPECT_EQ(broken([](Plan& p) { p.prediction.samples_per_s = 4; }), Codes{ViolationCode::throughput});
+  EXPECT_EQ(broken([](Plan& p) { p.prediction.samples_per_s = 4; }), Codes{check::ViolationCode::throughput});
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::check

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/layout.h"
 #include "console_page.h"
 #include "program.h"
-#include "report/layout.h"
 #include "test_support/data.h"
 
 namespace nest::test {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/layout.h"
 #include "program.h"
-#include "report/layout.h"
 #include "test_support/data.h"
 
 namespace nest::test {

@@ -72,7 +72,7 @@ TEST(GraphCommand, AnOnnxFileIsReadOrRefusedByWhatItIs) {
   const Result zeros = nest({"plan", "--model", folder.file("zeros.onnx")});
   EXPECT_EQ(zeros.code, 2);
   const Result shown = nest({"show", corpus("onnx/decoder.onnx"), "--json"});
-  if (!onnx_supported()) {
+  if (!onnx_graph::onnx_supported()) {
     EXPECT_THAT(zeros.err, HasSubstr("zeros.onnx: this nest was built without ONNX"));
     EXPECT_EQ(shown.code, 2);
     return;

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "../import/uneven_topology.h"
+#include "../importer/uneven_topology.h"
 #include "golden.h"
 #include "program.h"
 #include "test_support/data.h"
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::string sample(const std::string& name) { return (source_dir() / "tests" / "import" / "samples" / name).string(); }
+std::string sample(const std::string& name) { return (source_dir() / "tests" / "importer" / "samples" / name).string(); }
 
 // A folder of its own, gone afterwards.
 class Folder {

@@ -85,7 +85,7 @@ TEST(ShowModel, IsGolden) {
 }
 
 TEST(ShowModel, EveryPresetFitsOneScreen) {
-  for (const ModelPreset& preset : model_presets()) {
+  for (const model::ModelPreset& preset : model::model_presets()) {
     SCOPED_TRACE(preset.name);
     const Result result = nest({"show", preset.name});
     EXPECT_EQ(result.code, 0) << result.err;

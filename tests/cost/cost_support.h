@@ -8,7 +8,7 @@
 #include "cost/evaluate.h"
 #include "model/presets.h"
 
-namespace nest {
+namespace nest::cost {
 
 struct JobSpec {
   std::string model = "llama3-8b";
@@ -21,26 +21,26 @@ struct JobSpec {
   Precision precision = Precision::bf16;
 };
 
-inline Cluster rail_cluster(const std::string& device, std::int64_t devices, double port_bytes_per_s = 50e9) {
-  Cluster cluster;
+inline cluster::Cluster rail_cluster(const std::string& device, std::int64_t devices, double port_bytes_per_s = 50e9) {
+  cluster::Cluster cluster;
   cluster.name = "nodes of 8";
-  cluster.device = find_device(device).value();
+  cluster.device = cluster::find_device(device).value();
   cluster.devices = devices;
   const std::int64_t node = std::min<std::int64_t>(8, devices);
   cluster.levels.push_back({"node", node, {}, cluster.device.link_bytes_per_s, 3.2e-6, 1, 0.788, false, false});
   if (devices > node)
     cluster.levels.push_back({"pod", devices / node, {}, port_bytes_per_s, 8e-6, 1, 0.647, true, false});
-  cluster.fabric = make_fabric(cluster.levels, devices);
+  cluster.fabric = cluster::make_fabric(cluster.levels, devices);
   return cluster;
 }
 
-inline Job test_job(const JobSpec& spec) {
+inline cost::Job test_job(const JobSpec& spec) {
   Run run;
   run.global_batch = spec.batch;
   run.sequence = spec.sequence;
   run.precision = spec.precision;
-  return make_job(find_model_preset(spec.model).value(), run, find_stack(spec.stack).value(),
-                  rail_cluster(spec.device, spec.devices, spec.port_bytes_per_s));
+  return cost::make_job(model::find_model_preset(spec.model).value(), run, cost::find_stack(spec.stack).value(),
+                        rail_cluster(spec.device, spec.devices, spec.port_bytes_per_s));
 }
 
 struct Layout {
@@ -60,9 +60,10 @@ inline Strategy strategy_of(const Layout& layout) {
   return strategy;
 }
 
-inline Plan evaluate_even(const Job& job, const Layout& layout, Recompute recompute = Recompute::none, int zero = 1) {
+inline Plan evaluate_even(const cost::Job& job, const Layout& layout, Recompute recompute = Recompute::none,
+                          int zero = 1) {
   const Strategy strategy = strategy_of(layout);
-  return evaluate(job, strategy, even_stages(job, strategy, recompute, zero));
+  return cost::evaluate(job, strategy, cost::even_stages(job, strategy, recompute, zero));
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -8,13 +8,13 @@
 #include "memory_support.h"
 #include "test_support/data.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 using namespace test;
 
 constexpr double kGibibyte = 1024.0 * 1024 * 1024;
-constexpr Range kAny = {0, 1e15};
+constexpr doc::Range kAny = {0, 1e15};
 
 struct Errors {
   int rows = 0;
@@ -39,8 +39,8 @@ TEST(MeasuredMemory, StepsOnOneGpu) {
   NEST_REQUIRE_DATA("h200/steps.json");
   const Document document = read_json(data_dir() / "h200/steps.json");
   Errors errors;
-  for (const Value& value : *document.root().as_array()) {
-    Reader row(Document{document.source, value});
+  for (const doc::Value& value : *document.root().as_array()) {
+    doc::Reader row(Document{document.source, value});
     if (row.text("kind") != "step") continue;
     const std::int64_t hidden = row.integer("h", kAny);
     const std::int64_t heads = row.integer("heads", kAny);
@@ -54,7 +54,7 @@ TEST(MeasuredMemory, StepsOnOneGpu) {
                          .sequence = row.integer("seq", kAny)};
     Strategy strategy;
     strategy.micro_batch = row.integer("mbs", kAny);
-    const Job job = job_of(shape, one_gpu_huggingface(), strategy.micro_batch);
+    const cost::Job job = job_of(shape, one_gpu_huggingface(), strategy.micro_batch);
     const Recompute mode = row.maybe_flag("recompute").value_or(false) ? Recompute::full : Recompute::none;
     const auto memory = all_memory(job, strategy, stages_of(job, strategy, mode, 0));
     errors.add(static_cast<double>(memory.front().allocated), row.number("peak_bytes", kAny));
@@ -65,7 +65,7 @@ TEST(MeasuredMemory, StepsOnOneGpu) {
   errors.record("steps");
 }
 
-Shape shape_of(Reader& model) {
+Shape shape_of(doc::Reader& model) {
   Shape shape;
   shape.layers = model.integer("layers", kAny);
   shape.hidden = model.integer("hidden", kAny);
@@ -92,7 +92,7 @@ Shape shape_of(Reader& model) {
 
 // Ranks that hold a replica's experts count as data-parallel ranks in the rows, and not in a Strategy; and the rows'
 // `ep` counts the tensor-parallel ranks over which whole experts are spread.
-Strategy strategy_of(Reader& parallel, std::int64_t micro_batch, std::int64_t& zero_degree) {
+Strategy strategy_of(doc::Reader& parallel, std::int64_t micro_batch, std::int64_t& zero_degree) {
   Strategy strategy;
   const std::int64_t dp = parallel.integer_or("dp", 1, kAny);
   strategy.split.tp = parallel.integer_or("tp", 1, kAny);
@@ -110,16 +110,16 @@ Strategy strategy_of(Reader& parallel, std::int64_t micro_batch, std::int64_t& z
   return strategy;
 }
 
-SoftwareStack stack_of(const std::string& id) {
+cost::SoftwareStack stack_of(const std::string& id) {
   if (id.starts_with("simumax")) return megatron_fused();
   if (id.starts_with("mlm")) return megatron_deterministic();
-  std::vector<Module> modules;
-  if (id.find("coreattn") != std::string::npos) modules.push_back(Module::core_attention);
+  std::vector<model::Module> modules;
+  if (id.find("coreattn") != std::string::npos) modules.push_back(model::Module::core_attention);
   if (id.find("mlpcoreattn") != std::string::npos || id.find("projmlp") != std::string::npos) {
-    modules.push_back(Module::feed_forward);
+    modules.push_back(model::Module::feed_forward);
   }
-  if (id.find("mlaupproj") != std::string::npos) modules.push_back(Module::latent_up);
-  if (id.find("moeact") != std::string::npos) modules.push_back(Module::moe_activation);
+  if (id.find("mlaupproj") != std::string::npos) modules.push_back(model::Module::latent_up);
+  if (id.find("moeact") != std::string::npos) modules.push_back(model::Module::moe_activation);
   return id.find("moonlight") != std::string::npos ? bridge_moonlight(modules) : megatron_bridge(modules);
 }
 
@@ -127,27 +127,27 @@ TEST(MeasuredMemory, MegatronRuns) {
   NEST_REQUIRE_DATA("published/runs.json");
   const Document document = read_json(data_dir() / "published/runs.json");
   Errors simumax, mlm, mbridge, reserved;
-  for (const Value& value : *document.root().as_array()) {
-    Reader row(Document{document.source, value});
+  for (const doc::Value& value : *document.root().as_array()) {
+    doc::Reader row(Document{document.source, value});
     const std::string id = row.text("id");
     const bool ci = id.starts_with("mlm");
     if (!id.starts_with("simumax") && !ci && !id.starts_with("mbridge")) continue;
-    Reader measured = row.object("measured");
+    doc::Reader measured = row.object("measured");
     const auto gib = measured.maybe_number("peak_mem_gib", kAny);
     const auto gb = measured.maybe_number("peak_mem_gb", kAny);
     if (!gib && !gb) continue;
     const double peak = gib ? *gib * kGibibyte : *gb * 1e9;
-    Reader model = row.object("model");
+    doc::Reader model = row.object("model");
     Shape shape = shape_of(model);
     if (ci) {
       shape.learned_positions = 8192;
       shape.dropout = 0.1;
     }
-    Reader parallel = row.object("parallel");
+    doc::Reader parallel = row.object("parallel");
     std::int64_t degree = 0;
     const Strategy strategy = strategy_of(parallel, row.integer("mbs", kAny), degree);
     const std::string recompute = parallel.maybe_text("recompute").value_or("none");
-    const Job job = job_of(shape, stack_of(id), row.integer("gbs", kAny));
+    const cost::Job job = job_of(shape, stack_of(id), row.integer("gbs", kAny));
     const Recompute mode = recompute == "selective" ? Recompute::selective : Recompute::none;
     const auto memory = all_memory(job, strategy, stages_of(job, strategy, mode, 1, degree));
     // That logger runs on the last rank.
@@ -174,4 +174,4 @@ TEST(MeasuredMemory, MegatronRuns) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::cost

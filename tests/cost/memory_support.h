@@ -20,36 +20,37 @@ struct Shape {
   std::int64_t experts = 0, top_k = 0, expert_ffn = 0, shared_ffn = 0, dense_layers = 0;
   std::int64_t query_rank = -1, kv_rank = 0;  // latent attention when query_rank >= 0, with dims 128 + 64 and 128
   double dropout = 0;
-  PositionKind position = PositionKind::rotary;
+  model::PositionKind position = model::PositionKind::rotary;
 };
 
-inline Architecture architecture_of(const Shape& s) {
-  Block block;
-  Attention& attention = block.attention;
+inline model::Architecture architecture_of(const Shape& s) {
+  model::Block block;
+  model::Attention& attention = block.attention;
   attention.heads = s.heads;
   attention.kv_heads = s.kv_heads;
   attention.head_dim = s.head_dim;
-  if (s.query_rank >= 0) attention.latent = LatentAttention{s.query_rank, s.kv_rank, 128, 64, 128};
+  if (s.query_rank >= 0) attention.latent = model::LatentAttention{s.query_rank, s.kv_rank, 128, 64, 128};
   const bool plain = !s.gated;
   attention.query_bias = attention.key_bias = attention.value_bias = attention.output_bias = plain;
-  block.norm = plain ? NormKind::layer : NormKind::rms;
+  block.norm = plain ? model::NormKind::layer : model::NormKind::rms;
   block.norm_bias = plain;
-  const Activation activation = plain ? Activation::gelu : Activation::silu;
-  block.feed_forward = FeedForward{s.ffn, s.gated, activation, plain, plain};
+  const model::Activation activation = plain ? model::Activation::gelu : model::Activation::silu;
+  block.feed_forward = model::FeedForward{s.ffn, s.gated, activation, plain, plain};
 
-  Tower tower;
+  model::Tower tower;
   tower.name = "decoder";
   tower.final_norm_kind = block.norm;
   tower.final_norm_bias = plain;
   tower.kinds = {block};
   if (s.experts > 0) {
-    Block moe = block;
+    model::Block moe = block;
     moe.feed_forward.reset();
-    Mixture mixture;
+    model::Mixture mixture;
     mixture.experts = s.experts;
     mixture.top_k = s.top_k;
-    mixture.expert = FeedForward{s.expert_ffn, true, Activation::silu, false, false};
-    if (s.shared_ffn > 0) mixture.shared = FeedForward{s.shared_ffn, true, Activation::silu, false, false};
+    mixture.expert = model::FeedForward{s.expert_ffn, true, model::Activation::silu, false, false};
+    if (s.shared_ffn > 0)
+      mixture.shared = model::FeedForward{s.shared_ffn, true, model::Activation::silu, false, false};
     moe.mixture = mixture;
     tower.kinds.push_back(moe);
   }
@@ -58,12 +59,12 @@ inline Architecture architecture_of(const Shape& s) {
     tower.kinds.erase(tower.kinds.begin());
     tower.blocks.assign(static_cast<std::size_t>(s.layers), 0);
   }
-  Architecture arch;
+  model::Architecture arch;
   arch.name = arch.family = "llama";
   arch.hidden = s.hidden;
   arch.vocabulary = s.vocabulary;
   arch.default_sequence = arch.max_positions = s.sequence;
-  arch.position = s.learned_positions > 0 ? PositionKind::learned : s.position;
+  arch.position = s.learned_positions > 0 ? model::PositionKind::learned : s.position;
   arch.position_rows = s.learned_positions;
   arch.tied_embeddings = s.tied;
   arch.dropout = arch.attention_dropout = s.dropout;
@@ -71,20 +72,20 @@ inline Architecture architecture_of(const Shape& s) {
   return arch;
 }
 
-inline Job job_of(const Shape& shape, const SoftwareStack& stack, std::int64_t global_batch,
-                  Precision precision = Precision::bf16, Optimizer optimizer = Optimizer::adam) {
-  Job job;
+inline cost::Job job_of(const Shape& shape, const cost::SoftwareStack& stack, std::int64_t global_batch,
+                        Precision precision = Precision::bf16, Optimizer optimizer = Optimizer::adam) {
+  cost::Job job;
   job.stack = stack;
   job.run.precision = precision;
   job.run.optimizer = optimizer;
   job.run.global_batch = global_batch;
   job.run.sequence = shape.sequence;
-  job.model = build_model(architecture_of(shape), implementation_of(job));
+  job.model = model::build_model(architecture_of(shape), cost::implementation_of(job));
   return job;
 }
 
 // Blocks over stages as counted, or evenly with the remainder in front; embedding first, head last.
-inline std::vector<StagePlan> stages_of(const Job& job, const Strategy& strategy, Recompute recompute, int zero,
+inline std::vector<StagePlan> stages_of(const cost::Job& job, const Strategy& strategy, Recompute recompute, int zero,
                                         std::int64_t degree = 0, std::vector<std::int64_t> counts = {}) {
   const auto blocks = static_cast<std::int64_t>(job.model.layers.size()) - 2;
   for (std::int64_t s = 0; counts.empty() || s < strategy.pp; ++s) {
@@ -107,11 +108,11 @@ inline std::vector<StagePlan> stages_of(const Job& job, const Strategy& strategy
   return stages;
 }
 
-inline std::vector<StageMemory> all_memory(const Job& job, const Strategy& strategy,
+inline std::vector<StageMemory> all_memory(const cost::Job& job, const Strategy& strategy,
                                            const std::vector<StagePlan>& stages) {
   std::vector<StageMemory> memory;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    memory.push_back(stage_memory(job, strategy, stages[s], static_cast<std::int64_t>(s)));
+    memory.push_back(cost::stage_memory(job, strategy, stages[s], static_cast<std::int64_t>(s)));
   }
   return memory;
 }
@@ -128,41 +129,41 @@ inline std::int64_t most_reserved(const std::vector<StageMemory>& memory) {
 }
 
 // The stacks of the measured runs.
-inline SoftwareStack megatron_fused() {  // distributed optimizer, fused cross entropy, balanced routing
-  SoftwareStack stack;
-  stack.loss = LossKernel::fused;
+inline cost::SoftwareStack megatron_fused() {  // distributed optimizer, fused cross entropy, balanced routing
+  cost::SoftwareStack stack;
+  stack.loss = cost::LossKernel::fused;
   stack.routing_imbalance = 1;
   return stack;
 }
 
-inline SoftwareStack megatron_deterministic() {  // unfused loss, dropout, no fused accumulation
-  SoftwareStack stack;
-  stack.loss = LossKernel::unfused;
+inline cost::SoftwareStack megatron_deterministic() {  // unfused loss, dropout, no fused accumulation
+  cost::SoftwareStack stack;
+  stack.loss = cost::LossKernel::unfused;
   stack.weight_gradient_buffers = false;
   stack.dropout = true;
   return stack;
 }
 
-inline SoftwareStack megatron_bridge(std::vector<Module> modules) {
-  SoftwareStack stack;
-  stack.loss = LossKernel::fused;
+inline cost::SoftwareStack megatron_bridge(std::vector<model::Module> modules) {
+  cost::SoftwareStack stack;
+  stack.loss = cost::LossKernel::fused;
   stack.gradient_bytes = 2;
   stack.selective_modules = std::move(modules);
   return stack;
 }
 
-inline SoftwareStack bridge_moonlight(std::vector<Module> modules) {
-  SoftwareStack stack = megatron_bridge(std::move(modules));
+inline cost::SoftwareStack bridge_moonlight(std::vector<model::Module> modules) {
+  cost::SoftwareStack stack = megatron_bridge(std::move(modules));
   stack.optimizer_bytes = 8;
   stack.shared_expert_overlap = true;
   return stack;
 }
 
-inline SoftwareStack fsdp2(LossKernel loss) {
-  SoftwareStack stack;
-  stack.kernels = Stack::torchtitan;
-  stack.memory = MemoryModel::fsdp;
-  stack.selective = SelectiveKind::every_second_matmul;
+inline cost::SoftwareStack fsdp2(cost::LossKernel loss) {
+  cost::SoftwareStack stack;
+  stack.kernels = model::Stack::torchtitan;
+  stack.memory = cost::MemoryModel::fsdp;
+  stack.selective = cost::SelectiveKind::every_second_matmul;
   stack.weight_bytes = 4;
   stack.gradient_bytes = 4;
   stack.optimizer_bytes = 8;
@@ -171,38 +172,38 @@ inline SoftwareStack fsdp2(LossKernel loss) {
   return stack;
 }
 
-inline SoftwareStack one_gpu_huggingface() {
-  SoftwareStack stack;
-  stack.kernels = Stack::huggingface;
-  stack.memory = MemoryModel::plain;
+inline cost::SoftwareStack one_gpu_huggingface() {
+  cost::SoftwareStack stack;
+  stack.kernels = model::Stack::huggingface;
+  stack.memory = cost::MemoryModel::plain;
   stack.gradient_bytes = 2;
-  stack.loss = LossKernel::eager_fp32;
+  stack.loss = cost::LossKernel::eager_fp32;
   stack.weight_gradient_buffers = false;
   return stack;
 }
 
-inline SoftwareStack nanotron() {
-  SoftwareStack stack;
-  stack.kernels = Stack::plain;
-  stack.memory = MemoryModel::nanotron;
+inline cost::SoftwareStack nanotron() {
+  cost::SoftwareStack stack;
+  stack.kernels = model::Stack::plain;
+  stack.memory = cost::MemoryModel::nanotron;
   stack.weight_gradient_buffers = false;
   return stack;
 }
 
-inline SoftwareStack megatron_deepspeed(double gradient_bytes) {
-  SoftwareStack stack;
-  stack.memory = MemoryModel::megatron_deepspeed;
-  stack.attention = AttentionKernel::unfused;
+inline cost::SoftwareStack megatron_deepspeed(double gradient_bytes) {
+  cost::SoftwareStack stack;
+  stack.memory = cost::MemoryModel::megatron_deepspeed;
+  stack.attention = cost::AttentionKernel::unfused;
   stack.dropout = true;
   stack.gradient_bytes = gradient_bytes;
   stack.weight_gradient_buffers = false;
   return stack;
 }
 
-inline SoftwareStack internevo() {
-  SoftwareStack stack;
-  stack.kernels = Stack::plain;
-  stack.memory = MemoryModel::internevo;
+inline cost::SoftwareStack internevo() {
+  cost::SoftwareStack stack;
+  stack.kernels = model::Stack::plain;
+  stack.memory = cost::MemoryModel::internevo;
   stack.weight_gradient_buffers = false;
   return stack;
 }

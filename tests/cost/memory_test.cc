@@ -6,7 +6,7 @@
 #include "cost/layer_price.h"
 #include "memory_support.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 using namespace test;
@@ -19,17 +19,17 @@ const Shape kTiny = {
     .layers = 2, .hidden = 8, .heads = 4, .kv_heads = 2, .head_dim = 2, .ffn = 16, .vocabulary = 128, .sequence = 16};
 constexpr std::int64_t kParameters = 3240;
 
-StageMemory tiny_memory(const SoftwareStack& stack, std::int64_t dp = 1, int zero = 0, std::int64_t batch = 1,
+StageMemory tiny_memory(const cost::SoftwareStack& stack, std::int64_t dp = 1, int zero = 0, std::int64_t batch = 1,
                         Recompute mode = Recompute::none) {
-  const Job job = job_of(kTiny, stack, batch);
+  const cost::Job job = job_of(kTiny, stack, batch);
   Strategy strategy;
   strategy.dp = dp;
   return all_memory(job, strategy, stages_of(job, strategy, mode, zero)).front();
 }
 
 TEST(StateBytes, ByPrecisionAndOptimizer) {
-  const auto bytes = [](const SoftwareStack& stack, Precision precision, Optimizer optimizer) {
-    const StateBytes b = state_bytes(job_of(kTiny, stack, 1, precision, optimizer));
+  const auto bytes = [](const cost::SoftwareStack& stack, Precision precision, Optimizer optimizer) {
+    const cost::StateBytes b = cost::state_bytes(job_of(kTiny, stack, 1, precision, optimizer));
     return std::vector<double>{b.weight, b.gradient, b.optimizer};
   };
   using V = std::vector<double>;
@@ -38,30 +38,30 @@ TEST(StateBytes, ByPrecisionAndOptimizer) {
   EXPECT_EQ(bytes({}, Precision::fp32, Optimizer::adam), (V{4, 4, 8}));
   EXPECT_EQ(bytes({}, Precision::fp32, Optimizer::sgd), (V{4, 4, 4}));
   EXPECT_EQ(bytes(bridge_moonlight({}), Precision::bf16, Optimizer::sgd), (V{2, 2, 6}));
-  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), Precision::bf16, Optimizer::adam), (V{4, 4, 8}));
-  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), Precision::bf16, Optimizer::sgd), (V{4, 4, 4}));
+  EXPECT_EQ(bytes(fsdp2(cost::LossKernel::unfused), Precision::bf16, Optimizer::adam), (V{4, 4, 8}));
+  EXPECT_EQ(bytes(fsdp2(cost::LossKernel::unfused), Precision::bf16, Optimizer::sgd), (V{4, 4, 4}));
 }
 
 TEST(ZeroDegrees, DenseAndExpertGroups) {
   Strategy strategy;
   strategy.split = {.tp = 2, .sp = true, .cp = 2, .ep = 8, .etp = 1};
   strategy.dp = 4;
-  EXPECT_EQ(zero_degrees(strategy, 0).dense, 64);  // 4 * 8 * 2
-  EXPECT_EQ(zero_degrees(strategy, 0).expert, 8);  // 4 * 2
-  EXPECT_EQ(zero_degrees(strategy, 16).dense, 16);
-  EXPECT_EQ(zero_degrees(strategy, 16).expert, 2);
-  EXPECT_EQ(zero_degrees(strategy, 2).expert, 1);
-  EXPECT_EQ(zero_degrees(strategy, 1000).dense, 64);
+  EXPECT_EQ(groups::zero_degrees(strategy, 0).dense, 64);  // 4 * 8 * 2
+  EXPECT_EQ(groups::zero_degrees(strategy, 0).expert, 8);  // 4 * 2
+  EXPECT_EQ(groups::zero_degrees(strategy, 16).dense, 16);
+  EXPECT_EQ(groups::zero_degrees(strategy, 16).expert, 2);
+  EXPECT_EQ(groups::zero_degrees(strategy, 2).expert, 1);
+  EXPECT_EQ(groups::zero_degrees(strategy, 1000).dense, 64);
 }
 
 TEST(Context, OneCommunicatorPerGroup) {
-  const Job job = job_of(kTiny, {}, 1);
+  const cost::Job job = job_of(kTiny, {}, 1);
   Strategy strategy;
-  EXPECT_EQ(context_bytes(job, strategy), 804061184);
+  EXPECT_EQ(cost::context_bytes(job, strategy), 804061184);
   strategy.split.tp = 2;
   strategy.pp = 2;
   strategy.dp = 2;
-  EXPECT_EQ(context_bytes(job, strategy), 804061184 + 3 * 256 * kMiB);
+  EXPECT_EQ(cost::context_bytes(job, strategy), 804061184 + 3 * 256 * kMiB);
 }
 
 TEST(MegatronMemory, ByHand) {
@@ -78,24 +78,24 @@ TEST(MegatronMemory, ByHand) {
   EXPECT_EQ(memory.working, head);
   // the weight's gradient and the logits are 4,096 bytes at most; the allocator keeps 1.2 of the largest
   EXPECT_EQ(memory.total, memory.allocated + 600'000'000 + 4915);
-  const double margin = SoftwareStack{}.memory_margin;
+  const double margin = cost::SoftwareStack{}.memory_margin;
   EXPECT_EQ(memory.needed,
             static_cast<std::int64_t>(std::ceil((static_cast<double>(memory.total) + 0.2) * (1 + margin))) + 804061184);
 }
 
 TEST(MegatronMemory, LayersByHand) {
-  SoftwareStack stack = megatron_fused();
-  stack.selective_modules = {Module::core_attention, Module::feed_forward};
-  const Job job = job_of(kTiny, stack, 1);
-  LayerPrice price;
-  price_layer_memory(job, 1, {}, 1, price);
+  cost::SoftwareStack stack = megatron_fused();
+  stack.selective_modules = {model::Module::core_attention, model::Module::feed_forward};
+  const cost::Job job = job_of(kTiny, stack, 1);
+  cost::LayerPrice price;
+  cost::price_layer_memory(job, 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes, (std::array<double, 3>{16 * 232, 16 * (232 - 16 - 96), 16 * 16}));
   // gradient of gate and up 16 * 64, of the stream 256, and what is recomputed
   EXPECT_EQ(price.working_bytes, (std::array<double, 3>{1280, 1280 + 16 * 112, 1280 + 16 * 216}));
   EXPECT_EQ(price.largest_block_bytes, 16 * 64);
   EXPECT_EQ(price.dense_parameters, 592);
-  const LayerPrice whole = price;
-  price_layer_memory(job, 1, {.tp = 2, .sp = true}, 1, price);
+  const cost::LayerPrice whole = price;
+  cost::price_layer_memory(job, 1, {.tp = 2, .sp = true}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], 16 * (72 + 160) / 2);
   EXPECT_EQ(price.working_bytes[0], 16 * 32 + 128);  // gate and up 16 * 32; two whole streams are no more than that
   EXPECT_LT(price.dense_parameters, whole.dense_parameters);
@@ -107,60 +107,60 @@ TEST(MegatronMemory, ExpertsByHand) {
   shape.top_k = 2;
   shape.expert_ffn = 12;
   shape.shared_ffn = 4;
-  SoftwareStack stack = megatron_fused();
-  stack.selective_modules = {Module::moe_activation};
-  const Job job = job_of(shape, stack, 1);
-  LayerPrice price;
-  price_layer_memory(job, 1, {}, 1, price);
+  cost::SoftwareStack stack = megatron_fused();
+  stack.selective_modules = {model::Module::moe_activation};
+  const cost::Job job = job_of(shape, stack, 1);
+  cost::LayerPrice price;
+  cost::price_layer_memory(job, 1, {}, 1, price);
   EXPECT_EQ(price.expert_parameters, 4 * 3 * 8 * 12);
   EXPECT_EQ(price.working_bytes[0],
             32 * 8 * 8 * 2 + 256);  // eight buffers of 32 routed rows, and the stream's gradient
   // the experts' products (32 rows of 12) go, one stream comes
   EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 32 * 12 * 2 - 256);
-  stack.selective_modules = {Module::shared_experts};
-  price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
+  stack.selective_modules = {model::Module::shared_experts};
+  cost::price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 16 * 3 * 4 * 2);
-  stack.selective_modules = {Module::feed_forward};  // the dense feed-forward is not the shared experts
-  price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
+  stack.selective_modules = {model::Module::feed_forward};  // the dense feed-forward is not the shared experts
+  cost::price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], price.kept_bytes[1]);
   stack.shared_expert_overlap = true;
-  LayerPrice overlapped;
+  cost::LayerPrice overlapped;
   const Split split = {.tp = 2, .sp = true, .etp = 1};
-  price_layer_memory(job_of(shape, stack, 1), 1, split, 1, overlapped);
+  cost::price_layer_memory(job_of(shape, stack, 1), 1, split, 1, overlapped);
   stack.shared_expert_overlap = false;
-  price_layer_memory(job_of(shape, stack, 1), 1, split, 1, price);
+  cost::price_layer_memory(job_of(shape, stack, 1), 1, split, 1, price);
   EXPECT_EQ(overlapped.kept_bytes[0] - price.kept_bytes[0], 256);  // the gathered input
 }
 
 TEST(MegatronMemory, SeparateNormsAreRecomputed) {
-  SoftwareStack stack = megatron_fused();
-  stack.selective_modules = {Module::norm};
-  LayerPrice price;
-  price_layer_memory(job_of(kTiny, stack, 1), 1, {}, 1, price);
+  cost::SoftwareStack stack = megatron_fused();
+  stack.selective_modules = {model::Module::norm};
+  cost::LayerPrice price;
+  cost::price_layer_memory(job_of(kTiny, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], price.kept_bytes[1]);  // both run inside the matmul after them
   Shape moe = kTiny;
   moe.experts = 4;
   moe.top_k = 2;
   moe.expert_ffn = 12;
-  price_layer_memory(job_of(moe, stack, 1), 1, {}, 1, price);
+  cost::price_layer_memory(job_of(moe, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 16 * (16 + 4));  // the norm before the router
 }
 
 TEST(MegatronMemory, ContextParallelAllToAllKeepsOneMoreOutput) {
-  SoftwareStack stack = megatron_fused();
-  LayerPrice ring, exchanged;
-  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, ring);
+  cost::SoftwareStack stack = megatron_fused();
+  cost::LayerPrice ring, exchanged;
+  cost::price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, ring);
   stack.context_all_to_all = true;
-  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, exchanged);
+  cost::price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, exchanged);
   EXPECT_EQ(exchanged.kept_bytes[0] - ring.kept_bytes[0], 8 * 16);
 }
 
 TEST(MegatronMemory, TiedTableCountsOncePerStage) {
   Shape tied = kTiny;
   tied.tied = true;
-  const SoftwareStack stack = megatron_fused();
+  const cost::SoftwareStack stack = megatron_fused();
   const auto state = [&](const Shape& shape, std::int64_t pp) {
-    const Job job = job_of(shape, stack, 2);
+    const cost::Job job = job_of(shape, stack, 2);
     Strategy strategy;
     strategy.pp = pp;
     std::int64_t sum = 0;
@@ -177,7 +177,7 @@ TEST(MegatronMemory, TiedTableCountsOncePerStage) {
 constexpr std::int64_t kPlainKept = 16 * 264 + 1024;
 
 TEST(FsdpMemory, ByHand) {
-  const StageMemory memory = tiny_memory(fsdp2(LossKernel::unfused), 2, 3, 2);
+  const StageMemory memory = tiny_memory(fsdp2(cost::LossKernel::unfused), 2, 3, 2);
   // 14 bytes for each of 2,048 logits, norm 576; weights of head and one layer gathered in 16 bit
   const std::int64_t loss = 14 * 2048 + 576 + 2 * (1024 + 592);
   EXPECT_EQ(memory.allocated, 8 * kParameters + 64 * kMiB + 2 * kPlainKept + loss);
@@ -186,15 +186,15 @@ TEST(FsdpMemory, ByHand) {
 }
 
 TEST(FsdpMemory, GathersByHand) {
-  LayerPrice price;
-  price_layer_memory(job_of(kTiny, fsdp2(LossKernel::unfused), 1), 1, {}, 1, price);
+  cost::LayerPrice price;
+  cost::price_layer_memory(job_of(kTiny, fsdp2(cost::LossKernel::unfused), 1), 1, {}, 1, price);
   EXPECT_EQ(price.gather_bytes, 10 * 592);
   EXPECT_EQ(price.working_bytes[0], 1024 + 256);
 }
 
 TEST(PlainMemory, ByHand) {
-  SoftwareStack stack = one_gpu_huggingface();
-  stack.kernels = Stack::plain;
+  cost::SoftwareStack stack = one_gpu_huggingface();
+  stack.kernels = model::Stack::plain;
   const StageMemory memory = tiny_memory(stack);
   // 12 bytes for each logit, norm, labels, rotary table 16 x 2 in fp32; gradients are not there yet
   const std::int64_t head = 12 * 2048 + 576 + 8 * 16 + 4 * 16 * 2;
@@ -216,7 +216,7 @@ TEST(NanotronMemory, ByHand) {
 }
 
 TEST(NanotronMemory, GathersWeightsAfterTheStep) {
-  const Job job = job_of(llama3_8b(4096), nanotron(), 8);
+  const cost::Job job = job_of(llama3_8b(4096), nanotron(), 8);
   Strategy strategy;
   strategy.dp = 8;
   const auto memory = all_memory(job, strategy, stages_of(job, strategy, Recompute::full, 1)).front();
@@ -229,28 +229,28 @@ TEST(DeepSpeedMemory, ByHand) {
   shape.gated = false;
   shape.kv_heads = 4;
   shape.dropout = 0.1;
-  const Job job = job_of(shape, megatron_deepspeed(4), 1);
-  LayerPrice price;
-  price_layer_memory(job, 1, {}, 1, price);
+  const cost::Job job = job_of(shape, megatron_deepspeed(4), 1);
+  cost::LayerPrice price;
+  cost::price_layer_memory(job, 1, {}, 1, price);
   // per token: 10 h and 24 h of f = 2 h -> 10 h + 8 h + 4 f, scores 5 a s, statistics 16
   const double all = 16 * (80 + 64 + 64 + 5 * 4 * 16 + 16);
   EXPECT_EQ(price.kept_bytes[0], all);
   EXPECT_EQ(price.kept_bytes[2], 256);
   EXPECT_EQ(price.working_bytes[2], all + 16 * 32 + 2 * 256);
   shape.dropout = 0;  // those stacks ran dropout kernels all the same
-  price_layer_memory(job_of(shape, megatron_deepspeed(4), 1), 1, {}, 1, price);
+  cost::price_layer_memory(job_of(shape, megatron_deepspeed(4), 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], all);
 }
 
 TEST(Fp32, DoublesActivations) {
-  const Job half = job_of(kTiny, megatron_fused(), 1);
-  const Job single = job_of(kTiny, megatron_fused(), 1, Precision::fp32);
-  LayerPrice a, b;
-  price_layer_memory(half, 1, {}, 1, a);
-  price_layer_memory(single, 1, {}, 1, b);
+  const cost::Job half = job_of(kTiny, megatron_fused(), 1);
+  const cost::Job single = job_of(kTiny, megatron_fused(), 1, Precision::fp32);
+  cost::LayerPrice a, b;
+  cost::price_layer_memory(half, 1, {}, 1, a);
+  cost::price_layer_memory(single, 1, {}, 1, b);
   const double fp32_already = 16 * (8 + 16);  // statistics and log-sum-exp
   EXPECT_EQ(b.kept_bytes[0] - fp32_already, 2 * (a.kept_bytes[0] - fp32_already));
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::cost

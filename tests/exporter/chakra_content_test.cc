@@ -15,11 +15,11 @@ using ::testing::Pair;
 
 TEST(Chakra, TensorCollectivesOfALayerBySize) {
   // Without sp: one all-reduce after attention and one after the feed-forward, forward and backward each.
-  const Job job = export_job(few_layers("llama3-8b", 2), "dgx-h100", 8, 4, 1024, "pytorch");
+  const cost::Job job = export_job(few_layers("llama3-8b", 2), "dgx-h100", 8, 4, 1024, "pytorch");
   Strategy strategy;
   strategy.split.tp = 4;
-  const auto stages = even_stages(job, strategy, Recompute::none, 0);
-  const ChakraExport exported(job, strategy, stages);
+  const auto stages = cost::even_stages(job, strategy, Recompute::none, 0);
+  const exporter::ChakraExport exported(job, strategy, stages);
   const Traces traces = write_all(exported, strategy);
   std::vector<std::int64_t> sizes;
   for (const ReadNode& node : traces.read[3].nodes) {
@@ -34,10 +34,10 @@ TEST(Chakra, TensorCollectivesOfALayerBySize) {
 }
 
 // Type and size of the exchanges of one layer's first pass over the wire, by rank 1.
-std::vector<std::pair<std::int64_t, std::int64_t>> exchanges_of(const Job& job, const Strategy& strategy,
+std::vector<std::pair<std::int64_t, std::int64_t>> exchanges_of(const cost::Job& job, const Strategy& strategy,
                                                                 const std::string& pass) {
-  const auto stages = even_stages(job, strategy, Recompute::none, 0);
-  const Traces traces = write_all(ChakraExport(job, strategy, stages), strategy);
+  const auto stages = cost::even_stages(job, strategy, Recompute::none, 0);
+  const Traces traces = write_all(exporter::ChakraExport(job, strategy, stages), strategy);
   std::vector<std::pair<std::int64_t, std::int64_t>> found;
   for (const ReadNode& node : traces.read[1].nodes) {
     if (!node.collective() || !node.name.starts_with(pass) || node.ends_with(" gradients")) continue;
@@ -48,7 +48,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> exchanges_of(const Job& job, 
 
 TEST(Chakra, ContextExchangesOfALayerBySize) {
   // Half of 1,024 tokens; keys and values of 8 heads of 128, bf16. Backward passes their gradients on too.
-  const Job job = export_job(few_layers("llama3-8b", 2), "dgx-h100", 8, 4, 1024);
+  const cost::Job job = export_job(few_layers("llama3-8b", 2), "dgx-h100", 8, 4, 1024);
   Strategy strategy;
   strategy.split.cp = 2;
   const std::int64_t keys_and_values = 2 * 512 * 8 * 128 * 2;
@@ -58,7 +58,7 @@ TEST(Chakra, ContextExchangesOfALayerBySize) {
 
 TEST(Chakra, ExpertExchangesOfALayerBySize) {
   // Every token of 512 goes to two experts and back: all-to-all of rows of 4,096, bf16.
-  const Job job = export_job(few_layers("mixtral-8x7b", 2), "dgx-h100", 8, 4, 512);
+  const cost::Job job = export_job(few_layers("mixtral-8x7b", 2), "dgx-h100", 8, 4, 512);
   Strategy strategy;
   strategy.split.ep = 2;
   const std::int64_t rows = 2 * 512 * 4096 * 2;
@@ -69,22 +69,22 @@ TEST(Chakra, ExpertExchangesOfALayerBySize) {
 
 // Work of less than a microsecond per micro-batch does not add up to more than it is.
 TEST(Chakra, TinyPiecesDoNotDrift) {
-  const Job job = export_job(few_layers("bert-large", 2), "dgx-h100", 8, 64, 8);
+  const cost::Job job = export_job(few_layers("bert-large", 2), "dgx-h100", 8, 64, 8);
   SomePlan plan;
   plan.strategy.pp = 2;
-  plan.stages = even_stages(job, plan.strategy, Recompute::none, 0);
+  plan.stages = cost::even_stages(job, plan.strategy, Recompute::none, 0);
   plan.stages[0].last = 0;  // the embedding alone
   plan.stages[1].first = 1;
-  plan.stages = evaluate(job, plan.strategy, plan.stages).stages;
+  plan.stages = cost::evaluate(job, plan.strategy, plan.stages).stages;
   ASSERT_LT(plan.stages[0].time.forward + plan.stages[0].time.backward, 1e-6);
-  const ChakraExport exported(job, plan.strategy, plan.stages);
+  const exporter::ChakraExport exported(job, plan.strategy, plan.stages);
   const Traces traces = write_all(exported, plan.strategy);
   std::mt19937 random(9);
   EXPECT_EQ(execute(traces.read, traces.groups, {}, random), "");
-  const PlanWork& work = exported.plan().work();
+  const simulate::PlanWork& work = exported.plan().work();
   const auto m = static_cast<double>(work.micro_batches);
   for (std::size_t s = 0; s < 2; ++s) {
-    const StageWork& stage = work.stages[s];
+    const simulate::StageWork& stage = work.stages[s];
     const double exact_us = 1e6 * (m * (stage.time.forward + stage.time.backward + stage.head_gradient_s) +
                                    stage.optimizer_s + work.step_s);
     EXPECT_NEAR(sum_durations(traces.read[s], [](const ReadNode& node) { return node.compute(); }), exact_us, 1.001);
@@ -107,21 +107,21 @@ TEST(Chakra, RanksAndGroupsOfAPlanWithPitch) {
     devices.insert(device);
   }
   EXPECT_EQ(*devices.rbegin(), 24 + 15);
-  const Job job = export_job(few_layers("llama3-8b", 4), "dgx-h100", 64, 16, 512);
-  const auto stages = even_stages(job, strategy, Recompute::none, 1, 4);
-  ASSERT_EQ(refuse_strategy(job, strategy, stages), "");
-  const ChakraExport exported(job, strategy, stages);
-  const TraceGroups& groups = exported.groups();
-  const auto members = [&](TraceGroup kind, std::int64_t rank) {
+  const cost::Job job = export_job(few_layers("llama3-8b", 4), "dgx-h100", 64, 16, 512);
+  const auto stages = cost::even_stages(job, strategy, Recompute::none, 1, 4);
+  ASSERT_EQ(cost::refuse_strategy(job, strategy, stages), "");
+  const exporter::ChakraExport exported(job, strategy, stages);
+  const exporter::TraceGroups& groups = exported.groups();
+  const auto members = [&](exporter::TraceGroup kind, std::int64_t rank) {
     return groups.groups()[static_cast<std::size_t>(groups.group_of(kind, rank) - 1)];
   };
   // Stage 0 of replica 2 begins at rank 16 (device 24).
-  EXPECT_THAT(members(TraceGroup::tensor, 17), ElementsAre(16, 17));
-  EXPECT_THAT(members(TraceGroup::context, 17), ElementsAre(17, 19));
+  EXPECT_THAT(members(exporter::TraceGroup::tensor, 17), ElementsAre(16, 17));
+  EXPECT_THAT(members(exporter::TraceGroup::context, 17), ElementsAre(17, 19));
   // Four ranks hold one shard each: two of the context, two inner replicas; the others of the 8 hold the same again.
-  EXPECT_THAT(members(TraceGroup::dense_shard, 17), ElementsAre(17, 19, 21, 23));
-  EXPECT_THAT(members(TraceGroup::dense_replicas, 17), ElementsAre(1, 17));
-  EXPECT_EQ(groups.group_of(TraceGroup::expert, 17), 0);
+  EXPECT_THAT(members(exporter::TraceGroup::dense_shard, 17), ElementsAre(17, 19, 21, 23));
+  EXPECT_THAT(members(exporter::TraceGroup::dense_replicas, 17), ElementsAre(1, 17));
+  EXPECT_EQ(groups.group_of(exporter::TraceGroup::expert, 17), 0);
   const auto file = exported.rank_file({17});
   EXPECT_EQ(file["ranks"][0]["device"], 25);
   EXPECT_EQ(file["ranks"][0]["node"], "node0003");
@@ -132,24 +132,24 @@ TEST(Chakra, RanksAndGroupsOfAPlanWithPitch) {
 }
 
 TEST(Chakra, ChosenRanks) {
-  EXPECT_THAT(parse_ranks("all", 3), ElementsAre(0, 1, 2));
-  EXPECT_THAT(parse_ranks("8,0,16-18,17", 64), ElementsAre(0, 8, 16, 17, 18));
+  EXPECT_THAT(exporter::parse_ranks("all", 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(exporter::parse_ranks("8,0,16-18,17", 64), ElementsAre(0, 8, 16, 17, 18));
   for (const char* wrong : {"", "64", "-1", "1-", "a", "1,,2", "0x1", "99999999999999999999"}) {
-    EXPECT_THROW(parse_ranks(wrong, 64), InputError) << wrong;
+    EXPECT_THROW(exporter::parse_ranks(wrong, 64), InputError) << wrong;
   }
-  EXPECT_THROW(parse_ranks("5-3", 64), InputError);
+  EXPECT_THROW(exporter::parse_ranks("5-3", 64), InputError);
 }
 
 TEST(Chakra, TooMuchIsRefusedBeforeItIsWritten) {
-  const Job job = export_job("llama3-405b", 1024, 4096, 4096);
+  const cost::Job job = export_job("llama3-405b", 1024, 4096, 4096);
   Strategy strategy;
   strategy.split = {.tp = 8, .sp = true};
   strategy.pp = 16;
   strategy.dp = 8;
-  const auto stages = even_stages(job, strategy, Recompute::full, 1);
-  const ChakraExport exported(job, strategy, stages);
+  const auto stages = cost::even_stages(job, strategy, Recompute::full, 1);
+  const exporter::ChakraExport exported(job, strategy, stages);
   try {
-    exported.refuse_size(parse_ranks("all", exported.ranks()));
+    exported.refuse_size(exporter::parse_ranks("all", exported.ranks()));
     FAIL() << "1,024 ranks of 512 micro-batches are accepted";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("ranks 0,8,16"));

@@ -13,20 +13,20 @@
 
 namespace nest::test {
 
-inline Architecture few_layers(const std::string& preset, std::size_t blocks) {
-  Architecture architecture = *find_model_preset(preset);
-  for (Tower& tower : architecture.towers) tower.blocks.resize(std::min(tower.blocks.size(), blocks));
+inline model::Architecture few_layers(const std::string& preset, std::size_t blocks) {
+  model::Architecture architecture = *model::find_model_preset(preset);
+  for (model::Tower& tower : architecture.towers) tower.blocks.resize(std::min(tower.blocks.size(), blocks));
   return architecture;
 }
 
 struct Traces {
-  std::vector<std::vector<TraceNode>> programs;  // by stage
-  std::vector<std::string> files;                // by rank
+  std::vector<std::vector<exporter::TraceNode>> programs;  // by stage
+  std::vector<std::string> files;                          // by rank
   std::vector<ReadTrace> read;
   std::map<std::string, std::vector<std::int64_t>> groups;
 };
 
-inline Traces write_all(const ChakraExport& exported, const Strategy& strategy) {
+inline Traces write_all(const exporter::ChakraExport& exported, const Strategy& strategy) {
   Traces traces;
   for (std::int64_t s = 0; s < strategy.pp; ++s) traces.programs.push_back(exported.plan().stage(s));
   for (std::int64_t r = 0; r < exported.ranks(); ++r) {

@@ -33,38 +33,38 @@ std::string hex(std::string_view bytes) {
 // --- bytes
 
 TEST(Protobuf, FieldsAsOnTheWire) {
-  ProtobufWriter message;
+  exporter::ProtobufWriter message;
   message.integer(1, 150);  // the example of the encoding's documentation: 08 96 01
   message.text(2, "testing");
   message.packed(4, std::array<std::uint64_t, 3>{3, 270, 86942});
   message.packed(5, {});
   EXPECT_EQ(hex(message.bytes()), "089601120774657374696e672206038e029ea705");
   std::string file;
-  append_delimited(file, message);
+  exporter::append_delimited(file, message);
   EXPECT_EQ(hex(file), "14" + hex(message.bytes()));
-  ProtobufWriter large;
+  exporter::ProtobufWriter large;
   large.integer(27, ~std::uint64_t{0});
   EXPECT_EQ(hex(large.bytes()), "d801ffffffffffffffffff01");
 }
 
 TEST(Chakra, OneNodeOfEveryKindByHand) {
-  const Job job = export_job(few_layers("llama3-8b", 4), "dgx-h100", 16, 16, 512);
+  const cost::Job job = export_job(few_layers("llama3-8b", 4), "dgx-h100", 16, 16, 512);
   Strategy strategy;
   strategy.split.tp = 2;
   strategy.pp = 2;
-  const auto stages = even_stages(job, strategy, Recompute::none, 0);
-  const ChakraExport exported(job, strategy, stages);
-  std::vector<TraceNode> nodes(3);
+  const auto stages = cost::even_stages(job, strategy, Recompute::none, 0);
+  const exporter::ChakraExport exported(job, strategy, stages);
+  std::vector<exporter::TraceNode> nodes(3);
   nodes[0].name = "a";
   nodes[0].duration_us = 300;
   nodes[0].operations = 5;
   nodes[0].bytes = 6;
-  nodes[1].kind = TraceNode::Kind::collective;
+  nodes[1].kind = exporter::TraceNode::Kind::collective;
   nodes[1].name = "b";
-  nodes[1].collective = TraceCollective::reduce_scatter;
+  nodes[1].collective = exporter::TraceCollective::reduce_scatter;
   nodes[1].bytes = 128;
   nodes[1].after = {0};
-  nodes[2].kind = TraceNode::Kind::send;
+  nodes[2].kind = exporter::TraceNode::Kind::send;
   nodes[2].name = "c";
   nodes[2].bytes = 9;
   nodes[2].peer_stage = 1;
@@ -105,16 +105,16 @@ bool of_layers(const ReadNode& node) {
   return node.compute() && !node.ends_with("head gradient") && node.name != "optimizer" && node.name != "step overhead";
 }
 
-double bytes_of(const std::vector<StateCall>& calls, std::size_t first = 0) {
+double bytes_of(const std::vector<simulate::StateCall>& calls, std::size_t first = 0) {
   double bytes = 0;
   for (std::size_t i = first; i < calls.size(); ++i) bytes += calls[i].bytes;
   return bytes;
 }
 
 // Bytes that exchanges of gradients pass over, and of weights: what plan_work counts.
-void expect_state_bytes(const Traces& traces, const ChakraExport& exported, std::int64_t rank, int zero) {
-  const PlanWork& work = exported.plan().work();
-  const StageWork& stage = work.stages[static_cast<std::size_t>(exported.place(rank).stage)];
+void expect_state_bytes(const Traces& traces, const exporter::ChakraExport& exported, std::int64_t rank, int zero) {
+  const simulate::PlanWork& work = exported.plan().work();
+  const simulate::StageWork& stage = work.stages[static_cast<std::size_t>(exported.place(rank).stage)];
   const auto m = static_cast<double>(work.micro_batches);
   double gradients = 0, weights = 0, nodes = 0;
   for (const ReadNode& node : traces.read[static_cast<std::size_t>(rank)].nodes) {
@@ -138,7 +138,8 @@ void expect_state_bytes(const Traces& traces, const ChakraExport& exported, std:
   EXPECT_NEAR(weights, m * gathered + bytes_of(stage.gather.calls), 64 * nodes);
 }
 
-void expect_compute(const ReadTrace& trace, const PlanWork& work, const StageWork& stage, const StagePlan& plan) {
+void expect_compute(const ReadTrace& trace, const simulate::PlanWork& work, const simulate::StageWork& stage,
+                    const StagePlan& plan) {
   const auto m = static_cast<double>(work.micro_batches);
   const StageTime& time = stage.time;
   EXPECT_TRUE(std::all_of(trace.nodes.begin(), trace.nodes.end(), [](const ReadNode& node) {
@@ -172,15 +173,15 @@ void expect_fields(const ReadTrace& trace) {
   }
 }
 
-void expect_sound(const Job& job, const SomePlan& plan, std::mt19937& random) {
-  SCOPED_TRACE(strategy_text(plan.strategy) + fmt::format(" zero={} degree={} recompute={}", plan.stages[0].zero,
-                                                          plan.stages[0].zero_degree,
-                                                          to_string(plan.stages[0].recompute)));
-  const ChakraExport exported(job, plan.strategy, plan.stages);
+void expect_sound(const cost::Job& job, const SomePlan& plan, std::mt19937& random) {
+  SCOPED_TRACE(plan::strategy_text(plan.strategy) + fmt::format(" zero={} degree={} recompute={}", plan.stages[0].zero,
+                                                                plan.stages[0].zero_degree,
+                                                                to_string(plan.stages[0].recompute)));
+  const exporter::ChakraExport exported(job, plan.strategy, plan.stages);
   const Traces traces = write_all(exported, plan.strategy);
   double size = 0;
   for (const std::string& file : traces.files) size += static_cast<double>(file.size());
-  EXPECT_LE(size, exported.refuse_size(parse_ranks("all", exported.ranks()), 1e15));
+  EXPECT_LE(size, exported.refuse_size(exporter::parse_ranks("all", exported.ranks()), 1e15));
   for (const bool one_at_a_time : {true, false}) {
     for (const bool eager : {true, false}) {
       const std::string wrong = execute(traces.read, traces.groups, {one_at_a_time, eager}, random);
@@ -199,19 +200,19 @@ void expect_sound(const Job& job, const SomePlan& plan, std::mt19937& random) {
 }
 
 // Random plans of few ranks and micro-batches, with every way to shard state.
-void try_plans(const Job& job, unsigned seed, int count, const std::function<bool(const SomePlan&)>& wanted) {
+void try_plans(const cost::Job& job, unsigned seed, int count, const std::function<bool(const SomePlan&)>& wanted) {
   std::mt19937 random(seed);
   for (int tried = 0; tried < count;) {
     SomePlan plan = random_plan(job, random);
     const Strategy& strategy = plan.strategy;
     if (strategy.devices_used() > 32 || micro_batches(strategy, job.run.global_batch) > 8) continue;
-    const std::int64_t replicas = dense_replicas(strategy);
+    const std::int64_t replicas = groups::dense_replicas(strategy);
     const std::array<std::int64_t, 4> degrees = {0, 1, 2, replicas / 2};
     for (StagePlan& stage : plan.stages) stage.zero_degree = degrees[random() % degrees.size()];
-    if (!refuse_strategy(job, strategy, plan.stages).empty() || !wanted(plan)) continue;
+    if (!cost::refuse_strategy(job, strategy, plan.stages).empty() || !wanted(plan)) continue;
     const bool whole_groups = micro_batches(strategy, job.run.global_batch) % strategy.pp == 0;
     if (strategy.virtual_stages > 1 && !whole_groups) continue;
-    plan.stages = evaluate(job, strategy, plan.stages).stages;
+    plan.stages = cost::evaluate(job, strategy, plan.stages).stages;
     expect_sound(job, plan, random);
     ++tried;
   }
@@ -245,30 +246,31 @@ TEST(ChakraExecution, StacksWithoutOverlap) {
 }
 
 TEST(ChakraExecution, TiedEmbeddingsAndGpipe) {
-  const Job job = export_job(few_layers("bert-large", 4), "dgx-h100", 8, 16, 512);
+  const cost::Job job = export_job(few_layers("bert-large", 4), "dgx-h100", 8, 16, 512);
   std::mt19937 random(6);
   SomePlan plan;
   plan.strategy.pp = 2;
   plan.strategy.dp = plan.strategy.dp_inner = 4;
   plan.strategy.schedule = Schedule::gpipe;
   for (const int zero : {0, 1, 2, 3}) {
-    plan.stages = evaluate(job, plan.strategy, even_stages(job, plan.strategy, Recompute::full, zero)).stages;
+    plan.stages =
+        cost::evaluate(job, plan.strategy, cost::even_stages(job, plan.strategy, Recompute::full, zero)).stages;
     expect_sound(job, plan, random);
   }
   plan.strategy.pp = 1;
   plan.strategy.schedule = Schedule::one_f_one_b;
-  plan.stages = evaluate(job, plan.strategy, even_stages(job, plan.strategy, Recompute::none, 1)).stages;
+  plan.stages = cost::evaluate(job, plan.strategy, cost::even_stages(job, plan.strategy, Recompute::none, 1)).stages;
   expect_sound(job, plan, random);
 }
 
 TEST(Chakra, ComputeOfTheSlowestStageIsThatOfThePrediction) {
-  const Job job = export_job(few_layers("llama3-8b", 8), "dgx-h100", 16, 32, 4096);
+  const cost::Job job = export_job(few_layers("llama3-8b", 8), "dgx-h100", 16, 32, 4096);
   Strategy strategy;
   strategy.split = {.tp = 4, .sp = true};
   strategy.pp = 2;
   strategy.dp = 2;
-  const Plan evaluation = evaluate(job, strategy, even_stages(job, strategy, Recompute::none, 1));
-  const ChakraExport exported(job, strategy, evaluation.stages);
+  const Plan evaluation = cost::evaluate(job, strategy, cost::even_stages(job, strategy, Recompute::none, 1));
+  const exporter::ChakraExport exported(job, strategy, evaluation.stages);
   const Traces traces = write_all(exported, strategy);
   const std::size_t slowest = evaluation.stages[0].time.total > evaluation.stages[1].time.total ? 0 : 1;
   double layers_us = 0;
@@ -281,13 +283,13 @@ TEST(Chakra, ComputeOfTheSlowestStageIsThatOfThePrediction) {
 }
 
 TEST(ChakraExecution, FaultsAreFound) {
-  const Job job = export_job(few_layers("llama3-8b", 4), "dgx-h100", 16, 16, 512);
+  const cost::Job job = export_job(few_layers("llama3-8b", 4), "dgx-h100", 16, 16, 512);
   SomePlan plan;
   plan.strategy.split.tp = 2;
   plan.strategy.pp = 2;
   plan.strategy.dp = 2;
-  plan.stages = evaluate(job, plan.strategy, even_stages(job, plan.strategy, Recompute::none, 1)).stages;
-  const ChakraExport exported(job, plan.strategy, plan.stages);
+  plan.stages = cost::evaluate(job, plan.strategy, cost::even_stages(job, plan.strategy, Recompute::none, 1)).stages;
+  const exporter::ChakraExport exported(job, plan.strategy, plan.stages);
   const Traces sound = write_all(exported, plan.strategy);
   std::mt19937 random(7);
   const auto run = [&](const std::vector<ReadTrace>& traces) { return execute(traces, sound.groups, {}, random); };
@@ -309,14 +311,14 @@ TEST(ChakraExecution, FaultsAreFound) {
 // The last group of micro-batches is smaller than the pipeline.
 TEST(ChakraExecution, MicroBatchesNeedNotDivideByTheStages) {
   for (const std::int64_t batch : {5, 6}) {
-    const Job job = export_job(few_layers("llama3-8b", 14), "dgx-h100", 8, batch, 512);
+    const cost::Job job = export_job(few_layers("llama3-8b", 14), "dgx-h100", 8, batch, 512);
     Strategy strategy;
     strategy.pp = 4;
     strategy.virtual_stages = 3;
     strategy.schedule = Schedule::interleaved;
-    const auto stages = even_stages(job, strategy, Recompute::none, 0);
+    const auto stages = cost::even_stages(job, strategy, Recompute::none, 0);
     std::mt19937 random(8);
-    expect_sound(job, {strategy, evaluate(job, strategy, stages).stages}, random);
+    expect_sound(job, {strategy, cost::evaluate(job, strategy, stages).stages}, random);
   }
 }
 
@@ -346,16 +348,16 @@ std::string content_of(const std::filesystem::path& path) {
 
 TEST(Chakra, ProtocReadsATraceAndWritesTheSameBytes) {
   if (std::system("protoc --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "protoc is not installed";
-  const Job job = export_job(few_layers("mixtral-8x7b", 3), "dgx-h100", 16, 16, 512);
+  const cost::Job job = export_job(few_layers("mixtral-8x7b", 3), "dgx-h100", 16, 16, 512);
   Strategy strategy;
   strategy.split = {.tp = 2, .sp = true, .ep = 2};
   strategy.pp = 2;
   strategy.dp = 2;
-  const auto stages = even_stages(job, strategy, Recompute::full, 1);
-  const ChakraExport exported(job, strategy, stages);
+  const auto stages = cost::even_stages(job, strategy, Recompute::full, 1);
+  const exporter::ChakraExport exported(job, strategy, stages);
   const Traces traces = write_all(exported, strategy);
   const auto messages = split_messages(traces.files[1]);
-  ProtobufWriter whole;  // the delimited messages as fields of one
+  exporter::ProtobufWriter whole;  // the delimited messages as fields of one
   for (std::size_t i = 0; i < messages.size(); ++i) whole.text(i == 0 ? 1 : 2, messages[i]);
   const TemporaryFolder folder;
   const std::filesystem::path at = folder.path();

@@ -14,18 +14,18 @@
 
 namespace nest::test {
 
-inline Job export_job(const Architecture& architecture, const std::string& cluster, std::int64_t devices,
-                      std::int64_t batch, std::int64_t sequence, const std::string& stack = "megatron-core") {
+inline cost::Job export_job(const model::Architecture& architecture, const std::string& cluster, std::int64_t devices,
+                            std::int64_t batch, std::int64_t sequence, const std::string& stack = "megatron-core") {
   Run run;
   run.global_batch = batch;
   run.sequence = sequence;
   run.stack = stack;
-  return make_job(architecture, run, *find_stack(stack), *find_cluster(cluster, devices));
+  return cost::make_job(architecture, run, *cost::find_stack(stack), *cluster::find_cluster(cluster, devices));
 }
 
-inline Job export_job(const std::string& preset, std::int64_t devices = 64, std::int64_t batch = 512,
-                      std::int64_t sequence = 4096, const std::string& stack = "megatron-core") {
-  const Architecture architecture = *find_model_preset(preset);
+inline cost::Job export_job(const std::string& preset, std::int64_t devices = 64, std::int64_t batch = 512,
+                            std::int64_t sequence = 4096, const std::string& stack = "megatron-core") {
+  const model::Architecture architecture = *model::find_model_preset(preset);
   return export_job(architecture, "dgx-h100", devices, batch, std::min(sequence, architecture.max_positions), stack);
 }
 
@@ -35,7 +35,7 @@ struct SomePlan {
 };
 
 // A sound strategy with random degrees and cuts for this job; not necessarily one that fits or is fast.
-inline SomePlan random_plan(const Job& job, std::mt19937& random) {
+inline SomePlan random_plan(const cost::Job& job, std::mt19937& random) {
   const auto pick = [&](std::initializer_list<std::int64_t> values) {
     return values.begin()[random() % values.size()];
   };
@@ -45,8 +45,8 @@ inline SomePlan random_plan(const Job& job, std::mt19937& random) {
     s.split.tp = pick({1, 1, 2, 4, 8});
     s.split.sp = s.split.tp > 1 && random() % 4 != 0;
     s.split.cp = pick({1, 1, 1, 2, 4});
-    s.split.ep = has_experts(job.model) ? pick({1, 2, 4, 8}) : 1;
-    s.split.etp = has_experts(job.model) && s.split.tp > 1 && random() % 2 == 0 ? 1 : 0;
+    s.split.ep = exporter::has_experts(job.model) ? pick({1, 2, 4, 8}) : 1;
+    s.split.etp = exporter::has_experts(job.model) && s.split.tp > 1 && random() % 2 == 0 ? 1 : 0;
     s.pp = pick({1, 1, 2, 3, 4, 5, 8});
     s.dp = pick({1, 2, 3, 4, 8});
     std::vector<std::int64_t> inner;
@@ -77,8 +77,8 @@ inline SomePlan random_plan(const Job& job, std::mt19937& random) {
       plan.stages.push_back(stage);
       first = cut;
     }
-    if (random() % 3 == 0) plan.stages = even_stages(job, s, recompute, zero);
-    if (refuse_strategy(job, s, plan.stages).empty()) return plan;
+    if (random() % 3 == 0) plan.stages = cost::even_stages(job, s, recompute, zero);
+    if (cost::refuse_strategy(job, s, plan.stages).empty()) return plan;
   }
 }
 

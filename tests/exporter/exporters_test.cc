@@ -20,29 +20,29 @@ using ::testing::IsEmpty;
 
 TEST(Exporters, NamesFindTheirRows) {
   std::set<std::string> names;
-  for (const Exporter& row : exporters()) {
+  for (const exporter::Exporter& row : exporter::exporters()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    EXPECT_EQ(find_exporter(row.name), &row);
+    EXPECT_EQ(exporter::find_exporter(row.name), &row);
     EXPECT_NE(row.write == nullptr, row.write_files == nullptr) << row.name;
     ASSERT_FALSE(row.formats.empty()) << row.name;
-    EXPECT_EQ(format_index(row, ""), 0U);
+    EXPECT_EQ(exporter::format_index(row, ""), 0U);
     std::set<std::string> formats;
     for (std::size_t i = 0; i < row.formats.size(); ++i) {
       EXPECT_TRUE(formats.insert(row.formats[i].name).second) << row.name << " " << row.formats[i].name;
-      EXPECT_EQ(format_index(row, row.formats[i].name), i);
+      EXPECT_EQ(exporter::format_index(row, row.formats[i].name), i);
     }
-    EXPECT_THROW(format_index(row, "nonsense"), InputError);
+    EXPECT_THROW(exporter::format_index(row, "nonsense"), InputError);
   }
-  EXPECT_EQ(find_exporter("nonsense"), nullptr);
+  EXPECT_EQ(exporter::find_exporter("nonsense"), nullptr);
 }
 
 TEST(Exporters, EveryFrameworkHasOne) {
-  for (const FrameworkRules& rules : framework_rules()) {
-    EXPECT_EQ(&rules_of(rules.framework), &rules);
-    EXPECT_TRUE(find_stack(rules.usual_stack).has_value()) << rules.usual_stack;
-    EXPECT_TRUE(rules.is_own(find_stack(rules.usual_stack)->memory)) << rules.usual_stack;
+  for (const exporter::FrameworkRules& rules : exporter::framework_rules()) {
+    EXPECT_EQ(&exporter::rules_of(rules.framework), &rules);
+    EXPECT_TRUE(cost::find_stack(rules.usual_stack).has_value()) << rules.usual_stack;
+    EXPECT_TRUE(rules.is_own(cost::find_stack(rules.usual_stack)->memory)) << rules.usual_stack;
     EXPECT_TRUE(rules.computes_in(Precision::bf16));
-    const Exporter* exporter = find_exporter(to_string(rules.framework));
+    const exporter::Exporter* exporter = exporter::find_exporter(to_string(rules.framework));
     ASSERT_NE(exporter, nullptr) << to_string(rules.framework);
     EXPECT_EQ(exporter->framework, rules.framework);
   }
@@ -50,7 +50,7 @@ TEST(Exporters, EveryFrameworkHasOne) {
 
 TEST(Exporters, DocumentationListsThem) {
   std::string table = "| `--to` | `--format` | what |\n|---|---|---|\n";
-  for (const Exporter& row : exporters()) {
+  for (const exporter::Exporter& row : exporter::exporters()) {
     for (std::size_t i = 0; i < row.formats.size(); ++i) {
       table += fmt::format("| {} | `{}`{} | {} |\n", i == 0 ? fmt::format("`{}`", row.name) : "", row.formats[i].name,
                            i == 0 && row.formats.size() > 1 ? " (default)" : "", row.formats[i].words);
@@ -64,25 +64,25 @@ TEST(Exporters, DocumentationListsThem) {
 // A plan that was made for a framework is one that it runs.
 TEST(Frameworks, RunThePlansThatWereMadeForThem) {
   for (const bool experts : {false, true}) {
-    for (const FrameworkRules& rules : framework_rules()) {
-      const Job job = export_job(experts ? "mixtral-790m" : "llama3.2-1b", 16, 64, 2048, rules.usual_stack);
-      PriceCache prices(job);
-      PlanRequest request;
+    for (const exporter::FrameworkRules& rules : exporter::framework_rules()) {
+      const cost::Job job = export_job(experts ? "mixtral-790m" : "llama3.2-1b", 16, 64, 2048, rules.usual_stack);
+      search::PriceCache prices(job);
+      search::PlanRequest request;
       request.job = &job;
       request.prices = &prices;
       request.search.top = 20;
       rules.restrict(job, request.limits);
-      const PlanAnswer answer = make_plan(request);
+      const search::PlanAnswer answer = search::make_plan(request);
       EXPECT_GE(answer.plans.size(), 3U) << to_string(rules.framework);
       for (const Plan& plan : answer.plans) {
-        std::vector<std::string> found = obstacles(rules.framework, job, plan.strategy, plan.stages);
+        std::vector<std::string> found = exporter::obstacles(rules.framework, job, plan.strategy, plan.stages);
         // Megatron's limits are wider than its rules: its two rank orders, and experts beside split contexts.
         if (rules.counts_stages_first) {
           std::erase_if(found, [](const std::string& text) {
             return text.find("not consecutive") != text.npos || text.find("context-parallel groups") != text.npos;
           });
         }
-        EXPECT_THAT(found, IsEmpty()) << to_string(rules.framework) << " " << strategy_text(plan.strategy);
+        EXPECT_THAT(found, IsEmpty()) << to_string(rules.framework) << " " << plan::strategy_text(plan.strategy);
       }
     }
   }

@@ -17,32 +17,33 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Job small_export_job(bool experts, const std::string& stack, const std::string& device) {
+cost::Job small_export_job(bool experts, const std::string& stack, const std::string& device) {
   const std::string config = std::string(R"({"model_type": "megatron", "num_layers": 2, "hidden_size": 2048,
       "num_attention_heads": 16, "ffn_hidden_size": 5632, "swiglu": true, "vocab_size": 32000,
       "max_position_embeddings": 4096, "position_embedding_type": "rope", "normalization": "RMSNorm",
       "add_bias_linear": false)") +
                              (experts ? R"(, "num_experts": 4)" : "") + "}";
-  const Cluster cluster =
-      read_cluster(parse_yaml("c.yaml", "device: " + device +
-                                            "\n"
-                                            "levels:\n"
-                                            "  - {name: node, group: 2, bandwidth: 300GB/s, latency: 3us}\n"
-                                            "  - {name: pod, group: 2, bandwidth: 12GB/s, latency: 8us}\n"),
-                   "small");
+  const cluster::Cluster cluster = cluster::read_cluster(
+      doc::parse_yaml("c.yaml", "device: " + device +
+                                    "\n"
+                                    "levels:\n"
+                                    "  - {name: node, group: 2, bandwidth: 300GB/s, latency: 3us}\n"
+                                    "  - {name: pod, group: 2, bandwidth: 12GB/s, latency: 8us}\n"),
+      "small");
   Run run;
   run.global_batch = 8;
   run.sequence = 4096;
   run.stack = stack;
-  return make_job(read_config(parse_json("m.json", config), "small"), run, *find_stack(stack), cluster);
+  return cost::make_job(model::read_config(doc::parse_json("m.json", config), "small"), run, *cost::find_stack(stack),
+                        cluster);
 }
 
 // The planner's degrees: all replicas, or the largest part of them inside one node.
 std::vector<std::int64_t> shard_degrees(const Strategy& s) {
   std::vector<std::int64_t> degrees = {0};
-  const std::int64_t all = dense_replicas(s), inner = s.split.cp * s.split.ep;
+  const std::int64_t all = groups::dense_replicas(s), inner = s.split.cp * s.split.ep;
   for (std::int64_t degree = all - 1; degree > 1; --degree) {
-    if (all % degree != 0 || !can_shard(s, degree)) continue;
+    if (all % degree != 0 || !groups::can_shard(s, degree)) continue;
     bool inside = true;
     for (std::int64_t k = 0; k < degree; ++k) {
       inside = inside && device_of(s, k / inner, 0, k % inner * s.split.tp) + s.split.tp <= 2;
@@ -57,7 +58,7 @@ std::vector<std::int64_t> shard_degrees(const Strategy& s) {
 // Every plan of the planner's space with one treatment of all stages, priced one by one.
 class Everything {
  public:
-  Everything(const Job& job, Framework framework) : job_(job), framework_(framework) {}
+  Everything(const cost::Job& job, launch::Framework framework) : job_(job), framework_(framework) {}
 
   double best() {
     for (const std::int64_t tp : {1, 2, 4}) {
@@ -130,24 +131,24 @@ class Everything {
             stage.zero = zero;
             stage.zero_degree = degree;
           }
-          if (!refuse_strategy(job_, s, stages).empty()) return;
-          if (!obstacles(framework_, job_, s, stages).empty()) continue;
+          if (!cost::refuse_strategy(job_, s, stages).empty()) return;
+          if (!exporter::obstacles(framework_, job_, s, stages).empty()) continue;
           ++priced_;
-          const Plan evaluation = evaluate(job_, s, stages);
+          const Plan evaluation = cost::evaluate(job_, s, stages);
           if (evaluation.fits) best_s_ = std::min(best_s_, evaluation.prediction.iteration_s);
         }
       }
     }
   }
 
-  const Job& job_;
-  Framework framework_;
+  const cost::Job& job_;
+  launch::Framework framework_;
   double best_s_ = std::numeric_limits<double>::infinity();
   long priced_ = 0;
 };
 
 struct NearestCase {
-  Framework framework;
+  launch::Framework framework;
   bool experts;
   const char* stack;
   const char* device;
@@ -157,62 +158,63 @@ class NearestPlans : public ::testing::TestWithParam<NearestCase> {};
 
 TEST_P(NearestPlans, AreTheBestThatTheFrameworkCanRun) {
   const NearestCase& param = GetParam();
-  const Job job = small_export_job(param.experts, param.stack, param.device);
+  const cost::Job job = small_export_job(param.experts, param.stack, param.device);
   Everything everything(job, param.framework);
   const double best_s = everything.best();
   EXPECT_GT(everything.priced(), 100);
-  const auto nearest = nearest_plan(param.framework, job, {});
+  const auto nearest = exporter::nearest_plan(param.framework, job, {});
   ASSERT_TRUE(nearest.has_value());
   EXPECT_TRUE(nearest->proven);
-  EXPECT_THAT(obstacles(param.framework, job, nearest->plan.strategy, nearest->plan.stages), IsEmpty());
+  EXPECT_THAT(exporter::obstacles(param.framework, job, nearest->plan.strategy, nearest->plan.stages), IsEmpty());
   EXPECT_NEAR(nearest->plan.prediction.iteration_s, best_s, 1e-9 * best_s);
 }
 
-INSTANTIATE_TEST_SUITE_P(Exhaustive, NearestPlans,
-                         ::testing::Values(NearestCase{Framework::megatron, false, "megatron-core", "h100"},
-                                           NearestCase{Framework::megatron, true, "megatron-core", "h100"},
-                                           NearestCase{Framework::nemo, false, "megatron-core-plain", "a100-40"},
-                                           NearestCase{Framework::deepspeed, false, "megatron-deepspeed", "a100-80"},
-                                           NearestCase{Framework::deepspeed, true, "megatron-core", "h100"},
-                                           NearestCase{Framework::torchtitan, false, "fsdp2", "h100"},
-                                           NearestCase{Framework::torchtitan, true, "fsdp2", "h100"}));
+INSTANTIATE_TEST_SUITE_P(
+    Exhaustive, NearestPlans,
+    ::testing::Values(NearestCase{launch::Framework::megatron, false, "megatron-core", "h100"},
+                      NearestCase{launch::Framework::megatron, true, "megatron-core", "h100"},
+                      NearestCase{launch::Framework::nemo, false, "megatron-core-plain", "a100-40"},
+                      NearestCase{launch::Framework::deepspeed, false, "megatron-deepspeed", "a100-80"},
+                      NearestCase{launch::Framework::deepspeed, true, "megatron-core", "h100"},
+                      NearestCase{launch::Framework::torchtitan, false, "fsdp2", "h100"},
+                      NearestCase{launch::Framework::torchtitan, true, "fsdp2", "h100"}));
 
 TEST(Obstacles, NameTheStagesThatDiffer) {
-  const Job job = export_job("llama3-8b", 64, 64, 4096);
+  const cost::Job job = export_job("llama3-8b", 64, 64, 4096);
   Strategy s;
   s.pp = 4;
   s.dp = s.dp_inner = 16;
-  std::vector<StagePlan> stages = even_stages(job, s, Recompute::none, 1);
-  EXPECT_THAT(obstacles(Framework::megatron, job, s, stages), IsEmpty());
+  std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::none, 1);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), IsEmpty());
   stages[3].zero = 0;
-  EXPECT_THAT(obstacles(Framework::megatron, job, s, stages),
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages),
               ElementsAre("cannot shard stage 3 alone (ZeRO 0 there, ZeRO 1 elsewhere)"));
   stages[3].zero = 1;
   stages[0].recompute = stages[1].recompute = Recompute::full;
   stages[2].recompute = stages[3].recompute = Recompute::none;
   stages[1].recompute = Recompute::none;
-  EXPECT_THAT(obstacles(Framework::megatron, job, s, stages),
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages),
               ElementsAre("cannot recompute differently on stage 0 (full there, none elsewhere)"));
 }
 
 TEST(Obstacles, DependOnTheFramework) {
-  const Job job = export_job("llama3-8b", 64, 64, 4096);
+  const cost::Job job = export_job("llama3-8b", 64, 64, 4096);
   Strategy s;
   s.split = {2, true, 2, 1, 0};
   s.pp = 4;
   s.dp = s.dp_inner = 4;
   s.virtual_stages = 2;
   s.schedule = Schedule::interleaved;
-  std::vector<StagePlan> stages = even_stages(job, s, Recompute::none, 1);
-  EXPECT_THAT(obstacles(Framework::megatron, job, s, stages), IsEmpty());
-  EXPECT_THAT(obstacles(Framework::nemo, job, s, stages), IsEmpty());
+  std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::none, 1);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), IsEmpty());
+  EXPECT_THAT(exporter::obstacles(launch::Framework::nemo, job, s, stages), IsEmpty());
   EXPECT_THAT(
-      obstacles(Framework::deepspeed, job, s, stages),
+      exporter::obstacles(launch::Framework::deepspeed, job, s, stages),
       ::testing::AllOf(Contains(HasSubstr("interleave")), Contains(HasSubstr("(sp)")), Contains(HasSubstr("cp=2"))));
-  EXPECT_THAT(obstacles(Framework::torchtitan, job, s, stages), ElementsAre(HasSubstr("ZeRO 1")));
+  EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages), ElementsAre(HasSubstr("ZeRO 1")));
   for (StagePlan& stage : stages) stage.zero = 3;
-  EXPECT_THAT(obstacles(Framework::torchtitan, job, s, stages), IsEmpty());
-  EXPECT_THAT(obstacles(Framework::megatron, job, s, stages), ElementsAre(HasSubstr("ZeRO 3, pp=4")));
+  EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages), IsEmpty());
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), ElementsAre(HasSubstr("ZeRO 3, pp=4")));
   // Two stages of four devices in a node, and context parallelism rules the other rank order out.
   s.split = {2, true, 2, 1, 0};
   s.pp = 2;
@@ -220,30 +222,32 @@ TEST(Obstacles, DependOnTheFramework) {
   s.dp_inner = 1;
   s.virtual_stages = 1;
   s.schedule = Schedule::one_f_one_b;
-  stages = even_stages(job, s, Recompute::none, 1);
-  EXPECT_THAT(obstacles(Framework::megatron, job, s, stages), ElementsAre(HasSubstr("not consecutive")));
+  stages = cost::even_stages(job, s, Recompute::none, 1);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages),
+              ElementsAre(HasSubstr("not consecutive")));
   s.split.cp = 1;
   s.pp = 4;
-  EXPECT_THAT(obstacles(Framework::megatron, job, s, even_stages(job, s, Recompute::none, 1)), IsEmpty());
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, cost::even_stages(job, s, Recompute::none, 1)),
+              IsEmpty());
 }
 
 TEST(Changes, AreFasterThanTheyWereAndRunnable) {
-  const Job job = export_job("llama3-70b", 128, 128, 4096, "megatron-core-plain");
+  const cost::Job job = export_job("llama3-70b", 128, 128, 4096, "megatron-core-plain");
   Strategy s;
   s.split.tp = 8;
   s.pp = 4;
   s.dp = s.dp_inner = 4;
-  const SetupVariant mine{job.stack, s, even_stages(job, s, Recompute::selective, 1)};
-  const Plan now = evaluate(job, s, mine.stages);
-  const ChangeList changes = price_changes(Framework::megatron, job, mine, {});
+  const exporter::SetupVariant mine{job.stack, s, cost::even_stages(job, s, Recompute::selective, 1)};
+  const Plan now = cost::evaluate(job, s, mine.stages);
+  const exporter::ChangeList changes = exporter::price_changes(launch::Framework::megatron, job, mine, {});
   ASSERT_FALSE(changes.single.empty());
   std::vector<std::string> options;
-  for (const PricedChange& change : changes.single) {
+  for (const exporter::PricedChange& change : changes.single) {
     options.push_back(change.options);
     EXPECT_TRUE(change.evaluation.fits);
-    Job changed = job;
+    cost::Job changed = job;
     changed.stack = change.variant.stack;
-    const Plan again = evaluate(changed, change.variant.strategy, change.variant.stages);
+    const Plan again = cost::evaluate(changed, change.variant.strategy, change.variant.stages);
     EXPECT_DOUBLE_EQ(again.prediction.iteration_s, change.evaluation.prediction.iteration_s) << change.options;
     EXPECT_EQ(change.variant.strategy.devices_used(), s.devices_used()) << change.options;
   }
@@ -255,7 +259,7 @@ TEST(Changes, AreFasterThanTheyWereAndRunnable) {
   EXPECT_LT(changes.single.front().evaluation.prediction.iteration_s, now.prediction.iteration_s);
   // Terms are the step, split up.
   double sum = 0;
-  for (const double term : time_terms(s, 128, now)) sum += term;
+  for (const double term : exporter::time_terms(s, 128, now)) sum += term;
   EXPECT_NEAR(sum, now.prediction.iteration_s, 1e-9);
 }
 

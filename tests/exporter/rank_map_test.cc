@@ -42,12 +42,12 @@ struct Grids {
   std::map<std::string, std::int64_t> dense, expert;
 };
 
-Grids grids_of(const Strategy& s, RankOrder order) {
+Grids grids_of(const Strategy& s, groups::RankOrder order) {
   const std::int64_t etp = s.split.etp == 0 ? s.split.tp : s.split.etp;
   const std::int64_t ep = s.split.ep * (s.split.tp / etp);
   const std::int64_t world = s.pp * s.dp * s.split.tp * s.split.cp * s.split.ep;
   Grids grids;
-  const bool pp_last = order == RankOrder::stages_last;
+  const bool pp_last = order == groups::RankOrder::stages_last;
   grids.dense_order =
       pp_last ? std::vector<std::string>{"tp", "cp", "dp", "pp"} : std::vector<std::string>{"tp", "cp", "pp", "dp"};
   grids.expert_order =
@@ -79,7 +79,7 @@ Groups plan_groups(const Strategy& s, Key key) {
   return groups;
 }
 
-Groups on_devices(const Strategy& s, RankOrder order, const Groups& ranks) {
+Groups on_devices(const Strategy& s, groups::RankOrder order, const Groups& ranks) {
   Groups devices;
   for (const auto& group : ranks) {
     std::set<std::int64_t> mapped;
@@ -91,7 +91,7 @@ Groups on_devices(const Strategy& s, RankOrder order, const Groups& ranks) {
 
 using Key = std::vector<std::int64_t>;
 
-void expect_groups(const Strategy& s, RankOrder order) {
+void expect_groups(const Strategy& s, groups::RankOrder order) {
   const Grids grids = grids_of(s, order);
   const auto dense = [&](const std::set<std::string>& axes) {
     return on_devices(s, order, megatron_groups(grids.dense_order, grids.dense, axes));
@@ -105,7 +105,7 @@ void expect_groups(const Strategy& s, RankOrder order) {
   EXPECT_EQ(dense({"dp"}), plan_groups(s, [](I, I st, I, I c, I t) { return Key{st, c, t}; }));
   EXPECT_EQ(dense({"dp", "cp"}), plan_groups(s, [](I, I st, I, I, I t) { return Key{st, t}; }));
   EXPECT_EQ(dense({"pp"}), plan_groups(s, [](I r, I, I e, I c, I t) { return Key{r, e, c, t}; }));
-  if (!keeps_expert_groups(s)) return;
+  if (!exporter::keeps_expert_groups(s)) return;
   const bool folded = s.split.etp == 1 && s.split.tp > 1;  // experts spread over tensor ranks too
   EXPECT_EQ(expert({"ep"}), plan_groups(s, [&](I r, I st, I, I c, I t) { return Key{r, st, c, folded ? 0 : t}; }));
   EXPECT_EQ(expert({"etp"}), plan_groups(s, [&](I r, I st, I e, I c, I t) {
@@ -155,8 +155,8 @@ TEST(RankMap, EveryRankHasItsOwnDeviceOfThePlan) {
       }
     }
     for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
-      reached.insert(groups::RankGroups(s).device_of(RankOrder::stages_last, rank));
-      other.insert(groups::RankGroups(s).device_of(RankOrder::replicas_last, rank));
+      reached.insert(groups::RankGroups(s).device_of(groups::RankOrder::stages_last, rank));
+      other.insert(groups::RankGroups(s).device_of(groups::RankOrder::replicas_last, rank));
     }
     ASSERT_EQ(planned, reached);
     ASSERT_EQ(planned, other);
@@ -166,9 +166,9 @@ TEST(RankMap, EveryRankHasItsOwnDeviceOfThePlan) {
 TEST(RankMap, MegatronsGroupsAreThePlansGroups) {
   std::size_t mapped = 0;
   for (const Strategy& s : all_strategies()) {
-    expect_groups(s, RankOrder::stages_last);
-    if (can_put_replicas_last(s)) {
-      expect_groups(s, RankOrder::replicas_last);
+    expect_groups(s, groups::RankOrder::stages_last);
+    if (exporter::can_put_replicas_last(s)) {
+      expect_groups(s, groups::RankOrder::replicas_last);
       ++mapped;
     }
     ASSERT_FALSE(HasFailure()) << "tp " << s.split.tp << " cp " << s.split.cp << " ep " << s.split.ep << " etp "
@@ -183,13 +183,13 @@ TEST(RankMap, ExpertGroupsDifferWhereContextIsSplitToo) {
   Strategy s;
   s.split = {1, false, 2, 2, 0};
   s.dp = s.dp_inner = 1;
-  const Grids grids = grids_of(s, RankOrder::stages_last);
+  const Grids grids = grids_of(s, groups::RankOrder::stages_last);
   const Groups megatron = megatron_groups(grids.expert_order, grids.expert, {"ep"});
   const Groups plan = plan_groups(s, [](std::int64_t r, std::int64_t st, std::int64_t, std::int64_t c, std::int64_t t) {
     return Key{r, st, c, t};
   });
-  EXPECT_NE(on_devices(s, RankOrder::stages_last, megatron), plan);
-  EXPECT_FALSE(keeps_expert_groups(s));
+  EXPECT_NE(on_devices(s, groups::RankOrder::stages_last, megatron), plan);
+  EXPECT_FALSE(exporter::keeps_expert_groups(s));
 }
 
 // Megatron: the mapping needs expert and dense layers to have the same data-parallel size.
@@ -197,7 +197,7 @@ TEST(RankMap, ReplicasLastOnlyWhereMegatronAllowsIt) {
   for (const Strategy& s : all_strategies()) {
     const std::int64_t etp = s.split.expert_tp();
     const bool allowed = s.pp == 1 || etp * s.split.expert_ranks() == s.split.tp * s.split.cp;
-    EXPECT_TRUE(allowed || !can_put_replicas_last(s));
+    EXPECT_TRUE(allowed || !exporter::can_put_replicas_last(s));
   }
 }
 
@@ -206,7 +206,7 @@ TEST(HostOrder, StartingHostByHostPutsEveryRankOnItsDevice) {
   int reached = 0, whole_nodes = 0;
   for (int round = 0; round < 600; ++round) {
     const std::int64_t node = std::int64_t{1} << (random() % 4), nodes = 1 + random() % 12;
-    std::vector<Host> hosts;
+    std::vector<exporter::Host> hosts;
     for (std::int64_t i = 0; i < nodes; ++i) hosts.push_back({"n", i * node, node});
     Strategy s;
     s.split.tp = std::int64_t{1} << (random() % 4);
@@ -220,12 +220,12 @@ TEST(HostOrder, StartingHostByHostPutsEveryRankOnItsDevice) {
     s.dp_inner = inner[random() % inner.size()];
     if (random() % 4 == 0) s.pitch = (s.pipeline_block() + node - 1) / node * node;
     if (s.devices_spanned() > node * nodes) continue;
-    const auto launch = launch_order(hosts, s);
+    const auto launch = exporter::launch_order(hosts, s);
     if (s.devices_per_stage() % node == 0) {
       // Whole nodes per stage: the order of the hosts reaches every placement.
       ++whole_nodes;
       ASSERT_TRUE(launch.has_value());
-      EXPECT_EQ(launch->order, RankOrder::stages_last);
+      EXPECT_EQ(launch->order, groups::RankOrder::stages_last);
     }
     if (s.dp_inner == s.dp) {
       const bool even = s.devices_used() % std::min(node, s.devices_used()) == 0;
@@ -233,11 +233,11 @@ TEST(HostOrder, StartingHostByHostPutsEveryRankOnItsDevice) {
     }
     if (!launch) continue;
     ++reached;
-    const HostOrder& order = launch->hosts;
+    const exporter::HostOrder& order = launch->hosts;
     std::set<std::int64_t> distinct(order.hosts.begin(), order.hosts.end());
     EXPECT_EQ(distinct.size(), order.hosts.size());
     for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
-      const Host& host =
+      const exporter::Host& host =
           hosts[static_cast<std::size_t>(order.hosts[static_cast<std::size_t>(rank / order.ranks_per_host)])];
       const std::int64_t device =
           host.first_device + order.local_devices[static_cast<std::size_t>(rank % order.ranks_per_host)];
@@ -249,36 +249,38 @@ TEST(HostOrder, StartingHostByHostPutsEveryRankOnItsDevice) {
 }
 
 TEST(Hosts, AreTheNodesOfTheClusterByName) {
-  const std::vector<Host> hosts = hosts_of(*find_cluster("dgx-h100", 24));
+  const std::vector<exporter::Host> hosts = exporter::hosts_of(*cluster::find_cluster("dgx-h100", 24));
   ASSERT_EQ(hosts.size(), 3U);
   EXPECT_EQ(hosts[2].name, "node0002");
   EXPECT_EQ(hosts[2].first_device, 16);
   EXPECT_EQ(hosts[2].devices, 8);
-  const Cluster named = read_cluster(parse_yaml("c.yaml",
-                                                "device: h100\n"
-                                                "node_names: [alpha, beta]\n"
-                                                "levels:\n"
-                                                "  - {name: node, group: 4, bandwidth: 450GB/s, latency: 3us}\n"
-                                                "  - {name: pod, group: 2, bandwidth: 50GB/s, latency: 8us}\n"),
-                                     "c");
-  EXPECT_EQ(hosts_of(named)[1].name, "beta");
-  const std::vector<Host> parts = hosts_of(named, 2);
+  const cluster::Cluster named =
+      cluster::read_cluster(doc::parse_yaml("c.yaml",
+                                            "device: h100\n"
+                                            "node_names: [alpha, beta]\n"
+                                            "levels:\n"
+                                            "  - {name: node, group: 4, bandwidth: 450GB/s, latency: 3us}\n"
+                                            "  - {name: pod, group: 2, bandwidth: 50GB/s, latency: 8us}\n"),
+                            "c");
+  EXPECT_EQ(exporter::hosts_of(named)[1].name, "beta");
+  const std::vector<exporter::Host> parts = exporter::hosts_of(named, 2);
   ASSERT_EQ(parts.size(), 4U);
   EXPECT_EQ(parts[3].first_device, 6);
-  EXPECT_THROW(hosts_of(named, 3), InputError);
-  EXPECT_THROW(hosts_of(*find_cluster("tpuv4-torus")), InputError);
+  EXPECT_THROW(exporter::hosts_of(named, 3), InputError);
+  EXPECT_THROW(exporter::hosts_of(*cluster::find_cluster("tpuv4-torus")), InputError);
 }
 
 TEST(Hosts, AreNodesAlsoWhereTheyHaveParts) {
-  const Cluster cluster = read_cluster(parse_yaml("c.yaml",
-                                                  "device: h100\n"
-                                                  "node_names: [alpha, beta]\n"
-                                                  "levels:\n"
-                                                  "  - {name: pair, group: 2, bandwidth: 450GB/s, latency: 3us}\n"
-                                                  "  - {name: node, group: 4, bandwidth: 100GB/s, latency: 4us}\n"
-                                                  "  - {name: pod, group: 2, bandwidth: 50GB/s, latency: 8us}\n"),
-                                       "c");
-  const std::vector<Host> hosts = hosts_of(cluster);
+  const cluster::Cluster cluster =
+      cluster::read_cluster(doc::parse_yaml("c.yaml",
+                                            "device: h100\n"
+                                            "node_names: [alpha, beta]\n"
+                                            "levels:\n"
+                                            "  - {name: pair, group: 2, bandwidth: 450GB/s, latency: 3us}\n"
+                                            "  - {name: node, group: 4, bandwidth: 100GB/s, latency: 4us}\n"
+                                            "  - {name: pod, group: 2, bandwidth: 50GB/s, latency: 8us}\n"),
+                            "c");
+  const std::vector<exporter::Host> hosts = exporter::hosts_of(cluster);
   ASSERT_EQ(hosts.size(), 2U);
   EXPECT_EQ(hosts[1].name, "beta");
   EXPECT_EQ(hosts[1].first_device, 8);

@@ -98,14 +98,14 @@ void read_torchrun(const std::string& text, ReadBack& back) {
   ASSERT_EQ(node, nodes);
 }
 
-Placement planned(const Strategy& s, RankOrder order) {
+Placement planned(const Strategy& s, groups::RankOrder order) {
   Placement devices;
   for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
     // Written out once more, without the exporter: stages last, or replicas last.
     const std::int64_t tp = rank % s.split.tp, cp = rank / s.split.tp % s.split.cp;
     const std::int64_t rest = rank / (s.split.tp * s.split.cp), data = s.dp * s.split.ep;
-    const std::int64_t dp = order == RankOrder::stages_last ? rest % data : rest / s.pp;
-    const std::int64_t pp = order == RankOrder::stages_last ? rest / data : rest % s.pp;
+    const std::int64_t dp = order == groups::RankOrder::stages_last ? rest % data : rest / s.pp;
+    const std::int64_t pp = order == groups::RankOrder::stages_last ? rest / data : rest % s.pp;
     devices.push_back(device_of(s, dp / s.split.ep, pp, tp + s.split.tp * (cp + s.split.cp * (dp % s.split.ep))));
   }
   return devices;
@@ -113,33 +113,33 @@ Placement planned(const Strategy& s, RankOrder order) {
 
 class RankfileCases : public ::testing::Test {
  protected:
-  void check(const Cluster& cluster, const Strategy& s, RankOrder order) {
-    const std::vector<Host> hosts = hosts_of(cluster);
-    const RankfileTask task{s, hosts, order, 12};
+  void check(const cluster::Cluster& cluster, const Strategy& s, groups::RankOrder order) {
+    const std::vector<exporter::Host> hosts = exporter::hosts_of(cluster);
+    const exporter::RankfileTask task{s, hosts, order, 12};
     std::map<std::string, std::int64_t> first;
-    for (const Host& host : hosts) first[host.name] = host.first_device;
+    for (const exporter::Host& host : hosts) first[host.name] = host.first_device;
     const Placement expected = planned(s, order);
-    const bool by_host = host_order(hosts, s, order).has_value();
+    const bool by_host = exporter::host_order(hosts, s, order).has_value();
     bool sayable = true;
     try {
-      visible_devices(task);
+      exporter::visible_devices(task);
     } catch (const InputError&) {
       sayable = false;
     }
-    for (const RankfileForm form :
-         {RankfileForm::slurm, RankfileForm::openmpi, RankfileForm::torchrun, RankfileForm::slurm_hosts}) {
-      const bool needs_blocks = form == RankfileForm::torchrun || form == RankfileForm::slurm_hosts;
+    for (const exporter::RankfileForm form : {exporter::RankfileForm::slurm, exporter::RankfileForm::openmpi,
+                                              exporter::RankfileForm::torchrun, exporter::RankfileForm::slurm_hosts}) {
+      const bool needs_blocks = form == exporter::RankfileForm::torchrun || form == exporter::RankfileForm::slurm_hosts;
       if (!sayable || (needs_blocks && !by_host)) {
-        EXPECT_THROW(rankfile_text(task, form), InputError);
+        EXPECT_THROW(exporter::rankfile_text(task, form), InputError);
         continue;
       }
       ReadBack back;
       back.first = first;
-      const std::string text = rankfile_text(task, form);
-      if (form == RankfileForm::slurm) read_slurm(text, back);
-      if (form == RankfileForm::openmpi) read_openmpi(text, back);
-      if (form == RankfileForm::torchrun) read_torchrun(text, back);
-      if (form == RankfileForm::slurm_hosts) {
+      const std::string text = exporter::rankfile_text(task, form);
+      if (form == exporter::RankfileForm::slurm) read_slurm(text, back);
+      if (form == exporter::RankfileForm::openmpi) read_openmpi(text, back);
+      if (form == exporter::RankfileForm::torchrun) read_torchrun(text, back);
+      if (form == exporter::RankfileForm::slurm_hosts) {
         ReadBack nodes;
         read_slurm(text, nodes);
         back.visible = nodes.visible;
@@ -150,7 +150,7 @@ class RankfileCases : public ::testing::Test {
       EXPECT_EQ(back.placement(), expected) << text.substr(0, 400);
       ++checked_;
     }
-    const auto json = nlohmann::json::parse(rankfile_text(task, RankfileForm::json));
+    const auto json = nlohmann::json::parse(exporter::rankfile_text(task, exporter::RankfileForm::json));
     ASSERT_EQ(json.at("ranks").size(), expected.size());
     for (std::size_t rank = 0; rank < expected.size(); ++rank) {
       const auto& entry = json["ranks"][rank];
@@ -164,32 +164,34 @@ class RankfileCases : public ::testing::Test {
 };
 
 TEST_F(RankfileCases, ReadBackTheyAreThePlansPlacement) {
-  const Cluster cluster = *find_cluster("dgx-h100", 64);
+  const cluster::Cluster cluster = *cluster::find_cluster("dgx-h100", 64);
   std::mt19937 random(11);
-  const Job job = export_job("mixtral-8x7b", 64);
+  const cost::Job job = export_job("mixtral-8x7b", 64);
   for (int round = 0; round < 300; ++round) {
     Strategy s = random_plan(job, random).strategy;
     if (random() % 3 == 0) s.pitch = (s.pipeline_block() + 7) / 8 * 8;
     if (s.devices_spanned() > 64) continue;
-    check(cluster, s, RankOrder::stages_last);
-    if (can_put_replicas_last(s)) check(cluster, s, RankOrder::replicas_last);
+    check(cluster, s, groups::RankOrder::stages_last);
+    if (exporter::can_put_replicas_last(s)) check(cluster, s, groups::RankOrder::replicas_last);
   }
   EXPECT_GT(checked_, 400);
 }
 
 TEST_F(RankfileCases, NamesComeFromTheCluster) {
-  const Cluster cluster = read_cluster(parse_yaml("c.yaml",
-                                                  "device: h100\n"
-                                                  "node_names: [n-7, n-3, n-5]\n"
-                                                  "levels:\n"
-                                                  "  - {name: node, group: 2, bandwidth: 450GB/s, latency: 3us}\n"
-                                                  "  - {name: pod, group: 3, bandwidth: 50GB/s, latency: 8us}\n"),
-                                       "c");
+  const cluster::Cluster cluster =
+      cluster::read_cluster(doc::parse_yaml("c.yaml",
+                                            "device: h100\n"
+                                            "node_names: [n-7, n-3, n-5]\n"
+                                            "levels:\n"
+                                            "  - {name: node, group: 2, bandwidth: 450GB/s, latency: 3us}\n"
+                                            "  - {name: pod, group: 3, bandwidth: 50GB/s, latency: 8us}\n"),
+                            "c");
   Strategy s;
   s.split.tp = 2;
   s.pp = 3;
-  check(cluster, s, RankOrder::stages_last);
-  EXPECT_THAT(rankfile_text({s, hosts_of(cluster), RankOrder::stages_last, 0}, RankfileForm::slurm),
+  check(cluster, s, groups::RankOrder::stages_last);
+  EXPECT_THAT(exporter::rankfile_text({s, exporter::hosts_of(cluster), groups::RankOrder::stages_last, 0},
+                                      exporter::RankfileForm::slurm),
               ::testing::HasSubstr("\nn-7\nn-7\nn-3\nn-3\nn-5\nn-5\n"));
 }
 

@@ -76,7 +76,8 @@ bool matches(const StrictJson& value, const Field& field) {
   return false;
 }
 
-void check_deepspeed(const StrictJson& config, const Job& job, const Strategy& s, std::vector<std::string>& problems) {
+void check_deepspeed(const StrictJson& config, const cost::Job& job, const Strategy& s,
+                     std::vector<std::string>& problems) {
   const std::set<std::string> scalars = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                          "gradient_accumulation_steps", "gradient_clipping", "sequence_parallel_size"};
   for (const auto& [key, value] : config.items()) {
@@ -122,23 +123,24 @@ TEST(DeepspeedExport, FollowsTheSchemaAndComesBack) {
   std::mt19937 random(21);
   int flat = 0, pipelines = 0, spread = 0;
   for (const char* name : {"llama3-8b", "llama3-70b", "mixtral-8x7b", "bloom-176b", "gpt-oss-20b"}) {
-    const Job job = export_job(name, 256, 768, 4096, "megatron-deepspeed");
+    const cost::Job job = export_job(name, 256, 768, 4096, "megatron-deepspeed");
     for (int round = 0; round < 3000; ++round) {
       SomePlan plan = random_plan(job, random);
       plan.strategy.dp_inner = plan.strategy.dp;
-      if (!obstacles(Framework::deepspeed, job, plan.strategy, plan.stages).empty()) continue;
-      const DeepspeedExport exported = export_deepspeed({job, plan.strategy, plan.stages});
+      if (!exporter::obstacles(launch::Framework::deepspeed, job, plan.strategy, plan.stages).empty()) continue;
+      const exporter::DeepspeedExport exported = exporter::export_deepspeed({job, plan.strategy, plan.stages});
       std::vector<std::string> problems;
       const std::string text = exported.config.dump(2);
       check_deepspeed(StrictJson::parse(text), job, plan.strategy, problems);
       EXPECT_THAT(problems, IsEmpty()) << text;
       EXPECT_EQ(exported.arguments.empty(), plan.strategy.pp == 1);
-      LaunchSetup setup = read_launch("ds.json", text, {}, "", nullptr);
+      launch::LaunchSetup setup = launch::read_launch("ds.json", text, {}, "", nullptr);
       setup.world = plan.strategy.devices_used();
       if (plan.strategy.pp > 1) setup.tp = plan.strategy.split.tp;  // given beside the file
-      const LaunchedPlan back = lay_out(setup, job);
+      const launch::LaunchedPlan back = launch::lay_out(setup, job);
       EXPECT_EQ(back.strategy, plan.strategy) << text;
-      EXPECT_EQ(sharding_of(back.strategy, back.stages.front()), sharding_of(plan.strategy, plan.stages.front()))
+      EXPECT_EQ(exporter::sharding_of(back.strategy, back.stages.front()),
+                exporter::sharding_of(plan.strategy, plan.stages.front()))
           << text;
       plan.strategy.pp > 1 ? ++pipelines : ++flat;
       spread += plan.strategy.split.ep > 1 ? 1 : 0;
@@ -230,7 +232,8 @@ TomlFile read_strict_toml(const std::string& text, std::vector<std::string>& pro
   return file;
 }
 
-void check_torchtitan(const TomlFile& file, const Job& job, const SomePlan& plan, std::vector<std::string>& problems) {
+void check_torchtitan(const TomlFile& file, const cost::Job& job, const SomePlan& plan,
+                      std::vector<std::string>& problems) {
   const Strategy& s = plan.strategy;
   const auto degree = [&](const char* key) { return file.integer("parallelism", key, 1); };
   const std::int64_t replicate = degree("data_parallel_replicate_degree"), shard = degree("data_parallel_shard_degree");
@@ -268,33 +271,36 @@ TEST(TorchtitanExport, FollowsTheSchemaAndComesBack) {
   std::mt19937 random(31);
   int exported = 0, interleaved = 0, hybrid = 0, spread = 0;
   for (const char* name : {"llama3-8b", "llama3-405b", "qwen3-30b-a3b", "mixtral-8x7b"}) {
-    const Job job = export_job(name, 256, 768, 4096, "fsdp2");
+    const cost::Job job = export_job(name, 256, 768, 4096, "fsdp2");
     for (int round = 0; round < 3000; ++round) {
       SomePlan plan = random_plan(job, random);
       plan.strategy.dp_inner = plan.strategy.dp;
-      const std::int64_t all = dense_replicas(plan.strategy);
-      if (plan.strategy.split.ep == 1 && all % 2 == 0 && random() % 3 == 0 && can_shard(plan.strategy, all / 2)) {
+      const std::int64_t all = groups::dense_replicas(plan.strategy);
+      if (plan.strategy.split.ep == 1 && all % 2 == 0 && random() % 3 == 0 &&
+          groups::can_shard(plan.strategy, all / 2)) {
         for (StagePlan& stage : plan.stages) stage.zero_degree = all / 2;
       }
-      if (!obstacles(Framework::torchtitan, job, plan.strategy, plan.stages).empty()) continue;
-      const TorchtitanExport done = export_torchtitan({job, plan.strategy, plan.stages});
+      if (!exporter::obstacles(launch::Framework::torchtitan, job, plan.strategy, plan.stages).empty()) continue;
+      const exporter::TorchtitanExport done = exporter::export_torchtitan({job, plan.strategy, plan.stages});
       std::vector<std::string> problems;
       check_torchtitan(read_strict_toml(done.toml, problems), job, plan, problems);
       EXPECT_THAT(problems, IsEmpty()) << done.toml;
-      const LaunchSetup setup = read_launch("titan.toml", done.toml, {}, "", nullptr);
+      const launch::LaunchSetup setup = launch::read_launch("titan.toml", done.toml, {}, "", nullptr);
       EXPECT_EQ(setup.world, plan.strategy.devices_used());
-      const LaunchedPlan back = lay_out(setup, job);
+      const launch::LaunchedPlan back = launch::lay_out(setup, job);
       EXPECT_EQ(back.strategy, plan.strategy) << done.toml;
       for (std::size_t i = 0; i < plan.stages.size(); ++i) {
         EXPECT_EQ(back.stages[i].first, plan.stages[i].first);
         EXPECT_EQ(back.stages[i].last, plan.stages[i].last);
         EXPECT_EQ(back.stages[i].recompute, plan.stages[i].recompute);
-        EXPECT_EQ(sharding_of(back.strategy, back.stages[i]), sharding_of(plan.strategy, plan.stages[i])) << done.toml;
+        EXPECT_EQ(exporter::sharding_of(back.strategy, back.stages[i]),
+                  exporter::sharding_of(plan.strategy, plan.stages[i]))
+            << done.toml;
       }
       ++exported;
       interleaved += plan.strategy.virtual_stages > 1 ? 1 : 0;
       spread += plan.strategy.split.expert_ranks() > 1 ? 1 : 0;
-      hybrid += sharding_of(plan.strategy, plan.stages.front()).degree < all ? 1 : 0;
+      hybrid += exporter::sharding_of(plan.strategy, plan.stages.front()).degree < all ? 1 : 0;
       ASSERT_FALSE(HasFailure()) << name;
     }
   }
@@ -372,12 +378,13 @@ TEST(NemoExport, FollowsTheOverrideGrammar) {
   std::mt19937 random(41);
   int exported = 0, layouts = 0;
   for (const char* name : {"llama3-70b", "mixtral-8x22b", "deepseek-v3", "gpt3-175b"}) {
-    const Job job = export_job(name, 256, 768, 4096);
+    const cost::Job job = export_job(name, 256, 768, 4096);
     for (int round = 0; round < 300; ++round) {
       SomePlan plan = random_plan(job, random);
       plan.strategy.dp_inner = plan.strategy.dp;
-      if (!obstacles(Framework::nemo, job, plan.strategy, plan.stages).empty()) continue;
-      const std::string text = overrides_text(export_nemo({job, plan.strategy, plan.stages}, NemoForm::bridge));
+      if (!exporter::obstacles(launch::Framework::nemo, job, plan.strategy, plan.stages).empty()) continue;
+      const std::string text = exporter::overrides_text(
+          exporter::export_nemo({job, plan.strategy, plan.stages}, exporter::NemoForm::bridge));
       std::vector<std::string> problems;
       std::map<std::string, std::string> found;
       std::istringstream stream(text);
@@ -411,13 +418,13 @@ TEST(NemoExport, FollowsTheOverrideGrammar) {
 }
 
 TEST(NemoExport, TheOlderFormHasOtherPlaces) {
-  const Job job = export_job("llama3-8b", 64, 64, 4096);
+  const cost::Job job = export_job("llama3-8b", 64, 64, 4096);
   Strategy s;
   s.split.tp = 2;
   s.split.sp = true;
   s.dp = s.dp_inner = 32;
-  const std::string text =
-      overrides_text(export_nemo({job, s, even_stages(job, s, Recompute::none, 1)}, NemoForm::nemo2));
+  const std::string text = exporter::overrides_text(
+      exporter::export_nemo({job, s, cost::even_stages(job, s, Recompute::none, 1)}, exporter::NemoForm::nemo2));
   EXPECT_THAT(text, HasSubstr("trainer.strategy.tensor_model_parallel_size=2\n"));
   EXPECT_THAT(text, HasSubstr("trainer.strategy.ddp.use_distributed_optimizer=true\n"));
   EXPECT_THAT(text, HasSubstr("data.global_batch_size=64\n"));

@@ -18,11 +18,12 @@ void attempt(Use use) {
 }
 
 void use_cluster(const nest::Document& document) {
-  const nest::Cluster cluster = nest::read_cluster(document, "fuzz");
-  nest::summarise(cluster);
+  const nest::cluster::Cluster cluster = nest::cluster::read_cluster(document, "fuzz");
+  nest::cluster::summarise(cluster);
   if (cluster.devices >= 2 && cluster.devices <= 4096) {
-    const nest::GroupLayout layout = nest::place_group(cluster, {0, {{1, 2}}, {{2, cluster.devices / 2}}});
-    nest::collective_time(cluster, layout, nest::Collective::all_reduce, 1e6);
+    const nest::cluster::GroupLayout layout =
+        nest::cluster::place_group(cluster, {0, {{1, 2}}, {{2, cluster.devices / 2}}});
+    nest::cluster::collective_time(cluster, layout, nest::cluster::Collective::all_reduce, 1e6);
   }
 }
 
@@ -30,11 +31,11 @@ void use_cluster(const nest::Document& document) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   attempt([&] {
-    const nest::Document document =
-        nest::parse_yaml("fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 16U});
+    const nest::Document document = nest::doc::parse_yaml(
+        "fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 16U});
     attempt([&] { use_cluster(document); });
-    attempt([&] { nest::read_device(document, "fuzz"); });
-    attempt([&] { nest::read_stack(document, "fuzz"); });
+    attempt([&] { nest::cluster::read_device(document, "fuzz"); });
+    attempt([&] { nest::cost::read_stack(document, "fuzz"); });
   });
   return 0;
 }

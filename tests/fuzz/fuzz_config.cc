@@ -9,19 +9,20 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const nest::Architecture architecture = nest::read_config(
-        nest::parse_json("config.json", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U}),
+    const nest::model::Architecture architecture = nest::model::read_config(
+        nest::doc::parse_json("config.json", std::string(reinterpret_cast<const char*>(data), size),
+                              {.bytes = 1U << 20U}),
         "fuzz");
-    for (const nest::Stack stack : {nest::Stack::megatron, nest::Stack::huggingface}) {
-      const nest::Implementation implementation{.stack = stack, .dropout = true};
-      const nest::Model model = nest::build_model(architecture, implementation);
-      nest::count_parameters(model);
-      const nest::RunShape shape{.micro_batch = 2, .sequence = architecture.default_sequence};
+    for (const nest::model::Stack stack : {nest::model::Stack::megatron, nest::model::Stack::huggingface}) {
+      const nest::model::Implementation implementation{.stack = stack, .dropout = true};
+      const nest::model::Model model = nest::model::build_model(architecture, implementation);
+      nest::model::count_parameters(model);
+      const nest::split::RunShape shape{.micro_batch = 2, .sequence = architecture.default_sequence};
       for (const nest::Split& split :
            {nest::Split{}, nest::Split{.tp = 2, .sp = true, .cp = 2}, nest::Split{.ep = 2}}) {
-        if (!nest::refuse_split(model, shape, split).empty()) continue;
-        for (const nest::Layer& layer : model.kinds) nest::localise(layer, shape, split, implementation);
-        nest::cut_bytes(model, shape, split);
+        if (!nest::split::refuse_split(model, shape, split).empty()) continue;
+        for (const nest::model::Layer& layer : model.kinds) nest::split::localise(layer, shape, split, implementation);
+        nest::split::cut_bytes(model, shape, split);
       }
     }
   } catch (const nest::InputError&) {

@@ -8,8 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    nest::use_graph(nest::read_graph(
-        nest::parse_json("graph.json", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U})));
+    nest::use_graph(nest::graph::read_graph(nest::doc::parse_json(
+        "graph.json", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U})));
   } catch (const nest::InputError&) {
     // Refusing is the right answer to most of what comes here; anything else escapes and fails the run.
   }

@@ -7,37 +7,37 @@
 #include <string>
 
 #include "base/error.h"
-#include "import/import_cluster.h"
+#include "importer/import_cluster.h"
 
 namespace nest::fuzz {
 
-inline void import_file(const std::uint8_t* data, std::size_t size, ImportFormat format) {
-  const SourceText source{"fuzz", std::string(reinterpret_cast<const char*>(data), size)};
-  ImportRequest request;
+inline void import_file(const std::uint8_t* data, std::size_t size, importer::ImportFormat format) {
+  const doc::SourceText source{"fuzz", std::string(reinterpret_cast<const char*>(data), size)};
+  importer::ImportRequest request;
   request.name = "fuzz";
-  request.device = find_device("h100");
+  request.device = cluster::find_device("h100");
   request.device_yaml = "h100";
-  ImportedCluster imported;
+  importer::ImportedCluster imported;
   try {
-    static_cast<void>(recognise_format(source));
+    static_cast<void>(importer::recognise_format(source));
   } catch (const InputError&) {
     // Not recognised; it is still read as what it is said to be.
   }
   try {
-    imported = import_cluster({source}, format, request);
+    imported = importer::import_cluster({source}, format, request);
     for (const MissingFact& fact : imported.missing) {
       if (fact.option == "devices_per_node") request.devices_per_node = 2;
       if (fact.option != "bandwidth") continue;
       request.bandwidth_bytes_per_s[fact.prefix.substr(0, fact.prefix.size() - 1)] = 50e9;
     }
-    imported = import_cluster({source}, format, request);
+    imported = importer::import_cluster({source}, format, request);
   } catch (const InputError&) {
     return;  // the right answer to most of what comes here; anything else escapes and fails the run
   }
   try {
-    read_cluster(parse_yaml("fuzz.yaml", cluster_yaml(imported)), "fuzz");
+    cluster::read_cluster(doc::parse_yaml("fuzz.yaml", importer::cluster_yaml(imported)), "fuzz");
   } catch (const InputError& error) {
-    std::cerr << "imported, but not readable: " << error.what() << '\n' << cluster_yaml(imported);
+    std::cerr << "imported, but not readable: " << error.what() << '\n' << importer::cluster_yaml(imported);
     std::abort();
   }
 }

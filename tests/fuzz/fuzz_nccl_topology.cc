@@ -2,6 +2,6 @@
 #include "fuzz_import.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  nest::fuzz::import_file(data, size, nest::ImportFormat::nccl);
+  nest::fuzz::import_file(data, size, nest::importer::ImportFormat::nccl);
   return 0;
 }

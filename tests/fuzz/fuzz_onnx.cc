@@ -8,7 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    nest::use_graph(nest::read_onnx("model.onnx", "fuzz", std::string(reinterpret_cast<const char*>(data), size)));
+    nest::use_graph(
+        nest::onnx_graph::read_onnx("model.onnx", "fuzz", std::string(reinterpret_cast<const char*>(data), size)));
   } catch (const nest::InputError&) {
     // Refusing is the right answer to most of what comes here; anything else escapes and fails the run.
   }

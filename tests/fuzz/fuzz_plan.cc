@@ -22,11 +22,11 @@ void attempt(Use use) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   attempt([&] {
-    const nest::Document document =
-        nest::parse_json("fuzz.json", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U});
-    attempt([&] { nest::plan_to_json(nest::read_plan(document)); });
-    attempt([&] { nest::read_profile(document); });
-    attempt([&] { nest::read_measurements(document); });
+    const nest::Document document = nest::doc::parse_json(
+        "fuzz.json", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U});
+    attempt([&] { nest::plan::plan_to_json(nest::plan::read_plan(document)); });
+    attempt([&] { nest::cost::read_profile(document); });
+    attempt([&] { nest::calibrate::read_measurements(document); });
   });
   return 0;
 }

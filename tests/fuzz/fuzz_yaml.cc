@@ -7,9 +7,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const nest::Document document =
-        nest::parse_yaml("fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U});
-    nest::Reader reader(document);
+    const nest::Document document = nest::doc::parse_yaml(
+        "fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U});
+    nest::doc::Reader reader(document);
     for (const std::string& key : reader.keys()) reader.maybe_bandwidth(key);
     reader.refuse_unknown_keys();
   } catch (const nest::InputError&) {

@@ -15,7 +15,7 @@
 #include "onnx_graph/read_onnx.h"
 #include "test_support/refusal.h"
 
-namespace nest {
+namespace nest::graph {
 
 class OnnxSketch {
  public:
@@ -100,15 +100,17 @@ class OnnxSketch {
   onnx::ModelProto model;
 };
 
-inline RawGraph read(const OnnxSketch& sketch) { return read_onnx("model.onnx", "model", sketch.bytes()); }
+inline graph::RawGraph read(const OnnxSketch& sketch) {
+  return onnx_graph::read_onnx("model.onnx", "model", sketch.bytes());
+}
 
 inline std::string refusal(const std::string& bytes) {
   return test::refusal_of([&] {
-    const RawGraph graph = read_onnx("model.onnx", "model", bytes);
-    build_graph_models(graph, {});
+    const graph::RawGraph graph = onnx_graph::read_onnx("model.onnx", "model", bytes);
+    graph::build_graph_models(graph, {});
   });
 }
 
-}  // namespace nest
+}  // namespace nest::graph
 
 #endif

@@ -22,7 +22,7 @@
 
 #include <fmt/format.h>
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 using ::testing::HasSubstr;
@@ -113,41 +113,42 @@ OnnxSketch gpt(const Gpt& z, bool open = true) {
 
 TEST(Onnx, Gpt2ByConfigAndByOnnxAreTheSame) {
   const Gpt z{.layers = 32, .hidden = 4096, .heads = 32, .vocabulary = 50304, .positions = 2048};
-  GraphModels models = build_graph_models(read(gpt(z)), {.stack = Stack::plain});
-  SoftwareStack stack = find_stack("pytorch").value();
-  stack.attention = AttentionKernel::unfused;
-  const Cluster cluster = find_cluster("dgx-h100", 64).value();
+  graph::GraphModels models = graph::build_graph_models(read(gpt(z)), {.stack = model::Stack::plain});
+  cost::SoftwareStack stack = cost::find_stack("pytorch").value();
+  stack.attention = cost::AttentionKernel::unfused;
+  const cluster::Cluster cluster = cluster::find_cluster("dgx-h100", 64).value();
   nest::Run run;
   run.global_batch = 256;
   run.sequence = 2048;
-  const Job config =
-      make_job(read_config(parse_json("config.json", R"({"model_type": "gpt2", "n_embd": 4096, "n_layer": 32,
+  const cost::Job config = cost::make_job(
+      model::read_config(doc::parse_json("config.json", R"({"model_type": "gpt2", "n_embd": 4096, "n_layer": 32,
       "n_head": 32, "vocab_size": 50304, "n_positions": 2048, "activation_function": "gelu"})"),
-                           "model"),
-               run, stack, cluster);
-  const Job job = make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster);
-  EXPECT_EQ(count_parameters(config.model).total, count_parameters(job.model).total);
+                         "model"),
+      run, stack, cluster);
+  const cost::Job job = cost::make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster);
+  EXPECT_EQ(model::count_parameters(config.model).total, model::count_parameters(job.model).total);
   ASSERT_EQ(config.model.layers, job.model.layers);
-  const RunShape shape{.micro_batch = 2, .sequence = 2048};
+  const split::RunShape shape{.micro_batch = 2, .sequence = 2048};
   double flops[2] = {0, 0}, saved[2] = {0, 0};
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     int which = 0;
-    for (const Job* each : {&config, &job}) {
+    for (const cost::Job* each : {&config, &job}) {
       const auto kind = static_cast<std::size_t>(each->model.layers[i]);
-      const LocalLayer local = localise(each->model.kinds[kind], shape, {}, implementation_of(*each));
+      const split::LocalLayer local =
+          split::localise(each->model.kinds[kind], shape, {}, cost::implementation_of(*each));
       flops[which] += local.flops_forward();
       saved[which++] += local.saved.none;
     }
   }
   EXPECT_NEAR(flops[1] / flops[0], 1, 0.01);
   EXPECT_NEAR(saved[1] / saved[0], 1, 0.05);
-  const auto plan = [](const Job& each) {
-    PlanRequest request;
+  const auto plan = [](const cost::Job& each) {
+    search::PlanRequest request;
     request.job = &each;
     request.search.threads = 1;
-    return make_plan(request);
+    return search::make_plan(request);
   };
-  const PlanAnswer a = plan(config), b = plan(job);
+  const search::PlanAnswer a = plan(config), b = plan(job);
   ASSERT_EQ(a.outcome, PlanOutcome::optimal);
   ASSERT_EQ(b.outcome, PlanOutcome::optimal);
   EXPECT_EQ(a.plans.front().strategy, b.plans.front().strategy);
@@ -158,22 +159,24 @@ TEST(Onnx, AnExportedLlamaIsWhatItsConfigSays) {
   const std::filesystem::path path = test::source_dir() / "tests" / "fuzz" / "corpus" / "onnx" / "decoder.onnx";
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const Implementation plain{.stack = Stack::plain, .flash_attention = false};
-  const Model model = build_graph_models(read_onnx("decoder.onnx", "decoder", bytes), plain).model;
-  const Model config = build_model(
-      read_config(parse_json("config.json", R"({"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 1,
+  const model::Implementation plain{.stack = model::Stack::plain, .flash_attention = false};
+  const model::Model model =
+      graph::build_graph_models(onnx_graph::read_onnx("decoder.onnx", "decoder", bytes), plain).model;
+  const model::Model config = model::build_model(
+      model::read_config(
+          doc::parse_json("config.json", R"({"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 1,
           "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 32, "vocab_size": 64,
           "max_position_embeddings": 64, "tie_word_embeddings": false, "hidden_act": "silu"})"),
-                  "decoder"),
+          "decoder"),
       plain);
-  EXPECT_EQ(count_parameters(model).total, count_parameters(config).total);
+  EXPECT_EQ(model::count_parameters(model).total, model::count_parameters(config).total);
   ASSERT_EQ(model.layers, config.layers);
-  const RunShape shape{.micro_batch = 3, .sequence = 64};
+  const split::RunShape shape{.micro_batch = 3, .sequence = 64};
   for (const Split& split : {Split{}, Split{.tp = 2}}) {
-    ASSERT_EQ(refuse_split(model, shape, split), "");
+    ASSERT_EQ(split::refuse_split(model, shape, split), "");
     for (std::size_t i = 0; i < model.kinds.size(); ++i) {
-      const LocalLayer a = localise(model.kinds[i], shape, split, plain),
-                       b = localise(config.kinds[i], shape, split, plain);
+      const split::LocalLayer a = split::localise(model.kinds[i], shape, split, plain),
+                              b = split::localise(config.kinds[i], shape, split, plain);
       EXPECT_NEAR(a.flops_forward(), b.flops_forward(), 1e-9 * b.flops_forward());
       EXPECT_NEAR(a.saved.none, b.saved.none, 1e-9 * b.saved.none) << model.kinds[i].name;
       EXPECT_EQ(a.collectives.size(), b.collectives.size());
@@ -183,23 +186,23 @@ TEST(Onnx, AnExportedLlamaIsWhatItsConfigSays) {
 
 TEST(Onnx, FixedSizesAreTakenAtThose) {
   const Gpt z{.layers = 3};
-  const Model open = build_graph_models(read(gpt(z)), {}).model;
-  const RawGraph graph = read(gpt(z, false));
+  const model::Model open = graph::build_graph_models(read(gpt(z)), {}).model;
+  const graph::RawGraph graph = read(gpt(z, false));
   EXPECT_EQ(graph.batch, 2);
   EXPECT_EQ(graph.sequence, 128);
-  const Model fixed = build_graph_models(graph, {}).model;
+  const model::Model fixed = graph::build_graph_models(graph, {}).model;
   EXPECT_EQ(open.layers, fixed.layers);
-  const RunShape shape{.micro_batch = 1, .sequence = 128};
+  const split::RunShape shape{.micro_batch = 1, .sequence = 128};
   for (std::size_t i = 0; i < open.kinds.size(); ++i) {
-    EXPECT_DOUBLE_EQ(localise(open.kinds[i], shape, {}, {}).flops_forward(),
-                     localise(fixed.kinds[i], shape, {}, {}).flops_forward());
+    EXPECT_DOUBLE_EQ(split::localise(open.kinds[i], shape, {}, {}).flops_forward(),
+                     split::localise(fixed.kinds[i], shape, {}, {}).flops_forward());
   }
 }
 
 TEST(Onnx, WhatItReadsSurvivesAPlanFile) {
-  const RawGraph graph = read(gpt({}));
-  EXPECT_EQ(build_graph_models(read_graph(write_graph(graph)), {}).model.kinds,
-            build_graph_models(graph, {}).model.kinds);
+  const graph::RawGraph graph = read(gpt({}));
+  EXPECT_EQ(graph::build_graph_models(graph::read_graph(graph::write_graph(graph)), {}).model.kinds,
+            graph::build_graph_models(graph, {}).model.kinds);
 }
 
 TEST(Onnx, AConvolutionNetwork) {
@@ -213,11 +216,11 @@ TEST(Onnx, AConvolutionNetwork) {
   s.node("Gemm", "fc", {x, s.weight("fc.weight", {10, 16}), s.weight("fc.bias", {10})});
   s.set("transB", std::int64_t{1});
   s.output(s.last().output(0));
-  const GraphModels models = build_graph_models(read(s), {});
-  EXPECT_EQ(count_parameters(models.model).total, 16 * 27 + 170);
+  const graph::GraphModels models = graph::build_graph_models(read(s), {});
+  EXPECT_EQ(model::count_parameters(models.model).total, 16 * 27 + 170);
   double flops = 0;
-  for (const Layer& kind : models.model.kinds)
-    flops += localise(kind, {.micro_batch = 4, .sequence = 1}, {}, {}).flops_forward();
+  for (const model::Layer& kind : models.model.kinds)
+    flops += split::localise(kind, {.micro_batch = 4, .sequence = 1}, {}, {}).flops_forward();
   EXPECT_DOUBLE_EQ(flops, 4 * 2.0 * (32 * 32 * 16 * 27 + 160));
 }
 
@@ -269,6 +272,6 @@ TEST(Onnx, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::graph
 
 #endif

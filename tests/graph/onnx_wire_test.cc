@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "onnx_graph/read_onnx.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 using namespace std::string_literals;
@@ -25,24 +25,24 @@ std::string field(int number, const std::string& content) {
 TEST(OnnxWire, CountsTheFieldsOfModelGraphAndNodes) {
   const std::string node = field(1, field(1, "a") + field(1, "b"));
   const std::string model = "\x08\x07"s + field(7, node + field(1, "") + field(2, "\x0a\x00\x0a\x00"s));
-  EXPECT_EQ(count_onnx_entries(model, 100), 7U);  // version, graph, node, two inputs, node, name
-  EXPECT_EQ(count_onnx_entries(model, 3), 4U);
-  EXPECT_EQ(count_onnx_entries("", 3), 0U);
-  EXPECT_EQ(count_onnx_entries(model.substr(0, 4), 100), 2U);
-  EXPECT_EQ(count_onnx_entries(std::string(64, '\xff'), 100), 0U);
+  EXPECT_EQ(onnx_graph::count_onnx_entries(model, 100), 7U);  // version, graph, node, two inputs, node, name
+  EXPECT_EQ(onnx_graph::count_onnx_entries(model, 3), 4U);
+  EXPECT_EQ(onnx_graph::count_onnx_entries("", 3), 0U);
+  EXPECT_EQ(onnx_graph::count_onnx_entries(model.substr(0, 4), 100), 2U);
+  EXPECT_EQ(onnx_graph::count_onnx_entries(std::string(64, '\xff'), 100), 0U);
 }
 
 TEST(OnnxWire, MillionsOfEmptyNodesAreRefusedBeforeTheyAreBuilt) {
   std::string nodes;
   for (int i = 0; i < 4'000'001; ++i) nodes += "\x0a\x00"s;
   try {
-    read_onnx("many.onnx", "many", "\x08\x07"s + field(7, nodes));
+    onnx_graph::read_onnx("many.onnx", "many", "\x08\x07"s + field(7, nodes));
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("many.onnx"));
-    EXPECT_THAT(error.what(), ::testing::HasSubstr(onnx_supported() ? "more than 4000000 fields" : "ONNX"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(onnx_graph::onnx_supported() ? "more than 4000000 fields" : "ONNX"));
   }
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::graph

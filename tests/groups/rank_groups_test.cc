@@ -31,12 +31,12 @@ Strategy small() {
 }
 
 TEST(RankGroups, KnowsWhereRanksSit) {
-  const RankGroups ranks(small());
+  const groups::RankGroups ranks(small());
   EXPECT_EQ(ranks.block(), 8);
   // Replica 3 is the second of the second pipeline: 20 + 1 · 8 + 1 · 4 + 2.
-  EXPECT_EQ(ranks.device_of(Place{1, 3, 2}), 34);
-  EXPECT_EQ(ranks.device_of(StageRank{1, 14}), 34);
-  EXPECT_EQ(ranks.place_of(34), (Place{1, 3, 2}));
+  EXPECT_EQ(ranks.device_of(groups::Place{1, 3, 2}), 34);
+  EXPECT_EQ(ranks.device_of(groups::StageRank{1, 14}), 34);
+  EXPECT_EQ(ranks.place_of(34), (groups::Place{1, 3, 2}));
   EXPECT_EQ(ranks.place_of(17), std::nullopt);  // between the pipelines
   EXPECT_EQ(ranks.place_of(36), std::nullopt);
   EXPECT_EQ(ranks.number_of(34), 30);
@@ -45,21 +45,21 @@ TEST(RankGroups, KnowsWhereRanksSit) {
 }
 
 TEST(RankGroups, FormsGroupsOfDevices) {
-  const RankGroups ranks(small());
+  const groups::RankGroups ranks(small());
   // Experts of stage 1: four devices a replica.
-  EXPECT_THAT(list_groups(ranks.groups(Kind::expert, 1)),
+  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::expert, 1)),
               UnorderedElementsAre(ElementsAre(8, 9, 10, 11), ElementsAre(12, 13, 14, 15), ElementsAre(28, 29, 30, 31),
                                    ElementsAre(32, 33, 34, 35)));
-  EXPECT_THAT(list_groups(ranks.groups(Kind::dense, 0)),
+  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::dense, 0)),
               ElementsAre(ElementsAre(0, 2, 4, 6, 20, 22, 24, 26), ElementsAre(1, 3, 5, 7, 21, 23, 25, 27)));
-  EXPECT_THAT(list_groups(ranks.groups(Kind::expert_data, 0)).front(), ElementsAre(0, 4, 20, 24));
-  EXPECT_EQ(ranks.groups(Kind::pipeline, 0).groups(), 16);
-  EXPECT_THAT(list_groups(ranks.groups(Kind::pipeline, 0))[5], ElementsAre(5, 13));
+  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::expert_data, 0)).front(), ElementsAre(0, 4, 20, 24));
+  EXPECT_EQ(ranks.groups(groups::Kind::pipeline, 0).groups(), 16);
+  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::pipeline, 0))[5], ElementsAre(5, 13));
 }
 
 TEST(RankGroups, DividesStateOverTheInnermostRanks) {
-  const RankGroups ranks(small());
-  const StateGroups dense = ranks.state(Weights::dense, 1, 4);
+  const groups::RankGroups ranks(small());
+  const groups::StateGroups dense = ranks.state(groups::Weights::dense, 1, 4);
   EXPECT_THAT(list_groups(dense.shard), UnorderedElementsAre(ElementsAre(8, 10, 12, 14), ElementsAre(9, 11, 13, 15),
                                                              ElementsAre(28, 30, 32, 34), ElementsAre(29, 31, 33, 35)));
   EXPECT_THAT(list_groups(dense.replicate).front(), ElementsAre(8, 28));
@@ -98,10 +98,10 @@ TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
     s.dp_inner = upto(4);
     s.dp = s.dp_inner * upto(4);
     s.pp = upto(2);
-    const RankGroups ranks(s);
+    const groups::RankGroups ranks(s);
     const std::int64_t dense = s.dp * s.split.cp * s.split.ep, expert = s.dp * s.split.cp;
-    ASSERT_EQ(dense_replicas(s), ranks.size(Kind::dense));
-    ASSERT_EQ(expert_replicas(s), ranks.size(Kind::expert_data));
+    ASSERT_EQ(groups::dense_replicas(s), ranks.size(groups::Kind::dense));
+    ASSERT_EQ(groups::expert_replicas(s), ranks.size(groups::Kind::expert_data));
     for (std::int64_t degree = 1; degree <= dense; ++degree) {
       const std::int64_t outer = s.dp / s.dp_inner;
       const bool even = divides({s.split.cp * s.split.ep, s.dp_inner, outer}, degree);
@@ -119,17 +119,17 @@ TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
   EXPECT_GT(refused, 100);
 }
 
-Cluster tree(std::int64_t node, std::int64_t rack, std::int64_t devices) {
-  Cluster cluster;
+cluster::Cluster tree(std::int64_t node, std::int64_t rack, std::int64_t devices) {
+  cluster::Cluster cluster;
   cluster.devices = devices;
   for (const auto& [name, group] : {std::pair{"node", node}, {"rack", rack}, {"spine", devices}}) {
-    Level level;
+    cluster::Level level;
     level.name = name;
     level.group = group;
     level.bandwidth_bytes_per_s = 1e9;
     cluster.levels.push_back(level);
   }
-  cluster.fabric = make_fabric(cluster.levels, devices);
+  cluster.fabric = cluster::make_fabric(cluster.levels, devices);
   return cluster;
 }
 
@@ -148,15 +148,15 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
     s.dp_inner = upto(3);
     s.dp = s.dp_inner * upto(3);
     if (random() % 2 == 0) s.pitch = s.pipeline_block() + upto(9) - 1;
-    const RankGroups ranks(s);
+    const groups::RankGroups ranks(s);
     const std::int64_t a = s.split.tp * s.split.cp * s.split.ep;
-    const Cluster cluster = tree(upto(6), upto(4), s.devices_spanned());
+    const cluster::Cluster cluster = tree(upto(6), upto(4), s.devices_spanned());
 
     // A key for every kind: what the members of a group have in common.
     using Common = std::array<std::int64_t, 5>;
-    std::array<std::map<Common, std::vector<std::int64_t>>, kKinds.size()> naive;
+    std::array<std::map<Common, std::vector<std::int64_t>>, groups::kKinds.size()> naive;
     std::int64_t number = 0;
-    std::map<std::int64_t, Place> used;
+    std::map<std::int64_t, groups::Place> used;
     for (std::int64_t r = 0; r < s.dp; ++r) {
       for (std::int64_t p = 0; p < s.pp; ++p) {
         for (std::int64_t q = 0; q < a; ++q) {
@@ -164,19 +164,19 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
           used[device] = {p, r, q};
           const std::int64_t t = q % s.split.tp, c = q / s.split.tp % s.split.cp, e = q / (s.split.tp * s.split.cp);
           const bool folded = s.split.etp == 1;
-          const std::int64_t x = folded ? 0 : t, of_t = folded ? t : 0;   // which part of an expert, which experts
-          const std::array<Common, kKinds.size()> keys = {{{p, c, e, r},  // tensor
-                                                           {p, t, e, r},  // context
-                                                           {p, t, c},     // data
-                                                           {p, t},        // dense
-                                                           {p, x, c, r},  // expert
-                                                           {p, c, r},     // tensor_expert
-                                                           {p, of_t, e, c, r},  // expert_tensor
-                                                           {p, x, of_t, e},     // expert_data
-                                                           {r, q}}};            // pipeline
-          for (std::size_t k = 0; k < kKinds.size(); ++k) naive[k][keys[k]].push_back(device);
-          ASSERT_EQ(ranks.device_of(Place{p, r, q}), device);
-          ASSERT_EQ(ranks.device_of(StageRank{p, r * a + q}), device);
+          const std::int64_t x = folded ? 0 : t, of_t = folded ? t : 0;  // which part of an expert, which experts
+          const std::array<Common, groups::kKinds.size()> keys = {{{p, c, e, r},        // tensor
+                                                                   {p, t, e, r},        // context
+                                                                   {p, t, c},           // data
+                                                                   {p, t},              // dense
+                                                                   {p, x, c, r},        // expert
+                                                                   {p, c, r},           // tensor_expert
+                                                                   {p, of_t, e, c, r},  // expert_tensor
+                                                                   {p, x, of_t, e},     // expert_data
+                                                                   {r, q}}};            // pipeline
+          for (std::size_t k = 0; k < groups::kKinds.size(); ++k) naive[k][keys[k]].push_back(device);
+          ASSERT_EQ(ranks.device_of(groups::Place{p, r, q}), device);
+          ASSERT_EQ(ranks.device_of(groups::StageRank{p, r * a + q}), device);
         }
       }
     }
@@ -188,8 +188,8 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
       ASSERT_EQ(ranks.number_of(device), number);
       ASSERT_EQ(ranks.device_number(number++), device);
     }
-    for (std::size_t k = 0; k < kKinds.size(); ++k) {
-      const Kind kind = kKinds[k];
+    for (std::size_t k = 0; k < groups::kKinds.size(); ++k) {
+      const groups::Kind kind = groups::kKinds[k];
       std::set<std::vector<std::int64_t>> expected, found;
       std::size_t level = 0;
       bool any = false;
@@ -202,14 +202,14 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
           if (member != members.front()) level = std::max(level, cluster.fabric.level_between(members.front(), member));
         }
       }
-      Reach reach;
-      for (std::int64_t p = 0; p < (kind == Kind::pipeline ? 1 : s.pp); ++p) {
+      cluster::Reach reach;
+      for (std::int64_t p = 0; p < (kind == groups::Kind::pipeline ? 1 : s.pp); ++p) {
         const GroupSpec spec = ranks.groups(kind, p);
         for (auto& members : list_groups(spec)) {
           ASSERT_TRUE(std::is_sorted(members.begin(), members.end()));
           ASSERT_TRUE(found.insert(members).second);
         }
-        reach.add(reach_of(cluster, spec));
+        reach.add(cluster::reach_of(cluster, spec));
       }
       ASSERT_EQ(found, expected) << "kind " << k << " tp " << s.split.tp << " cp " << s.split.cp << " ep " << s.split.ep
                                  << " etp " << s.split.etp << " pp " << s.pp << " dp " << s.dp << " inner "
@@ -223,8 +223,8 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
 }
 
 TEST(Reach, NamesLevelsAndDimensions) {
-  const Cluster cluster = tree(4, 2, 16);
-  Reach reach;
+  const cluster::Cluster cluster = tree(4, 2, 16);
+  cluster::Reach reach;
   EXPECT_EQ(reach.text(cluster), "on one device");
   reach.add(cluster, 3, 3);
   EXPECT_FALSE(reach.any());
@@ -232,11 +232,11 @@ TEST(Reach, NamesLevelsAndDimensions) {
   EXPECT_EQ(reach.text(cluster), "inside a node");
   reach.add(cluster, 3, 4);
   EXPECT_EQ(reach.text(cluster), "inside a rack");
-  Cluster torus = cluster;
-  torus.torus = Torus{};
+  cluster::Cluster torus = cluster;
+  torus.torus = cluster::Torus{};
   torus.torus->dims = {4, 2, 2};
   torus.torus->wrap = {true, true, true};
-  EXPECT_EQ(reach_of(torus, {0, {{1, 2}, {8, 2}}, {}}).text(torus), "along x, z");
+  EXPECT_EQ(cluster::reach_of(torus, {0, {{1, 2}, {8, 2}}, {}}).text(torus), "along x, z");
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 
 #include "xml.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
-CompareReport two_planners() {
-  CompareReport report;
+report::CompareReport two_planners() {
+  report::CompareReport report;
   report.about.model.title = "A <model> & more";
   report.about.cluster.devices = 8;
   report.about.cluster.device = "h100";
@@ -28,7 +28,7 @@ CompareReport two_planners() {
 }
 
 TEST(CompareSection, TellsRatiosToNestAndWhyThereIsNoPlan) {
-  const HtmlSection section = compare_section(two_planners());
+  const html::HtmlSection section = html::compare_section(two_planners());
   const test::Element body = test::parse_page("<!DOCTYPE html>\n<div>" + section.body.str() + "</div>\n");
   const auto cells = test::table_cells(body, "compare-table");
   ASSERT_EQ(cells.size(), 4U);
@@ -39,7 +39,7 @@ TEST(CompareSection, TellsRatiosToNestAndWhyThereIsNoPlan) {
 }
 
 TEST(CompareSection, BarsAreAsHighAsTheTimes) {
-  const std::string svg = bar_chart_svg(compare_chart(two_planners()));
+  const std::string svg = html::bar_chart_svg(html::compare_chart(two_planners()));
   const test::Element chart = test::parse_page("<!DOCTYPE html>\n" + svg);
   std::vector<double> heights;
   for (const test::Element* rect : test::find_all(chart, "rect")) {
@@ -50,35 +50,37 @@ TEST(CompareSection, BarsAreAsHighAsTheTimes) {
 }
 
 TEST(CompareReport, HeadlineNamesTiesTheNextAndTheLast) {
-  CompareReport report = two_planners();
-  EXPECT_EQ(compare_headline(report), "2.00 s per step with nest; slow takes 1.500 times as long.");
+  report::CompareReport report = two_planners();
+  EXPECT_EQ(report::compare_headline(report), "2.00 s per step with nest; slow takes 1.500 times as long.");
   report.planners[2].plan = report.planners[1].plan;
   report.planners[2].plan->prediction.iteration_s = 2.0002;  // three digits do not tell
-  EXPECT_EQ(compare_headline(report), "2.00 s per step with nest; lost is as fast; slow takes 1.500 times as long.");
+  EXPECT_EQ(report::compare_headline(report),
+            "2.00 s per step with nest; lost is as fast; slow takes 1.500 times as long.");
   report.planners[2].plan->prediction.iteration_s = 2.5;
-  EXPECT_EQ(compare_headline(report), "2.00 s per step with nest; lost takes 1.250 times as long, slow 1.500 times.");
+  EXPECT_EQ(report::compare_headline(report),
+            "2.00 s per step with nest; lost takes 1.250 times as long, slow 1.500 times.");
   report.planners.erase(report.planners.begin());
   report.planners[1].plan.reset();
-  EXPECT_EQ(compare_headline(report), "2.00 s per step with nest; nobody else has a plan.");
+  EXPECT_EQ(report::compare_headline(report), "2.00 s per step with nest; nobody else has a plan.");
 }
 
 TEST(CompareReport, WithoutAPlanItTellsAProofFromALimit) {
-  CompareReport report = two_planners();
+  report::CompareReport report = two_planners();
   for (ComparedPlanner& planner : report.planners) planner.plan.reset();
   EXPECT_EQ(report.fastest(), nullptr);
   EXPECT_FALSE(report.is_open());
-  EXPECT_EQ(compare_headline(report), "No planner finds a plan that fits.");
+  EXPECT_EQ(report::compare_headline(report), "No planner finds a plan that fits.");
   report.planners[0].stopped = true;
   EXPECT_TRUE(report.is_open());
-  EXPECT_EQ(compare_headline(report), "No planner finds a plan that fits before its time is over.");
+  EXPECT_EQ(report::compare_headline(report), "No planner finds a plan that fits before its time is over.");
   report.planners[1].none_fits = true;
   EXPECT_FALSE(report.is_open());
-  const test::Element page = test::parse_page(compare_page(report).str());
+  const test::Element page = test::parse_page(html::compare_page(report).str());
   EXPECT_EQ(test::table_cells(page, "compare-table").size(), 4U);
 }
 
 TEST(CompareReport, TheFastestMayBeAnother) {
-  CompareReport report = two_planners();
+  report::CompareReport report = two_planners();
   EXPECT_EQ(report.fastest()->name, "nest");
   report.planners[0].plan->prediction.iteration_s = 1.5;
   EXPECT_EQ(report.fastest()->name, "slow");
@@ -86,23 +88,23 @@ TEST(CompareReport, TheFastestMayBeAnother) {
 }
 
 TEST(CompareReport, SimulationSpeaksWhereItPutsAnotherFirst) {
-  CompareReport report = two_planners();
-  EXPECT_EQ(simulation_verdict(report), "") << "nothing was simulated";
+  report::CompareReport report = two_planners();
+  EXPECT_EQ(report::simulation_verdict(report), "") << "nothing was simulated";
   report.planners[1].simulated_s = 2.0;
   report.planners[0].simulated_s = 1.9999;
-  EXPECT_EQ(simulation_verdict(report), "") << "as fast";
+  EXPECT_EQ(report::simulation_verdict(report), "") << "as fast";
   report.planners[0].simulated_s = 1.5;
-  EXPECT_EQ(simulation_verdict(report), "Simulated, slow's plan is the fastest: 1.50 s, 0.750 of nest's.");
+  EXPECT_EQ(report::simulation_verdict(report), "Simulated, slow's plan is the fastest: 1.50 s, 0.750 of nest's.");
   report.planners[1].simulated_s.reset();
-  EXPECT_EQ(simulation_verdict(report), "") << "nest's plan was not simulated";
+  EXPECT_EQ(report::simulation_verdict(report), "") << "nest's plan was not simulated";
 }
 
 TEST(BarChart, EverySeriesHasAColourAndALegend) {
-  BarChart chart;
+  html::BarChart chart;
   chart.title = "t";
   chart.series = {"a", "b", "c"};
   chart.groups = {{"x", {1.0, std::nullopt, 0.5}, {}}, {"y", {0.25, 1.0, 1.0}, {}}};
-  const test::Element drawn = test::parse_page("<!DOCTYPE html>\n" + bar_chart_svg(chart));
+  const test::Element drawn = test::parse_page("<!DOCTYPE html>\n" + html::bar_chart_svg(chart));
   std::map<std::string, int> colours;
   for (const test::Element* rect : test::find_all(drawn, "rect")) ++colours[rect->attribute("class")];
   EXPECT_EQ(colours["bc-0"], 3);  // two bars and the legend
@@ -112,4 +114,4 @@ TEST(BarChart, EverySeriesHasAColourAndALegend) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::html

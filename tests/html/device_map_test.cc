@@ -7,10 +7,12 @@
 #include "doc/value.h"
 #include "html/link_load.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
-Cluster cluster_of(const std::string& yaml) { return read_cluster(parse_yaml("test", yaml), "test"); }
+cluster::Cluster cluster_of(const std::string& yaml) {
+  return cluster::read_cluster(doc::parse_yaml("test", yaml), "test");
+}
 
 const char* const kUneven = R"(
 device: h100
@@ -41,7 +43,7 @@ TEST(DeviceMap, RunsFollowThePlacement) {
     const std::int64_t devices = s.devices_spanned() + static_cast<std::int64_t>(random() % 20);
     const groups::RankGroups ranks(s);
     std::int64_t at = 0;
-    for (const DeviceRun& run : stage_runs(ranks, 0, devices)) {
+    for (const html::DeviceRun& run : html::stage_runs(ranks, 0, devices)) {
       EXPECT_EQ(run.begin, at);
       for (; at < run.end; ++at) {
         const auto place = ranks.place_of(at);
@@ -53,9 +55,9 @@ TEST(DeviceMap, RunsFollowThePlacement) {
 }
 
 TEST(DeviceMap, KeepsUnevenRacks) {
-  const Cluster cluster = cluster_of(kUneven);
+  const cluster::Cluster cluster = cluster_of(kUneven);
   ASSERT_EQ(cluster.devices, 64);
-  const DeviceMap map = make_device_map(cluster);
+  const html::DeviceMap map = html::make_device_map(cluster);
   ASSERT_EQ(map.tiers.size(), 3U);
   EXPECT_EQ(map.overview, 0U);
   EXPECT_EQ(map.tiers[0].count(), 8U);
@@ -65,9 +67,9 @@ TEST(DeviceMap, KeepsUnevenRacks) {
 }
 
 TEST(DeviceMap, TellsUnitsApart) {
-  const DeviceMap map = make_device_map(*find_cluster("dgx-h100", 1024));
+  const html::DeviceMap map = html::make_device_map(*cluster::find_cluster("dgx-h100", 1024));
   // 8 stages of 8 on nodes of 8, and 24 idle devices at the end: the last unit differs.
-  const UnitKinds kinds = find_kinds(groups::RankGroups(strategy_of(8, 5, 25, 1)), map.tiers[0]);
+  const html::UnitKinds kinds = html::find_kinds(groups::RankGroups(strategy_of(8, 5, 25, 1)), map.tiers[0]);
   EXPECT_EQ(kinds.kind_of.size(), 128U);
   EXPECT_EQ(kinds.examples.size(), 6U);  // five stages, and idle
   EXPECT_EQ(kinds.counts.back(), 3);
@@ -76,20 +78,20 @@ TEST(DeviceMap, TellsUnitsApart) {
 TEST(DeviceMap, OverviewsAreBounded) {
   for (const char* name : {"dgx-h100", "gb200-nvl72", "tpuv4-torus", "v100-cluster", "h100-spine-leaf"}) {
     for (const std::int64_t devices : {8, 64, 1024, 4096, 4608, 16384, 131072}) {
-      Cluster cluster;
+      cluster::Cluster cluster;
       try {
-        cluster = *find_cluster(name, devices);
+        cluster = *cluster::find_cluster(name, devices);
       } catch (const std::exception&) {
         continue;  // not a size that it can have
       }
-      const DeviceMap map = make_device_map(cluster);
+      const html::DeviceMap map = html::make_device_map(cluster);
       const std::size_t units = map.tiers[map.overview].count();
-      EXPECT_LE(units, map.overview == 0 ? kMostTilesInFull : kMostUnits) << name << devices;
+      EXPECT_LE(units, map.overview == 0 ? html::kMostTilesInFull : html::kMostUnits) << name << devices;
       EXPECT_EQ(map.tiers[0].end(map.tiers[0].count() - 1), devices);
     }
   }
   // A flat network of very many nodes has no tier of a fitting size.
-  const DeviceMap flat = make_device_map(cluster_of(R"(
+  const html::DeviceMap flat = html::make_device_map(cluster_of(R"(
 device: h100
 levels:
   - {name: node, group: 8, bandwidth: 400GB/s, latency: 3us}
@@ -100,8 +102,8 @@ levels:
 }
 
 TEST(LinkLoad, CountsRingsOnRails) {
-  const Cluster cluster = cluster_of(kUneven);
-  LinkLoad load(cluster);
+  const cluster::Cluster cluster = cluster_of(kUneven);
+  html::LinkLoad load(cluster);
   // Devices 0-15 are nodes 0 and 1: 14 hops inside, 2 between the nodes, through ports.
   std::vector<std::int64_t> members;
   for (std::int64_t d = 0; d < 16; ++d) members.push_back(d);
@@ -114,8 +116,8 @@ TEST(LinkLoad, CountsRingsOnRails) {
 }
 
 TEST(LinkLoad, TokensTravelOncePerNode) {
-  const Cluster cluster = cluster_of(kUneven);
-  LinkLoad load(cluster);
+  const cluster::Cluster cluster = cluster_of(kUneven);
+  html::LinkLoad load(cluster);
   std::vector<std::int64_t> members;
   for (std::int64_t d = 0; d < 16; ++d) members.push_back(d);
   load.exchange(members, 16, 2);
@@ -127,19 +129,19 @@ TEST(LinkLoad, TokensTravelOncePerNode) {
 }
 
 TEST(LinkLoad, CountsHopsOnATorus) {
-  const Cluster cluster =
+  const cluster::Cluster cluster =
       cluster_of("device: tpuv4\ntorus: {dims: [4, 4, 4], wrap: true, bandwidth: 45GB/s, latency: 1us}\n");
-  LinkLoad load(cluster);
+  html::LinkLoad load(cluster);
   load.send(0, 3, 7);       // one hop the other way round
   load.send(0, 4 * 2, 1);   // two in y
   load.send(0, 16 + 1, 1);  // one in x, one in z
   EXPECT_THAT(load.bytes(), ::testing::ElementsAre(8, 2, 1));
-  EXPECT_EQ(link_kinds(cluster, strategy_of(1, 1, 64, 64)).at(0).links, 128);
+  EXPECT_EQ(html::link_kinds(cluster, strategy_of(1, 1, 64, 64)).at(0).links, 128);
 }
 
 TEST(LinkLoad, CountsLinksOfDevicesInUse) {
-  const Cluster cluster = cluster_of(kUneven);
-  const auto kinds = link_kinds(cluster, strategy_of(8, 2, 2, 1));  // 32 devices: one rack
+  const cluster::Cluster cluster = cluster_of(kUneven);
+  const auto kinds = html::link_kinds(cluster, strategy_of(8, 2, 2, 1));  // 32 devices: one rack
   ASSERT_EQ(kinds.size(), 3U);
   EXPECT_EQ(kinds[0].links, 32);
   EXPECT_EQ(kinds[1].links, 32);  // a port per device
@@ -148,4 +150,4 @@ TEST(LinkLoad, CountsLinksOfDevicesInUse) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::html

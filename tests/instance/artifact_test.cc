@@ -15,18 +15,18 @@ struct Expected {
   std::string name;
   bool fits;
   double iteration_s = 0;
-  ProfilePlan plan;
+  instance::ProfilePlan plan;
 };
 
 std::vector<Expected> read_expected() {
   // The file is a list; readers want an object around it.
   const std::string text = read_file(data_dir() / "artifact" / "expected.json");
-  Reader root(parse_json("expected.json", "{\"instances\":" + text + "}"));
+  doc::Reader root(doc::parse_json("expected.json", "{\"instances\":" + text + "}"));
   std::vector<Expected> list;
-  for (Reader& entry : root.objects("instances")) {
+  for (doc::Reader& entry : root.objects("instances")) {
     Expected expected{entry.text("instance"), entry.has("optimum"), 0, {}};
     if (expected.fits) {
-      Reader optimum = entry.object("optimum");
+      doc::Reader optimum = entry.object("optimum");
       expected.iteration_s = optimum.number("iteration", {0, 1e30});
       expected.plan.width = optimum.integer("tp", {1, 1e6});
       expected.plan.replicas = optimum.integer("dp", {1, 1e6});
@@ -42,8 +42,8 @@ std::vector<Expected> read_expected() {
   return list;
 }
 
-ProfileInstance read_instance(const std::string& name) {
-  return read_profile_instance(read_json(data_dir() / "artifact" / "instances" / (name + ".json")));
+instance::ProfileInstance read_instance(const std::string& name) {
+  return instance::read_profile_instance(read_json(data_dir() / "artifact" / "instances" / (name + ".json")));
 }
 
 TEST(Artifact, OptimaAreReached) {
@@ -52,7 +52,7 @@ TEST(Artifact, OptimaAreReached) {
   EXPECT_GE(list.size(), 30U);
   for (const Expected& expected : list) {
     SCOPED_TRACE(expected.name);
-    const ProfileAnswer answer = plan_profile_instance(read_instance(expected.name));
+    const instance::ProfileAnswer answer = instance::plan_profile_instance(read_instance(expected.name));
     ASSERT_EQ(answer.solution.plan.has_value(), expected.fits);
     if (!expected.fits) continue;
     EXPECT_NEAR(answer.solution.objective_s, expected.iteration_s, 1e-9 * expected.iteration_s);
@@ -65,8 +65,9 @@ TEST(Artifact, GivenPlansArePricedAsGiven) {
   for (const Expected& expected : read_expected()) {
     if (!expected.fits) continue;
     SCOPED_TRACE(expected.name);
-    const ProfileEvaluation evaluation = evaluate_profile_plan(read_instance(expected.name), expected.plan);
-    ASSERT_TRUE(evaluation.valid()) << describe(evaluation.violations.front());
+    const instance::ProfileEvaluation evaluation =
+        instance::evaluate_profile_plan(read_instance(expected.name), expected.plan);
+    ASSERT_TRUE(evaluation.valid()) << instance::describe(evaluation.violations.front());
     EXPECT_NEAR(evaluation.objective_s, expected.iteration_s, 1e-9 * expected.iteration_s);
   }
 }

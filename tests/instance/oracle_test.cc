@@ -15,10 +15,12 @@
 namespace nest::test {
 namespace {
 
-ProfileInstance load(const RawInstance& raw) { return read_profile_instance(parse_json("random.json", to_json(raw))); }
+instance::ProfileInstance load(const RawInstance& raw) {
+  return instance::read_profile_instance(doc::parse_json("random.json", to_json(raw)));
+}
 
-ProfilePlan to_plan(const OraclePlan& oracle) {
-  ProfilePlan plan{oracle.width, oracle.replicas, {}};
+instance::ProfilePlan to_plan(const OraclePlan& oracle) {
+  instance::ProfilePlan plan{oracle.width, oracle.replicas, {}};
   int begin = 0;
   for (const int length : oracle.lengths) {
     plan.cuts.push_back(begin);
@@ -35,9 +37,9 @@ TEST(Oracle, SearchFindsTheOptimum) {
   int deep_links = 0;
   for (int i = 0; i < instances; ++i) {
     const RawInstance raw = random_instance(random);
-    const ProfileInstance instance = load(raw);
+    const instance::ProfileInstance instance = load(raw);
     const auto expected = oracle_optimum(raw);
-    const ProfileAnswer answer = plan_profile_instance(instance);
+    const instance::ProfileAnswer answer = instance::plan_profile_instance(instance);
     ASSERT_EQ(answer.solution.plan.has_value(), expected.has_value()) << "instance " << i << ":\n" << to_json(raw);
     if (!expected) {
       ++infeasible;
@@ -47,7 +49,7 @@ TEST(Oracle, SearchFindsTheOptimum) {
     ASSERT_EQ(answer.solution.lower_bound_s, *expected);
     ASSERT_EQ(answer.evaluation.objective_s, *expected) << "instance " << i << ":\n" << to_json(raw);
     several_stages += answer.solution.plan->cuts.size() > 1;
-    for (const ProfileStage& stage : answer.evaluation.stages) deep_links += stage.in_level > 1;
+    for (const instance::ProfileStage& stage : answer.evaluation.stages) deep_links += stage.in_level > 1;
   }
   // The instances must exercise what they are for.
   EXPECT_GT(infeasible, instances / 20);
@@ -60,14 +62,14 @@ TEST(Oracle, EvaluatorPricesEveryPlan) {
   std::mt19937_64 random(77);
   for (int i = 0; i < 2000; ++i) {
     const RawInstance raw = random_instance(random);
-    const ProfileInstance instance = load(raw);
+    const instance::ProfileInstance instance = load(raw);
     for_each_plan(raw, [&](const OraclePlan& oracle, std::optional<double> price) {
-      const ProfileEvaluation evaluation = evaluate_profile_plan(instance, to_plan(oracle));
+      const instance::ProfileEvaluation evaluation = instance::evaluate_profile_plan(instance, to_plan(oracle));
       ASSERT_EQ(evaluation.valid(), price.has_value()) << to_json(raw);
       if (price) {
         ASSERT_EQ(evaluation.objective_s, *price) << to_json(raw);
       } else {
-        ASSERT_EQ(evaluation.violations, std::vector{ProfileViolation::memory}) << to_json(raw);
+        ASSERT_EQ(evaluation.violations, std::vector{instance::ProfileViolation::memory}) << to_json(raw);
       }
     });
     if (HasFatalFailure()) return;
@@ -78,17 +80,17 @@ TEST(Oracle, LeastMemoryIsTheBorderOfFeasibility) {
   std::mt19937_64 random(4711);
   for (int i = 0; i < 2000; ++i) {
     RawInstance raw = random_instance(random);
-    const auto least = least_profile_memory(load(raw));
+    const auto least = instance::least_profile_memory(load(raw));
     bool any_shape = false;
     for_each_plan(raw, [&](const OraclePlan&, std::optional<double>) { any_shape = true; });
     ASSERT_EQ(least.has_value(), any_shape) << to_json(raw);
     if (!least) continue;
     raw.memory = least->bytes;
-    const ProfileSolution enough = solve_profile_instance(load(raw));
+    const instance::ProfileSolution enough = instance::solve_profile_instance(load(raw));
     ASSERT_TRUE(enough.plan && oracle_optimum(raw)) << to_json(raw);
     if (least->bytes == 0) continue;
     raw.memory = least->bytes - 1;
-    ASSERT_FALSE(solve_profile_instance(load(raw)).plan || oracle_optimum(raw)) << to_json(raw);
+    ASSERT_FALSE(instance::solve_profile_instance(load(raw)).plan || oracle_optimum(raw)) << to_json(raw);
   }
 }
 
@@ -96,9 +98,9 @@ TEST(Oracle, ReaderOrdersNodesLikeTheArtifact) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 1000; ++i) {
     const RawInstance raw = random_instance(random);
-    for (const ProfileGraph& graph : load(raw).graphs) {
+    for (const instance::ProfileGraph& graph : load(raw).graphs) {
       std::vector<int> ids;
-      for (const ProfileNode& node : graph.nodes) ids.push_back(static_cast<int>(node.id));
+      for (const instance::ProfileNode& node : graph.nodes) ids.push_back(static_cast<int>(node.id));
       ASSERT_EQ(ids, oracle_order(raw, static_cast<int>(graph.width))) << to_json(raw);
     }
   }

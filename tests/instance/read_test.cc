@@ -33,7 +33,9 @@ Json example_json() {
       {"sourceId": 0, "destId": 2, "communicationCost": 40}]}})");
 }
 
-ProfileInstance read(const std::string& text) { return read_profile_instance(parse_json("x.json", text)); }
+instance::ProfileInstance read(const std::string& text) {
+  return instance::read_profile_instance(doc::parse_json("x.json", text));
+}
 
 std::string refusal(const std::string& text) {
   return test::refusal_of([&] { read(text); });
@@ -58,11 +60,11 @@ TEST(Read, OptionalAndOtherValues) {
   json["optimizerAlgorithm"] = "Adam";
   json["activationRecomputation"] = true;
   json["maxMemoryPerDevice"] = 10.75;
-  const ProfileInstance instance = read(json.dump());
+  const instance::ProfileInstance instance = read(json.dump());
   EXPECT_EQ(instance.expert_degree, 4);
   EXPECT_EQ(instance.context_degree, 2);
   EXPECT_EQ(instance.stage_devices(instance.graphs[0]), 8);
-  EXPECT_EQ(instance.optimizer, ProfileOptimizer::adam);
+  EXPECT_EQ(instance.optimizer, instance::ProfileOptimizer::adam);
   EXPECT_TRUE(instance.recompute);
   EXPECT_EQ(instance.device_memory_bytes, 10);
 }
@@ -73,7 +75,7 @@ TEST(Read, WidthsInAscendingOrder) {
     json["nodes"][width] = json["nodes"]["1"];
     json["edges"][width] = Json::array();
   }
-  const ProfileInstance instance = read(json.dump());
+  const instance::ProfileInstance instance = read(json.dump());
   ASSERT_EQ(instance.graphs.size(), 3U);
   EXPECT_EQ(instance.graphs[1].width, 2);
   EXPECT_EQ(instance.graphs[2].width, 10);
@@ -189,20 +191,20 @@ TEST(Read, Graphs) {
 TEST(Read, HugeCounts) {
   Json json = example_json();
   Json nodes = Json::array();
-  for (int i = 0; i <= ProfileLimits::kNodes; ++i) {
+  for (int i = 0; i <= instance::ProfileLimits::kNodes; ++i) {
     Json node = json["nodes"]["1"][0];
     node["id"] = i;
     nodes.push_back(node);
   }
   EXPECT_THAT(refusal_with("/nodes/1", nodes), HasSubstr("nodes.1: 2049 nodes; at most 2048"));
 
-  for (int width = 2; width <= ProfileLimits::kWidths + 1; ++width)
+  for (int width = 2; width <= instance::ProfileLimits::kWidths + 1; ++width)
     json["nodes"][std::to_string(width)] = json["nodes"]["1"];
   EXPECT_THAT(refusal(json.dump()), HasSubstr("nodes: 65 tensor widths; at most 64"));
 
   // Each size is allowed, their sum is not.
   json = example_json();
-  json["nodes"]["1"][0]["parameterSize"] = ProfileLimits::kGraphBytes;
+  json["nodes"]["1"][0]["parameterSize"] = instance::ProfileLimits::kGraphBytes;
   EXPECT_THAT(refusal(json.dump()), HasSubstr("add up to more than"));
 }
 

@@ -11,13 +11,13 @@ namespace nest::test {
 namespace {
 
 // `count` equal layers in a chain, one level, links that cost nothing.
-ProfileInstance equal_chain(int count, std::int64_t devices, std::int64_t micro_batches) {
-  ProfileInstance instance;
+instance::ProfileInstance equal_chain(int count, std::int64_t devices, std::int64_t micro_batches) {
+  instance::ProfileInstance instance;
   instance.devices = devices;
   instance.levels = {{devices, 1e9, 0}};
   instance.device_memory_bytes = 1000;
   instance.micro_batches = micro_batches;
-  ProfileGraph graph;
+  instance::ProfileGraph graph;
   for (int i = 0; i < count; ++i) {
     graph.nodes.push_back({i, 1, 1, 1, 2});
     if (i > 0) graph.edges.push_back({i - 1, i, 0});
@@ -28,57 +28,57 @@ ProfileInstance equal_chain(int count, std::int64_t devices, std::int64_t micro_
 
 TEST(Solve, ExampleByHand) {
   // One micro-batch: d = 1, so no synchronisation, and S = 1 costs 15 + 24 = 39; every cut costs at least 20 * 2 = 40.
-  ProfileInstance instance = example();
+  instance::ProfileInstance instance = example();
   instance.micro_batches = 1;
-  const ProfileSolution one = solve_profile_instance(instance);
-  EXPECT_EQ(one.plan, (ProfilePlan{1, 1, {0}}));
+  const instance::ProfileSolution one = instance::solve_profile_instance(instance);
+  EXPECT_EQ(one.plan, (instance::ProfilePlan{1, 1, {0}}));
   EXPECT_EQ(one.objective_s, 39);
   EXPECT_EQ(one.lower_bound_s, 39);
 }
 
 TEST(Solve, CutsWhereMemoryForcesIt) {
   // n layers at s need 3 n + (s - 1) n: 12 for one stage, 8 and 6 for two equal ones, 6, 5, 4, 3 for four.
-  ProfileInstance instance = equal_chain(4, 4, 1);
+  instance::ProfileInstance instance = equal_chain(4, 4, 1);
   instance.device_memory_bytes = 8;
-  const ProfileSolution solution = solve_profile_instance(instance);
-  EXPECT_EQ(solution.plan, (ProfilePlan{1, 1, {0, 2}}));
+  const instance::ProfileSolution solution = instance::solve_profile_instance(instance);
+  EXPECT_EQ(solution.plan, (instance::ProfilePlan{1, 1, {0, 2}}));
   EXPECT_EQ(solution.objective_s, 12);  // 6 * (1 + 2 - 1); four stages cost 3 * 4, the same
   instance.device_memory_bytes = 7;
-  EXPECT_EQ(solve_profile_instance(instance).plan, (ProfilePlan{1, 1, {0, 1, 2, 3}}));
+  EXPECT_EQ(instance::solve_profile_instance(instance).plan, (instance::ProfilePlan{1, 1, {0, 1, 2, 3}}));
   instance.devices = 3;  // 1 + 1 + 2 layers need 5, 4 and 6
-  EXPECT_EQ(solve_profile_instance(instance).plan, (ProfilePlan{1, 1, {0, 1, 2}}));
-  EXPECT_EQ(solve_profile_instance(instance).objective_s, 18);
+  EXPECT_EQ(instance::solve_profile_instance(instance).plan, (instance::ProfilePlan{1, 1, {0, 1, 2}}));
+  EXPECT_EQ(instance::solve_profile_instance(instance).objective_s, 18);
 }
 
 TEST(Solve, TiesGoToFewerReplicas) {
   // 3 replicas of 4 micro-batches take two rounds, as 2 do; parameters are free to synchronise.
-  ProfileInstance instance = equal_chain(1, 3, 4);
+  instance::ProfileInstance instance = equal_chain(1, 3, 4);
   instance.graphs[0].nodes[0].parameter_bytes = 0;
-  EXPECT_EQ(solve_profile_instance(instance).plan, (ProfilePlan{1, 2, {0}}));
+  EXPECT_EQ(instance::solve_profile_instance(instance).plan, (instance::ProfilePlan{1, 2, {0}}));
 }
 
 TEST(Solve, TiesGoToTheSmallerWidth) {
-  ProfileInstance instance = equal_chain(2, 4, 1);
+  instance::ProfileInstance instance = equal_chain(2, 4, 1);
   instance.graphs.push_back(instance.graphs[0]);
   instance.graphs[1].width = 2;
-  EXPECT_EQ(solve_profile_instance(instance).plan->width, 1);
+  EXPECT_EQ(instance::solve_profile_instance(instance).plan->width, 1);
   instance.graphs[1].nodes[0].forward_s = 0.5;
-  EXPECT_EQ(solve_profile_instance(instance).plan->width, 2);
+  EXPECT_EQ(instance::solve_profile_instance(instance).plan->width, 2);
 }
 
 TEST(Solve, FewerReplicasWhereSynchronisationIsSlow) {
-  ProfileInstance instance = equal_chain(1, 2, 2);
+  instance::ProfileInstance instance = equal_chain(1, 2, 2);
   instance.levels = {{1, 1, 100}, {2, 1, 100}};
-  EXPECT_EQ(solve_profile_instance(instance).objective_s, 6);
-  EXPECT_EQ(solve_profile_instance(instance).plan->replicas, 1);
+  EXPECT_EQ(instance::solve_profile_instance(instance).objective_s, 6);
+  EXPECT_EQ(instance::solve_profile_instance(instance).plan->replicas, 1);
 }
 
 TEST(Solve, ReportsThatNothingFits) {
-  ProfileInstance instance = equal_chain(3, 2, 4);
+  instance::ProfileInstance instance = equal_chain(3, 2, 4);
   instance.device_memory_bytes = 6;  // one layer in front of two: 3 + 1 and 6
-  EXPECT_TRUE(solve_profile_instance(instance).plan);
+  EXPECT_TRUE(instance::solve_profile_instance(instance).plan);
   instance.device_memory_bytes = 5;
-  const ProfileAnswer answer = plan_profile_instance(instance);
+  const instance::ProfileAnswer answer = instance::plan_profile_instance(instance);
   EXPECT_FALSE(answer.solution.plan);
   ASSERT_TRUE(answer.least_memory);
   EXPECT_EQ(answer.least_memory->bytes, 6);
@@ -86,16 +86,16 @@ TEST(Solve, ReportsThatNothingFits) {
 }
 
 TEST(Solve, ReportsThatTheDevicesAreTooFew) {
-  ProfileInstance instance = equal_chain(3, 2, 4);
+  instance::ProfileInstance instance = equal_chain(3, 2, 4);
   instance.expert_degree = 3;
-  const ProfileAnswer answer = plan_profile_instance(instance);
+  const instance::ProfileAnswer answer = instance::plan_profile_instance(instance);
   EXPECT_FALSE(answer.solution.plan);
   EXPECT_FALSE(answer.least_memory);
   EXPECT_EQ(answer.solution.counters.widths, 0);
 }
 
 TEST(Solve, CountsItsWork) {
-  const ProfileSolution solution = solve_profile_instance(equal_chain(4, 4, 4));
+  const instance::ProfileSolution solution = instance::solve_profile_instance(equal_chain(4, 4, 4));
   EXPECT_EQ(solution.counters.widths, 1);
   EXPECT_EQ(solution.counters.intervals, 10);  // 4 + 3 + 2 + 1
   EXPECT_EQ(solution.counters.states, 6);      // 3 + 2 + 1
@@ -104,14 +104,16 @@ TEST(Solve, CountsItsWork) {
 }
 
 TEST(Solve, LargestInstanceAccepted) {
-  ProfileInstance instance = equal_chain(ProfileLimits::kNodes, ProfileLimits::kDevices, ProfileLimits::kMicroBatches);
+  instance::ProfileInstance instance = equal_chain(instance::ProfileLimits::kNodes, instance::ProfileLimits::kDevices,
+                                                   instance::ProfileLimits::kMicroBatches);
   instance.device_memory_bytes = 1LL << 60;
-  const ProfileAnswer answer = plan_profile_instance(instance);
+  const instance::ProfileAnswer answer = instance::plan_profile_instance(instance);
   ASSERT_TRUE(answer.solution.plan);
   // Links are free and layers equal, so all devices work all the time but for filling the pipeline.
-  const double work = 3.0 * ProfileLimits::kNodes * static_cast<double>(ProfileLimits::kMicroBatches);
-  EXPECT_GE(answer.solution.objective_s, work / ProfileLimits::kDevices);
-  EXPECT_LE(answer.solution.objective_s, 1.001 * work / ProfileLimits::kDevices);
+  const double work =
+      3.0 * instance::ProfileLimits::kNodes * static_cast<double>(instance::ProfileLimits::kMicroBatches);
+  EXPECT_GE(answer.solution.objective_s, work / instance::ProfileLimits::kDevices);
+  EXPECT_LE(answer.solution.objective_s, 1.001 * work / instance::ProfileLimits::kDevices);
 }
 
 }  // namespace

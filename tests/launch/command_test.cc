@@ -10,9 +10,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TrainingCommand command_of(const std::string& text, const ShellVariables& variables = {},
-                           const ReadNamedFile& read = nullptr) {
-  return find_training_command("test", text, variables, read);
+launch::TrainingCommand command_of(const std::string& text, const launch::ShellVariables& variables = {},
+                                   const launch::ReadNamedFile& read = nullptr) {
+  return launch::find_training_command("test", text, variables, read);
 }
 
 struct Launch {
@@ -47,23 +47,25 @@ TEST(Command, CountsRanks) {
       {"python train.py", 0},
   };
   for (const Launch& launch : launches) {
-    const TrainingCommand command = command_of(launch.text);
+    const launch::TrainingCommand command = command_of(launch.text);
     EXPECT_EQ(command.program, "train.py") << launch.text;
     EXPECT_EQ(command.world().value_or(0), launch.world) << launch.text;
   }
 }
 
 TEST(Command, KeepsTheArgumentsOfTheProgram) {
-  const TrainingCommand command = command_of("torchrun --nproc-per-node 8 path/train.py --a 1 --nnodes 7 -m x\n");
+  const launch::TrainingCommand command =
+      command_of("torchrun --nproc-per-node 8 path/train.py --a 1 --nnodes 7 -m x\n");
   ASSERT_EQ(command.arguments.size(), 6U);
   EXPECT_EQ(command.arguments[2].text, "--nnodes");
   EXPECT_EQ(command.world(), 8);
-  const TrainingCommand module = command_of("torchrun --nproc-per-node 2 -m torchtitan.train --job.config_file a.toml");
+  const launch::TrainingCommand module =
+      command_of("torchrun --nproc-per-node 2 -m torchtitan.train --job.config_file a.toml");
   EXPECT_EQ(module.program, "torchtitan.train");
 }
 
 TEST(Command, SaysWhatItTook) {
-  const TrainingCommand command =
+  const launch::TrainingCommand command =
       command_of("python prepare.py\ntorchrun --nproc-per-node 8 train.py --a 1\necho done");
   EXPECT_EQ(command.program, "train.py");
   EXPECT_EQ(command.line, 2);

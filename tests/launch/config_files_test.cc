@@ -14,22 +14,22 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 std::string toml_message(const std::string& text) {
-  return test::refusal_of([&] { parse_toml("f.toml", text); }, "");
+  return test::refusal_of([&] { launch::parse_toml("f.toml", text); }, "");
 }
 
 std::string launch_message(const std::string& text) {
-  return test::refusal_of([&] { read_launch("f", text, {}, "", nullptr); }, "");
+  return test::refusal_of([&] { launch::read_launch("f", text, {}, "", nullptr); }, "");
 }
 
 TEST(Toml, ReadsWhatConfigurationFilesHold) {
   const Document document =
-      parse_toml("f.toml",
-                 "top = 1\n# comment\n[a]\nx = -3 # end\ny = 1_000\nz = 2.5e3\n"
-                 "t = \"q\\\"\\n\"\nl = 'raw\\n'\nb = true\n"
-                 "list = [\n  [\"p\", \"q\"],  # first\n  [],\n]\n[a.s]\nc.d = {e = 5, f = [1, 2]}\n");
-  Reader root(document);
+      launch::parse_toml("f.toml",
+                         "top = 1\n# comment\n[a]\nx = -3 # end\ny = 1_000\nz = 2.5e3\n"
+                         "t = \"q\\\"\\n\"\nl = 'raw\\n'\nb = true\n"
+                         "list = [\n  [\"p\", \"q\"],  # first\n  [],\n]\n[a.s]\nc.d = {e = 5, f = [1, 2]}\n");
+  doc::Reader root(document);
   EXPECT_EQ(root.integer("top", {0, 9}), 1);
-  Reader a = root.object("a");
+  doc::Reader a = root.object("a");
   EXPECT_EQ(a.integer("x", {-9, 9}), -3);
   EXPECT_EQ(a.integer("y", {0, 9999}), 1000);
   EXPECT_EQ(a.number("z", {0, 9999}), 2500);
@@ -72,8 +72,8 @@ constexpr const char* kTitan =
     "[activation_checkpoint]\nmode = \"full\"\n";
 
 TEST(TorchtitanFile, IsRead) {
-  const LaunchSetup setup = read_launch("t.toml", kTitan, {}, "", nullptr);
-  EXPECT_EQ(setup.framework, Framework::torchtitan);
+  const launch::LaunchSetup setup = launch::read_launch("t.toml", kTitan, {}, "", nullptr);
+  EXPECT_EQ(setup.framework, launch::Framework::torchtitan);
   EXPECT_EQ(setup.model_name, "llama3-8b");
   EXPECT_EQ(setup.world, 64);
   EXPECT_EQ(setup.micro_batch, 1);
@@ -89,16 +89,16 @@ TEST(TorchtitanFile, OptionsOverrideIt) {
   const auto read = [](const std::string& path) -> std::optional<std::string> {
     return path == "t.toml" ? std::optional<std::string>(kTitan) : std::nullopt;
   };
-  const LaunchSetup setup =
-      read_launch("line",
-                  "torchrun --nnodes 8 --nproc-per-node 8 -m torchtitan.train --job.config_file t.toml "
-                  "--parallelism.tensor_parallel_degree 4 --parallelism.data_parallel_shard_degree=2 "
-                  "--activation_checkpoint.mode none",
-                  {}, "", read);
+  const launch::LaunchSetup setup =
+      launch::read_launch("line",
+                          "torchrun --nnodes 8 --nproc-per-node 8 -m torchtitan.train --job.config_file t.toml "
+                          "--parallelism.tensor_parallel_degree 4 --parallelism.data_parallel_shard_degree=2 "
+                          "--activation_checkpoint.mode none",
+                          {}, "", read);
   EXPECT_EQ(setup.tp, 4);
   EXPECT_EQ(setup.world, 64);
   EXPECT_EQ(setup.recompute, Recompute::none);
-  EXPECT_THROW(read_launch("line", "torchrun -m torchtitan.train --job.config_file none.toml", {}, "", read),
+  EXPECT_THROW(launch::read_launch("line", "torchrun -m torchtitan.train --job.config_file none.toml", {}, "", read),
                InputError);
 }
 
@@ -115,19 +115,19 @@ TEST(TorchtitanFile, NamesTheKey) {
 }
 
 TEST(DeepspeedFile, IsRead) {
-  const LaunchSetup setup = read_launch(
+  const launch::LaunchSetup setup = launch::read_launch(
       "ds.json",
       R"({"train_batch_size": 128, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": "auto",
       "bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "mics_shard_size": 8, "offload_param": {"device": "cpu"}},
       "tensor_parallel": {"autotp_size": 2}, "sequence_parallel_size": 1})",
       {}, "", nullptr);
-  EXPECT_EQ(setup.framework, Framework::deepspeed);
+  EXPECT_EQ(setup.framework, launch::Framework::deepspeed);
   EXPECT_EQ(setup.global_batch, 128);
   EXPECT_EQ(setup.zero, 3);
   EXPECT_EQ(setup.shard_degree, 8);
   EXPECT_EQ(setup.tp, 2);
   EXPECT_EQ(setup.precision, Precision::bf16);
-  EXPECT_EQ(setup.stack.data_overlap, DataOverlap::fsdp);
+  EXPECT_EQ(setup.stack.data_overlap, cost::DataOverlap::fsdp);
   EXPECT_THAT(setup.notes, Contains(HasSubstr("offload_param")));
   EXPECT_THAT(launch_message(R"({"zero_optimization": {"stage": 4}})"), HasSubstr("zero_optimization.stage"));
   EXPECT_THAT(launch_message(R"({"pipeline": {"stages": 4}, "zero_optimization": {"stage": 2}})"),
@@ -145,12 +145,12 @@ TEST(MegatronDeepspeed, TakesItsFile) {
       "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 2 --tensor-model-parallel-size 2 "
       "--deepspeed "
       "--zero-stage 1 --deepspeed_config ";
-  const LaunchSetup setup = read_launch("line", line + "ds.json", {}, "", read);
-  EXPECT_EQ(setup.framework, Framework::deepspeed);
+  const launch::LaunchSetup setup = launch::read_launch("line", line + "ds.json", {}, "", read);
+  EXPECT_EQ(setup.framework, launch::Framework::deepspeed);
   EXPECT_EQ(setup.accumulation, 4);
   EXPECT_EQ(setup.zero, 1);
   EXPECT_EQ(setup.world, 16);
-  EXPECT_THAT(read_launch("line", line + "other.json", {}, "", read).notes,
+  EXPECT_THAT(launch::read_launch("line", line + "other.json", {}, "", read).notes,
               Contains(HasSubstr("other.json cannot be read")));
 }
 
@@ -159,7 +159,7 @@ TEST(YamlArguments, AreOptions) {
       "ENV_VARS:\n  A: 1\nMODEL_ARGS:\n  --tensor-model-parallel-size: 4\n  --sequence-parallel: true\n"
       "  --use-distributed-optimizer: false\n  --recompute-granularity: selective\n"
       "  --recompute-modules: \"[core_attn layernorm]\"\n  --micro-batch-size: ${MBS}\n";
-  const LaunchSetup setup = read_launch("c.yaml", yaml, {{"MBS", {{"3", {}, 0}}}}, "", nullptr);
+  const launch::LaunchSetup setup = launch::read_launch("c.yaml", yaml, {{"MBS", {{"3", {}, 0}}}}, "", nullptr);
   EXPECT_EQ(setup.tp, 4);
   EXPECT_TRUE(setup.sp);
   EXPECT_EQ(setup.zero, 0);

@@ -22,37 +22,38 @@ const std::string kSizes =
     "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 --max-position-embeddings 4096 "
     "--vocab-size 50304 --micro-batch-size 2 --bf16 --hidden-dropout 0 --attention-dropout 0 ";
 
-LaunchSetup setup_of(const std::string& options, std::int64_t nodes = 2) {
-  return read_launch("test",
-                     "torchrun --nnodes " + std::to_string(nodes) + " --nproc-per-node 8 pretrain_gpt.py " + options,
-                     {}, "", nullptr);
+launch::LaunchSetup setup_of(const std::string& options, std::int64_t nodes = 2) {
+  return launch::read_launch(
+      "test", "torchrun --nnodes " + std::to_string(nodes) + " --nproc-per-node 8 pretrain_gpt.py " + options, {}, "",
+      nullptr);
 }
 
 std::string message_of(const std::string& options) {
   return test::refusal_of([&] { setup_of(options); }, "");
 }
 
-Job job_of(const LaunchSetup& setup, std::int64_t devices) {
+cost::Job job_of(const launch::LaunchSetup& setup, std::int64_t devices) {
   Run run;
   run.global_batch = setup.global_batch.value_or(64);
   run.sequence = setup.sequence.value_or(4096);
   run.precision = setup.precision;
-  return make_job(read_config(parse_json("launch", setup.model_config.dump()), "launch"), run, setup.stack,
-                  *find_cluster("dgx-h100", devices));
+  return cost::make_job(model::read_config(doc::parse_json("launch", setup.model_config.dump()), "launch"), run,
+                        setup.stack, *cluster::find_cluster("dgx-h100", devices));
 }
 
 TEST(MegatronLaunch, AppliesMegatronsDefaults) {
-  const LaunchSetup setup = setup_of(kSizes);
+  const launch::LaunchSetup setup = setup_of(kSizes);
   EXPECT_EQ(setup.world, 16);
   EXPECT_EQ(setup.tp, 1);
   EXPECT_EQ(setup.zero, 0);
   EXPECT_FALSE(setup.sp);
-  EXPECT_EQ(setup.stack.data_overlap, DataOverlap::none);
+  EXPECT_EQ(setup.stack.data_overlap, cost::DataOverlap::none);
   EXPECT_EQ(setup.model_config.at("ffn_hidden_size"), 8192);
-  const Architecture architecture = read_config(parse_json("launch", setup.model_config.dump()), "launch");
-  EXPECT_EQ(architecture.position, PositionKind::learned);
+  const model::Architecture architecture =
+      model::read_config(doc::parse_json("launch", setup.model_config.dump()), "launch");
+  EXPECT_EQ(architecture.position, model::PositionKind::learned);
   EXPECT_TRUE(architecture.tied_embeddings);
-  EXPECT_EQ(architecture.towers[0].kinds[0].norm, NormKind::layer);
+  EXPECT_EQ(architecture.towers[0].kinds[0].norm, model::NormKind::layer);
   EXPECT_TRUE(architecture.towers[0].kinds[0].attention.query_bias);
   // swiglu: 8h/3 rounded down to a multiple of 64
   EXPECT_EQ(setup_of(kSizes + "--swiglu").model_config.at("ffn_hidden_size"), 5440);
@@ -60,7 +61,7 @@ TEST(MegatronLaunch, AppliesMegatronsDefaults) {
 }
 
 TEST(MegatronLaunch, ReadsWhatOverlaps) {
-  const LaunchSetup setup = setup_of(
+  const launch::LaunchSetup setup = setup_of(
       kSizes +
       "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3 "
       "--sequence-parallel --tp-comm-overlap --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
@@ -68,11 +69,11 @@ TEST(MegatronLaunch, ReadsWhatOverlaps) {
   EXPECT_EQ(setup.vpp, 4);
   EXPECT_TRUE(setup.sp);
   EXPECT_EQ(setup.zero, 1);
-  EXPECT_EQ(setup.stack.data_overlap, DataOverlap::buckets);
+  EXPECT_EQ(setup.stack.data_overlap, cost::DataOverlap::buckets);
   EXPECT_TRUE(setup.stack.tensor_overlap);
   EXPECT_TRUE(setup.stack.pipeline_overlap);
   EXPECT_TRUE(setup.stack.defer_head_gradient);
-  EXPECT_THAT(setup.stack.selective_modules, ElementsAre(Module::core_attention, Module::norm));
+  EXPECT_THAT(setup.stack.selective_modules, ElementsAre(model::Module::core_attention, model::Module::norm));
   EXPECT_EQ(setup.recompute, Recompute::selective);
 }
 
@@ -122,18 +123,18 @@ TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
 }
 
 TEST(MegatronLaunch, UnknownOnesAreNamedNotGuessed) {
-  const LaunchSetup setup = setup_of(kSizes + "--some-new-thing 5 --data-path $DATA $EXTRA --mtp-num-layers 1");
+  const launch::LaunchSetup setup = setup_of(kSizes + "--some-new-thing 5 --data-path $DATA $EXTRA --mtp-num-layers 1");
   EXPECT_THAT(setup.notes, Contains(HasSubstr("--some-new-thing")));
   EXPECT_THAT(setup.notes, Contains(HasSubstr("predict further tokens")));
   // $EXTRA follows --data-path, which takes lists: it may be part of it.
-  const LaunchSetup other = setup_of(kSizes + "--bf16 $EXTRA --mock-data");
+  const launch::LaunchSetup other = setup_of(kSizes + "--bf16 $EXTRA --mock-data");
   EXPECT_THAT(other.notes, Contains(HasSubstr("$EXTRA is not set")));
 }
 
 TEST(MegatronLaunch, LaysOutUnevenPipelines) {
   const auto blocks_of = [](const std::string& options) {
-    const LaunchSetup setup = setup_of(kSizes + "--global-batch-size 64 " + options);
-    const LaunchedPlan plan = lay_out(setup, job_of(setup, 16));
+    const launch::LaunchSetup setup = setup_of(kSizes + "--global-batch-size 64 " + options);
+    const launch::LaunchedPlan plan = launch::lay_out(setup, job_of(setup, 16));
     std::vector<int> layers;
     for (const StagePlan& stage : plan.stages) layers.push_back(stage.last - stage.first + 1);
     return layers;  // embedding and head counted
@@ -154,21 +155,21 @@ TEST(MegatronLaunch, LaysOutUnevenPipelines) {
 TEST(MegatronLaunch, ExpertsFoldOverTensorRanks) {
   const std::string moe =
       kSizes + "--global-batch-size 64 --num-experts 8 --tensor-model-parallel-size 2 --sequence-parallel ";
-  const LaunchSetup folded = setup_of(moe + "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1");
-  const Strategy strategy = lay_out(folded, job_of(folded, 16)).strategy;
+  const launch::LaunchSetup folded = setup_of(moe + "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1");
+  const Strategy strategy = launch::lay_out(folded, job_of(folded, 16)).strategy;
   EXPECT_EQ(strategy.split.ep, 4);
   EXPECT_EQ(strategy.split.etp, 1);
   EXPECT_EQ(strategy.dp, 2);
-  const LaunchSetup plain = setup_of(moe + "--expert-model-parallel-size 4");
-  EXPECT_EQ(lay_out(plain, job_of(plain, 16)).strategy.split.ep, 4);
-  const LaunchSetup odd = setup_of(moe + "--expert-model-parallel-size 1 --expert-tensor-parallel-size 1");
-  EXPECT_THROW(lay_out(odd, job_of(odd, 16)), InputError);
+  const launch::LaunchSetup plain = setup_of(moe + "--expert-model-parallel-size 4");
+  EXPECT_EQ(launch::lay_out(plain, job_of(plain, 16)).strategy.split.ep, 4);
+  const launch::LaunchSetup odd = setup_of(moe + "--expert-model-parallel-size 1 --expert-tensor-parallel-size 1");
+  EXPECT_THROW(launch::lay_out(odd, job_of(odd, 16)), InputError);
 }
 
 TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {
   const auto refused = [](const std::string& options) {
-    const LaunchSetup setup = setup_of(kSizes + options);
-    EXPECT_THROW(lay_out(setup, job_of(setup, 16)), InputError) << options;
+    const launch::LaunchSetup setup = setup_of(kSizes + options);
+    EXPECT_THROW(launch::lay_out(setup, job_of(setup, 16)), InputError) << options;
   };
   refused("--tensor-model-parallel-size 3");
   refused("--global-batch-size 50");
@@ -180,7 +181,7 @@ TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {
 }
 
 TEST(OptionTable, IsSortedAndHasNoNameTwice) {
-  const auto& table = megatron_option_table();
+  const auto& table = launch::megatron_option_table();
   EXPECT_GT(table.size(), 200U);
   for (std::size_t i = 1; i < table.size(); ++i) EXPECT_LT(table[i - 1].name, table[i].name);
 }
@@ -190,9 +191,9 @@ TEST(Layout, FollowsTheGrammar) {
     std::int64_t mtp = 0;
     std::string reason;
     std::vector<std::int64_t> blocks;
-    const auto chunks = parse_layout(text, mtp, reason);
+    const auto chunks = launch::parse_layout(text, mtp, reason);
     if (!chunks) return blocks;
-    for (const LaunchChunk& chunk : *chunks) blocks.push_back(chunk.blocks);
+    for (const launch::LaunchChunk& chunk : *chunks) blocks.push_back(chunk.blocks);
     blocks.push_back(mtp);
     return blocks;
   };
@@ -205,12 +206,12 @@ TEST(Layout, FollowsTheGrammar) {
                           "Et*99999999999|L", "E(t|)*9999999L"}) {
     EXPECT_TRUE(counts(bad).empty()) << bad;
   }
-  EXPECT_THAT(*parse_layer_frequency("([0]*2+[1]*3)", 5), ElementsAre(0, 0, 1, 1, 1));
-  EXPECT_THAT(*parse_layer_frequency("[0,1]*2", 4), ElementsAre(0, 1, 0, 1));
-  EXPECT_THAT(*parse_layer_frequency("2", 4), ElementsAre(1, 0, 1, 0));
-  EXPECT_FALSE(parse_layer_frequency("[0]*3", 4).has_value());
-  EXPECT_FALSE(parse_layer_frequency("[2]*4", 4).has_value());
-  EXPECT_FALSE(parse_layer_frequency("0", 4).has_value());
+  EXPECT_THAT(*launch::parse_layer_frequency("([0]*2+[1]*3)", 5), ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_THAT(*launch::parse_layer_frequency("[0,1]*2", 4), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(*launch::parse_layer_frequency("2", 4), ElementsAre(1, 0, 1, 0));
+  EXPECT_FALSE(launch::parse_layer_frequency("[0]*3", 4).has_value());
+  EXPECT_FALSE(launch::parse_layer_frequency("[2]*4", 4).has_value());
+  EXPECT_FALSE(launch::parse_layer_frequency("0", 4).has_value());
 }
 
 // Scripts that were made for importers, with what they must yield.
@@ -218,7 +219,7 @@ TEST(LaunchSamples, YieldTheirKnownValues) {
   NEST_REQUIRE_DATA("../formats/samples/import");
   const auto folder = data_dir() / "../formats/samples/import";
   for (const char* name : {"launch_torchrun_arrays.sh", "launch_srun_direct.txt", "launch_mpirun.txt"}) {
-    const LaunchSetup setup = read_launch(name, read_file(folder / name), {}, "", nullptr);
+    const launch::LaunchSetup setup = launch::read_launch(name, read_file(folder / name), {}, "", nullptr);
     EXPECT_EQ(setup.world, 64) << name;
     EXPECT_EQ(setup.tp, 4);
     EXPECT_EQ(setup.pp, 4);
@@ -227,19 +228,19 @@ TEST(LaunchSamples, YieldTheirKnownValues) {
     EXPECT_TRUE(setup.sp);
     EXPECT_EQ(setup.micro_batch, 1);
     EXPECT_EQ(setup.global_batch, 128);
-    EXPECT_THAT(setup.stack.selective_modules, ElementsAre(Module::core_attention, Module::norm));
+    EXPECT_THAT(setup.stack.selective_modules, ElementsAre(model::Module::core_attention, model::Module::norm));
   }
-  const LaunchSetup yaml =
-      read_launch("model_config.yaml", read_file(folder / "launch_megatron_model_config.yaml"), {}, "", nullptr);
+  const launch::LaunchSetup yaml = launch::read_launch(
+      "model_config.yaml", read_file(folder / "launch_megatron_model_config.yaml"), {}, "", nullptr);
   EXPECT_EQ(yaml.pp, 16);
   EXPECT_EQ(yaml.vpp, 2);
   EXPECT_EQ(yaml.expert_ranks, 64);
   EXPECT_EQ(yaml.world, std::nullopt);
   std::int64_t layers = 0;
-  for (const LaunchChunk& chunk : yaml.chunks) layers += chunk.blocks;
+  for (const launch::LaunchChunk& chunk : yaml.chunks) layers += chunk.blocks;
   EXPECT_EQ(layers, 61);
   EXPECT_THAT(yaml.stack.selective_modules,
-              ElementsAre(Module::latent_up, Module::feed_forward, Module::moe_activation));
+              ElementsAre(model::Module::latent_up, model::Module::feed_forward, model::Module::moe_activation));
   EXPECT_THAT(yaml.notes, Contains(HasSubstr("1 layer(s) that predict further tokens")));
 }
 

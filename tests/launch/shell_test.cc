@@ -13,16 +13,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::string> words_of(const std::string& text, const ShellVariables& variables = {}) {
-  const ShellScript script = read_shell("test", text, variables);
+std::vector<std::string> words_of(const std::string& text, const launch::ShellVariables& variables = {}) {
+  const launch::ShellScript script = launch::read_shell("test", text, variables);
   std::vector<std::string> words;
   if (script.commands.empty()) return words;
-  for (const ShellWord& word : script.commands.back().words) words.push_back(word.text);
+  for (const launch::ShellWord& word : script.commands.back().words) words.push_back(word.text);
   return words;
 }
 
 std::string message_of(const std::string& text) {
-  return test::refusal_of([&] { read_shell("test", text); }, "");
+  return test::refusal_of([&] { launch::read_shell("test", text); }, "");
 }
 
 TEST(Shell, QuotesAndEscapes) {
@@ -56,7 +56,8 @@ TEST(Shell, Arrays) {
 }
 
 TEST(Shell, WhatIsNotKnownStaysAndIsNamed) {
-  const ShellScript script = read_shell("test", "B=\"--host $HOST --n 4\"\nrun $B $(nproc --all) ${A[@]} ${V%x}");
+  const launch::ShellScript script =
+      launch::read_shell("test", "B=\"--host $HOST --n 4\"\nrun $B $(nproc --all) ${A[@]} ${V%x}");
   ASSERT_EQ(script.commands.size(), 1U);
   const auto& words = script.commands[0].words;
   ASSERT_EQ(words.size(), 8U);
@@ -78,8 +79,8 @@ TEST(Shell, WhatMayNotHappenIsNotKnown) {
 }
 
 TEST(Shell, HereDocumentsAndBatchLines) {
-  const ShellScript script =
-      read_shell("test", "#SBATCH --nodes=4 -J x\n#SBATCH --gpus-per-node 8\ncat <<EOF > f\nA=9 (\nEOF\nrun a");
+  const launch::ShellScript script =
+      launch::read_shell("test", "#SBATCH --nodes=4 -J x\n#SBATCH --gpus-per-node 8\ncat <<EOF > f\nA=9 (\nEOF\nrun a");
   ASSERT_EQ(script.commands.size(), 2U);
   EXPECT_EQ(script.commands[1].words[0].text, "run");
   EXPECT_EQ(script.commands[1].line, 6);
@@ -97,26 +98,26 @@ TEST(Shell, NamesTheLineOfAMistake) {
 }
 
 TEST(Shell, ArgumentFilesAreNoScripts) {
-  const auto words = read_arguments("f.args", "--layout Et*3|(tt|)*4,m|L # not this\n--name 'a b'\n--x $Y\n");
+  const auto words = launch::read_arguments("f.args", "--layout Et*3|(tt|)*4,m|L # not this\n--name 'a b'\n--x $Y\n");
   ASSERT_EQ(words.size(), 6U);
   EXPECT_EQ(words[1].text, "Et*3|(tt|)*4,m|L");
   EXPECT_EQ(words[3].text, "a b");
   EXPECT_EQ(words[3].line, 2);
   EXPECT_THAT(words[5].unknown, ElementsAre("$Y"));
-  EXPECT_THROW(read_arguments("f.args", "--a 'b"), InputError);
+  EXPECT_THROW(launch::read_arguments("f.args", "--a 'b"), InputError);
 }
 
 TEST(Arithmetic, WholeNumbersOnly) {
-  const NumberOf none = [](std::string_view name) -> std::optional<std::int64_t> {
+  const launch::NumberOf none = [](std::string_view name) -> std::optional<std::int64_t> {
     return name == "N" ? std::optional<std::int64_t>(5) : std::nullopt;
   };
-  EXPECT_EQ(evaluate_arithmetic("2 + 3 * (4 - 1) / 2 % 3", none), 3);
-  EXPECT_EQ(evaluate_arithmetic("-$N + ${N} * N", none), 20);
-  EXPECT_EQ(evaluate_arithmetic("1 / 0", none), std::nullopt);
-  EXPECT_EQ(evaluate_arithmetic("M + 1", none), std::nullopt);
-  EXPECT_EQ(evaluate_arithmetic("9223372036854775807 + 1", none), std::nullopt);
-  EXPECT_EQ(evaluate_arithmetic("4 << 2", none), std::nullopt);
-  EXPECT_EQ(evaluate_arithmetic("", none), std::nullopt);
+  EXPECT_EQ(launch::evaluate_arithmetic("2 + 3 * (4 - 1) / 2 % 3", none), 3);
+  EXPECT_EQ(launch::evaluate_arithmetic("-$N + ${N} * N", none), 20);
+  EXPECT_EQ(launch::evaluate_arithmetic("1 / 0", none), std::nullopt);
+  EXPECT_EQ(launch::evaluate_arithmetic("M + 1", none), std::nullopt);
+  EXPECT_EQ(launch::evaluate_arithmetic("9223372036854775807 + 1", none), std::nullopt);
+  EXPECT_EQ(launch::evaluate_arithmetic("4 << 2", none), std::nullopt);
+  EXPECT_EQ(launch::evaluate_arithmetic("", none), std::nullopt);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "doc/reader.h"
 #include "test_support/data.h"
 
-namespace nest {
+namespace nest::model {
 namespace {
 
 // Parameters of transformers' modules by name, and the weights that hold the same numbers here. Norms are compared with
@@ -80,9 +80,9 @@ const std::vector<std::string>& weights_for(const std::string& module) {
   return kNone;
 }
 
-void compare_modules(const Object& modules, const ParameterCount& count) {
+void compare_modules(const doc::Object& modules, const model::ParameterCount& count) {
   std::map<std::vector<std::string>, std::int64_t> expected;
-  for (const Object::Member& member : modules.members()) {
+  for (const doc::Object::Member& member : modules.members()) {
     const auto& weights = weights_for(member.key);
     ASSERT_FALSE(weights.empty()) << "no counterpart of " << member.key;
     expected[weights] += *member.value.as_integer();
@@ -106,12 +106,12 @@ TEST(ConfigCounts, EqualTransformersModuleByModule) {
   NEST_REQUIRE_DATA("h200/hf_params.json");
   const Document document = test::read_json(test::data_dir() / "h200/hf_params.json");
   ASSERT_TRUE(document.root().as_array());
-  for (const Value& entry : *document.root().as_array()) {
-    const Object& model = *entry.as_object();
+  for (const doc::Value& entry : *document.root().as_array()) {
+    const doc::Object& model = *entry.as_object();
     const std::string& name = *model.find("name")->as_string();
     SCOPED_TRACE(name);
-    const Architecture architecture = read_config({document.source, *model.find("config")}, name);
-    const ParameterCount count = count_parameters(build_model(architecture));
+    const model::Architecture architecture = model::read_config({document.source, *model.find("config")}, name);
+    const model::ParameterCount count = model::count_parameters(model::build_model(architecture));
     EXPECT_EQ(count.total, *model.find("params")->as_integer());
     compare_modules(*model.find("by_module")->as_object(), count);
   }
@@ -127,8 +127,9 @@ struct Published {
 class PublishedCounts : public testing::TestWithParam<Published> {};
 
 TEST_P(PublishedCounts, AreReached) {
-  const Document document = parse_json(GetParam().name, GetParam().config);
-  EXPECT_EQ(count_parameters(build_model(read_config(document, GetParam().name))).total, GetParam().parameters);
+  const Document document = doc::parse_json(GetParam().name, GetParam().config);
+  EXPECT_EQ(model::count_parameters(model::build_model(model::read_config(document, GetParam().name))).total,
+            GetParam().parameters);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -171,4 +172,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::model

@@ -19,13 +19,15 @@ inline Document config_document(const ConfigKeys& keys) {
   for (const auto& [key, value] : keys) {
     text += (text.empty() ? "{\"" : ",\n \"") + key + "\": " + value;
   }
-  return parse_json("config.json", text + "}\n");
+  return doc::parse_json("config.json", text + "}\n");
 }
 
-inline Architecture architecture_of(const ConfigKeys& keys) { return read_config(config_document(keys), "tiny"); }
+inline model::Architecture architecture_of(const ConfigKeys& keys) {
+  return model::read_config(config_document(keys), "tiny");
+}
 
 inline std::int64_t parameters_of(const ConfigKeys& keys) {
-  return count_parameters(build_model(architecture_of(keys))).total;
+  return model::count_parameters(model::build_model(architecture_of(keys))).total;
 }
 
 // `base` with keys replaced or added.

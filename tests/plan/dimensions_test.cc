@@ -15,7 +15,7 @@ namespace nest::test {
 namespace {
 
 // A few values that the dimension may have.
-std::vector<std::int64_t> some_values(const PlanDimension& row) {
+std::vector<std::int64_t> some_values(const plan::PlanDimension& row) {
   if (row.high < 4) {
     std::vector<std::int64_t> all;
     for (std::int64_t value = row.low; value <= row.high; ++value) all.push_back(value);
@@ -25,7 +25,7 @@ std::vector<std::int64_t> some_values(const PlanDimension& row) {
 }
 
 // A plan with this value, and whatever else it then needs to be one.
-Plan plan_with(const PlanDimension& row, std::int64_t value) {
+Plan plan_with(const plan::PlanDimension& row, std::int64_t value) {
   Plan plan;
   plan.model.name = "m";
   plan.cluster.name = "c";
@@ -41,19 +41,19 @@ Plan plan_with(const PlanDimension& row, std::int64_t value) {
   return plan;
 }
 
-std::int64_t value_in(const PlanDimension& row, const Plan& plan) {
+std::int64_t value_in(const plan::PlanDimension& row, const Plan& plan) {
   return row.of_strategy != nullptr ? row.of_strategy(plan.strategy) : row.of_stage(plan.stages[0]);
 }
 
 TEST(Dimensions, NamesAreUnique) {
   std::set<std::string> names, strategy_keys, stage_keys;
-  for (const PlanDimension& row : plan_dimensions()) {
+  for (const plan::PlanDimension& row : plan::plan_dimensions()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    EXPECT_EQ(find_dimension(row.name), &row);
+    EXPECT_EQ(plan::find_dimension(row.name), &row);
     for (const char* other : row.other_names) {
       if (other == nullptr) continue;
       EXPECT_TRUE(names.insert(other).second) << other;
-      EXPECT_EQ(find_dimension(other), &row);
+      EXPECT_EQ(plan::find_dimension(other), &row);
     }
     EXPECT_TRUE((row.of_stage != nullptr ? stage_keys : strategy_keys).insert(row.key).second) << row.key;
     EXPECT_NE(row.of_stage == nullptr, row.of_strategy == nullptr) << row.name;
@@ -61,15 +61,15 @@ TEST(Dimensions, NamesAreUnique) {
     EXPECT_EQ(row.of_strategy == nullptr, row.set_strategy == nullptr) << row.name;
     EXPECT_LE((row.limit != nullptr) + (row.admitted != nullptr) + (row.toggle != nullptr), 1) << row.name;
   }
-  EXPECT_EQ(find_dimension("nonsense"), nullptr);
+  EXPECT_EQ(plan::find_dimension("nonsense"), nullptr);
 }
 
 TEST(Dimensions, AreReadAsPeopleWriteThem) {
-  for (const PlanDimension& row : plan_dimensions()) {
+  for (const plan::PlanDimension& row : plan::plan_dimensions()) {
     for (const std::int64_t value : some_values(row)) {
-      std::string text = fmt::format("{}={}", row.name, value_text(row, value));
+      std::string text = fmt::format("{}={}", row.name, plan::value_text(row, value));
       if (text == "schedule=interleaved") text += ",vpp=2";
-      const StrategyRequest request = parse_strategy(text);
+      const plan::StrategyRequest request = plan::parse_strategy(text);
       if (row.of_strategy != nullptr) {
         EXPECT_EQ(row.of_strategy(request.strategy), value) << text;
       } else {
@@ -80,18 +80,18 @@ TEST(Dimensions, AreReadAsPeopleWriteThem) {
         EXPECT_EQ(row.of_stage(stage), value) << text;
       }
     }
-    EXPECT_THROW(parse_strategy(fmt::format("{}={}", row.name, row.high + 1)), InputError) << row.name;
-    EXPECT_THROW(parse_strategy(fmt::format("{}=x", row.name)), InputError) << row.name;
+    EXPECT_THROW(plan::parse_strategy(fmt::format("{}={}", row.name, row.high + 1)), InputError) << row.name;
+    EXPECT_THROW(plan::parse_strategy(fmt::format("{}=x", row.name)), InputError) << row.name;
   }
 }
 
 TEST(Dimensions, GoThroughPlanFiles) {
-  for (const PlanDimension& row : plan_dimensions()) {
+  for (const plan::PlanDimension& row : plan::plan_dimensions()) {
     for (const std::int64_t value : some_values(row)) {
       const Plan plan = plan_with(row, value);
-      const nlohmann::ordered_json json = plan_to_json(plan);
+      const nlohmann::ordered_json json = plan::plan_to_json(plan);
       EXPECT_TRUE((row.of_stage != nullptr ? json.at("stages")[0] : json.at("strategy")).contains(row.key)) << row.key;
-      const Plan back = read_plan(parse_json("plan.json", json.dump()));
+      const Plan back = plan::read_plan(doc::parse_json("plan.json", json.dump()));
       EXPECT_EQ(value_in(row, back), value) << row.name;
       EXPECT_EQ(back.strategy, plan.strategy) << row.name;
     }
@@ -99,10 +99,10 @@ TEST(Dimensions, GoThroughPlanFiles) {
 }
 
 TEST(Dimensions, LimitsAdmitWhatTheyName) {
-  for (const PlanDimension& row : plan_dimensions()) {
+  for (const plan::PlanDimension& row : plan::plan_dimensions()) {
     const auto set = [&](const std::string& value) {
-      PlanLimits limits;
-      set_limit(limits, fmt::format("{}={}", row.name, value));
+      plan::PlanLimits limits;
+      plan::set_limit(limits, fmt::format("{}={}", row.name, value));
       return limits;
     };
     if (!row.is_limited()) {
@@ -110,7 +110,7 @@ TEST(Dimensions, LimitsAdmitWhatTheyName) {
       continue;
     }
     if (row.limit != nullptr) {
-      const PlanLimits limits = set("2..4");
+      const plan::PlanLimits limits = set("2..4");
       for (const std::int64_t value : {1, 2, 3, 4, 5}) {
         EXPECT_EQ((limits.*row.limit).admits(value), value >= 2 && value <= 4) << row.name << " " << value;
       }
@@ -119,7 +119,7 @@ TEST(Dimensions, LimitsAdmitWhatTheyName) {
       EXPECT_TRUE(set("1").*row.toggle) << row.name;
     } else {
       for (std::int64_t value = row.low; value <= row.high; ++value) {
-        PlanLimits limits = set(value_text(row, value));
+        plan::PlanLimits limits = set(plan::value_text(row, value));
         const std::span<bool> admitted = row.admitted(limits);
         ASSERT_EQ(admitted.size(), static_cast<std::size_t>(row.high + 1)) << row.name;
         for (std::size_t i = 0; i < admitted.size(); ++i) {
@@ -133,15 +133,15 @@ TEST(Dimensions, LimitsAdmitWhatTheyName) {
 TEST(Dimensions, DocumentationListsThem) {
   std::string table =
       "| name | in plan files | what it is | values | if nobody says | `--set` |\n|---|---|---|---|---|---|\n";
-  for (const PlanDimension& row : plan_dimensions()) {
+  for (const plan::PlanDimension& row : plan::plan_dimensions()) {
     std::string names = fmt::format("`{}`", row.name);
     for (const char* other : row.other_names) {
       if (other != nullptr) names += fmt::format(", `{}`", other);
     }
     std::string values = fmt::format("{} … ", row.low);
     if (row.high < 100) values += fmt::format("{}", row.high);
-    if (row.kind == DimensionKind::flag) values = "0, 1";
-    if (row.kind == DimensionKind::word) values = fmt::format("`{}`", fmt::join(row.words, "`, `"));
+    if (row.kind == plan::DimensionKind::flag) values = "0, 1";
+    if (row.kind == plan::DimensionKind::word) values = fmt::format("`{}`", fmt::join(row.words, "`, `"));
     const char* limited = row.limit != nullptr      ? "range or list"
                           : row.admitted != nullptr ? "list"
                           : row.toggle != nullptr   ? "0 or 1"

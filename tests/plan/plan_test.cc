@@ -7,16 +7,16 @@
 #include "plan/plan.h"
 #include "plan/plan_json.h"
 
-namespace nest {
+namespace nest::plan {
 namespace {
 
 Plan example() {
   Plan plan;
   plan.model = {"tiny", "Tiny 1K", "llama", 1000,
-                parse_json("config.json", R"({"model_type": "llama", "hidden_size": 64})")};
-  plan.cluster = {"pod", "h100", 64, parse_yaml("pod.yaml", "device: h100\nlevels: [{group: 8}]\n")};
-  plan.stack = parse_yaml("mine.yaml", "name: mine\nattention: flash2\n");
-  plan.profile = parse_json("profile.json", R"({"schema": "nest.profile/1", "layers": []})");
+                doc::parse_json("config.json", R"({"model_type": "llama", "hidden_size": 64})")};
+  plan.cluster = {"pod", "h100", 64, doc::parse_yaml("pod.yaml", "device: h100\nlevels: [{group: 8}]\n")};
+  plan.stack = doc::parse_yaml("mine.yaml", "name: mine\nattention: flash2\n");
+  plan.profile = doc::parse_json("profile.json", R"({"schema": "nest.profile/1", "layers": []})");
   plan.run.stack = "mine";
   plan.run.precision = Precision::fp8;
   plan.run.optimizer = Optimizer::sgd;
@@ -75,9 +75,9 @@ TEST(Plan, MicroBatchesRoundUp) {
 }
 
 TEST(PlanJson, RoundTrips) {
-  const auto json = plan_to_json(example());
-  const Plan back = read_plan(parse_json("plan.json", json.dump()));
-  EXPECT_EQ(plan_to_json(back), json);
+  const auto json = plan::plan_to_json(example());
+  const Plan back = plan::read_plan(doc::parse_json("plan.json", json.dump()));
+  EXPECT_EQ(plan::plan_to_json(back), json);
   EXPECT_EQ(back.strategy, example().strategy);
   EXPECT_EQ(back.stages[0].recompute, Recompute::selective);
   EXPECT_EQ(back.model.config.root().as_object()->members().size(), 2U);
@@ -103,7 +103,7 @@ TEST(PlanJson, RoundTrips) {
 TEST(PlanJson, DocumentsHaveTheirOwnText) {
   const Plan made = example();
   EXPECT_EQ(made.stack.text(), "name: mine\nattention: flash2\n");
-  const Plan back = read_plan(parse_json("plan.json", plan_to_json(made).dump()));
+  const Plan back = plan::read_plan(doc::parse_json("plan.json", plan::plan_to_json(made).dump()));
   EXPECT_EQ(back.stack.text(), made.stack.json());
   EXPECT_EQ(back.stack.name(), "plan.json");
   EXPECT_TRUE(Document().empty());
@@ -111,45 +111,45 @@ TEST(PlanJson, DocumentsHaveTheirOwnText) {
 }
 
 TEST(PlanJson, TheFirstSchemaHasNeitherStackNorProfile) {
-  auto json = plan_to_json(example());
+  auto json = plan::plan_to_json(example());
   json["schema"] = "nest.plan/1";
   json["run"]["stack"] = "fsdp2";
   json.erase("stack");
   json.erase("profile");
   json["evaluation"] = {{"fits", true}, {"whatever", "was passed over"}};
-  const Plan old = read_plan(parse_json("plan.json", json.dump()));
+  const Plan old = plan::read_plan(doc::parse_json("plan.json", json.dump()));
   EXPECT_TRUE(old.stack.empty());
   EXPECT_TRUE(old.profile.empty());
   EXPECT_EQ(old.run.stack, "fsdp2");
   EXPECT_EQ(old.strategy, example().strategy);
   json["stack"] = nlohmann::ordered_json::object();
-  EXPECT_THROW(read_plan(parse_json("plan.json", json.dump())), InputError);
+  EXPECT_THROW(plan::read_plan(doc::parse_json("plan.json", json.dump())), InputError);
 }
 
 TEST(PlanJson, RefusesWhatIsNotAPlan) {
   const auto message = [](const nlohmann::ordered_json& json) {
     try {
-      read_plan(parse_json("plan.json", json.dump()));
+      plan::read_plan(doc::parse_json("plan.json", json.dump()));
     } catch (const InputError& error) {
       return std::string(error.what());
     }
     return std::string("accepted");
   };
-  auto json = plan_to_json(example());
+  auto json = plan::plan_to_json(example());
   json["schema"] = "nest.plan/9";
   EXPECT_THAT(message(json), ::testing::HasSubstr("schema: this is not a plan"));
-  json = plan_to_json(example());
+  json = plan::plan_to_json(example());
   json["stages"][0].erase("zero");
   json["stages"][0]["zerro"] = 1;
   EXPECT_THAT(message(json), ::testing::HasSubstr("stages[0].zerro: unknown key; did you mean"));
-  json = plan_to_json(example());
+  json = plan::plan_to_json(example());
   json["strategy"]["tp"] = 0;
   EXPECT_THAT(message(json), ::testing::HasSubstr("strategy.tp: 0 is out of range"));
-  json = plan_to_json(example());
+  json = plan::plan_to_json(example());
   json["stages"][1]["layers"] = {3};
   EXPECT_THAT(message(json), ::testing::HasSubstr("stages[1].layers: expected [first, last]"));
   const auto with_run = [&](const char* key, const char* word) {
-    auto changed = plan_to_json(example());
+    auto changed = plan::plan_to_json(example());
     changed["run"][key] = word;
     return message(changed);
   };
@@ -159,13 +159,13 @@ TEST(PlanJson, RefusesWhatIsNotAPlan) {
               ::testing::HasSubstr("run.precision: `fp18` is not known; allowed are bf16, fp16, fp8, fp4 and fp32"));
   EXPECT_THAT(with_run("precision", "tf32"), ::testing::HasSubstr("run.precision: `tf32` is not known"));
   EXPECT_EQ(with_run("precision", "BF16"), "accepted");
-  json = plan_to_json(example());
+  json = plan::plan_to_json(example());
   json["strategy"]["schedule"] = "zb-h1";
   EXPECT_THAT(message(json), ::testing::HasSubstr("strategy.schedule: `zb-h1` is not known; allowed are 1f1b, "));
-  json = plan_to_json(example());
+  json = plan::plan_to_json(example());
   json["evaluation"]["stages"].erase(0);
   EXPECT_THAT(message(json), ::testing::HasSubstr("evaluation.stages: expected one for every stage"));
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::plan

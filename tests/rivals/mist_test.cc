@@ -8,13 +8,13 @@
 #include "rivals/partition.h"
 #include "tiny_jobs.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 using test::tiny_job;
 
 // Every option of the limits for stage after stage, for every cut; each plan priced by evaluate().
-double try_every_plan(const Job& job, const PlanLimits& limits, const Strategy& strategy,
+double try_every_plan(const cost::Job& job, const plan::PlanLimits& limits, const Strategy& strategy,
                       const std::vector<std::int64_t>& cuts = {}) {
   const auto layers = static_cast<int>(job.model.layers.size());
   double least_s = std::numeric_limits<double>::infinity();
@@ -23,7 +23,7 @@ double try_every_plan(const Job& job, const PlanLimits& limits, const Strategy& 
     const auto left = static_cast<int>(strategy.pp) - static_cast<int>(stages.size());
     if (left == 0) {
       if (first < layers) return;
-      const Plan evaluation = evaluate(job, strategy, stages);
+      const Plan evaluation = cost::evaluate(job, strategy, stages);
       if (evaluation.fits) least_s = std::min(least_s, evaluation.prediction.iteration_s);
       return;
     }
@@ -55,36 +55,36 @@ double try_every_plan(const Job& job, const PlanLimits& limits, const Strategy& 
   return least_s;
 }
 
-PlanLimits few_options(std::uint32_t seed) {
-  PlanLimits limits;
+plan::PlanLimits few_options(std::uint32_t seed) {
+  plan::PlanLimits limits;
   constexpr std::array<const char*, 4> kZero = {"zero=0,1", "zero=1,3", "zero=0,2", "zero=1"};
   constexpr std::array<const char*, 4> kRecompute = {"recompute=none,full", "recompute=none,selective",
                                                      "recompute=selective,full", "recompute=none,selective,full"};
-  set_limit(limits, kZero.at(seed % 4));
-  set_limit(limits, kRecompute.at(seed / 4 % 4));
-  set_limit(limits, "mbs=1,2");
-  set_limit(limits, "pp=1..3");
-  set_limit(limits, "tp=1,2");
-  set_limit(limits, "ep=1,2");
-  if (seed % 3 == 0) set_limit(limits, "uniform=1");
-  if (seed % 3 == 1) set_limit(limits, "uneven_batch=0");
+  plan::set_limit(limits, kZero.at(seed % 4));
+  plan::set_limit(limits, kRecompute.at(seed / 4 % 4));
+  plan::set_limit(limits, "mbs=1,2");
+  plan::set_limit(limits, "pp=1..3");
+  plan::set_limit(limits, "tp=1,2");
+  plan::set_limit(limits, "ep=1,2");
+  if (seed % 3 == 0) plan::set_limit(limits, "uniform=1");
+  if (seed % 3 == 1) plan::set_limit(limits, "uneven_batch=0");
   return limits;
 }
 
 TEST(Mist, EqualsEveryPlanOfItsSpace) {
   int planned = 0, none = 0;
   for (std::uint32_t seed = 1; seed <= 16; ++seed) {
-    const Job job = tiny_job(seed, 1 + seed % 2);
-    RivalRequest request;
+    const cost::Job job = tiny_job(seed, 1 + seed % 2);
+    rivals::RivalRequest request;
     request.job = &job;
     request.limits = few_options(seed);
-    const PlanLimits limits = mist_limits(request.limits);
-    const PlanSpace space(job, limits, job.cluster.devices);
+    const plan::PlanLimits limits = rivals::mist_limits(request.limits);
+    const search::PlanSpace space(job, limits, job.cluster.devices);
     double least_s = std::numeric_limits<double>::infinity();
-    for (const Strategy& strategy : mist_strategies(space)) {
+    for (const Strategy& strategy : rivals::mist_strategies(space)) {
       least_s = std::min(least_s, try_every_plan(job, limits, strategy));
     }
-    const RivalAnswer answer = plan_mist(request);
+    const rivals::RivalAnswer answer = rivals::plan_mist(request);
     ASSERT_EQ(answer.plan.has_value(), std::isfinite(least_s)) << "seed " << seed << " " << answer.note;
     ++(answer.plan ? planned : none);
     if (!answer.plan) continue;
@@ -95,10 +95,10 @@ TEST(Mist, EqualsEveryPlanOfItsSpace) {
 }
 
 TEST(Mist, FillsTheCluster) {
-  const Job job = tiny_job("gpt2-xl", 2, 12, test::tiny_cluster({{4, 400}, {2, 25}}, 80));
-  const PlanSpace space(job, mist_limits({}), 8);
+  const cost::Job job = tiny_job("gpt2-xl", 2, 12, test::tiny_cluster({{4, 400}, {2, 25}}, 80));
+  const search::PlanSpace space(job, rivals::mist_limits({}), 8);
   bool any = false;
-  for (const Strategy& strategy : mist_strategies(space)) {
+  for (const Strategy& strategy : rivals::mist_strategies(space)) {
     EXPECT_EQ(strategy.dp_inner, strategy.dp);
     EXPECT_EQ(strategy.virtual_stages, 1);
     any = any || strategy.devices_used() == 8;
@@ -109,13 +109,13 @@ TEST(Mist, FillsTheCluster) {
 TEST(Mist, IsNoFasterThanTheOptimum) {
   int planned = 0;
   for (std::uint32_t seed = 1; seed <= 16; ++seed) {
-    const Job job = tiny_job(seed, 3);
-    RivalRequest request;
+    const cost::Job job = tiny_job(seed, 3);
+    rivals::RivalRequest request;
     request.job = &job;
-    PlanRequest plan;
+    search::PlanRequest plan;
     plan.job = &job;
-    const PlanAnswer best = make_plan(plan);
-    const RivalAnswer answer = plan_mist(request);
+    const search::PlanAnswer best = search::make_plan(plan);
+    const rivals::RivalAnswer answer = rivals::plan_mist(request);
     if (!answer.plan) continue;
     ++planned;
     ASSERT_FALSE(best.plans.empty()) << "seed " << seed;
@@ -126,20 +126,21 @@ TEST(Mist, IsNoFasterThanTheOptimum) {
 }
 
 TEST(Mist, SaysWhyThereIsNoPlan) {
-  const Job job = tiny_job("llama3.2-1b", 2, 8, test::tiny_cluster({{4, 400}}, 0.5));
-  RivalRequest request;
+  const cost::Job job = tiny_job("llama3.2-1b", 2, 8, test::tiny_cluster({{4, 400}}, 0.5));
+  rivals::RivalRequest request;
   request.job = &job;
-  EXPECT_EQ(plan_mist(request).note, "none of its plans fits into memory");
-  set_limit(request.limits, "schedule=interleaved");
-  EXPECT_EQ(plan_mist(request).note, "the limits admit none of its plans: 1F1B, and replicas of a stage together");
+  EXPECT_EQ(rivals::plan_mist(request).note, "none of its plans fits into memory");
+  plan::set_limit(request.limits, "schedule=interleaved");
+  EXPECT_EQ(rivals::plan_mist(request).note,
+            "the limits admit none of its plans: 1F1B, and replicas of a stage together");
 }
 
 TEST(ChainPartition, CutsOnlyWhereItMay) {
-  const Job job = tiny_job("qwen3-0.6b", 3, 8, test::tiny_cluster({{4, 400}}, 80));
-  const PlanLimits limits = few_options(1);
-  const PlanSpace space(job, limits, 4);
-  PriceCache prices(job);
-  ChainPartition partition(space, prices);
+  const cost::Job job = tiny_job("qwen3-0.6b", 3, 8, test::tiny_cluster({{4, 400}}, 80));
+  const plan::PlanLimits limits = few_options(1);
+  const search::PlanSpace space(job, limits, 4);
+  search::PriceCache prices(job);
+  rivals::ChainPartition partition(space, prices);
   Strategy strategy;
   strategy.pp = 2;
   strategy.dp = strategy.dp_inner = 2;
@@ -155,4 +156,4 @@ TEST(ChainPartition, CutsOnlyWhereItMay) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::rivals

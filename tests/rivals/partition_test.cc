@@ -10,7 +10,7 @@
 #include "search/planner.h"
 #include "tiny_jobs.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 TEST(ChainPartition, AgreesWithTheSearch) {
@@ -24,26 +24,27 @@ TEST(ChainPartition, AgreesWithTheSearch) {
     strategy.split.tp = 1 + random() % 2;
     strategy.micro_batch = 4 << random() % 3;
     const std::int64_t devices = strategy.devices_used();
-    const Cluster cluster = test::tiny_cluster({{devices, 5 + static_cast<double>(random() % 50)}}, 80);
-    Job job = test::tiny_job(kModels[random() % 4], 5 + random() % 4, 64 + 32 * (random() % 3), cluster);
+    const cluster::Cluster cluster = test::tiny_cluster({{devices, 5 + static_cast<double>(random() % 50)}}, 80);
+    cost::Job job = test::tiny_job(kModels[random() % 4], 5 + random() % 4, 64 + 32 * (random() % 3), cluster);
     // From most of what an even cut needs that neither shards nor recomputes to less than half of that.
     std::int64_t needed = 0;
-    const std::vector<StagePlan> even = even_stages(job, strategy, Recompute::none, 0);
-    for (const StagePlan& stage : evaluate(job, strategy, even).stages) needed = std::max(needed, stage.memory.needed);
+    const std::vector<StagePlan> even = cost::even_stages(job, strategy, Recompute::none, 0);
+    for (const StagePlan& stage : cost::evaluate(job, strategy, even).stages)
+      needed = std::max(needed, stage.memory.needed);
     job.cluster.device.memory_bytes = needed * static_cast<std::int64_t>(45 + random() % 55) / 100;
-    PlanRequest request;
+    search::PlanRequest request;
     request.job = &job;
     for (const std::string& setting :
          {fmt::format("tp={}", strategy.split.tp), fmt::format("pp={}", strategy.pp), fmt::format("dp={}", strategy.dp),
           fmt::format("mbs={}", strategy.micro_batch), std::string("sp=0"), std::string("cp=1"), std::string("ep=1"),
           fmt::format("etp={}", strategy.split.tp), fmt::format("dp_inner={}", strategy.dp), std::string("vpp=1"),
           fmt::format("uniform={}", seed % 5 == 0 ? 1 : 0)}) {
-      set_limit(request.limits, setting);
+      plan::set_limit(request.limits, setting);
     }
-    const PlanAnswer best = make_plan(request);
-    const PlanSpace space(job, request.limits, devices);
-    PriceCache prices(job);
-    ChainPartition partition(space, prices);
+    const search::PlanAnswer best = search::make_plan(request);
+    const search::PlanSpace space(job, request.limits, devices);
+    search::PriceCache prices(job);
+    rivals::ChainPartition partition(space, prices);
     const auto answer = partition.solve(strategy, std::numeric_limits<double>::infinity());
     ASSERT_EQ(answer.has_value(), !best.plans.empty()) << "seed " << seed;
     if (!answer) continue;
@@ -60,4 +61,4 @@ TEST(ChainPartition, AgreesWithTheSearch) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::rivals

@@ -4,28 +4,28 @@
 
 #include "tiny_jobs.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 using test::tiny_job;
 
-PlanAnswer optimum(const RivalRequest& request) {
-  PlanRequest plan;
+search::PlanAnswer optimum(const rivals::RivalRequest& request) {
+  search::PlanRequest plan;
   plan.job = request.job;
   plan.limits = request.limits;
-  return make_plan(plan);
+  return search::make_plan(plan);
 }
 
 TEST(Phaze, IsOptimalOnFlatNetworks) {
   int planned = 0;
   for (std::uint32_t seed = 1; seed <= 24; ++seed) {
-    const Job job = tiny_job(seed, 1);
-    RivalRequest request;
+    const cost::Job job = tiny_job(seed, 1);
+    rivals::RivalRequest request;
     request.job = &job;
-    if (seed % 4 == 1) set_limit(request.limits, "dp_inner=1,2");
-    if (seed % 4 == 2) set_limit(request.limits, "uniform=1");
-    const PlanAnswer best = optimum(request);
-    const RivalAnswer answer = plan_phaze(request);
+    if (seed % 4 == 1) plan::set_limit(request.limits, "dp_inner=1,2");
+    if (seed % 4 == 2) plan::set_limit(request.limits, "uniform=1");
+    const search::PlanAnswer best = optimum(request);
+    const rivals::RivalAnswer answer = rivals::plan_phaze(request);
     ASSERT_EQ(answer.plan.has_value(), !best.plans.empty()) << "seed " << seed << " " << answer.note;
     if (!answer.plan) continue;
     ++planned;
@@ -37,11 +37,11 @@ TEST(Phaze, IsOptimalOnFlatNetworks) {
 TEST(Phaze, IsNoFasterThanTheOptimumOnOthersAndSometimesSlower) {
   int planned = 0, slower = 0;
   for (std::uint32_t seed = 1; seed <= 16; ++seed) {
-    const Job job = tiny_job(seed, 2 + seed % 2);
-    RivalRequest request;
+    const cost::Job job = tiny_job(seed, 2 + seed % 2);
+    rivals::RivalRequest request;
     request.job = &job;
-    const PlanAnswer best = optimum(request);
-    const RivalAnswer answer = plan_phaze(request);
+    const search::PlanAnswer best = optimum(request);
+    const rivals::RivalAnswer answer = rivals::plan_phaze(request);
     ASSERT_EQ(answer.plan.has_value(), !best.plans.empty()) << "seed " << seed << " " << answer.note;
     if (!answer.plan) continue;
     ++planned;
@@ -56,24 +56,24 @@ TEST(Phaze, IsNoFasterThanTheOptimumOnOthersAndSometimesSlower) {
 }
 
 TEST(Phaze, SaysThatItWasStopped) {
-  const Job job = tiny_job(3, 3);
-  RivalRequest request;
+  const cost::Job job = tiny_job(3, 3);
+  rivals::RivalRequest request;
   request.job = &job;
   request.time_limit_s = 1e-9;
-  const RivalAnswer answer = plan_phaze(request);
+  const rivals::RivalAnswer answer = rivals::plan_phaze(request);
   EXPECT_EQ(answer.note, "stopped by the time limit");
   EXPECT_TRUE(answer.stopped);
 }
 
 TEST(Phaze, SaysThatNothingFits) {
-  const Job job = tiny_job("llama3.2-1b", 2, 8, test::tiny_cluster({{4, 400}, {2, 25}}, 0.5));
-  RivalRequest request;
+  const cost::Job job = tiny_job("llama3.2-1b", 2, 8, test::tiny_cluster({{4, 400}, {2, 25}}, 0.5));
+  rivals::RivalRequest request;
   request.job = &job;
-  const RivalAnswer answer = plan_phaze(request);
+  const rivals::RivalAnswer answer = rivals::plan_phaze(request);
   EXPECT_FALSE(answer.plan);
   EXPECT_FALSE(answer.stopped);
   EXPECT_EQ(answer.note, "none of its plans fits into memory");
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::rivals

@@ -15,11 +15,11 @@ namespace nest::test {
 
 struct SmallJob {
   std::string name;
-  Job job;
-  PlanLimits limits;
+  cost::Job job;
+  plan::PlanLimits limits;
 
-  RivalRequest request() const {
-    RivalRequest request;
+  rivals::RivalRequest request() const {
+    rivals::RivalRequest request;
     request.job = &job;
     request.limits = limits;
     return request;
@@ -47,18 +47,19 @@ inline SmallJob small_job(std::uint32_t seed) {
   const auto any = [&](const auto& list) { return list[random() % list.size()]; };
   const std::string model = any(kModels);
   const Place place = any(kPlaces);
-  Cluster cluster = find_cluster(place.cluster, place.devices).value();
+  cluster::Cluster cluster = cluster::find_cluster(place.cluster, place.devices).value();
   cluster.device.memory_bytes =
       static_cast<std::int64_t>(any(kMemory) * static_cast<double>(cluster.device.memory_bytes));
   Run run;
   run.sequence = random() % 2 == 0 ? 512 : 1024;
   run.global_batch = std::array<std::int64_t, 4>{16, 32, 48, 64}[random() % 4];
   SmallJob small;
-  small.job = make_job(find_model_preset(model).value(), run, find_stack(run.stack).value(), cluster);
+  small.job =
+      cost::make_job(model::find_model_preset(model).value(), run, cost::find_stack(run.stack).value(), cluster);
   std::string said;
   if (random() % 2 == 0) {
     said = any(kSettings);
-    set_limit(small.limits, said);
+    plan::set_limit(small.limits, said);
   }
   small.name = model + " on " + std::to_string(place.devices) + " of " + place.cluster + ", batch " +
                std::to_string(run.global_batch) + " " + said;

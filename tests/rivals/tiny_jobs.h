@@ -17,15 +17,15 @@ struct TinyLevel {
   double gigabytes_per_s;
 };
 
-inline Cluster tiny_cluster(const std::vector<TinyLevel>& levels, double memory_gigabytes) {
-  Cluster cluster;
+inline cluster::Cluster tiny_cluster(const std::vector<TinyLevel>& levels, double memory_gigabytes) {
+  cluster::Cluster cluster;
   cluster.name = "tiny";
-  cluster.device = find_device("h100").value();
+  cluster.device = cluster::find_device("h100").value();
   cluster.device.memory_bytes = static_cast<std::int64_t>(memory_gigabytes * 1e9);
   cluster.devices = 1;
   constexpr std::array<const char*, 3> kNames = {"node", "rack", "pod"};
   for (const TinyLevel& given : levels) {
-    Level level;
+    cluster::Level level;
     level.name = kNames.at(cluster.levels.size());
     level.group = given.group;
     level.bandwidth_bytes_per_s = given.gigabytes_per_s * 1e9;
@@ -33,22 +33,22 @@ inline Cluster tiny_cluster(const std::vector<TinyLevel>& levels, double memory_
     cluster.levels.push_back(level);
     cluster.devices *= given.group;
   }
-  cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+  cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   return cluster;
 }
 
 // The first blocks of a model that ships with nest.
-inline Job tiny_job(const char* model, std::size_t blocks, std::int64_t batch, const Cluster& cluster) {
-  Architecture architecture = find_model_preset(model).value();
+inline cost::Job tiny_job(const char* model, std::size_t blocks, std::int64_t batch, const cluster::Cluster& cluster) {
+  model::Architecture architecture = model::find_model_preset(model).value();
   architecture.towers.back().blocks.resize(blocks);
   Run run;
   run.sequence = 1024;
   run.global_batch = batch;
-  return make_job(architecture, run, find_stack(run.stack).value(), cluster);
+  return cost::make_job(architecture, run, cost::find_stack(run.stack).value(), cluster);
 }
 
 // `levels`: 1 … 3.
-inline Job tiny_job(std::uint32_t seed, std::size_t levels) {
+inline cost::Job tiny_job(std::uint32_t seed, std::size_t levels) {
   std::mt19937_64 random(seed);
   const auto any = [&](const auto& list) { return list[random() % list.size()]; };
   constexpr std::array<const char*, 4> kModels = {"llama3.2-1b", "qwen3-0.6b", "mixtral-790m", "gpt2-xl"};

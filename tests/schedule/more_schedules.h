@@ -6,12 +6,12 @@
 namespace nest::schedule::test {
 
 // Zero bubble, handcrafted 1: 1F1B with I for B; stage s lets s of its W wait, then runs one after every I.
-Rule zb_h1();
+schedule::Rule zb_h1();
 
 // Zero bubble in a V: two chunks per stage, at positions s and 2p-1-s. m >= 2p-1.
-Rule zbv();
+schedule::Rule zbv();
 
 // Interleaved with one more forward ahead, as where the exchanges of experts overlap.
-Rule interleaved_one_ahead();
+schedule::Rule interleaved_one_ahead();
 
 }  // namespace nest::schedule::test

@@ -11,7 +11,7 @@
 #include "search/leaf.h"
 #include "search/planner.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -28,8 +28,8 @@ const T& any_of(std::mt19937& random, const std::vector<T>& list) {
   return list[random() % list.size()];
 }
 
-std::optional<Key> random_key(std::mt19937& random, const PlanSpace& space) {
-  Key key;
+std::optional<search::Key> random_key(std::mt19937& random, const search::PlanSpace& space) {
+  search::Key key;
   key.split = static_cast<int>(random() % space.splits().size());
   key.micro_batch = static_cast<int>(random() % std::min<std::size_t>(3, space.micro_batches().size()));
   if (!space.admits_pair(key)) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<Key> random_key(std::mt19937& random, const PlanSpace& space) {
   return key;
 }
 
-std::vector<StagePlan> random_stages(std::mt19937& random, const PlanSpace& space, const Strategy& strategy) {
+std::vector<StagePlan> random_stages(std::mt19937& random, const search::PlanSpace& space, const Strategy& strategy) {
   const int n = static_cast<int>(space.layers()), p = static_cast<int>(strategy.pp);
   const int least = static_cast<int>(strategy.virtual_stages);
   // Near-even cuts, moved a little, because others hardly ever fit.
@@ -71,14 +71,14 @@ std::vector<StagePlan> random_stages(std::mt19937& random, const PlanSpace& spac
   return stages;
 }
 
-Job job_of(const Scene& scene) {
+cost::Job job_of(const Scene& scene) {
   Run run;
   run.global_batch = 96;
   run.sequence = std::string(scene.model) == "bert-large" ? 512 : 2048;
   run.stack = scene.stack;
   if (std::string(scene.cluster) == "v100-cluster") run.precision = Precision::fp16;
-  return make_job(find_model_preset(scene.model).value(), run, find_stack(scene.stack).value(),
-                  find_cluster(scene.cluster, scene.devices).value());
+  return cost::make_job(model::find_model_preset(scene.model).value(), run, cost::find_stack(scene.stack).value(),
+                        cluster::find_cluster(scene.cluster, scene.devices).value());
 }
 
 TEST(PlannerBounds, NoRandomPlanBeatsTheProof) {
@@ -91,16 +91,16 @@ TEST(PlannerBounds, NoRandomPlanBeatsTheProof) {
   std::mt19937 random(20);
   int compared = 0, fitting = 0;
   for (const Scene& scene : scenes) {
-    const Job job = job_of(scene);
-    PlanLimits limits;
+    const cost::Job job = job_of(scene);
+    plan::PlanLimits limits;
     limits.uneven_batch = limits.any_rounds = true;
-    const PlanSpace space(job, limits, scene.devices);
-    LeafSolver solver(space);
+    const search::PlanSpace space(job, limits, scene.devices);
+    search::LeafSolver solver(space);
     for (int round = 0; round < 120; ++round) {
-      const std::optional<Key> key = random_key(random, space);
+      const std::optional<search::Key> key = random_key(random, space);
       if (!key) continue;
       const Strategy strategy = space.strategy(*key);
-      const PairPrices pair(job, strategy.split, strategy.micro_batch);
+      const search::PairPrices pair(job, strategy.split, strategy.micro_batch);
       const double by_hops = solver.message_bound_s(*key, pair);
       const auto best = solver.solve(*key, pair, kInfinity);
       const double low = solver.low_s();
@@ -114,8 +114,8 @@ TEST(PlannerBounds, NoRandomPlanBeatsTheProof) {
       }
       for (int draw = 0; draw < 6; ++draw) {
         const auto stages = random_stages(random, space, strategy);
-        if (!refuse_strategy(job, strategy, stages).empty()) continue;
-        const Plan evaluation = evaluate(job, strategy, stages);
+        if (!cost::refuse_strategy(job, strategy, stages).empty()) continue;
+        const Plan evaluation = cost::evaluate(job, strategy, stages);
         ++compared;
         EXPECT_GE(evaluation.prediction.iteration_s, low * (1 - 1e-9));
         if (!evaluation.fits) continue;
@@ -141,22 +141,22 @@ TEST(PlannerBounds, APlanThatJustFitsIsFound) {
   std::mt19937 random(21);
   int compared = 0;
   for (const Scene& scene : scenes) {
-    Job job = job_of(scene);
-    PlanLimits limits;
+    cost::Job job = job_of(scene);
+    plan::PlanLimits limits;
     limits.uneven_batch = limits.any_rounds = true;
-    const PlanSpace space(job, limits, scene.devices);
+    const search::PlanSpace space(job, limits, scene.devices);
     for (int round = 0; round < 150; ++round) {
-      const std::optional<Key> key = random_key(random, space);
+      const std::optional<search::Key> key = random_key(random, space);
       if (!key) continue;
       const Strategy strategy = space.strategy(*key);
       const auto stages = random_stages(random, space, strategy);
-      if (!refuse_strategy(job, strategy, stages).empty()) continue;
-      const Plan evaluation = evaluate(job, strategy, stages);
+      if (!cost::refuse_strategy(job, strategy, stages).empty()) continue;
+      const Plan evaluation = cost::evaluate(job, strategy, stages);
       std::int64_t needed = 0;
       for (const StagePlan& stage : evaluation.stages) needed = std::max(needed, stage.memory.needed);
       job.cluster.device.memory_bytes = needed;
-      const PairPrices pair(job, strategy.split, strategy.micro_batch);
-      LeafSolver solver(space);
+      const search::PairPrices pair(job, strategy.split, strategy.micro_batch);
+      search::LeafSolver solver(space);
       const auto best = solver.solve(*key, pair, evaluation.prediction.iteration_s * (1 + 1e-9));
       EXPECT_TRUE(best) << scene.model << " " << scene.stack << " pp=" << strategy.pp
                         << " vpp=" << strategy.virtual_stages << " needs " << needed;
@@ -167,4 +167,4 @@ TEST(PlannerBounds, APlanThatJustFitsIsFound) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::search

@@ -18,7 +18,7 @@
 #include "problem_text.h"
 #include "test_support/scale.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 using test::Dice;
@@ -40,7 +40,7 @@ double score_of(const Problem& problem, const Strategy& strategy, double time_s)
 
 using Counts = std::map<std::string, int>;
 
-void count_stages(const Plan& best, const Job& job, Counts& seen) {
+void count_stages(const Plan& best, const cost::Job& job, Counts& seen) {
   const std::vector<StagePlan>& stages = best.stages;
   const Strategy& strategy = best.strategy;
   const auto any = [&](const auto& test) { return std::any_of(stages.begin(), stages.end(), test); };
@@ -54,7 +54,7 @@ void count_stages(const Plan& best, const Job& job, Counts& seen) {
     const StagePlan& first = stages.front();
     return s.recompute != first.recompute || s.zero != first.zero || s.zero_degree != first.zero_degree;
   });
-  const std::vector<StagePlan> even = even_stages(job, strategy, Recompute::none, 0);
+  const std::vector<StagePlan> even = cost::even_stages(job, strategy, Recompute::none, 0);
   bool uneven = false;
   for (std::size_t s = 0; s < stages.size(); ++s) uneven = uneven || stages[s].last != even[s].last;
   seen["uneven cuts"] += uneven;
@@ -90,16 +90,16 @@ void check_prices(const Problem& problem, const OracleAnswer& all) {
   Dice dice(problem.seed + 1'000'000'000ULL);
   if (!all.keys.empty()) {
     const OracleBest& best = dice.any(all.keys);
-    ASSERT_EQ(refuse_strategy(problem.job, best.strategy, best.stages), "");
-    const Plan evaluation = evaluate(problem.job, best.strategy, best.stages);
+    ASSERT_EQ(cost::refuse_strategy(problem.job, best.strategy, best.stages), "");
+    const Plan evaluation = cost::evaluate(problem.job, best.strategy, best.stages);
     EXPECT_TRUE(evaluation.fits) << evaluation.misfit << "\n" << test::strategy_line(best.strategy, best.stages);
     EXPECT_NEAR(evaluation.prediction.iteration_s / best.time_s, 1, 1e-12);
   }
   const Strategy strategy = dice.any(test::all_strategies(problem.job, problem.limits, problem.devices()));
   const std::vector<StagePlan> stages = random_stages(dice, problem.job, problem.limits, strategy);
   if (stages.empty()) return;
-  ASSERT_EQ(refuse_strategy(problem.job, strategy, stages), "");
-  const Plan evaluation = evaluate(problem.job, strategy, stages);
+  ASSERT_EQ(cost::refuse_strategy(problem.job, strategy, stages), "");
+  const Plan evaluation = cost::evaluate(problem.job, strategy, stages);
   if (!evaluation.fits) return;
   const auto own =
       std::find_if(all.keys.begin(), all.keys.end(), [&](const OracleBest& key) { return key.strategy == strategy; });
@@ -117,7 +117,7 @@ std::vector<const OracleBest*> ranked(const Problem& problem, const OracleAnswer
   return keys;
 }
 
-void check_answer(const Problem& problem, const OracleAnswer& all, const PlanAnswer& answer) {
+void check_answer(const Problem& problem, const OracleAnswer& all, const search::PlanAnswer& answer) {
   const std::vector<const OracleBest*> keys = ranked(problem, all);
   const std::size_t wanted = std::min(keys.size(), static_cast<std::size_t>(problem.top));
   ASSERT_EQ(answer.outcome, keys.empty() ? PlanOutcome::no_plan : PlanOutcome::optimal)
@@ -145,18 +145,18 @@ void check_answer(const Problem& problem, const OracleAnswer& all, const PlanAns
 void check_bounds(const Problem& problem, const OracleAnswer& all) {
   if (all.keys.empty()) return;
   const OracleBest& best = *ranked(problem, all).front();
-  PlanRequest request = problem.request();
+  search::PlanRequest request = problem.request();
   request.search.top = 1;
   request.search.known_score = score_of(problem, best.strategy, best.time_s) * (1 + kAgreement);
-  const PlanAnswer answer = make_plan(request);
+  const search::PlanAnswer answer = search::make_plan(request);
   ASSERT_EQ(answer.plans.size(), 1U) << "a bound exceeds " << test::strategy_line(best.strategy, best.stages);
 }
 
 // The limits that leave one choice of everything but pitch, cuts and options.
 Problem pinned(const Problem& problem, const Strategy& strategy) {
   Problem one = problem;
-  const auto exactly = [](std::int64_t value) { return Limit{value, value, {value}}; };
-  PlanLimits& limits = one.limits;
+  const auto exactly = [](std::int64_t value) { return plan::Limit{value, value, {value}}; };
+  plan::PlanLimits& limits = one.limits;
   limits.tp = exactly(strategy.split.tp);
   limits.cp = exactly(strategy.split.cp);
   limits.ep = exactly(strategy.split.ep);
@@ -183,13 +183,13 @@ void compare(const Problem& problem, Tally& tally) {
   const bool possible = !test::all_strategies(problem.job, problem.limits, problem.devices()).empty();
   if (!possible) {
     ++tally.impossible;
-    EXPECT_THROW(make_plan(problem.request()), InputError);
+    EXPECT_THROW(search::make_plan(problem.request()), InputError);
     return;
   }
   const OracleAnswer all = test::try_everything(problem.job, problem.limits, problem.devices());
   tally.plans += all.plans;
   check_prices(problem, all);
-  const PlanAnswer answer = make_plan(problem.request());
+  const search::PlanAnswer answer = search::make_plan(problem.request());
   check_answer(problem, all, answer);
   check_bounds(problem, all);
   Dice dice(problem.seed + 2'000'000'000ULL);
@@ -197,7 +197,7 @@ void compare(const Problem& problem, Tally& tally) {
   for (int k = 0; k < kPinned; ++k) {
     const Problem one = pinned(problem, dice.any(strategies));
     const OracleAnswer own = test::try_everything(one.job, one.limits, one.devices());
-    check_answer(one, own, make_plan(one.request()));
+    check_answer(one, own, search::make_plan(one.request()));
     check_bounds(one, own);
   }
   tally.infeasible += all.keys.empty();
@@ -264,10 +264,12 @@ TEST(ExhaustiveOracle, WrittenProblemsAreTheProblems) {
     const Problem problem = test::random_problem(seed);
     if (!problem.more_edges.empty()) continue;  // no file can say that
     SCOPED_TRACE(test::problem_text(problem));
-    const Job& job = problem.job;
-    Job read = make_job(read_config(parse_json("model.json", problem.config), "model"), job.run, job.stack,
-                        read_cluster(parse_yaml("cluster.yaml", test::cluster_yaml(job.cluster)), "cluster"));
-    if (job.profile) attach_profile(read, read_profile(parse_json("profile.json", test::profile_json(job))));
+    const cost::Job& job = problem.job;
+    cost::Job read = cost::make_job(
+        model::read_config(doc::parse_json("model.json", problem.config), "model"), job.run, job.stack,
+        cluster::read_cluster(doc::parse_yaml("cluster.yaml", test::cluster_yaml(job.cluster)), "cluster"));
+    if (job.profile)
+      cost::attach_profile(read, cost::read_profile(doc::parse_json("profile.json", test::profile_json(job))));
     Dice dice(seed);
     const std::vector<Strategy> strategies = test::all_strategies(job, problem.limits, problem.devices());
     ASSERT_EQ(strategies, test::all_strategies(read, problem.limits, problem.devices()));
@@ -275,7 +277,7 @@ TEST(ExhaustiveOracle, WrittenProblemsAreTheProblems) {
     const Strategy& strategy = dice.any(strategies);
     const std::vector<StagePlan> stages = random_stages(dice, job, problem.limits, strategy);
     if (stages.empty()) continue;
-    const Plan before = evaluate(job, strategy, stages), after = evaluate(read, strategy, stages);
+    const Plan before = cost::evaluate(job, strategy, stages), after = cost::evaluate(read, strategy, stages);
     EXPECT_EQ(before.prediction.iteration_s, after.prediction.iteration_s);
     EXPECT_EQ(before.stages.front().memory.needed, after.stages.front().memory.needed);
     EXPECT_EQ(before.fits, after.fits);
@@ -291,4 +293,4 @@ TEST(ExhaustiveReplay, OneSeed) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::search

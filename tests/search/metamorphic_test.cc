@@ -15,7 +15,7 @@
 #include "problem_text.h"
 #include "test_support/scale.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 using test::Dice;
@@ -31,8 +31,8 @@ Problem preset_problem(const char* model, const char* cluster, std::int64_t devi
   Run run;
   run.global_batch = batch;
   run.sequence = 2048;
-  problem.job = make_job(find_model_preset(model).value(), run, find_stack("megatron-core").value(),
-                         find_cluster(cluster, devices).value());
+  problem.job = cost::make_job(model::find_model_preset(model).value(), run, cost::find_stack("megatron-core").value(),
+                               cluster::find_cluster(cluster, devices).value());
   return problem;
 }
 
@@ -46,7 +46,7 @@ const std::vector<Problem>& presets() {
 // A search in which something fits.
 struct Subject {
   Problem problem;
-  PlanAnswer answer;
+  search::PlanAnswer answer;
 };
 
 double score_of(const Problem& problem, const Plan& plan) {
@@ -55,11 +55,11 @@ double score_of(const Problem& problem, const Plan& plan) {
   return time * static_cast<double>(plan.strategy.devices_spanned());
 }
 
-double best_score(const Problem& problem, const PlanAnswer& answer) {
+double best_score(const Problem& problem, const search::PlanAnswer& answer) {
   return answer.plans.empty() ? kInfinity : score_of(problem, answer.plans.front());
 }
 
-PlanAnswer solve(const Problem& problem) { return make_plan(problem.request()); }
+search::PlanAnswer solve(const Problem& problem) { return search::make_plan(problem.request()); }
 
 void for_subjects(std::uint32_t first_seed, std::uint32_t count, const std::function<void(const Subject&)>& visit) {
   int visited = 0;
@@ -88,7 +88,7 @@ void expect_same_plan(const Plan& a, const Plan& b) {
   EXPECT_EQ(test::strategy_line(a.strategy, a.stages), test::strategy_line(b.strategy, b.stages));
 }
 
-void expect_same_plans(const PlanAnswer& a, const PlanAnswer& b) {
+void expect_same_plans(const search::PlanAnswer& a, const search::PlanAnswer& b) {
   EXPECT_EQ(a.outcome, b.outcome);
   ASSERT_EQ(a.plans.size(), b.plans.size());
   for (std::size_t k = 0; k < a.plans.size(); ++k) expect_same_plan(a.plans[k], b.plans[k]);
@@ -103,12 +103,12 @@ void expect_not_worse(const Subject& subject, const Problem& changed, const std:
 TEST(Metamorphic, NamesDoNotMatter) {
   for_subjects(100'001, 120, [](const Subject& subject) {
     Problem renamed = subject.problem;
-    Job& job = renamed.job;
-    std::shared_ptr<MeasuredProfile> profile;
-    if (job.profile) profile = std::make_shared<MeasuredProfile>(*job.profile);
-    for (Model* model : {&job.model, &job.fused_model}) {
+    cost::Job& job = renamed.job;
+    std::shared_ptr<cost::MeasuredProfile> profile;
+    if (job.profile) profile = std::make_shared<cost::MeasuredProfile>(*job.profile);
+    for (model::Model* model : {&job.model, &job.fused_model}) {
       model->architecture.name = "another";
-      for (Layer& layer : model->kinds) layer.name = "a " + layer.name;
+      for (model::Layer& layer : model->kinds) layer.name = "a " + layer.name;
     }
     for (std::size_t k = 0; profile && k < profile->layers.size(); ++k) {
       profile->layers[k].model = "another";
@@ -123,14 +123,14 @@ TEST(Metamorphic, NamesDoNotMatter) {
 TEST(Metamorphic, NumbersOfKindsDoNotMatter) {
   for_subjects(101'001, 120, [](const Subject& subject) {
     Problem numbered = subject.problem;
-    Job& job = numbered.job;
+    cost::Job& job = numbered.job;
     Dice dice(numbered.seed + 7);
     std::vector<int> place(job.model.kinds.size());  // new number of every kind
     std::iota(place.begin(), place.end(), 0);
     for (std::size_t k = place.size(); k > 1; --k) std::swap(place[k - 1], place[dice.below(k)]);
     ASSERT_EQ(job.model.kinds.size(), job.fused_model.kinds.size());
-    for (Model* model : {&job.model, &job.fused_model}) {
-      const std::vector<Layer> kinds = model->kinds;
+    for (model::Model* model : {&job.model, &job.fused_model}) {
+      const std::vector<model::Layer> kinds = model->kinds;
       for (std::size_t k = 0; k < kinds.size(); ++k) model->kinds[static_cast<std::size_t>(place[k])] = kinds[k];
       for (int& kind : model->layers) kind = place[static_cast<std::size_t>(kind)];
     }
@@ -141,8 +141,9 @@ TEST(Metamorphic, NumbersOfKindsDoNotMatter) {
 TEST(Metamorphic, OrderOfListedValuesDoesNotMatter) {
   for_subjects(102'001, 80, [](const Subject& subject) {
     Problem listed = subject.problem;
-    for (Limit PlanLimits::*field : {&PlanLimits::tp, &PlanLimits::cp, &PlanLimits::pp, &PlanLimits::dp,
-                                     &PlanLimits::dp_inner, &PlanLimits::vpp, &PlanLimits::micro_batch}) {
+    for (plan::Limit plan::PlanLimits::*field :
+         {&plan::PlanLimits::tp, &plan::PlanLimits::cp, &plan::PlanLimits::pp, &plan::PlanLimits::dp,
+          &plan::PlanLimits::dp_inner, &plan::PlanLimits::vpp, &plan::PlanLimits::micro_batch}) {
       std::reverse((listed.limits.*field).only.begin(), (listed.limits.*field).only.end());
     }
     expect_same_plans(solve(listed), subject.answer);
@@ -157,25 +158,25 @@ TEST(Metamorphic, TimesScale) {
   for (std::uint32_t seed = 103'001; seed < 103'001 + scaled(150); ++seed) {
     Problem problem = test::random_problem(seed);
     SCOPED_TRACE(test::problem_text(problem));
-    Job& job = problem.job;
+    cost::Job& job = problem.job;
     problem.objective = PlanObjective::time;
     job.stack.defer_head_gradient = false;
     problem.limits.recompute = {true, false, true};
     const double factor = 4;
     try {
-      MeasuredProfile profile = test::own_profile(job, problem.limits, problem.devices());
-      for (MeasuredLayer& layer : profile.layers) layer.saved_bytes.reset();
-      job.profile = std::make_shared<MeasuredProfile>(profile);
-      const PlanAnswer fast = solve(problem);
-      for (MeasuredLayer& layer : profile.layers) {
+      cost::MeasuredProfile profile = test::own_profile(job, problem.limits, problem.devices());
+      for (cost::MeasuredLayer& layer : profile.layers) layer.saved_bytes.reset();
+      job.profile = std::make_shared<cost::MeasuredProfile>(profile);
+      const search::PlanAnswer fast = solve(problem);
+      for (cost::MeasuredLayer& layer : profile.layers) {
         layer.forward_s *= factor;
         layer.backward_s *= factor;
       }
-      job.profile = std::make_shared<MeasuredProfile>(profile);
-      Cluster& cluster = job.cluster;
+      job.profile = std::make_shared<cost::MeasuredProfile>(profile);
+      cluster::Cluster& cluster = job.cluster;
       for (double& peak : cluster.device.peak_flops_per_s) peak /= factor;
       cluster.device.memory_bytes_per_s /= factor;
-      for (Level& level : cluster.levels) {
+      for (cluster::Level& level : cluster.levels) {
         level.bandwidth_bytes_per_s /= factor;
         level.latency_s *= factor;
       }
@@ -184,14 +185,14 @@ TEST(Metamorphic, TimesScale) {
         cluster.torus->latency_s *= factor;
       } else {
         const double overhead = cluster.fabric.message_overhead_s;
-        cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+        cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
         cluster.fabric.message_overhead_s = overhead * factor;
       }
-      const PlanAnswer slow = solve(problem);
+      const search::PlanAnswer slow = solve(problem);
       ASSERT_EQ(fast.plans.size(), slow.plans.size());
       for (std::size_t k = 0; k < fast.plans.size(); ++k) {
-        const double before = fast.plans[k].prediction.iteration_s - constants::kStep_s;
-        const double after = slow.plans[k].prediction.iteration_s - constants::kStep_s;
+        const double before = fast.plans[k].prediction.iteration_s - cost::constants::kStep_s;
+        const double after = slow.plans[k].prediction.iteration_s - cost::constants::kStep_s;
         ASSERT_NEAR(after / before, factor, factor * kNotWorse);
         ++compared;
       }
@@ -216,7 +217,7 @@ TEST(Metamorphic, MemoryThatNobodyNeedsDoesNotMatter) {
     // Beyond what any plan needs, memory changes nothing.
     Problem much = subject.problem;
     much.job.cluster.device.memory_bytes = std::int64_t{1} << 50;
-    const PlanAnswer plenty = solve(much);
+    const search::PlanAnswer plenty = solve(much);
     much.job.cluster.device.memory_bytes *= 2;
     expect_same_plans(solve(much), plenty);
   });
@@ -229,24 +230,24 @@ TEST(Metamorphic, AnUnusedNodeDoesNotMatter) {
   int compared = 0;
   for_subjects(105'001, 300, [&](const Subject& subject) {
     Problem larger = subject.problem;
-    Cluster& cluster = larger.job.cluster;
+    cluster::Cluster& cluster = larger.job.cluster;
     if (cluster.torus || !cluster.fabric.regular || cluster.levels.size() < 2) return;
     const Split& split = subject.answer.plans.front().strategy.split;
     for (const std::int64_t size : {split.tp, split.cp, split.ep}) {
       if (!power_of_two(size)) return;
     }
-    for (const Level& level : cluster.levels) {
+    for (const cluster::Level& level : cluster.levels) {
       if (!power_of_two(level.group)) return;
     }
     ++compared;
     std::int64_t full = 1;
-    for (const Level& level : cluster.levels) full *= level.group;
+    for (const cluster::Level& level : cluster.levels) full *= level.group;
     if (full != cluster.devices) return;
     larger.most_devices = larger.devices();
     cluster.devices += cluster.devices / cluster.levels.back().group;
     ++cluster.levels.back().group;
     const double overhead = cluster.fabric.message_overhead_s;
-    cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+    cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
     cluster.fabric.message_overhead_s = overhead;
     expect_not_worse(subject, larger, "one more unit of the outermost level");
   });
@@ -260,11 +261,11 @@ TEST(Metamorphic, AFasterNetworkIsNotWorse) {
   constexpr double kOtherAlgorithm = 0.01;
   for_subjects(106'001, 120, [](const Subject& subject) {
     Problem faster = subject.problem;
-    Cluster& cluster = faster.job.cluster;
+    cluster::Cluster& cluster = faster.job.cluster;
     const Plan& best = subject.answer.plans.front();
     std::vector<StagePlan> stages = best.stages;
     const auto compare = [&](const std::string& what) {
-      const Plan same = evaluate(faster.job, best.strategy, stages);
+      const Plan same = cost::evaluate(faster.job, best.strategy, stages);
       EXPECT_LE(score_of(faster, same), score_of(faster, best) * (1 + kOtherAlgorithm)) << what;
       EXPECT_LE(best_score(faster, solve(faster)), score_of(faster, same) * (1 + kNotWorse)) << what;
     };
@@ -276,10 +277,10 @@ TEST(Metamorphic, AFasterNetworkIsNotWorse) {
       return;
     }
     for (std::size_t l = 0; l < cluster.levels.size(); ++l) {
-      const Level level = cluster.levels[l];
+      const cluster::Level level = cluster.levels[l];
       const double overhead = cluster.fabric.message_overhead_s;
       const auto rebuild = [&] {
-        cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+        cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
         cluster.fabric.message_overhead_s = overhead;
       };
       cluster.levels[l].bandwidth_bytes_per_s *= 2;
@@ -302,12 +303,12 @@ TEST(Metamorphic, WiderLimitsAreNotWorse) {
       widen(wider.limits);
       expect_not_worse(subject, wider, what);
     };
-    const std::pair<const char*, Limit PlanLimits::*> degrees[] = {
-        {"tp", &PlanLimits::tp},   {"cp", &PlanLimits::cp},  {"ep", &PlanLimits::ep},
-        {"pp", &PlanLimits::pp},   {"dp", &PlanLimits::dp},  {"dp_inner", &PlanLimits::dp_inner},
-        {"vpp", &PlanLimits::vpp}, {"etp", &PlanLimits::etp}};
-    for (const auto& [name, field] : degrees) widened(name, [f = field](PlanLimits& limits) { limits.*f = {}; });
-    widened("micro-batch", [](PlanLimits& limits) {
+    const std::pair<const char*, plan::Limit plan::PlanLimits::*> degrees[] = {
+        {"tp", &plan::PlanLimits::tp},   {"cp", &plan::PlanLimits::cp},  {"ep", &plan::PlanLimits::ep},
+        {"pp", &plan::PlanLimits::pp},   {"dp", &plan::PlanLimits::dp},  {"dp_inner", &plan::PlanLimits::dp_inner},
+        {"vpp", &plan::PlanLimits::vpp}, {"etp", &plan::PlanLimits::etp}};
+    for (const auto& [name, field] : degrees) widened(name, [f = field](plan::PlanLimits& limits) { limits.*f = {}; });
+    widened("micro-batch", [](plan::PlanLimits& limits) {
       if (limits.micro_batch.only.empty()) {
         limits.micro_batch = {};
         return;
@@ -315,20 +316,21 @@ TEST(Metamorphic, WiderLimitsAreNotWorse) {
       limits.micro_batch.only.push_back(4);
       limits.micro_batch.high = std::max<std::int64_t>(4, limits.micro_batch.high);
     });
-    widened("sp", [](PlanLimits& limits) { limits.sp = {true, true}; });
-    widened("recompute", [](PlanLimits& limits) { limits.recompute = {true, true, true}; });
-    widened("zero", [](PlanLimits& limits) { limits.zero = {true, true, true, true}; });
+    widened("sp", [](plan::PlanLimits& limits) { limits.sp = {true, true}; });
+    widened("recompute", [](plan::PlanLimits& limits) { limits.recompute = {true, true, true}; });
+    widened("zero", [](plan::PlanLimits& limits) { limits.zero = {true, true, true, true}; });
     for (std::size_t kind = 0; kind < 3; ++kind) {
-      widened(to_string(static_cast<Schedule>(kind)), [=](PlanLimits& limits) { limits.schedule.at(kind) = true; });
+      widened(to_string(static_cast<Schedule>(kind)),
+              [=](plan::PlanLimits& limits) { limits.schedule.at(kind) = true; });
     }
-    const std::pair<const char*, bool PlanLimits::*> on[] = {{"pitch", &PlanLimits::pitch},
-                                                             {"shard in node", &PlanLimits::shard_in_node},
-                                                             {"uneven batch", &PlanLimits::uneven_batch},
-                                                             {"any rounds", &PlanLimits::any_rounds}};
-    for (const auto& [name, flag] : on) widened(name, [f = flag](PlanLimits& limits) { limits.*f = true; });
-    for (bool PlanLimits::*flag :
-         {&PlanLimits::uniform, &PlanLimits::whole_blocks_only, &PlanLimits::replicas_together}) {
-      widened("restriction", [&](PlanLimits& limits) { limits.*flag = false; });
+    const std::pair<const char*, bool plan::PlanLimits::*> on[] = {{"pitch", &plan::PlanLimits::pitch},
+                                                                   {"shard in node", &plan::PlanLimits::shard_in_node},
+                                                                   {"uneven batch", &plan::PlanLimits::uneven_batch},
+                                                                   {"any rounds", &plan::PlanLimits::any_rounds}};
+    for (const auto& [name, flag] : on) widened(name, [f = flag](plan::PlanLimits& limits) { limits.*f = true; });
+    for (bool plan::PlanLimits::*flag :
+         {&plan::PlanLimits::uniform, &plan::PlanLimits::whole_blocks_only, &plan::PlanLimits::replicas_together}) {
+      widened("restriction", [&](plan::PlanLimits& limits) { limits.*flag = false; });
     }
     Problem devices = subject.problem;
     devices.most_devices = 0;
@@ -340,7 +342,7 @@ TEST(Metamorphic, ShorterListsAreTheBeginningOfLongerOnes) {
   for_subjects(108'001, 100, [](const Subject& subject) {
     Problem longer = subject.problem;
     longer.top = subject.problem.top + 7;
-    const PlanAnswer more = solve(longer);
+    const search::PlanAnswer more = solve(longer);
     ASSERT_GE(more.plans.size(), subject.answer.plans.size());
     for (std::size_t k = 0; k < subject.answer.plans.size(); ++k) {
       expect_same_plan(more.plans[k], subject.answer.plans[k]);
@@ -355,9 +357,9 @@ TEST(Metamorphic, ShorterListsAreTheBeginningOfLongerOnes) {
 TEST(Metamorphic, ThreadsDoNotMatter) {
   for_subjects(109'001, 80, [](const Subject& subject) {
     for (const int threads : {2, 3}) {
-      PlanRequest request = subject.problem.request();
+      search::PlanRequest request = subject.problem.request();
       request.search.threads = threads;
-      const PlanAnswer answer = make_plan(request);
+      const search::PlanAnswer answer = search::make_plan(request);
       expect_same_plans(answer, subject.answer);
       EXPECT_EQ(answer.opened, subject.answer.opened);
       EXPECT_EQ(answer.leaves, subject.answer.leaves);
@@ -371,26 +373,26 @@ TEST(Metamorphic, ThreadsDoNotMatter) {
 TEST(Metamorphic, AKnownScoreOnlySavesWork) {
   for_subjects(110'001, 100, [](const Subject& subject) {
     const double best = best_score(subject.problem, subject.answer);
-    PlanRequest request = subject.problem.request();
+    search::PlanRequest request = subject.problem.request();
     request.search.top = 1;
     for (const double known : {subject.answer.lower_bound, best * (1 + 1e-6), best * 1.5}) {
       request.search.known_score = known;
-      const PlanAnswer answer = make_plan(request);
+      const search::PlanAnswer answer = search::make_plan(request);
       ASSERT_EQ(answer.plans.size(), 1U) << known / best;
       expect_same_plan(answer.plans.front(), subject.answer.plans.front());
     }
     request.search.known_score = best * (1 - 1e-6);
-    EXPECT_TRUE(make_plan(request).plans.empty());
+    EXPECT_TRUE(search::make_plan(request).plans.empty());
   });
 }
 
 TEST(Metamorphic, PricesMayBeKept) {
   for_subjects(111'001, 60, [](const Subject& subject) {
-    PlanRequest request = subject.problem.request();
-    PriceCache prices(*request.job);
+    search::PlanRequest request = subject.problem.request();
+    search::PriceCache prices(*request.job);
     request.prices = &prices;
-    expect_same_plans(make_plan(request), subject.answer);
-    expect_same_plans(make_plan(request), subject.answer);
+    expect_same_plans(search::make_plan(request), subject.answer);
+    expect_same_plans(search::make_plan(request), subject.answer);
   });
 }
 
@@ -399,9 +401,9 @@ TEST(Metamorphic, AnEarlyStopLeavesAValidBound) {
   for_subjects(112'001, 60, [&](const Subject& subject) {
     const double best = best_score(subject.problem, subject.answer);
     for (const double limit : {0.0, 1e-5, 1e-4, 1e-3}) {
-      PlanRequest request = subject.problem.request();
+      search::PlanRequest request = subject.problem.request();
       request.search.time_limit_s = limit;
-      const PlanAnswer answer = make_plan(request);
+      const search::PlanAnswer answer = search::make_plan(request);
       EXPECT_LE(answer.lower_bound, best * (1 + kSame));
       if (answer.outcome == PlanOutcome::optimal) expect_same_plans(answer, subject.answer);
       if (answer.outcome != PlanOutcome::limit) continue;
@@ -416,4 +418,4 @@ TEST(Metamorphic, AnEarlyStopLeavesAValidBound) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::search

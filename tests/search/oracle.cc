@@ -23,13 +23,13 @@ struct Choice {
 
 class Looker {
  public:
-  Looker(const Job& job, const PlanLimits& limits, Dominated dominated)
+  Looker(const cost::Job& job, const plan::PlanLimits& limits, Dominated dominated)
       : job_(job),
         limits_(limits),
         dominated_(dominated),
         n_(static_cast<std::int64_t>(job.model.layers.size())),
         pattern_(chain_pattern(job.model.layers)),
-        rule_(sync_rule(job)) {}
+        rule_(cost::sync_rule(job)) {}
 
   void look(const Strategy& strategy) {
     enter(strategy);
@@ -61,8 +61,8 @@ class Looker {
     bare.dp_inner = 1;
     bare.pitch = 0;
     if (first || !(strategy.split == strategy_.split) || strategy.micro_batch != strategy_.micro_batch) {
-      table_ = std::make_unique<PriceTable>(price_table(job_, strategy.split, strategy.micro_batch));
-      memory_ = std::make_unique<StageMemoryModel>(job_, strategy.split, strategy.micro_batch);
+      table_ = std::make_unique<cost::PriceTable>(cost::price_table(job_, strategy.split, strategy.micro_batch));
+      memory_ = std::make_unique<cost::StageMemoryModel>(job_, strategy.split, strategy.micro_batch);
       lines_known_.clear();
     }
     if (first || !(bare == bare_)) fits_.clear();
@@ -86,11 +86,11 @@ class Looker {
   }
 
   // Groups of ranks do not depend on micro-batch and schedule.
-  ShardLines lines_for(int zero, std::int64_t degree) {
+  cost::ShardLines lines_for(int zero, std::int64_t degree) {
     const std::array<std::int64_t, 4> name{strategy_.dp, strategy_.dp_inner, strategy_.pitch, degree};
     const auto [place, fresh] = lines_known_.try_emplace(name);
-    if (fresh) place->second = shard_lines(job_.cluster, strategy_, degree);
-    return fold_calls(job_, *table_, zero, place->second);
+    if (fresh) place->second = cost::shard_lines(job_.cluster, strategy_, degree);
+    return cost::fold_calls(job_, *table_, zero, place->second);
   }
 
   // hop_s_[i * p + s]: the message after stage s when it ends with layer i; the wrap-around last.
@@ -99,7 +99,7 @@ class Looker {
     std::vector<StagePlan> stages(static_cast<std::size_t>(strategy_.pp));
     for (std::int64_t i = 0; i + 1 < n_; ++i) {
       for (StagePlan& stage : stages) stage.last = static_cast<int>(i);
-      const std::vector<double> seconds = message_seconds(job_, strategy_, *table_, stages);
+      const std::vector<double> seconds = cost::message_seconds(job_, strategy_, *table_, stages);
       hop_s_.insert(hop_s_.end(), seconds.begin(), seconds.end());
     }
   }
@@ -143,16 +143,17 @@ class Looker {
     std::vector<Choice>& list = choices_[at];
     if (priced_[at]) return list;
     priced_[at] = true;
-    const StageSums sums = sum_stage(job_, *table_, static_cast<int>(begin), static_cast<int>(end - 1), strategy_.pp);
+    const cost::StageSums sums =
+        cost::sum_stage(job_, *table_, static_cast<int>(begin), static_cast<int>(end - 1), strategy_.pp);
     std::vector<Choice> all;
     for (std::size_t k = 0; k < options_.size(); ++k) {
       if (only_ >= 0 && static_cast<int>(k) != only_) continue;
       Choice choice = options_[k];
       const auto recompute = static_cast<Recompute>(choice.recompute);
-      const StageCost cost = stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, recompute);
+      const cost::StageCost cost = cost::stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, recompute);
       choice.time_s = sums.forward_s + sums.backward_s + sums.recompute_s[static_cast<std::size_t>(choice.recompute)] +
                       cost.micro_exposed_s;
-      choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s;
+      choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + cost::constants::kStep_s;
       all.push_back(choice);
     }
     std::stable_sort(all.begin(), all.end(), [](const Choice& a, const Choice& b) {
@@ -197,18 +198,18 @@ class Looker {
     best_.stages = stages_;
   }
 
-  const Job& job_;
-  const PlanLimits& limits_;
+  const cost::Job& job_;
+  const plan::PlanLimits& limits_;
   Dominated dominated_;
   std::int64_t n_;
   ChainPattern pattern_;
-  SyncRule rule_;
+  cost::SyncRule rule_;
   Strategy strategy_, bare_;
-  std::unique_ptr<PriceTable> table_;
-  std::unique_ptr<StageMemoryModel> memory_;
-  std::vector<Choice> options_;    // without times
-  std::vector<ShardLines> lines_;  // of each option
-  std::map<std::array<std::int64_t, 4>, ShardLines> lines_known_;
+  std::unique_ptr<cost::PriceTable> table_;
+  std::unique_ptr<cost::StageMemoryModel> memory_;
+  std::vector<Choice> options_;          // without times
+  std::vector<cost::ShardLines> lines_;  // of each option
+  std::map<std::array<std::int64_t, 4>, cost::ShardLines> lines_known_;
   std::map<std::array<std::int64_t, 6>, bool> fits_;  // of strategies that differ in their placement only
   std::vector<double> hop_s_;
   std::vector<std::vector<Choice>> choices_;
@@ -221,7 +222,8 @@ class Looker {
 
 }  // namespace
 
-OracleAnswer try_everything(const Job& job, const PlanLimits& limits, std::int64_t devices, Dominated dominated) {
+OracleAnswer try_everything(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices,
+                            Dominated dominated) {
   Looker looker(job, limits, dominated);
   for (const Strategy& strategy : all_strategies(job, limits, devices)) looker.look(strategy);
   return looker.take();

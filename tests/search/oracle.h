@@ -36,17 +36,18 @@ struct ChainPattern {
 ChainPattern chain_pattern(const std::vector<int>& layers);
 
 // All keys that limits and devices admit.
-std::vector<Strategy> all_strategies(const Job& job, const PlanLimits& limits, std::int64_t devices);
+std::vector<Strategy> all_strategies(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices);
 
 // Sharding degrees that stages of the strategy may have: 0 (all), and that of the innermost unit where there is one.
-std::vector<std::int64_t> sharding_degrees(const Job& job, const PlanLimits& limits, const Strategy& strategy);
+std::vector<std::int64_t> sharding_degrees(const cost::Job& job, const plan::PlanLimits& limits,
+                                           const Strategy& strategy);
 
 // Whether layers [begin, end) may be stage s.
 bool may_be_stage(const ChainPattern& pattern, const Strategy& strategy, std::int64_t stage, std::int64_t begin,
                   std::int64_t end);
 
 enum class Dominated : std::uint8_t { skipped, looked_at };
-OracleAnswer try_everything(const Job& job, const PlanLimits& limits, std::int64_t devices,
+OracleAnswer try_everything(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices,
                             Dominated dominated = Dominated::skipped);
 
 }  // namespace nest::test

@@ -11,8 +11,8 @@ namespace {
 using Visit = std::function<void(const Strategy&)>;
 
 struct Enumeration {
-  const Job& job;
-  const PlanLimits& limits;
+  const cost::Job& job;
+  const plan::PlanLimits& limits;
   std::int64_t devices;
   ChainPattern pattern;
 
@@ -20,7 +20,8 @@ struct Enumeration {
   std::int64_t batch() const { return job.run.global_batch; }
 
   bool experts() const {
-    return std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const Layer& l) { return l.experts > 0; });
+    return std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
+                       [](const model::Layer& l) { return l.experts > 0; });
   }
 
   std::vector<Split> splits() const {
@@ -35,9 +36,9 @@ struct Enumeration {
               if (tp == 1 && (sp || etp == 1)) continue;  // the same as without
               if (etp == 1 && !experts()) continue;
               if (!limits.etp.admits(etp == 0 ? tp : 1)) continue;
-              const RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
+              const split::RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
               const Split split{tp, sp, cp, ep, etp};
-              if (refuse_split(job.model, shape, split).empty()) list.push_back(split);
+              if (split::refuse_split(job.model, shape, split).empty()) list.push_back(split);
             }
           }
         }
@@ -112,8 +113,8 @@ struct Enumeration {
   void run(const Visit& visit) const {
     for (const Split& split : splits()) {
       for (const std::int64_t size : micro_batches_admitted()) {
-        const RunShape shape{size, job.run.sequence, job.run.encoder_sequence, 1.0};
-        if (!refuse_split(job.model, shape, split).empty()) continue;
+        const split::RunShape shape{size, job.run.sequence, job.run.encoder_sequence, 1.0};
+        if (!split::refuse_split(job.model, shape, split).empty()) continue;
         for (std::int64_t pp = 1; pp <= layers(); ++pp) {
           if (!limits.pp.admits(pp)) continue;
           for (Strategy strategy : schedules(pp)) {
@@ -152,7 +153,7 @@ ChainPattern chain_pattern(const std::vector<int>& layers) {
   return best;
 }
 
-std::vector<Strategy> all_strategies(const Job& job, const PlanLimits& limits, std::int64_t devices) {
+std::vector<Strategy> all_strategies(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices) {
   std::vector<Strategy> list;
   Enumeration{job, limits, devices, chain_pattern(job.model.layers)}.run(
       [&](const Strategy& strategy) { list.push_back(strategy); });
@@ -160,12 +161,13 @@ std::vector<Strategy> all_strategies(const Job& job, const PlanLimits& limits, s
 }
 
 // The node's part of the data-parallel group, found by looking at devices one by one.
-std::vector<std::int64_t> sharding_degrees(const Job& job, const PlanLimits& limits, const Strategy& strategy) {
+std::vector<std::int64_t> sharding_degrees(const cost::Job& job, const plan::PlanLimits& limits,
+                                           const Strategy& strategy) {
   std::vector<std::int64_t> degrees{0};
   if (!limits.shard_in_node || job.cluster.torus || job.cluster.fabric.levels < 2) return degrees;
   const std::int64_t per_replica = strategy.split.cp * strategy.split.ep, all = strategy.dp * per_replica;
   for (std::int64_t degree = all - 1; degree > 1; --degree) {
-    if (all % degree != 0 || !can_shard(strategy, degree)) continue;
+    if (all % degree != 0 || !groups::can_shard(strategy, degree)) continue;
     bool inside = true;
     for (std::int64_t k = 0; k < degree; ++k) {
       const std::int64_t device = device_of(strategy, k / per_replica, 0, k % per_replica * strategy.split.tp);

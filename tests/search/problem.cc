@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::size_t kMostKeys = 500, kMostKeysOfLongChains = 40;
 
-std::int64_t parameters_of(const Layer& layer) {
+std::int64_t parameters_of(const model::Layer& layer) {
   std::int64_t sum = 0;
-  for (const Operator& op : layer.operators) {
-    for (const Weight& weight : op.weights) sum += elements(weight);
+  for (const model::Operator& op : layer.operators) {
+    for (const model::Weight& weight : op.weights) sum += model::elements(weight);
   }
   return sum;
 }
@@ -43,8 +43,8 @@ std::string joined(const std::string& key, const std::vector<std::string>& words
 
 void apply_settings(Problem& problem) {
   problem.limits = {};
-  if (problem.megatron) restrict_to_megatron(problem.limits);
-  for (const std::string& setting : problem.settings) set_limit(problem.limits, setting);
+  if (problem.megatron) plan::restrict_to_megatron(problem.limits);
+  for (const std::string& setting : problem.settings) plan::set_limit(problem.limits, setting);
 }
 
 void choose_degrees(Dice& dice, Problem& problem) {
@@ -61,7 +61,7 @@ void choose_degrees(Dice& dice, Problem& problem) {
   if (dice.one_in(5)) set.push_back(dice.any({"dp_inner=1", "dp_inner=..2", "dp_inner=2", "dp_inner=2.."}));
   set.push_back(deep ? dice.any({"vpp=1..3", "vpp=1,2", "vpp=2..4"}) : dice.any({"vpp=1", "vpp=1,2", "vpp=..3"}));
   const bool experts = std::any_of(problem.job.model.kinds.begin(), problem.job.model.kinds.end(),
-                                   [](const Layer& layer) { return layer.experts > 0; });
+                                   [](const model::Layer& layer) { return layer.experts > 0; });
   if (experts && dice.one_in(4)) set.push_back(dice.any({"ep=2..", "ep=..2", "ep=1"}));
   if (experts && dice.one_in(6)) set.push_back("etp=1");
   if (leaning == Leaning::pitch && dice.one_in(2)) set.push_back("tp=2");
@@ -112,23 +112,23 @@ void narrow(Dice& dice, Problem& problem) {
 
 // Never faster than the device can be.
 void measure_layers(Dice& dice, Problem& problem) {
-  MeasuredProfile profile = own_profile(problem.job, problem.limits, problem.devices());
+  cost::MeasuredProfile profile = own_profile(problem.job, problem.limits, problem.devices());
   const bool memory = dice.one_in(3);
-  std::erase_if(profile.layers, [&](const MeasuredLayer&) { return dice.one_in(5); });
-  for (MeasuredLayer& layer : profile.layers) {
+  std::erase_if(profile.layers, [&](const cost::MeasuredLayer&) { return dice.one_in(5); });
+  for (cost::MeasuredLayer& layer : profile.layers) {
     layer.forward_s *= dice.magnitude(1, 6);
     layer.backward_s *= dice.magnitude(1, 6);
     if (memory) layer.saved_bytes = std::round(*layer.saved_bytes * dice.magnitude(0.5, 3));
     if (!memory) layer.saved_bytes.reset();
   }
-  if (!profile.layers.empty()) attach_profile(problem.job, std::move(profile));
+  if (!profile.layers.empty()) cost::attach_profile(problem.job, std::move(profile));
 }
 
 void add_edges(Dice& dice, Problem& problem) {
   const auto n = static_cast<std::uint64_t>(problem.job.model.layers.size());
   for (std::uint64_t k = 0; k < 1 + dice.below(3); ++k) {
     const std::uint64_t from = dice.below(n - 1), to = from + 1 + dice.below(n - 1 - from);
-    Edge edge;
+    model::Edge edge;
     edge.from = static_cast<int>(from);
     edge.to = {static_cast<int>(to)};
     edge.width = dice.any<std::int64_t>({64, 1000, 4096, 30000, 100000});
@@ -141,13 +141,13 @@ void add_edges(Dice& dice, Problem& problem) {
 
 // As much as some plan needs, to the byte or nearly; much; or less than any.
 void choose_memory(Dice& dice, Problem& problem) {
-  Job& job = problem.job;
+  cost::Job& job = problem.job;
   const std::vector<Strategy> strategies = all_strategies(job, problem.limits, problem.devices());
   std::vector<std::int64_t> needs;
   for (int k = 0; k < 8 && !strategies.empty(); ++k) {
     const Strategy& strategy = dice.any(strategies);
     const std::vector<StagePlan> stages = random_stages(dice, job, problem.limits, strategy);
-    const StageMemoryModel memory(job, strategy.split, strategy.micro_batch);
+    const cost::StageMemoryModel memory(job, strategy.split, strategy.micro_batch);
     std::int64_t need = 0;
     for (std::size_t s = 0; s < stages.size(); ++s) {
       need = std::max(need, memory.estimate(strategy, stages[s], static_cast<std::int64_t>(s)).needed);
@@ -170,7 +170,7 @@ void choose_memory(Dice& dice, Problem& problem) {
   }
 }
 
-void choose_run(Dice& dice, Problem& problem, const Architecture& architecture, Cluster cluster) {
+void choose_run(Dice& dice, Problem& problem, const model::Architecture& architecture, cluster::Cluster cluster) {
   Run run;
   run.global_batch = dice.any<std::int64_t>({4, 6, 8, 8, 12, 16, 24});
   if (problem.leaning == Leaning::uneven) run.global_batch = dice.any<std::int64_t>({5, 7, 9, 11, 13, 15});
@@ -182,25 +182,25 @@ void choose_run(Dice& dice, Problem& problem, const Architecture& architecture, 
   if (architecture.towers.size() > 1 && dice.one_in(2)) {
     run.encoder_sequence = dice.any<std::int64_t>({256, 1024, 3072, 8192});
   }
-  const std::vector<SoftwareStack> stacks(stack_presets().begin(), stack_presets().end());
-  const SoftwareStack& stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
+  const std::vector<cost::SoftwareStack> stacks(cost::stack_presets().begin(), cost::stack_presets().end());
+  const cost::SoftwareStack& stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
   run.stack = stack.name;
   std::vector<Precision> precisions;
   for (const auto precision :
        {Precision::bf16, Precision::bf16, Precision::bf16, Precision::fp16, Precision::fp8, Precision::fp32}) {
-    if (peak_flops_per_s(cluster.device, precision) > 0) precisions.push_back(precision);
+    if (cost::peak_flops_per_s(cluster.device, precision) > 0) precisions.push_back(precision);
   }
   run.precision = dice.any(precisions);
   run.optimizer = dice.one_in(5) ? Optimizer::sgd : Optimizer::adam;
-  problem.job = make_job(architecture, run, stack, cluster);
+  problem.job = cost::make_job(architecture, run, stack, cluster);
 }
 
 }  // namespace
 
 double Dice::magnitude(double low, double high) { return low * std::exp(real(0, std::log(high / low))); }
 
-PlanRequest Problem::request() const {
-  PlanRequest request;
+search::PlanRequest Problem::request() const {
+  search::PlanRequest request;
   request.job = &job;
   request.limits = limits;
   request.most_devices = most_devices;
@@ -209,8 +209,8 @@ PlanRequest Problem::request() const {
   return request;
 }
 
-MeasuredProfile own_profile(const Job& job, const PlanLimits& limits, std::int64_t devices) {
-  MeasuredProfile profile;
+cost::MeasuredProfile own_profile(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices) {
+  cost::MeasuredProfile profile;
   profile.name = "profile.json";
   profile.device = job.cluster.device.name;
   profile.stack = job.stack.name;
@@ -221,11 +221,11 @@ MeasuredProfile own_profile(const Job& job, const PlanLimits& limits, std::int64
     if (strategy.split == split && strategy.micro_batch == size) continue;
     split = strategy.split;
     size = strategy.micro_batch;
-    const PriceTable table = price_table(job, split, size);
+    const cost::PriceTable table = cost::price_table(job, split, size);
     std::set<std::pair<std::string, std::int64_t>> known;
     for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
-      const Layer& layer = job.model.kinds[kind];
-      MeasuredLayer measured;
+      const model::Layer& layer = job.model.kinds[kind];
+      cost::MeasuredLayer measured;
       measured.model = job.model.architecture.name;
       measured.layer = layer.name;
       measured.split = split;
@@ -241,7 +241,8 @@ MeasuredProfile own_profile(const Job& job, const PlanLimits& limits, std::int64
   return profile;
 }
 
-std::vector<StagePlan> random_stages(Dice& dice, const Job& job, const PlanLimits& limits, const Strategy& strategy) {
+std::vector<StagePlan> random_stages(Dice& dice, const cost::Job& job, const plan::PlanLimits& limits,
+                                     const Strategy& strategy) {
   const ChainPattern pattern = chain_pattern(job.model.layers);
   const auto n = static_cast<std::int64_t>(job.model.layers.size());
   const std::vector<std::int64_t> degrees = sharding_degrees(job, limits, strategy);
@@ -287,8 +288,8 @@ Problem random_problem(std::uint32_t seed, Leaning leaning) {
   problem.seed = seed;
   problem.leaning = leaning;
   problem.config = random_config(dice, leaning);
-  const Architecture architecture = read_config(parse_json("model.json", problem.config), "model");
-  Cluster cluster = random_cluster(dice, leaning);
+  const model::Architecture architecture = model::read_config(doc::parse_json("model.json", problem.config), "model");
+  cluster::Cluster cluster = random_cluster(dice, leaning);
   choose_run(dice, problem, architecture, cluster);
   if (cluster.devices > 2 && dice.one_in(6)) problem.most_devices = cluster.devices - 1;
   choose_degrees(dice, problem);

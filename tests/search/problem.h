@@ -57,17 +57,17 @@ struct Problem {
   std::uint32_t seed = 0;
   Leaning leaning = Leaning::plain;
   std::string config;  // the model's config.json
-  Job job;
+  cost::Job job;
   std::vector<std::string> settings;  // as --set takes them
   bool megatron = false;              // --target megatron
-  PlanLimits limits;                  // all of the above, and replicas_together
+  plan::PlanLimits limits;            // all of the above, and replicas_together
   std::int64_t most_devices = 0;      // 0: all
   int top = 1;
   PlanObjective objective = PlanObjective::time;
-  std::vector<Edge> more_edges;  // beyond the model's own; no file can say that
+  std::vector<model::Edge> more_edges;  // beyond the model's own; no file can say that
 
   std::int64_t devices() const { return most_devices > 0 ? most_devices : job.cluster.devices; }
-  PlanRequest request() const;
+  search::PlanRequest request() const;
 };
 
 // Deterministic in the seed; the leaning is that of the seed's number unless given.
@@ -76,10 +76,11 @@ Problem random_problem(std::uint32_t seed, Leaning leaning);
 
 // Parts of it.
 std::string random_config(Dice& dice, Leaning leaning);
-Cluster random_cluster(Dice& dice, Leaning leaning);
+cluster::Cluster random_cluster(Dice& dice, Leaning leaning);
 // Every layer of every split and micro-batch that the limits admit, measured at its own price.
-MeasuredProfile own_profile(const Job& job, const PlanLimits& limits, std::int64_t devices);
+cost::MeasuredProfile own_profile(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices);
 // A plan of the strategy: cuts and options at random. Empty when the strategy admits no cuts.
-std::vector<StagePlan> random_stages(Dice& dice, const Job& job, const PlanLimits& limits, const Strategy& strategy);
+std::vector<StagePlan> random_stages(Dice& dice, const cost::Job& job, const plan::PlanLimits& limits,
+                                     const Strategy& strategy);
 
 }  // namespace nest::test

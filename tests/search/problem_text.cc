@@ -14,11 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string device_yaml(const Device& device) {
+std::string device_yaml(const cluster::Device& device) {
   constexpr const char* kNames[] = {"fp32", "tf32", "bf16", "fp16", "fp8"};
   std::string text = fmt::format("device:\n  name: {}\n  peak: {{", device.name);
   bool any = false;
-  for (std::size_t k = 0; k < kDevicePrecisions.size(); ++k) {
+  for (std::size_t k = 0; k < cluster::kDevicePrecisions.size(); ++k) {
     if (device.peak_flops_per_s[k] <= 0) continue;
     text += fmt::format("{}{}: {:.17g}FLOPS", any ? ", " : "", kNames[k], device.peak_flops_per_s[k]);
     any = true;
@@ -36,7 +36,7 @@ std::string device_yaml(const Device& device) {
   return text + "}\n";
 }
 
-std::string level_yaml(const Level& level) {
+std::string level_yaml(const cluster::Level& level) {
   std::string text = fmt::format("  - {{name: {}, ", level.name);
   text += level.counts.empty() ? fmt::format("group: {}", level.group)
                                : fmt::format("counts: [{}]", fmt::join(level.counts, ", "));
@@ -51,7 +51,7 @@ void write(const std::filesystem::path& file, const std::string& text) { std::of
 
 }  // namespace
 
-std::string cluster_yaml(const Cluster& cluster) {
+std::string cluster_yaml(const cluster::Cluster& cluster) {
   std::string text = fmt::format("name: {}\n", cluster.name) + device_yaml(cluster.device);
   double overhead_s = cluster.fabric.message_overhead_s;
   if (cluster.torus) {
@@ -63,17 +63,17 @@ std::string cluster_yaml(const Cluster& cluster) {
                         cluster.torus->latency_s);
   } else {
     text += "levels:\n";
-    for (const Level& level : cluster.levels) text += level_yaml(level);
+    for (const cluster::Level& level : cluster.levels) text += level_yaml(level);
     text += fmt::format("devices: {}\n", cluster.devices);
   }
   if (overhead_s > 0) text += fmt::format("message_overhead: {:.17g}s\n", overhead_s);
   return text;
 }
 
-std::string profile_json(const Job& job) {
+std::string profile_json(const cost::Job& job) {
   if (!job.profile) return {};
   Json layers = Json::array();
-  for (const MeasuredLayer& layer : job.profile->layers) {
+  for (const cost::MeasuredLayer& layer : job.profile->layers) {
     Json entry = {{"model", layer.model},         {"layer", layer.layer},
                   {"tp", layer.split.tp},         {"sp", layer.split.sp},
                   {"cp", layer.split.cp},         {"ep", layer.split.ep},
@@ -105,7 +105,7 @@ std::string command_line(const Problem& problem, const std::filesystem::path& fo
   if (problem.megatron) text += " --target megatron";
   for (const std::string& setting : problem.settings) text += " --set " + setting;
   if (problem.limits.replicas_together) text += "\n# and: limits.replicas_together";
-  for (const Edge& edge : problem.more_edges) {
+  for (const model::Edge& edge : problem.more_edges) {
     text += fmt::format("\n# and: a tensor from layer {} to layer {}, {} elements of {} bytes per token", edge.from,
                         edge.to.front(), edge.width, edge.element_bytes);
   }
@@ -134,7 +134,7 @@ std::string problem_text(const Problem& problem) {
 
 std::string strategy_line(const Strategy& strategy, const std::vector<StagePlan>& stages) {
   std::string text =
-      fmt::format("{} dp_inner={} pitch={}:", strategy_text(strategy), strategy.dp_inner, strategy.pitch);
+      fmt::format("{} dp_inner={} pitch={}:", plan::strategy_text(strategy), strategy.dp_inner, strategy.pitch);
   for (const StagePlan& stage : stages) {
     text += fmt::format(" [{}-{} {} zero {}/{}]", stage.first, stage.last, to_string(stage.recompute), stage.zero,
                         stage.zero_degree);

@@ -8,8 +8,8 @@
 
 namespace nest::test {
 
-std::string cluster_yaml(const Cluster& cluster);
-std::string profile_json(const Job& job);  // empty where there is none
+std::string cluster_yaml(const cluster::Cluster& cluster);
+std::string profile_json(const cost::Job& job);  // empty where there is none
 
 // `nest plan …` over the files that save_problem() writes. What no file can say follows as a comment.
 std::string command_line(const Problem& problem, const std::filesystem::path& folder);

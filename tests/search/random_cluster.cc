@@ -8,9 +8,9 @@ namespace {
 
 constexpr std::int64_t kMostDevices = 24;
 
-void add_level(Dice& dice, Cluster& cluster, std::int64_t group, double bandwidth) {
+void add_level(Dice& dice, cluster::Cluster& cluster, std::int64_t group, double bandwidth) {
   constexpr const char* kNames[] = {"node", "rack", "pod", "site"};
-  Level level;
+  cluster::Level level;
   level.name = kNames[cluster.levels.size()];
   level.group = group;
   level.bandwidth_bytes_per_s = bandwidth;
@@ -21,7 +21,7 @@ void add_level(Dice& dice, Cluster& cluster, std::int64_t group, double bandwidt
   cluster.levels.push_back(level);
 }
 
-void set_levels(Dice& dice, Cluster& cluster, Leaning leaning) {
+void set_levels(Dice& dice, cluster::Cluster& cluster, Leaning leaning) {
   const bool slow = leaning == Leaning::node_shards || leaning == Leaning::pitch;
   double bandwidth = dice.magnitude(50e9, 900e9);
   std::int64_t node = dice.any<std::int64_t>({1, 2, 2, 3, 4, 4, 8});
@@ -48,11 +48,11 @@ void set_levels(Dice& dice, Cluster& cluster, Leaning leaning) {
 }
 
 // Two levels whose innermost switches have different numbers of devices.
-void set_uneven_levels(Dice& dice, Cluster& cluster) {
+void set_uneven_levels(Dice& dice, cluster::Cluster& cluster) {
   const std::int64_t nodes = dice.any<std::int64_t>({2, 3, 4});
   add_level(dice, cluster, 1, dice.magnitude(50e9, 900e9));
   add_level(dice, cluster, nodes, dice.magnitude(1e9, 50e9));
-  Level& node = cluster.levels.front();
+  cluster::Level& node = cluster.levels.front();
   for (std::int64_t k = 0; k < nodes; ++k) node.counts.push_back(dice.any<std::int64_t>({1, 2, 3, 4}));
   node.group = *std::max_element(node.counts.begin(), node.counts.end());
   cluster.devices = 0;
@@ -61,10 +61,10 @@ void set_uneven_levels(Dice& dice, Cluster& cluster) {
   if (even) node.counts.clear();
 }
 
-void set_torus(Dice& dice, Cluster& cluster) {
+void set_torus(Dice& dice, cluster::Cluster& cluster) {
   const std::vector<std::vector<std::int64_t>> shapes = {{4},    {2, 2}, {3, 2}, {2, 2, 2},
                                                          {4, 2}, {3, 3}, {4, 3}, {4, 4}};
-  Torus torus;
+  cluster::Torus torus;
   torus.dims = dice.any(shapes);
   torus.wrap.assign(torus.dims.size(), dice.one_in(2));
   torus.link_bytes_per_s = dice.magnitude(5e9, 100e9);
@@ -75,11 +75,11 @@ void set_torus(Dice& dice, Cluster& cluster) {
 
 }  // namespace
 
-Cluster random_cluster(Dice& dice, Leaning leaning) {
-  Cluster cluster;
+cluster::Cluster random_cluster(Dice& dice, Leaning leaning) {
+  cluster::Cluster cluster;
   cluster.name = "cluster";
   cluster.device =
-      find_device(dice.any({"h100", "h100", "a100-40", "a100-80", "b200", "mi300x", "v100", "tpuv4"})).value();
+      cluster::find_device(dice.any({"h100", "h100", "a100-40", "a100-80", "b200", "mi300x", "v100", "tpuv4"})).value();
   if (leaning == Leaning::irregular || dice.one_in(12)) {
     if (dice.one_in(2)) {
       set_torus(dice, cluster);
@@ -89,7 +89,7 @@ Cluster random_cluster(Dice& dice, Leaning leaning) {
   } else {
     set_levels(dice, cluster, leaning);
   }
-  cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+  cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   if (dice.one_in(8)) cluster.fabric.message_overhead_s = 5e-6;
   return cluster;
 }

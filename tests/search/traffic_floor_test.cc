@@ -8,14 +8,14 @@
 #include "base/checked.h"
 #include "cost/group_time.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 constexpr double kSlack = 1 + 1e-9;
 
-Cluster random_cluster(std::mt19937& random) {
-  Cluster cluster;
-  cluster.device = find_device("h100").value();
+cluster::Cluster random_cluster(std::mt19937& random) {
+  cluster::Cluster cluster;
+  cluster.device = cluster::find_device("h100").value();
   const auto pick = [&](std::initializer_list<std::int64_t> of) { return of.begin()[random() % of.size()]; };
   const bool rails = random() % 2 == 0;
   const std::int64_t node = pick({2, 4, 6, 8}), nodes = pick({1, 2, 3, 4, 8}), racks = pick({1, 2, 4});
@@ -23,12 +23,12 @@ Cluster random_cluster(std::mt19937& random) {
   cluster.levels.push_back({"rack", nodes, {}, rails ? 50e9 : 25e9, 8e-6, 1, 0.7, rails, false});
   cluster.levels.push_back({"pod", racks, {}, 100e9, 12e-6, 2, 1, false, false});
   cluster.devices = node * nodes * racks;
-  cluster.fabric = make_fabric(cluster.levels, cluster.devices);
+  cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   return cluster;
 }
 
 // Whether the first `degree` replicas of rank 0 sit in one node.
-bool inside_a_node(const Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
+bool inside_a_node(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
   const std::int64_t per_replica = strategy.split.cp * strategy.split.ep;
   for (std::int64_t k = 0; k < degree; ++k) {
     const std::int64_t device = device_of(strategy, k / per_replica, 0, k % per_replica * strategy.split.tp);
@@ -41,7 +41,7 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
   std::mt19937 random(5);
   int compared = 0, positive = 0;
   for (int round = 0; round < 60'000; ++round) {
-    const Cluster cluster = random_cluster(random);
+    const cluster::Cluster cluster = random_cluster(random);
     const auto upto = [&](std::int64_t most) {
       return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
     };
@@ -53,17 +53,17 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
     if (random() % 3 == 0) strategy.pitch = round_up(strategy.pipeline_block(), cluster.fabric.unit[1]);
     if (strategy.devices_spanned() > cluster.devices) continue;
     ++compared;
-    const ShardLines all = shard_lines(cluster, strategy, 0);
-    for (const Placed placed : {Placed::anywhere, Placed::as_given}) {
-      const SyncPrices least = least_sync(cluster, strategy, true, placed);
+    const cost::ShardLines all = cost::shard_lines(cluster, strategy, 0);
+    for (const search::Placed placed : {search::Placed::anywhere, search::Placed::as_given}) {
+      const search::SyncPrices least = search::least_sync(cluster, strategy, true, placed);
       positive += least.lines[0][0].dense_shard.s_per_byte > 0;
       EXPECT_LE(least.lines[0][0].dense_shard.s_per_byte, all.dense_shard.s_per_byte * kSlack);
       EXPECT_LE(least.lines[0][0].dense_shard.latency_s, all.dense_shard.latency_s * kSlack);
       EXPECT_LE(least.lines[0][0].expert_shard.s_per_byte, all.expert_shard.s_per_byte * kSlack);
-      for (std::int64_t degree = 2; degree < dense_replicas(strategy); ++degree) {
-        if (dense_replicas(strategy) % degree != 0 || !can_shard(strategy, degree)) continue;
+      for (std::int64_t degree = 2; degree < groups::dense_replicas(strategy); ++degree) {
+        if (groups::dense_replicas(strategy) % degree != 0 || !groups::can_shard(strategy, degree)) continue;
         if (!inside_a_node(cluster, strategy, degree)) continue;
-        const ShardLines inner = shard_lines(cluster, strategy, degree);
+        const cost::ShardLines inner = cost::shard_lines(cluster, strategy, degree);
         EXPECT_LE(least.lines[1][0].dense_shard.s_per_byte, inner.dense_shard.s_per_byte * kSlack);
         EXPECT_LE(least.lines[1][0].dense_shard.latency_s, inner.dense_shard.latency_s * kSlack);
         EXPECT_LE(least.lines[1][0].dense_replicate.s_per_byte, inner.dense_replicate.s_per_byte * kSlack);
@@ -85,4 +85,4 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::search

@@ -7,17 +7,17 @@
 #include "simulate/network.h"
 #include "test_cluster.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 // Bytes on the busiest link of every transfer, over its capacity, summed: the time without latencies, for a buffer of
 // one byte.
-double bandwidth_s(const Cluster& cluster, const GroupExchange& exchange) {
+double bandwidth_s(const cluster::Cluster& cluster, const simulate::GroupExchange& exchange) {
   double total = 0;
   for (const auto& transfer : exchange.transfers) {
-    Network network(cluster);
+    simulate::Network network(cluster);
     std::map<std::int32_t, double> bytes;
-    for (const GroupFlow& flow : transfer) {
+    for (const simulate::GroupFlow& flow : transfer) {
       for (const std::int32_t link : network.path(flow.from, flow.to, flow.falling).links) {
         bytes[link] += static_cast<double>(flow.count) * flow.share;
       }
@@ -33,12 +33,12 @@ double bandwidth_s(const Cluster& cluster, const GroupExchange& exchange) {
 
 // Two nodes of 4 with one uplink of 10: a ring of 8 crosses it once: 7/8 bytes at 10 bytes/s.
 TEST(GroupFlows, RingThroughTheNodes) {
-  const Cluster cluster = test::cluster_of(
+  const cluster::Cluster cluster = test::cluster_of(
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1});
-  EXPECT_EQ(exchange.algorithm, Algorithm::ring);
+  const simulate::GroupExchange exchange = simulate::group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1});
+  EXPECT_EQ(exchange.algorithm, cluster::Algorithm::ring);
   ASSERT_EQ(exchange.transfers.size(), 1U);
   EXPECT_EQ(exchange.transfers[0].size(), 8U);
   EXPECT_EQ(exchange.transfers[0][3].steps, 7);
@@ -48,48 +48,50 @@ TEST(GroupFlows, RingThroughTheNodes) {
 // The same with a port of 10 per device: four rings of a quarter each, (7/8)/4 bytes through every port, three quarters
 // of 7/8 through the links inside.
 TEST(GroupFlows, RingsSideBySideUseAllPorts) {
-  const Cluster cluster = test::cluster_of(
+  const cluster::Cluster cluster = test::cluster_of(
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: pod, group: 2, bandwidth: 10B/s, latency: 5us, rails: true}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1});
-  EXPECT_EQ(exchange.algorithm, Algorithm::multi_ring);
+  const simulate::GroupExchange exchange = simulate::group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1});
+  EXPECT_EQ(exchange.algorithm, cluster::Algorithm::multi_ring);
   EXPECT_DOUBLE_EQ(bandwidth_s(cluster, exchange), 7.0 / 8 / 4 / 10);
 }
 
 // Four groups of two across the nodes meet on one uplink.
 TEST(GroupFlows, SiblingsShare) {
-  const Cluster cluster = test::cluster_of(
+  const cluster::Cluster cluster = test::cluster_of(
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{4, 2}}, {{1, 4}}}, {8, 1});
+  const simulate::GroupExchange exchange = simulate::group_exchange(cluster, {0, {{4, 2}}, {{1, 4}}}, {8, 1});
   EXPECT_DOUBLE_EQ(bandwidth_s(cluster, exchange), 4 * 0.5 / 10);
 }
 
 // On a torus the flows must take as long as the formula says for the same groups alone.
 TEST(GroupFlows, TorusAgreesWithItsFormula) {
-  const Cluster cluster = test::cluster_of("torus: {dims: [4, 4, 4], wrap: true, bandwidth: 10B/s, latency: 1us}\n");
+  const cluster::Cluster cluster =
+      test::cluster_of("torus: {dims: [4, 4, 4], wrap: true, bandwidth: 10B/s, latency: 1us}\n");
   const std::vector<GroupSpec> specs = {{0, {{1, 4}}, {}},        {0, {{1, 16}}, {}},      {0, {{1, 64}}, {}},
                                         {0, {{4, 16}}, {{1, 4}}}, {0, {{2, 2}}, {{1, 2}}}, {0, {{8, 8}}, {{1, 8}}},
                                         {0, {{1, 2}}, {}},        {0, {{1, 8}}, {{8, 8}}}};
   for (const GroupSpec& spec : specs) {
-    const GroupExchange exchange = group_exchange(cluster, spec, {64, 1});
+    const simulate::GroupExchange exchange = simulate::group_exchange(cluster, spec, {64, 1});
     ASSERT_FALSE(exchange.transfers.empty());
-    const CollectiveTime time = collective_time(cluster, place_group(cluster, spec), Collective::reduce_scatter, 256e6);
+    const cluster::CollectiveTime time = cluster::collective_time(cluster, cluster::place_group(cluster, spec),
+                                                                  cluster::Collective::reduce_scatter, 256e6);
     EXPECT_NEAR(bandwidth_s(cluster, exchange) * 256e6, time.bandwidth_s, 1e-6 * time.bandwidth_s)
         << spec.size() << " members, " << to_string(time.algorithm);
   }
 }
 
 TEST(GroupFlows, OtherAlgorithmsAreNotPlayed) {
-  const Cluster cluster = test::cluster_of(
+  const cluster::Cluster cluster = test::cluster_of(
       "algorithms: [halving-doubling]\n"
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  EXPECT_TRUE(group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}).transfers.empty());
+  EXPECT_TRUE(simulate::group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}).transfers.empty());
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::simulate

@@ -19,12 +19,12 @@ struct Flow {
 struct Delay {
   std::size_t activity;
   double ends;
-  const SimulatedFlow* then;  // the flow whose latency this is
+  const simulate::SimulatedFlow* then;  // the flow whose latency this is
 };
 
 class Engine {
  public:
-  explicit Engine(const SimulationProgram& program) : program_(program) {
+  explicit Engine(const simulate::SimulationProgram& program) : program_(program) {
     const std::size_t count = program.activities.size();
     waits_.resize(count);
     parts_.resize(count);
@@ -33,7 +33,7 @@ class Engine {
     timeline_.engine = "reference";
   }
 
-  Timeline run() {
+  simulate::Timeline run() {
     for (std::size_t i = 0; i < program_.activities.size(); ++i) waits_[i] = program_.activities[i].after.size();
     for (std::size_t i = 0; i < program_.activities.size(); ++i) {
       if (program_.activities[i].after.empty()) start(i);
@@ -46,11 +46,11 @@ class Engine {
 
  private:
   void start(std::size_t i) {
-    const SimulatedActivity& activity = program_.activities[i];
+    const simulate::SimulatedActivity& activity = program_.activities[i];
     timeline_.start_s[i] = now_;
     parts_[i] = 1;
     if (activity.seconds > 0) add_delay({i, now_ + activity.seconds, nullptr});
-    for (const SimulatedFlow& flow : activity.flows) {
+    for (const simulate::SimulatedFlow& flow : activity.flows) {
       if (flow.latency_s > 0) {
         add_delay({i, now_ + flow.latency_s, &flow});
       } else {
@@ -65,7 +65,7 @@ class Engine {
     delays_.push_back(delay);
   }
 
-  void add_flow(std::size_t i, const SimulatedFlow& flow) {
+  void add_flow(std::size_t i, const simulate::SimulatedFlow& flow) {
     if (flow.bytes <= 0 || program_.routes[static_cast<std::size_t>(flow.route)].loads.empty()) return;
     ++parts_[i];
     flows_.push_back({i, static_cast<std::size_t>(flow.route), flow.bytes});
@@ -85,13 +85,14 @@ class Engine {
   // Progressive filling: raise all rates together; whoever meets a full link stops.
   void share() {
     std::vector<double> free;
-    for (const SimulatedLink& link : program_.links) free.push_back(link.bytes_per_s);
+    for (const simulate::SimulatedLink& link : program_.links) free.push_back(link.bytes_per_s);
     std::vector<bool> fixed(flows_.size(), false);
     for (std::size_t left = flows_.size(); left > 0;) {
       std::vector<double> load(free.size(), 0);
       for (std::size_t f = 0; f < flows_.size(); ++f) {
         if (fixed[f]) continue;
-        for (const RouteLoad& on : loads(f)) load[static_cast<std::size_t>(on.link)] += static_cast<double>(on.times);
+        for (const simulate::RouteLoad& on : loads(f))
+          load[static_cast<std::size_t>(on.link)] += static_cast<double>(on.times);
       }
       double rate = kNever;
       for (std::size_t l = 0; l < free.size(); ++l) {
@@ -100,18 +101,20 @@ class Engine {
       std::vector<bool> full(free.size());
       for (std::size_t l = 0; l < free.size(); ++l) full[l] = load[l] > 0 && free[l] / load[l] <= rate * (1 + 1e-12);
       for (std::size_t f = 0; f < flows_.size(); ++f) {
-        const auto meets = [&](const RouteLoad& on) { return full[static_cast<std::size_t>(on.link)]; };
+        const auto meets = [&](const simulate::RouteLoad& on) { return full[static_cast<std::size_t>(on.link)]; };
         if (fixed[f] || std::none_of(loads(f).begin(), loads(f).end(), meets)) continue;
         flows_[f].rate = rate;
         fixed[f] = true;
         --left;
-        for (const RouteLoad& on : loads(f)) {
+        for (const simulate::RouteLoad& on : loads(f)) {
           free[static_cast<std::size_t>(on.link)] -= rate * static_cast<double>(on.times);
         }
       }
     }
   }
-  const std::vector<RouteLoad>& loads(std::size_t flow) const { return program_.routes[flows_[flow].route].loads; }
+  const std::vector<simulate::RouteLoad>& loads(std::size_t flow) const {
+    return program_.routes[flows_[flow].route].loads;
+  }
 
   void advance() {
     share();
@@ -140,17 +143,17 @@ class Engine {
     for (const std::size_t activity : ended) end_part(activity);
   }
 
-  const SimulationProgram& program_;
+  const simulate::SimulationProgram& program_;
   std::vector<std::size_t> waits_, parts_;
   std::vector<Flow> flows_;
   std::vector<Delay> delays_;
   std::size_t ended_ = 0;
   double now_ = 0;
-  Timeline timeline_;
+  simulate::Timeline timeline_;
 };
 
 }  // namespace
 
-Timeline reference_execute(const SimulationProgram& program) { return Engine(program).run(); }
+simulate::Timeline reference_execute(const simulate::SimulationProgram& program) { return Engine(program).run(); }
 
 }  // namespace nest::test

@@ -6,7 +6,7 @@
 
 namespace nest::test {
 
-Timeline reference_execute(const SimulationProgram& program);
+simulate::Timeline reference_execute(const simulate::SimulationProgram& program);
 
 }  // namespace nest::test
 

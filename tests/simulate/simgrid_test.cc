@@ -14,28 +14,28 @@
 #include "test_support/scale.h"
 #include "test_support/temporary_folder.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Links, routes and activities at random, many of which share.
-SimulationProgram random_program(std::uint32_t seed) {
+simulate::SimulationProgram random_program(std::uint32_t seed) {
   std::mt19937 dice(seed);
   const auto below = [&](std::uint32_t count) { return static_cast<std::int32_t>(dice() % count); };
-  SimulationProgram program;
+  simulate::SimulationProgram program;
   const std::int32_t links = 2 + below(6);
   for (std::int32_t l = 0; l < links; ++l) program.links.push_back({"link", 1e9 * (1 + below(100)), 1, 1});
   const std::int32_t routes = 2 + below(8);
   for (std::int32_t r = 0; r < routes; ++r) {
-    SimulatedRoute& route = program.routes.emplace_back();
+    simulate::SimulatedRoute& route = program.routes.emplace_back();
     for (std::int32_t l = 0; l < links; ++l) {
       if (below(3) == 0 || l == r % links) route.loads.push_back({l, 1 + below(4)});
     }
   }
   for (std::int32_t i = 0; i < 80; ++i) {
-    SimulatedActivity& activity = program.activities.emplace_back();
+    simulate::SimulatedActivity& activity = program.activities.emplace_back();
     const std::int32_t kind = below(5);
     if (kind == 0) activity.seconds = 1e-4 * (1 + below(1000));
     for (std::int32_t f = 0; f < kind / 2; ++f) {
@@ -49,9 +49,9 @@ SimulationProgram random_program(std::uint32_t seed) {
 TEST(SimGrid, AgreesWithTheReferenceEngine) {
   NEST_REQUIRE_SIMGRID();
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
-    const SimulationProgram program = random_program(seed);
-    const Timeline expected = test::reference_execute(program);
-    const Timeline timeline = simulate(NEST_SIMULATE_PROGRAM, program);
+    const simulate::SimulationProgram program = random_program(seed);
+    const simulate::Timeline expected = test::reference_execute(program);
+    const simulate::Timeline timeline = run_simulator(NEST_SIMULATE_PROGRAM, program);
     EXPECT_THAT(timeline.engine, HasSubstr("SimGrid"));
     for (std::size_t i = 0; i < program.activities.size(); ++i) {
       ASSERT_NEAR(timeline.start_s[i], expected.start_s[i], 1e-7 * expected.total_s) << "seed " << seed << ", " << i;
@@ -62,10 +62,10 @@ TEST(SimGrid, AgreesWithTheReferenceEngine) {
 
 TEST(SimGrid, RefusesCirclesAndGarbage) {
   NEST_REQUIRE_SIMGRID();
-  SimulationProgram circle;
+  simulate::SimulationProgram circle;
   circle.activities = {{1, {}, {1}}, {1, {}, {0}}};
   try {
-    simulate(NEST_SIMULATE_PROGRAM, circle);
+    run_simulator(NEST_SIMULATE_PROGRAM, circle);
     FAIL();
   } catch (const SimulatorError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("exit code 2"), HasSubstr("2 of 2 activities can never start")));
@@ -74,11 +74,11 @@ TEST(SimGrid, RefusesCirclesAndGarbage) {
 
 TEST(SimGrid, NothingTakesNoTime) {
   NEST_REQUIRE_SIMGRID();
-  EXPECT_EQ(simulate(NEST_SIMULATE_PROGRAM, {}).total_s, 0);
-  SimulationProgram joins;
+  EXPECT_EQ(run_simulator(NEST_SIMULATE_PROGRAM, {}).total_s, 0);
+  simulate::SimulationProgram joins;
   joins.activities.resize(20'000);  // a long chain must not need a deep stack
   for (std::int32_t i = 1; i < 20'000; ++i) joins.activities[static_cast<std::size_t>(i)].after = {i - 1};
-  EXPECT_EQ(simulate(NEST_SIMULATE_PROGRAM, joins).total_s, 0);
+  EXPECT_EQ(run_simulator(NEST_SIMULATE_PROGRAM, joins).total_s, 0);
 }
 
 // The promise about all plans, on a sample; docs/generated/simulation has the full one. NEST_TEST_SCALE makes it smaller, but not
@@ -103,7 +103,7 @@ class BadSimulator : public ::testing::Test {
     std::ofstream(path) << "#!/bin/sh\n" << script << '\n';
     ::chmod(path.c_str(), 0755);
     try {
-      simulate(path, program_, limits);
+      run_simulator(path, program_, limits);
     } catch (const SimulatorError& error) {
       return error.what();
     }
@@ -111,7 +111,7 @@ class BadSimulator : public ::testing::Test {
   }
 
   test::TemporaryFolder folder_;
-  SimulationProgram program_;
+  simulate::SimulationProgram program_;
 };
 
 TEST_F(BadSimulator, IsKilled) {
@@ -150,7 +150,7 @@ TEST_F(BadSimulator, DoesNotListen) {
 }
 
 TEST_F(BadSimulator, IsNotThere) {
-  EXPECT_THROW(simulate(folder_.file("nothing"), program_), SimulatorError);
+  EXPECT_THROW(run_simulator(folder_.file("nothing"), program_), SimulatorError);
   ::setenv("NEST_SIMULATE", folder_.file("nothing").c_str(), 1);
   EXPECT_THROW(find_simulator(), SimulatorError);
   ::unsetenv("NEST_SIMULATE");
@@ -163,4 +163,4 @@ TEST_F(BadSimulator, GoodAnswersPass) {
 }
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::simulate

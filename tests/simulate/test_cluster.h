@@ -8,8 +8,8 @@
 namespace nest::test {
 
 // H100 devices on the given network: the `levels` or `torus` of a cluster file.
-inline Cluster cluster_of(const std::string& network) {
-  return read_cluster(parse_yaml("test", "device: h100\n" + network), "test");
+inline cluster::Cluster cluster_of(const std::string& network) {
+  return cluster::read_cluster(doc::parse_yaml("test", "device: h100\n" + network), "test");
 }
 
 }  // namespace nest::test

@@ -6,7 +6,7 @@
 #include "model/config.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::split {
 namespace {
 
 // Bytes per token that one layer of transformers 5.17 kept on an H200 (PyTorch 2.11, bf16, sdpa, batch 8 x 1024 tokens,
@@ -28,11 +28,12 @@ TEST_P(HuggingFaceFamilies, KeepWhatWasMeasured) {
       R"(", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 2, "vocab_size": 4096,
       "max_position_embeddings": 2048)" +
       row.extra + "}";
-  const Architecture arch = read_config(parse_json("config.json", config), row.family);
-  const RunShape shape{.micro_batch = 8, .sequence = 1024};
-  const Implementation hf{.stack = Stack::huggingface, .dropout = true, .sequence = 1024};
-  const Model model = build_model(arch, hf);
-  const LocalLayer layer = localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, {}, hf);
+  const model::Architecture arch = model::read_config(doc::parse_json("config.json", config), row.family);
+  const split::RunShape shape{.micro_batch = 8, .sequence = 1024};
+  const model::Implementation hf{.stack = model::Stack::huggingface, .dropout = true, .sequence = 1024};
+  const model::Model model = model::build_model(arch, hf);
+  const split::LocalLayer layer =
+      split::localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, {}, hf);
   EXPECT_NEAR(layer.saved.none / (8 * 1024) / row.bytes_per_token, 1.0, 0.002)
       << layer.saved.none / (8 * 1024) << " predicted, " << row.bytes_per_token << " measured";
 }
@@ -54,4 +55,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return std::string(row.param.family); });
 
 }  // namespace
-}  // namespace nest
+}  // namespace nest::split

@@ -22,6 +22,8 @@ std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-Document read_json(const std::filesystem::path& path) { return parse_json(path.filename().string(), read_file(path)); }
+Document read_json(const std::filesystem::path& path) {
+  return doc::parse_json(path.filename().string(), read_file(path));
+}
 
 }  // namespace nest::test

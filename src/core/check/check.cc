@@ -11,7 +11,7 @@
 #include "check/levels.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::check {
 namespace {
 
 constexpr double kTolerance = 1e-6;  // relative; claims are printed with full precision
@@ -22,7 +22,7 @@ bool differs(double claimed, double expected) {
 
 class Judge {
  public:
-  Judge(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state,
+  Judge(const Plan& plan, const model::Model& model, const cluster::Cluster& cluster, const StateFloor& state,
         const ListedDevices& listed)
       : plan_(plan), s_(plan.strategy), model_(model), cluster_(cluster), state_(state), listed_(listed) {}
 
@@ -52,7 +52,7 @@ class Judge {
  private:
   void report(ViolationCode code, std::string text) { violations_.push_back({code, std::move(text)}); }
 
-  const Layer& layer(std::size_t position) const {
+  const model::Layer& layer(std::size_t position) const {
     return model_.kinds[static_cast<std::size_t>(model_.layers[position])];
   }
 
@@ -114,20 +114,21 @@ class Judge {
       if (seen.insert(text).second) report(code, text);
     };
     bool experts = false;
-    for (const Layer& kind : model_.kinds) {
-      const bool whole = stays_whole(kind, s_.split);
-      for (const Operator& op : kind.operators) {
-        if (op.kind != OperatorKind::attention || op.attention.heads.axis == Axis::none || whole) continue;
+    for (const model::Layer& kind : model_.kinds) {
+      const bool whole = split::stays_whole(kind, s_.split);
+      for (const model::Operator& op : kind.operators) {
+        if (op.kind != model::OperatorKind::attention || op.attention.heads.axis == model::Axis::none || whole)
+          continue;
         const auto [heads, kv] = std::pair(op.attention.heads.size, op.attention.kv_heads.size);
         if (heads % tp != 0) once(ViolationCode::split_heads, fmt::format("tp {} does not divide {} heads", tp, heads));
         if (kv % tp != 0 && tp % kv != 0)
           once(ViolationCode::split_heads, fmt::format("tp {} and {} key/value heads do not divide", tp, kv));
       }
-      for (const Tensor& tensor : kind.tensors) {
-        for (const Extent& extent : tensor.width) {
-          const std::int64_t parts = extent.axis == Axis::ffn          ? tp
-                                     : extent.axis == Axis::expert_ffn ? s_.split.expert_tp()
-                                                                       : 1;
+      for (const model::Tensor& tensor : kind.tensors) {
+        for (const model::Extent& extent : tensor.width) {
+          const std::int64_t parts = extent.axis == model::Axis::ffn          ? tp
+                                     : extent.axis == model::Axis::expert_ffn ? s_.split.expert_tp()
+                                                                              : 1;
           if (!whole && extent.size % parts != 0)
             once(ViolationCode::split_width, fmt::format("{} does not divide width {}", parts, extent.size));
         }
@@ -219,13 +220,13 @@ class Judge {
     return static_cast<double>(chunks) / static_cast<double>(s_.virtual_stages);
   }
 
-  static std::int64_t held_already(const LocalLayer& local, std::set<std::string>& held) {
+  static std::int64_t held_already(const split::LocalLayer& local, std::set<std::string>& held) {
     std::int64_t elements = 0;
-    for (const LocalOperator& op : local.operators) {
+    for (const split::LocalOperator& op : local.operators) {
       std::int64_t shared = 0;
-      for (const Weight& weight : op.source->weights) {
+      for (const model::Weight& weight : op.source->weights) {
         if (weight.tied_to.empty() || held.insert(weight.tied_to).second) continue;
-        const bool matrix = op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
+        const bool matrix = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
         shared += matrix && shared == 0 ? op.n * op.k : op.parameters - shared;
       }
       elements += std::min(shared, op.parameters);
@@ -236,17 +237,17 @@ class Judge {
   // Bytes that must be there at once, whatever the allocator does.
   double memory_floor(std::size_t index) const {
     const StagePlan& stage = plan_.stages[index];
-    const RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
+    const split::RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
     double dense = 0;
     double expert = 0;
     double kept = 0;
     std::set<std::string> tables;  // that several layers share
     for (int i = stage.first; i <= stage.last; ++i) {
-      const LocalLayer local = localise(layer(static_cast<std::size_t>(i)), shape, s_.split, {});
+      const split::LocalLayer local = split::localise(layer(static_cast<std::size_t>(i)), shape, s_.split, {});
       dense += static_cast<double>(local.dense_parameters - held_already(local, tables));
       expert += static_cast<double>(local.expert_parameters);
       // What stacks recompute selectively differs; the layer's input is kept by all of them.
-      if (state_.activations && layer(static_cast<std::size_t>(i)).kind == LayerKind::block) {
+      if (state_.activations && layer(static_cast<std::size_t>(i)).kind == model::LayerKind::block) {
         kept += stage.recompute == Recompute::none ? local.saved.none : local.saved.full;
       }
     }
@@ -312,13 +313,13 @@ class Judge {
   }
 
   void check_peak() {
-    const RunShape shape{1, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
+    const split::RunShape shape{1, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
     double flops = 0;  // of one sequence, forward and backward
     for (const int kind : model_.layers) {
-      const LocalLayer local = localise(model_.kinds[static_cast<std::size_t>(kind)], shape, {}, {});
+      const split::LocalLayer local = split::localise(model_.kinds[static_cast<std::size_t>(kind)], shape, {}, {});
       flops += local.flops_forward() + local.flops_backward();
     }
-    const Device& device = cluster_.device;
+    const cluster::Device& device = cluster_.device;
     const double peak = std::max({device.peak(Precision::bf16), device.peak(Precision::fp16),
                                   device.peak(Precision::fp8), device.peak(Precision::fp32)}) *
                         (plan_.run.precision == Precision::fp4 ? 3 : 1);
@@ -334,8 +335,8 @@ class Judge {
   // ranks may send a share each, for that share. Interleaved schedules may hide any part of it.
   void check_level_times() {
     if (s_.pp < 2 || s_.virtual_stages > 1 || (cluster_.levels.empty() && !cluster_.torus)) return;
-    const RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
-    const std::vector<double> bytes = cut_bytes(model_, shape, s_.split);
+    const split::RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
+    const std::vector<double> bytes = split::cut_bytes(model_, shape, s_.split);
     const std::vector<BoundaryCrossing> boundaries = levels_crossed(s_, cluster_).boundaries;
     std::vector<double> least(plan_.stages.size(), 0);
     for (const BoundaryCrossing& boundary : boundaries) {
@@ -361,8 +362,8 @@ class Judge {
 
   const Plan& plan_;
   const Strategy& s_;
-  const Model& model_;
-  const Cluster& cluster_;
+  const model::Model& model_;
+  const cluster::Cluster& cluster_;
   const StateFloor& state_;
   const ListedDevices& listed_;
   std::vector<Violation> violations_;
@@ -376,16 +377,16 @@ StateFloor state_floor(const Run& run) {
   return state;
 }
 
-std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state,
-                                  const ListedDevices& listed) {
+std::vector<Violation> check_plan(const Plan& plan, const model::Model& model, const cluster::Cluster& cluster,
+                                  const StateFloor& state, const ListedDevices& listed) {
   return Judge(plan, model, cluster, state, listed).run();
 }
 
-std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster) {
+std::vector<Violation> check_plan(const Plan& plan, const model::Model& model, const cluster::Cluster& cluster) {
   return check_plan(plan, model, cluster, state_floor(plan.run));
 }
 
-std::vector<double> memory_floors(const Plan& plan, const Model& model, const StateFloor& state) {
+std::vector<double> memory_floors(const Plan& plan, const model::Model& model, const StateFloor& state) {
   return Judge(plan, model, {}, state, {}).floors();
 }
 
@@ -418,4 +419,4 @@ const char* to_string(ViolationCode code) {
   return "?";
 }
 
-}  // namespace nest
+}  // namespace nest::check

@@ -21,7 +21,7 @@
 #include "model/graph.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::check {
 
 enum class ViolationCode : std::uint8_t {
   stage_count,     // as many stages as pp
@@ -70,15 +70,15 @@ using ListedDevices = std::vector<std::vector<std::int64_t>>;
 
 // All violations, in the order of the codes; empty for a sound plan. Claims (time, memory, prediction) that a
 // hand-written plan leaves at 0 are not judged.
-std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const StateFloor& state,
-                                  const ListedDevices& listed = {});
-std::vector<Violation> check_plan(const Plan& plan, const Model& model, const Cluster& cluster);
+std::vector<Violation> check_plan(const Plan& plan, const model::Model& model, const cluster::Cluster& cluster,
+                                  const StateFloor& state, const ListedDevices& listed = {});
+std::vector<Violation> check_plan(const Plan& plan, const model::Model& model, const cluster::Cluster& cluster);
 
 // The floor of every stage's memory, bytes on one device. The plan's shape must be sound.
-std::vector<double> memory_floors(const Plan& plan, const Model& model, const StateFloor& state);
+std::vector<double> memory_floors(const Plan& plan, const model::Model& model, const StateFloor& state);
 
 inline constexpr int kViolationCodes = 23;
 
 const char* to_string(ViolationCode code);
 
-}  // namespace nest
+}  // namespace nest::check

@@ -6,18 +6,18 @@
 #include <cstdlib>
 #include <functional>
 
-namespace nest {
+namespace nest::check {
 namespace {
 
 // Distances between devices, by arithmetic on what the cluster's file says.
 class Distances {
  public:
-  explicit Distances(const Cluster& cluster) : cluster_(cluster) {
+  explicit Distances(const cluster::Cluster& cluster) : cluster_(cluster) {
     // First devices of the units of level l, where switches differ; else the size of a unit.
     std::vector<std::int64_t> starts;
     std::int64_t size = 1;
     bool even = true;
-    for (const Level& level : cluster.levels) {
+    for (const cluster::Level& level : cluster.levels) {
       even = even && level.counts.empty();
       size *= level.group;
       Units units{size, {}};
@@ -58,7 +58,7 @@ class Distances {
   }
 
   std::int64_t hops(std::int64_t a, std::int64_t b) const {
-    const Torus& torus = *cluster_.torus;
+    const cluster::Torus& torus = *cluster_.torus;
     std::int64_t total = 0;
     for (std::size_t k = 0; k < torus.dims.size(); ++k) {
       const std::int64_t ahead = std::abs(a % torus.dims[k] - b % torus.dims[k]);
@@ -69,7 +69,7 @@ class Distances {
     return total;
   }
 
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   std::vector<Units> units_;
 };
 
@@ -89,7 +89,8 @@ class Range {
 
 class Survey {
  public:
-  Survey(const Strategy& strategy, const Cluster& cluster) : s_(strategy), cluster_(cluster), distances_(cluster) {}
+  Survey(const Strategy& strategy, const cluster::Cluster& cluster)
+      : s_(strategy), cluster_(cluster), distances_(cluster) {}
 
   LevelsCrossed run() const {
     LevelsCrossed crossed;
@@ -173,17 +174,17 @@ class Survey {
   }
 
   const Strategy& s_;
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   Distances distances_;
 };
 
 }  // namespace
 
-LevelsCrossed levels_crossed(const Strategy& strategy, const Cluster& cluster) {
+LevelsCrossed levels_crossed(const Strategy& strategy, const cluster::Cluster& cluster) {
   return Survey(strategy, cluster).run();
 }
 
-std::string crossing_name(const Cluster& cluster, const Crossing& crossing) {
+std::string crossing_name(const cluster::Cluster& cluster, const Crossing& crossing) {
   const auto name = [&](std::int64_t value) {
     return cluster.torus ? std::to_string(value) : cluster.levels[static_cast<std::size_t>(value)].name;
   };
@@ -194,7 +195,7 @@ std::string crossing_name(const Cluster& cluster, const Crossing& crossing) {
   return range + (crossing.most == 1 ? " hop" : " hops");
 }
 
-double least_message_s(const Cluster& cluster, std::int64_t crossing, double bytes) {
+double least_message_s(const cluster::Cluster& cluster, std::int64_t crossing, double bytes) {
   if (cluster.torus) {
     return static_cast<double>(crossing) * cluster.torus->latency_s + bytes / cluster.torus->link_bytes_per_s;
   }
@@ -205,10 +206,10 @@ double least_message_s(const Cluster& cluster, std::int64_t crossing, double byt
   }
   double slowest = 0;
   for (std::size_t l = first; l <= top; ++l) {
-    const Level& level = cluster.levels[l];
+    const cluster::Level& level = cluster.levels[l];
     slowest = std::max(slowest, bytes * level.oversubscription / (level.bandwidth_bytes_per_s * level.efficiency));
   }
   return cluster.levels[top].latency_s + slowest;
 }
 
-}  // namespace nest
+}  // namespace nest::check

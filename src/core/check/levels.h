@@ -12,7 +12,7 @@
 #include "cluster/cluster.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::check {
 
 struct Crossing {
   std::int64_t least = 0;  // over all replicas and ranks: level, or hops on a torus
@@ -43,12 +43,12 @@ struct LevelsCrossed {
 };
 
 // The placement must be sound: no device twice, none beyond the cluster.
-LevelsCrossed levels_crossed(const Strategy& strategy, const Cluster& cluster);
+LevelsCrossed levels_crossed(const Strategy& strategy, const cluster::Cluster& cluster);
 
 // "node", "node … rack", "1 … 3 hops".
-std::string crossing_name(const Cluster& cluster, const Crossing& crossing);
+std::string crossing_name(const cluster::Cluster& cluster, const Crossing& crossing);
 
 // The least seconds that a message of so many bytes takes between devices that meet there, with every link to itself.
-double least_message_s(const Cluster& cluster, std::int64_t crossing, double bytes);
+double least_message_s(const cluster::Cluster& cluster, std::int64_t crossing, double bytes);
 
-}  // namespace nest
+}  // namespace nest::check

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace nest {
+namespace nest::cluster {
 
 enum class Collective : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
 
@@ -122,4 +122,4 @@ class AlgorithmChoice {
   bool as_nccl_ = true;
 };
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -13,7 +13,7 @@
 #include "cluster/torus_collective.h"
 #include "preset_data/preset_data.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 [[noreturn]] void refuse(const Cluster& cluster, std::int64_t devices, const std::string& why) {
@@ -147,7 +147,7 @@ std::vector<LevelSummary> summarise_torus(const Cluster& cluster) {
 }
 
 Cluster read_shipped_cluster(const EmbeddedFile& file) {
-  return read_cluster(parse_yaml(fmt::format("clusters/{}.yaml", file.name), std::string(file.text)), file.name);
+  return read_cluster(doc::parse_yaml(fmt::format("clusters/{}.yaml", file.name), std::string(file.text)), file.name);
 }
 
 }  // namespace
@@ -226,4 +226,4 @@ std::vector<LevelSummary> summarise(const Cluster& cluster) {
   return summaries;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

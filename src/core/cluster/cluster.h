@@ -36,7 +36,7 @@
 #include "cluster/torus.h"
 #include "doc/value.h"
 
-namespace nest {
+namespace nest::cluster {
 
 // Sizes that a cluster may be given by resized(): at_least … at_most, in multiples of `multiple_of`.
 struct SizeRule {
@@ -108,4 +108,4 @@ struct LevelSummary {
 // For a torus: one entry per distance class (neighbours, half way round each dimension, the whole torus).
 std::vector<LevelSummary> summarise(const Cluster& cluster);
 
-}  // namespace nest
+}  // namespace nest::cluster

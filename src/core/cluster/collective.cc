@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "cluster/step.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 // Adds up the steps of one algorithm.
@@ -391,4 +391,4 @@ CollectiveTime best_time(const Fabric& fabric, const GroupLayout& layout, Collec
   return {};
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

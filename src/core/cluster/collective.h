@@ -35,7 +35,7 @@
 #include "cluster/fabric.h"
 #include "cluster/layout.h"
 
-namespace nest {
+namespace nest::cluster {
 
 struct CollectiveTime {
   double seconds = 0;
@@ -58,4 +58,4 @@ CollectiveTime best_time(const Fabric& fabric, const GroupLayout& layout, Collec
 std::optional<CollectiveTime> hierarchical_time(const Fabric& fabric, const GroupLayout& layout, Collective collective,
                                                 double bytes, std::span<const std::int64_t> dims);
 
-}  // namespace nest
+}  // namespace nest::cluster

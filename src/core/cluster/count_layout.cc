@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cluster/layout.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 struct UnitTally {
@@ -109,4 +109,4 @@ GroupLayout count_layout(const Fabric& fabric, std::span<const Group> groups) {
   return layout;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -9,21 +9,21 @@
 #include "doc/reader.h"
 #include "preset_data/preset_data.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 constexpr double kFastest = 1e21;  // operations or bytes per second; beyond any device
 constexpr std::size_t kAliasLimit = 16;
 
-double positive(Reader& reader, std::string_view key, std::optional<double> value, double otherwise) {
+double positive(doc::Reader& reader, std::string_view key, std::optional<double> value, double otherwise) {
   if (!value) return otherwise;
   if (*value <= 0 || *value > kFastest)
     reader.fail(key, fmt::format("{} must lie above 0 and below {:g}", key, kFastest));
   return *value;
 }
 
-void read_peaks(Reader& root, Device& device) {
-  Reader peaks = root.object("peak");
+void read_peaks(doc::Reader& root, Device& device) {
+  doc::Reader peaks = root.object("peak");
   bool any = false;
   for (const Precision precision : kDevicePrecisions) {
     const char* key = to_string(precision);
@@ -35,14 +35,14 @@ void read_peaks(Reader& root, Device& device) {
   if (!any) root.fail("peak", "no rate is given; write for example bf16: 989TFLOPS");
 }
 
-void read_efficiency(Reader& root, Device& device) {
+void read_efficiency(doc::Reader& root, Device& device) {
   auto constants = root.maybe_object("efficiency");
   if (!constants) return;
   for (const std::string& key : constants->keys()) device.efficiency[key] = constants->number(key, {0, 1e6});
 }
 
 Device read_shipped_device(const EmbeddedFile& file) {
-  return read_device(parse_yaml(fmt::format("devices/{}.yaml", file.name), std::string(file.text)), file.name);
+  return read_device(doc::parse_yaml(fmt::format("devices/{}.yaml", file.name), std::string(file.text)), file.name);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::optional<double> Device::efficiency_of(std::string_view constant) const {
 }
 
 Device read_device(const Document& document, std::string_view name) {
-  Reader root(document);
+  doc::Reader root(document);
   Device device;
   device.name = root.text_or("name", name);
   device.description = root.text_or("description", device.name);
@@ -86,4 +86,4 @@ std::optional<Device> find_device(std::string_view name) {
   return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -17,7 +17,7 @@
 #include "doc/value.h"
 #include "nest/strategy.h"
 
-namespace nest {
+namespace nest::cluster {
 
 // The arithmetic that devices state a rate for, in the order of Precision; fp4 follows from fp8 by a fitted constant.
 inline constexpr std::array kDevicePrecisions = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16,
@@ -56,4 +56,4 @@ const Shelf<Device>& device_presets();
 // A preset by name or alias, case-insensitive, or nothing.
 std::optional<Device> find_device(std::string_view name);
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 // First devices of the units of every level, from the children that each switch has.
@@ -95,4 +95,4 @@ Fabric make_fabric(const std::vector<Level>& levels, std::int64_t devices) {
   return fabric;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

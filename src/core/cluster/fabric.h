@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-namespace nest {
+namespace nest::cluster {
 
 inline constexpr std::size_t kMaxLevels = 8;
 inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 24;
@@ -79,4 +79,4 @@ struct Fabric {
 // `devices` may leave the last units partly filled. Levels must be valid (see read_cluster).
 Fabric make_fabric(const std::vector<Level>& levels, std::int64_t devices);
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 struct Axis {
@@ -410,4 +410,4 @@ GroupLayout lattice_layout(const Fabric& fabric, std::int64_t first, std::span<c
   return LatticeLayout(fabric, first, lattice).layout();
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

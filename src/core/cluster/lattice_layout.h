@@ -18,7 +18,7 @@
 #include "cluster/fabric.h"
 #include "cluster/layout.h"
 
-namespace nest {
+namespace nest::cluster {
 
 inline constexpr std::size_t kLatticeAxes = 16;
 
@@ -27,4 +27,4 @@ inline constexpr std::size_t kLatticeAxes = 16;
 GroupLayout lattice_layout(const Fabric& fabric, std::int64_t first, std::span<const Stride> members,
                            std::span<const Stride> siblings);
 
-}  // namespace nest
+}  // namespace nest::cluster

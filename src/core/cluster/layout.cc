@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "cluster/lattice_layout.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 constexpr std::int64_t kScannedUnits = 4096;  // of one level, for contiguous groups whose pattern repeats even later
@@ -230,4 +230,4 @@ GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec) {
   return upper_bound(fabric, members, siblings, size, groups);
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

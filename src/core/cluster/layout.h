@@ -30,7 +30,7 @@
 #include "cluster/fabric.h"
 #include "cluster/torus.h"
 
-namespace nest {
+namespace nest::cluster {
 
 inline constexpr std::int64_t kCountedDevices = std::int64_t{1} << 16;
 
@@ -60,4 +60,4 @@ GroupLayout make_layout(const Fabric& fabric, const GroupSpec& spec);
 // The same by counting, for groups given as lists of devices in rank order, all of one size. O(devices · levels · log).
 GroupLayout count_layout(const Fabric& fabric, std::span<const std::vector<std::int64_t>> groups);
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
@@ -283,4 +283,4 @@ DerivedLevels derive_levels(const LinkGraph& links) {
   return derived;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -14,7 +14,7 @@
 
 #include "cluster/fabric.h"
 
-namespace nest {
+namespace nest::cluster {
 
 inline constexpr std::size_t kGraphDevices = 1024;
 inline constexpr std::size_t kGraphLinks = 16384;
@@ -43,4 +43,4 @@ std::size_t first_disconnected(const LinkGraph& graph);
 // At most kMaxLevels levels; nearby latencies are joined where there are more. The graph must be connected.
 DerivedLevels derive_levels(const LinkGraph& graph);
 
-}  // namespace nest
+}  // namespace nest::cluster

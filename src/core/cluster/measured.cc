@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 constexpr std::size_t kMostPoints = 100'000;
@@ -146,4 +146,4 @@ const MeasuredCollective* find_measured(std::span<const MeasuredCollective> tabl
   return nullptr;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -14,7 +14,7 @@
 
 #include "cluster/collective.h"
 
-namespace nest {
+namespace nest::cluster {
 
 struct MeasuredPoint {
   double bytes = 0;
@@ -40,4 +40,4 @@ MeasuredCollective parse_nccl_tests(std::string_view name, std::string_view text
 const MeasuredCollective* find_measured(std::span<const MeasuredCollective> tables, Collective collective,
                                         std::int64_t ranks, std::int64_t hosts);
 
-}  // namespace nest
+}  // namespace nest::cluster

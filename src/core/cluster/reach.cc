@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace nest {
+namespace nest::cluster {
 
 void Reach::add(const Cluster& cluster, std::int64_t from, std::int64_t to) {
   if (from == to) return;
@@ -57,4 +57,4 @@ Reach reach_of(const Cluster& cluster, const GroupSpec& groups) {
   return reach;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -9,7 +9,7 @@
 #include "base/stride.h"
 #include "cluster/cluster.h"
 
-namespace nest {
+namespace nest::cluster {
 
 class Reach {
  public:
@@ -38,4 +38,4 @@ Reach reach_of(const Cluster& cluster, const GroupSpec& groups);
 // Names of a torus' dimensions.
 inline constexpr std::array<const char*, kMaxDimensions> kDimensionNames = {"x", "y", "z", "w"};
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -12,14 +12,14 @@
 #include "cluster/link_graph.h"
 #include "doc/reader.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 constexpr double kFastestLink = 1e18;  // bytes per second
 constexpr double kSlowestHop = 10;     // seconds
 constexpr std::size_t kMostUnits = 1U << 20U;
 
-double read_bandwidth(Reader& reader, std::string_view key) {
+double read_bandwidth(doc::Reader& reader, std::string_view key) {
   const double bandwidth = reader.bandwidth(key);
   if (bandwidth <= 0) reader.fail(key, "a link of no bandwidth connects nothing; write for example 450GB/s");
   if (bandwidth > kFastestLink)
@@ -27,13 +27,13 @@ double read_bandwidth(Reader& reader, std::string_view key) {
   return bandwidth;
 }
 
-double read_latency(Reader& reader) {
+double read_latency(doc::Reader& reader) {
   const double latency_s = reader.maybe_duration("latency").value_or(0);
   if (latency_s > kSlowestHop) reader.fail("latency", "more than 10 s; write for example 5us");
   return latency_s;
 }
 
-Level read_level(Reader& reader, std::size_t index) {
+Level read_level(doc::Reader& reader, std::size_t index) {
   Level level;
   level.name = reader.text_or("name", fmt::format("level{}", index + 1));
   if (reader.has("counts") == reader.has("group")) {
@@ -57,7 +57,7 @@ Level read_level(Reader& reader, std::size_t index) {
 }
 
 // What holds between levels: latencies rise, one level has rails, sizes stay within reason.
-void check_levels(std::vector<Reader>& readers, const std::vector<Level>& levels) {
+void check_levels(std::vector<doc::Reader>& readers, const std::vector<Level>& levels) {
   bool rails = false;
   for (std::size_t l = 0; l < levels.size(); ++l) {
     if (l > 0 && levels[l].latency_s < levels[l - 1].latency_s) {
@@ -77,7 +77,7 @@ void check_levels(std::vector<Reader>& readers, const std::vector<Level>& levels
 }
 
 // Devices of the full cluster; fills in and checks `counts` from the outermost level inwards.
-std::int64_t count_devices(std::vector<Reader>& readers, std::vector<Level>& levels) {
+std::int64_t count_devices(std::vector<doc::Reader>& readers, std::vector<Level>& levels) {
   std::int64_t units = 1;  // switches of the level
   for (std::size_t l = levels.size(); l-- > 0;) {
     Level& level = levels[l];
@@ -102,8 +102,8 @@ std::int64_t count_devices(std::vector<Reader>& readers, std::vector<Level>& lev
   return units;
 }
 
-void read_levels(Reader& root, Cluster& cluster) {
-  std::vector<Reader> readers = root.objects("levels");
+void read_levels(doc::Reader& root, Cluster& cluster) {
+  std::vector<doc::Reader> readers = root.objects("levels");
   if (readers.empty()) root.fail("levels", "an empty list; expected at least one level, innermost first");
   if (readers.size() > kMaxLevels) {
     root.fail("levels", fmt::format("{} levels; at most {} are supported", readers.size(), kMaxLevels));
@@ -122,8 +122,8 @@ void read_levels(Reader& root, Cluster& cluster) {
   }
 }
 
-void read_torus(Reader& root, Cluster& cluster) {
-  Reader reader = root.object("torus");
+void read_torus(doc::Reader& root, Cluster& cluster) {
+  doc::Reader reader = root.object("torus");
   Torus torus;
   const auto dims = reader.maybe_integers("dims", {1, real(kMaxDevices)}, kMaxDimensions);
   if (!dims || dims->empty()) reader.fail("dims", "expected one to four sizes, for example [4, 4, 8]");
@@ -134,11 +134,11 @@ void read_torus(Reader& root, Cluster& cluster) {
       reader.fail("dims", fmt::format("more than {} devices", format_integer(kMaxDevices)));
     }
   }
-  const Value* wrap = reader.raw("wrap");
+  const doc::Value* wrap = reader.raw("wrap");
   if (!wrap || wrap->as_bool()) {
     torus.wrap.assign(torus.dims.size(), !wrap || *wrap->as_bool());
   } else if (wrap->as_array() && wrap->as_array()->size() == torus.dims.size()) {
-    for (const Value& flag : *wrap->as_array()) {
+    for (const doc::Value& flag : *wrap->as_array()) {
       if (!flag.as_bool()) reader.fail("wrap", fmt::format("{} is neither true nor false", flag.shown()));
       torus.wrap.push_back(*flag.as_bool());
     }
@@ -157,8 +157,8 @@ void read_torus(Reader& root, Cluster& cluster) {
   }
 }
 
-void add_vertices(Reader& reader, const char* key, std::size_t at_most, std::map<std::string, std::size_t>& vertices,
-                  std::vector<std::string>& names) {
+void add_vertices(doc::Reader& reader, const char* key, std::size_t at_most,
+                  std::map<std::string, std::size_t>& vertices, std::vector<std::string>& names) {
   for (const std::string& name : reader.maybe_texts(key, at_most).value_or(std::vector<std::string>())) {
     if (!vertices.emplace(name, vertices.size()).second)
       reader.fail(key, fmt::format("`{}` is named twice", clip(name, 40)));
@@ -166,8 +166,8 @@ void add_vertices(Reader& reader, const char* key, std::size_t at_most, std::map
   }
 }
 
-void read_graph(Reader& root, Cluster& cluster) {
-  Reader reader = root.object("graph");
+void read_graph(doc::Reader& root, Cluster& cluster) {
+  doc::Reader reader = root.object("graph");
   std::map<std::string, std::size_t> vertices;
   std::vector<std::string> names;
   add_vertices(reader, "devices", kGraphDevices, vertices, names);
@@ -176,10 +176,10 @@ void read_graph(Reader& root, Cluster& cluster) {
   if (graph.devices == 0) reader.fail("devices", "expected the names of the devices");
   add_vertices(reader, "switches", kGraphLinks, vertices, names);
   graph.switches = vertices.size() - graph.devices;
-  std::vector<Reader> links = reader.objects("links");
+  std::vector<doc::Reader> links = reader.objects("links");
   if (links.size() > kGraphLinks)
     reader.fail("links", fmt::format("{} links; at most {} are supported", links.size(), kGraphLinks));
-  for (Reader& link : links) {
+  for (doc::Reader& link : links) {
     const auto ends = link.maybe_texts("between", 2);
     if (!ends || ends->size() != 2) link.fail("between", "expected the two ends of the link");
     GraphLink made;
@@ -212,11 +212,11 @@ void read_graph(Reader& root, Cluster& cluster) {
   }
 }
 
-Device read_device_of(Reader& root) {
-  const Value* value = root.raw("device");
+Device read_device_of(doc::Reader& root) {
+  const doc::Value* value = root.raw("device");
   if (!value) root.fail("device", "missing; give the name of a device, for example h100");
   if (value->as_object()) {
-    const Document part{std::make_shared<SourceText>(root.source()), *value};
+    const Document part{std::make_shared<doc::SourceText>(root.source()), *value};
     return read_device(part, "device");
   }
   const std::string name = root.text("device");
@@ -224,7 +224,7 @@ Device read_device_of(Reader& root) {
   root.fail("device", device_presets().unknown(name));
 }
 
-AlgorithmChoice read_algorithms(Reader& root) {
+AlgorithmChoice read_algorithms(doc::Reader& root) {
   const auto names = root.maybe_texts("algorithms", kAlgorithms);
   if (!names) return {};
   AlgorithmSet set;
@@ -244,10 +244,10 @@ AlgorithmChoice read_algorithms(Reader& root) {
   return AlgorithmChoice(set);
 }
 
-void read_sizes(Reader& root, Cluster& cluster) {
+void read_sizes(doc::Reader& root, Cluster& cluster) {
   auto reader = root.maybe_object("resize");
   if (!reader) return;
-  const Range range{1, real(kMaxDevices)};
+  const doc::Range range{1, real(kMaxDevices)};
   cluster.sizes.at_least = reader->integer_or("at_least", 1, range);
   cluster.sizes.at_most = reader->integer_or("at_most", kMaxDevices, range);
   cluster.sizes.multiple_of = reader->integer_or("multiple_of", 1, range);
@@ -257,7 +257,7 @@ void read_sizes(Reader& root, Cluster& cluster) {
 }  // namespace
 
 Cluster read_cluster(const Document& document, std::string_view name) {
-  Reader root(document);
+  doc::Reader root(document);
   Cluster cluster;
   cluster.name = root.text_or("name", name);
   cluster.document = document;
@@ -300,4 +300,4 @@ Cluster read_cluster(const Document& document, std::string_view name) {
   return cluster;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 // Groups on one lane of a level above the rail ports. Devices of one node belong to different lanes, so the groups of
@@ -86,4 +86,4 @@ StepTime stream_time(const Fabric& fabric, const GroupLayout& layout, const Step
   return slowest_flows(fabric, layout, step, 0);
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

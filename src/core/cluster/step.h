@@ -9,7 +9,7 @@
 #include "cluster/fabric.h"
 #include "cluster/layout.h"
 
-namespace nest {
+namespace nest::cluster {
 
 // What one group sends in one step.
 struct StepFlows {
@@ -38,4 +38,4 @@ StepTime step_time(const Fabric& fabric, const GroupLayout& layout, const StepFl
 // The same for a stream that has long begun: without latencies, the slowest link.
 StepTime stream_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step);
 
-}  // namespace nest
+}  // namespace nest::cluster

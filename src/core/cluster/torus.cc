@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cluster/layout.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 // Adds one axis of a group to its box; false when the axis does not run along dimensions.
@@ -83,4 +83,4 @@ TorusPlace make_torus_place(const Torus& torus, const GroupSpec& spec) {
   return place;
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace nest {
+#include "base/stride.h"
+
+namespace nest::cluster {
 
 inline constexpr std::size_t kMaxDimensions = 4;
 
@@ -40,7 +42,6 @@ struct TorusPlace {
   bool operator==(const TorusPlace&) const = default;
 };
 
-struct GroupSpec;
 TorusPlace make_torus_place(const Torus& torus, const GroupSpec& spec);
 
-}  // namespace nest
+}  // namespace nest::cluster

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::cluster {
 namespace {
 
 struct Dimension {
@@ -317,4 +317,4 @@ CollectiveTime torus_best_time(const Torus& torus, const TorusPlace& place, Coll
   return {};
 }
 
-}  // namespace nest
+}  // namespace nest::cluster

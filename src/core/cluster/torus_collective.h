@@ -21,7 +21,7 @@
 #include "cluster/collective.h"
 #include "cluster/torus.h"
 
-namespace nest {
+namespace nest::cluster {
 
 std::optional<CollectiveTime> torus_algorithm_time(const Torus& torus, const TorusPlace& place, Collective collective,
                                                    double bytes, Algorithm algorithm);
@@ -34,4 +34,4 @@ CollectiveTime torus_best_time(const Torus& torus, const TorusPlace& place, Coll
 std::optional<CollectiveTime> torus_dimension_rings(const Torus& torus, const TorusPlace& place, Collective collective,
                                                     double bytes, std::size_t rotations, std::size_t directions);
 
-}  // namespace nest
+}  // namespace nest::cluster

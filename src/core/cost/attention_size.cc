@@ -2,13 +2,14 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::cost {
 
-AttentionSize attention_size(const LocalOperator& op, const Layer& layer, const RunShape& run, std::int64_t cp) {
-  const AttentionShape& shape = op.source->attention;
+AttentionSize attention_size(const split::LocalOperator& op, const model::Layer& layer, const split::RunShape& run,
+                             std::int64_t cp) {
+  const model::AttentionShape& shape = op.source->attention;
   const std::int64_t memory = run.encoder_sequence > 0 ? run.encoder_sequence : run.sequence;
   const auto sequence = real(layer.encoder ? memory : run.sequence);
-  const auto length = [&](const Length& of) { return of.size * (of.per_sequence ? sequence : 1.0); };
+  const auto length = [&](const model::Length& of) { return of.size * (of.per_sequence ? sequence : 1.0); };
   AttentionSize size;
   size.sequences = real(run.micro_batch) * shape.batches;
   size.heads = op.heads;
@@ -22,4 +23,4 @@ AttentionSize attention_size(const LocalOperator& op, const Layer& layer, const 
   return size;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

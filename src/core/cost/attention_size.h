@@ -4,10 +4,11 @@
 #include "cost/operator_time.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::cost {
 
 // `op` is an attention of `layer`, made local for `run` and a split over `cp` context-parallel ranks. Whether scores
 // meet dropout is for the software to say.
-AttentionSize attention_size(const LocalOperator& op, const Layer& layer, const RunShape& run, std::int64_t cp);
+AttentionSize attention_size(const split::LocalOperator& op, const model::Layer& layer, const split::RunShape& run,
+                             std::int64_t cp);
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace nest::constants {
+namespace nest::cost::constants {
 
 // Matrix products.
 inline constexpr double kShortK = 208;        // measured: k + 208 columns' worth of time (prologue, epilogue)
@@ -83,4 +83,4 @@ inline constexpr double kNormBytes = 6;                    // per local paramete
 inline constexpr double kStep_s = 5.3e-3;                  // fitted: data loading, logging, synchronisation
 inline constexpr std::int64_t kDeferredMicroBatches = 22;  // NeMo: head gradients that wait for the drain at most
 
-}  // namespace nest::constants
+}  // namespace nest::cost::constants

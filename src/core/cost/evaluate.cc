@@ -14,7 +14,7 @@
 #include "cost/tables.h"
 #include "schedule/step_time.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 // One stage, priced.
@@ -28,12 +28,12 @@ struct PricedStage {
 // Model FLOPs of one sequence, forward and backward: what the unsplit model computes, causal attention counted as the
 // pairs that the mask leaves.
 double sequence_flops(const Job& job) {
-  const RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
-  Implementation implementation = timed_implementation(job);
-  implementation.stack = Stack::plain;  // padding of the vocabulary is no work of the model's
+  const split::RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
+  model::Implementation implementation = timed_implementation(job);
+  implementation.stack = model::Stack::plain;  // padding of the vocabulary is no work of the model's
   std::vector<double> of_kind;
-  for (const Layer& layer : job.fused_model.kinds) {
-    const LocalLayer local = localise(layer, shape, Split{}, implementation);
+  for (const model::Layer& layer : job.fused_model.kinds) {
+    const split::LocalLayer local = split::localise(layer, shape, Split{}, implementation);
     of_kind.push_back(local.flops_forward() + local.flops_backward());
   }
   double flops = 0;
@@ -104,7 +104,8 @@ class Evaluator {
     priced_.push_back(priced);
     result_.stages.push_back(stage);
     result_.stages.back().time = time;
-    if (stage.zero_degree == 0) result_.stages.back().zero_degree = stage.zero == 0 ? 1 : dense_replicas(strategy_);
+    if (stage.zero_degree == 0)
+      result_.stages.back().zero_degree = stage.zero == 0 ? 1 : groups::dense_replicas(strategy_);
   }
 
   void compose_time() {
@@ -182,18 +183,18 @@ class Evaluator {
   Plan result_;
 };
 
-std::string module_name(Module module) {
+std::string module_name(model::Module module) {
   switch (module) {
-    case Module::other: return "other";
-    case Module::core_attention: return "attention core";
-    case Module::norm: return "norms";
-    case Module::activation: return "activations";
-    case Module::feed_forward: return "feed-forward";
-    case Module::moe_activation: return "experts' activations";
-    case Module::moe: return "experts";
-    case Module::latent_up: return "latent up-projections";
-    case Module::shared_experts: return "shared experts";
-    case Module::shared_activation: return "shared experts' activations";
+    case model::Module::other: return "other";
+    case model::Module::core_attention: return "attention core";
+    case model::Module::norm: return "norms";
+    case model::Module::activation: return "activations";
+    case model::Module::feed_forward: return "feed-forward";
+    case model::Module::moe_activation: return "experts' activations";
+    case model::Module::moe: return "experts";
+    case model::Module::latent_up: return "latent up-projections";
+    case model::Module::shared_experts: return "shared experts";
+    case model::Module::shared_activation: return "shared experts' activations";
   }
   return "?";
 }
@@ -205,7 +206,7 @@ std::string selective_says(const SoftwareStack& stack) {
     case SelectiveKind::modules: break;
   }
   std::string names;
-  for (const Module module : stack.selective_modules) names += (names.empty() ? "" : ", ") + module_name(module);
+  for (const model::Module module : stack.selective_modules) names += (names.empty() ? "" : ", ") + module_name(module);
   return names.empty() ? "nothing" : names;
 }
 
@@ -262,4 +263,4 @@ Plan evaluate(const Job& job, const Strategy& strategy, const std::vector<StageP
   return Evaluator(job, strategy, stages).price();
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -12,7 +12,7 @@
 #include "cost/job.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::cost {
 
 // Empty when the strategy and stages are sound for this job (sizes, divisibility, devices, layers covered once, batch);
 // else why not.
@@ -26,4 +26,4 @@ std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Rec
 // granted, and everything that it is for. The strategy must be sound.
 Plan evaluate(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -10,7 +10,7 @@
 #include "cost/group_time.h"
 #include "schedule/rules.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 24;
@@ -88,9 +88,9 @@ std::string refuse_stages(const Job& job, const Strategy& strategy, const std::v
                          strategy.virtual_stages);
     }
     if (stage.zero < 0 || stage.zero > 3) return fmt::format("stage {}: zero={} is none of 0, 1, 2, 3", s, stage.zero);
-    if (!can_shard(strategy, stage.zero_degree)) {
+    if (!groups::can_shard(strategy, stage.zero_degree)) {
       return fmt::format("stage {}: a sharding degree of {} does not divide its {} data-parallel ranks evenly", s,
-                         stage.zero_degree, dense_replicas(strategy));
+                         stage.zero_degree, groups::dense_replicas(strategy));
     }
     next = stage.last + 1;
   }
@@ -112,8 +112,8 @@ std::vector<std::int64_t> slots_per_stage(std::int64_t slots, std::int64_t pp, s
 
 std::string refuse_strategy(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   if (auto reason = refuse_sizes(strategy); !reason.empty()) return reason;
-  const RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
-  if (auto reason = refuse_split(job.model, shape, strategy.split); !reason.empty()) return reason;
+  const split::RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
+  if (auto reason = split::refuse_split(job.model, shape, strategy.split); !reason.empty()) return reason;
   if (auto reason = refuse_devices(job, strategy); !reason.empty()) return reason;
   if (auto reason = refuse_batch(job, strategy); !reason.empty()) return reason;
   return refuse_stages(job, strategy, stages);
@@ -122,10 +122,10 @@ std::string refuse_strategy(const Job& job, const Strategy& strategy, const std:
 std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Recompute recompute, int zero,
                                    std::int64_t zero_degree) {
   const std::vector<int>& layers = job.model.layers;
-  const auto is_block = [&](std::size_t i) { return job.model.kinds[at(layers[i])].kind == LayerKind::block; };
+  const auto is_block = [&](std::size_t i) { return job.model.kinds[at(layers[i])].kind == model::LayerKind::block; };
   const auto trails = [&](std::size_t i) {
-    const LayerKind kind = job.model.kinds[at(layers[i])].kind;
-    return kind == LayerKind::norm || kind == LayerKind::head;
+    const model::LayerKind kind = job.model.kinds[at(layers[i])].kind;
+    return kind == model::LayerKind::norm || kind == model::LayerKind::head;
   };
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) blocks += is_block(i) ? 1 : 0;
@@ -153,4 +153,4 @@ std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Rec
   return stages;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

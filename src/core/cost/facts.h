@@ -7,7 +7,7 @@
 #include "cost/constants.h"
 #include "nest/strategy.h"
 
-namespace nest {
+namespace nest::cost {
 
 struct PrecisionFacts {
   Precision precision;
@@ -47,4 +47,4 @@ consteval bool facts_in_order() {
 }
 static_assert(facts_in_order());
 
-}  // namespace nest
+}  // namespace nest::cost

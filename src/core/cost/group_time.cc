@@ -8,36 +8,38 @@
 #include "base/index.h"
 #include "cost/constants.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr std::int64_t kNeighbours = 4096;   // devices beside a group that are looked at; patterns repeat long before
 constexpr double kReferenceBytes = 256e6;    // at which the algorithm of a line is chosen
 constexpr std::int64_t kReplicasTried = 64;  // pipelines whose position is tried; patterns repeat
 
-AlgorithmSet library_algorithms(const Cluster& cluster, const GroupLayout& layout) {
-  return cluster.algorithms.as_nccl() ? AlgorithmSet::nccl(layout.top > 0) : cluster.algorithms.allowed();
+cluster::AlgorithmSet library_algorithms(const cluster::Cluster& cluster, const cluster::GroupLayout& layout) {
+  return cluster.algorithms.as_nccl() ? cluster::AlgorithmSet::nccl(layout.top > 0) : cluster.algorithms.allowed();
 }
 
-CollectiveTime library_time(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes) {
+cluster::CollectiveTime library_time(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
+                                     cluster::Collective collective, double bytes) {
   if (layout.members < 2) return {};
-  if (cluster.torus) return collective_time(cluster, layout, collective, bytes);
+  if (cluster.torus) return cluster::collective_time(cluster, layout, collective, bytes);
   if (!cluster.measured.empty()) {
-    const CollectiveTime time = collective_time(cluster, layout, collective, bytes);
-    if (time.algorithm == Algorithm::measured) return time;
+    const cluster::CollectiveTime time = cluster::collective_time(cluster, layout, collective, bytes);
+    if (time.algorithm == cluster::Algorithm::measured) return time;
   }
-  return best_time(cluster.fabric, layout, collective, bytes, library_algorithms(cluster, layout));
+  return cluster::best_time(cluster.fabric, layout, collective, bytes, library_algorithms(cluster, layout));
 }
 
-CostLine line_of(const Cluster& cluster, const GroupSpec& spec) {
-  const GroupLayout layout = place_group(cluster, spec);
+CostLine line_of(const cluster::Cluster& cluster, const GroupSpec& spec) {
+  const cluster::GroupLayout layout = cluster::place_group(cluster, spec);
   if (layout.members < 2) return {};
-  const CollectiveTime time = library_time(cluster, layout, Collective::reduce_scatter, kReferenceBytes);
+  const cluster::CollectiveTime time =
+      library_time(cluster, layout, cluster::Collective::reduce_scatter, kReferenceBytes);
   return {time.latency_s, time.bandwidth_s / kReferenceBytes};
 }
 
-void price_state(const Cluster& cluster, const groups::RankGroups& ranks, groups::Weights weights, std::int64_t degree,
-                 CostLine& shard, CostLine& replicate) {
+void price_state(const cluster::Cluster& cluster, const groups::RankGroups& ranks, groups::Weights weights,
+                 std::int64_t degree, CostLine& shard, CostLine& replicate) {
   groups::StateGroups state = ranks.state(weights, 0, degree);
   for (GroupSpec* spec : {&state.shard, &state.replicate}) spec->siblings.push_back(ranks.stage_axis());
   shard = line_of(cluster, state.shard);
@@ -59,8 +61,8 @@ std::int64_t flows_out(std::int64_t source, std::int64_t count, std::int64_t shi
   return most;
 }
 
-CostLine message_between(const Fabric& fabric, std::int64_t source, std::int64_t target, std::int64_t count) {
-  std::array<std::int64_t, kMaxLevels> flows{};
+CostLine message_between(const cluster::Fabric& fabric, std::int64_t source, std::int64_t target, std::int64_t count) {
+  std::array<std::int64_t, cluster::kMaxLevels> flows{};
   flows[0] = 1;
   std::size_t top = 0;
   for (std::size_t l = 1; l < fabric.levels; ++l) {
@@ -87,39 +89,43 @@ CostLine message_between(const Fabric& fabric, std::int64_t source, std::int64_t
 
 }  // namespace
 
-double group_collective_s(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes) {
+double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
+                          cluster::Collective collective, double bytes) {
   return library_time(cluster, layout, collective, bytes).seconds;
 }
 
-StageGroups::StageGroups(const Cluster& cluster, const Split& split) : cluster_(cluster) {
+StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split) : cluster_(cluster) {
   Strategy one;  // stage of one replica
   one.split = split;
   const groups::RankGroups ranks(one);
   const std::int64_t a = one.devices_per_stage(), around = std::max(a, std::min(cluster.devices, kNeighbours));
-  const auto place = [&](groups::Kind kind, GroupLayout& layout) {
+  const auto place = [&](groups::Kind kind, cluster::GroupLayout& layout) {
     GroupSpec spec = ranks.groups(kind, 0);
     if (spec.size() < 2) return;
     spec.siblings.push_back({a, std::max<std::int64_t>(1, around / a)});
-    layout = place_group(cluster, spec);
+    layout = cluster::place_group(cluster, spec);
   };
   place(groups::Kind::tensor, tensor_);
   place(groups::Kind::context, context_);
   place(groups::Kind::expert, expert_);
 }
 
-double StageGroups::all_to_all_s(const GroupLayout& layout, double bytes, std::int64_t top_k) const {
+double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double bytes, std::int64_t top_k) const {
   using namespace constants;
   if (layout.members < 2) return 0;
   const auto ranks = real(layout.members);
   const double calls_s = kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
   if (!cluster_.measured.empty()) {
-    const CollectiveTime time = collective_time(cluster_, layout, Collective::all_to_all, bytes);
-    if (time.algorithm == Algorithm::measured) return time.seconds;
+    const cluster::CollectiveTime time =
+        cluster::collective_time(cluster_, layout, cluster::Collective::all_to_all, bytes);
+    if (time.algorithm == cluster::Algorithm::measured) return time.seconds;
   }
   if (cluster_.torus) {
-    return collective_time(cluster_, layout, Collective::all_to_all, bytes).bandwidth_s / kAllToAllRate + calls_s;
+    return cluster::collective_time(cluster_, layout, cluster::Collective::all_to_all, bytes).bandwidth_s /
+               kAllToAllRate +
+           calls_s;
   }
-  const Fabric& fabric = cluster_.fabric;
+  const cluster::Fabric& fabric = cluster_.fabric;
   const double inside_s = bytes * (ranks - 1) / ranks / (fabric.capacity[0] * kAllToAllRate);
   double across_s = 0;
   if (layout.top > 0) {
@@ -140,28 +146,30 @@ double StageGroups::all_to_all_s(const GroupLayout& layout, double bytes, std::i
   return inside_s + across_s + calls_s;
 }
 
-double StageGroups::seconds(const LayerCollective& exchange, std::int64_t top_k) const {
-  const GroupLayout& layout = exchange.group == Group::tensor    ? tensor_
-                              : exchange.group == Group::context ? context_
-                                                                 : expert_;
+double StageGroups::seconds(const split::LayerCollective& exchange, std::int64_t top_k) const {
+  const cluster::GroupLayout& layout = exchange.group == split::Group::tensor    ? tensor_
+                                       : exchange.group == split::Group::context ? context_
+                                                                                 : expert_;
   switch (exchange.kind) {
-    case CollectiveKind::all_reduce:
-      return group_collective_s(cluster_, layout, Collective::all_reduce, exchange.bytes);
-    case CollectiveKind::all_gather:
-      return group_collective_s(cluster_, layout, Collective::all_gather, exchange.bytes);
-    case CollectiveKind::reduce_scatter:
-      return group_collective_s(cluster_, layout, Collective::reduce_scatter, exchange.bytes);
-    case CollectiveKind::all_to_all: return all_to_all_s(layout, exchange.bytes, std::max<std::int64_t>(1, top_k));
-    case CollectiveKind::ring_exchange:
+    case split::CollectiveKind::all_reduce:
+      return group_collective_s(cluster_, layout, cluster::Collective::all_reduce, exchange.bytes);
+    case split::CollectiveKind::all_gather:
+      return group_collective_s(cluster_, layout, cluster::Collective::all_gather, exchange.bytes);
+    case split::CollectiveKind::reduce_scatter:
+      return group_collective_s(cluster_, layout, cluster::Collective::reduce_scatter, exchange.bytes);
+    case split::CollectiveKind::all_to_all:
+      return all_to_all_s(layout, exchange.bytes, std::max<std::int64_t>(1, top_k));
+    case split::CollectiveKind::ring_exchange:
       // Keys and values of all ranks pass every rank, as in an all-gather.
-      return group_collective_s(cluster_, layout, Collective::all_gather, exchange.bytes * real(exchange.ranks));
+      return group_collective_s(cluster_, layout, cluster::Collective::all_gather,
+                                exchange.bytes * real(exchange.ranks));
   }
   return 0;
 }
 
-ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
+ShardLines shard_lines(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
   const groups::RankGroups ranks(strategy);
-  const ZeroDegrees degrees = ranks.zero_degrees(degree);
+  const groups::ZeroDegrees degrees = ranks.zero_degrees(degree);
   ShardLines lines;
   lines.dense_degree = degrees.dense;
   lines.expert_degree = degrees.expert;
@@ -170,14 +178,14 @@ ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::in
   return lines;
 }
 
-CostLine message_line(const Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to) {
+CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to) {
   const groups::RankGroups ranks(strategy);
   const std::int64_t block = ranks.block();
   if (cluster.torus) {
     const std::int64_t first = std::min(from, to) * block;
     const GroupSpec spec{first, {{std::abs(to - from) * block, 2}}, {{1, block}}};
-    const CollectiveTime time =
-        collective_time(cluster, place_group(cluster, spec), Collective::send_recv, kReferenceBytes);
+    const cluster::CollectiveTime time = cluster::collective_time(cluster, cluster::place_group(cluster, spec),
+                                                                  cluster::Collective::send_recv, kReferenceBytes);
     return {time.latency_s, time.bandwidth_s / kReferenceBytes};
   }
   CostLine worst;
@@ -191,4 +199,4 @@ CostLine message_line(const Cluster& cluster, const Strategy& strategy, std::int
   return worst;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

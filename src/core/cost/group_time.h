@@ -24,13 +24,7 @@
 #include "plan/plan.h"
 #include "split/local_layer.h"
 
-namespace nest {
-
-using groups::can_shard;
-using groups::dense_replicas;
-using groups::expert_replicas;
-using groups::zero_degrees;
-using groups::ZeroDegrees;
+namespace nest::cost {
 
 // Nothing for no bytes.
 struct CostLine {
@@ -41,20 +35,21 @@ struct CostLine {
   bool operator==(const CostLine&) const = default;
 };
 
-double group_collective_s(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes);
+double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
+                          cluster::Collective collective, double bytes);
 
 // The groups inside one stage: tensor, context, expert ranks of a split, on every group of a = tp * cp * ep devices
 // that fits on the cluster.
 class StageGroups {
  public:
-  StageGroups(const Cluster& cluster, const Split& split);
+  StageGroups(const cluster::Cluster& cluster, const Split& split);
 
-  double seconds(const LayerCollective& exchange, std::int64_t top_k) const;
-  double all_to_all_s(const GroupLayout& layout, double bytes, std::int64_t top_k) const;
+  double seconds(const split::LayerCollective& exchange, std::int64_t top_k) const;
+  double all_to_all_s(const cluster::GroupLayout& layout, double bytes, std::int64_t top_k) const;
 
  private:
-  const Cluster& cluster_;
-  GroupLayout tensor_, context_, expert_;  // experts are tensor parallel over all tensor ranks or not at all
+  const cluster::Cluster& cluster_;
+  cluster::GroupLayout tensor_, context_, expert_;  // experts are tensor parallel over all tensor ranks or not at all
 };
 
 // Lines of one sharding group: `shard` one reduce-scatter or all-gather inside it, `replicate` half an all-reduce
@@ -66,9 +61,9 @@ struct ShardLines {
 };
 
 // Degree 0: over all replicas; else one that can_shard.
-ShardLines shard_lines(const Cluster& cluster, const Strategy& strategy, std::int64_t degree);
+ShardLines shard_lines(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree);
 
 // A message from every device of stage `from` to its counterpart in stage `to`, for the worst replica.
-CostLine message_line(const Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to);
+CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to);
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -12,10 +12,10 @@
 #include "cost/rates.h"
 #include "model/count.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
-void check_arithmetic(const Device& device, Precision precision) {
+void check_arithmetic(const cluster::Device& device, Precision precision) {
   if (peak_flops_per_s(device, precision) > 0) return;
   std::vector<std::string> allowed;
   for (const auto& word : kPrecisionWords) {
@@ -38,8 +38,8 @@ Precision parse_precision(std::string_view text) {
                                did_you_mean(wanted, names)));
 }
 
-Implementation implementation_of(const Job& job) {
-  Implementation implementation;
+model::Implementation implementation_of(const Job& job) {
+  model::Implementation implementation;
   implementation.stack = job.stack.kernels;
   implementation.flash_attention = job.stack.attention != AttentionKernel::unfused;
   implementation.dropout = job.stack.dropout;
@@ -50,18 +50,18 @@ Implementation implementation_of(const Job& job) {
   return implementation;
 }
 
-Implementation timed_implementation(const Job& job) {
-  Implementation implementation = implementation_of(job);
+model::Implementation timed_implementation(const Job& job) {
+  model::Implementation implementation = implementation_of(job);
   // The fused graph is Megatron's; only its padded vocabulary is a habit that other stacks do not share.
-  const bool padded = job.stack.kernels == Stack::megatron && job.stack.padded_vocabulary;
-  implementation.stack = padded ? Stack::megatron : Stack::plain;
+  const bool padded = job.stack.kernels == model::Stack::megatron && job.stack.padded_vocabulary;
+  implementation.stack = padded ? model::Stack::megatron : model::Stack::plain;
   return implementation;
 }
 
 namespace {
 
 Job job_without_model(const Run& run, std::int64_t default_sequence, const SoftwareStack& stack,
-                      const Cluster& cluster) {
+                      const cluster::Cluster& cluster) {
   check_arithmetic(cluster.device, run.precision);
   Job job;
   job.run = run;
@@ -74,12 +74,13 @@ Job job_without_model(const Run& run, std::int64_t default_sequence, const Softw
 
 void name_model(Job& job) {
   job.title = job.model.architecture.name;
-  job.parameters = count_parameters(job.model).total;
+  job.parameters = model::count_parameters(job.model).total;
 }
 
 }  // namespace
 
-Job make_job(Model model, Model fused_model, const Run& run, const SoftwareStack& stack, const Cluster& cluster) {
+Job make_job(model::Model model, model::Model fused_model, const Run& run, const SoftwareStack& stack,
+             const cluster::Cluster& cluster) {
   Job job = job_without_model(run, model.architecture.default_sequence, stack, cluster);
   job.model = std::move(model);
   job.fused_model = std::move(fused_model);
@@ -88,19 +89,20 @@ Job make_job(Model model, Model fused_model, const Run& run, const SoftwareStack
   return job;
 }
 
-Job make_job(const Architecture& architecture, const Run& run, const SoftwareStack& stack, const Cluster& cluster) {
+Job make_job(const model::Architecture& architecture, const Run& run, const SoftwareStack& stack,
+             const cluster::Cluster& cluster) {
   Job job = job_without_model(run, architecture.default_sequence, stack, cluster);
-  Implementation implementation = implementation_of(job);
-  job.model = build_model(architecture, implementation);
-  implementation.stack = Stack::megatron;
-  job.fused_model = build_model(architecture, implementation);
+  model::Implementation implementation = implementation_of(job);
+  job.model = model::build_model(architecture, implementation);
+  implementation.stack = model::Stack::megatron;
+  job.fused_model = model::build_model(architecture, implementation);
   NEST_CHECK(job.model.layers.size() == job.fused_model.layers.size(), "all stacks have the same chain of layers");
   name_model(job);
   return job;
 }
 
 Plan empty_plan(const Job& job) {
-  const Architecture& architecture = job.model.architecture;
+  const model::Architecture& architecture = job.model.architecture;
   Plan plan;
   plan.model = {architecture.name, job.title, architecture.family, job.parameters, architecture.document};
   plan.cluster = {job.cluster.name, job.cluster.device.name, job.cluster.devices, job.cluster.document};
@@ -112,4 +114,4 @@ Plan empty_plan(const Job& job) {
   return plan;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

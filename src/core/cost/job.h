@@ -9,33 +9,36 @@
 #include "model/build.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::cost {
 
 class MeasuredProfile;  // cost/profile.h
 
 struct Job {
-  Model model;        // as the stack's kernels run it: what is kept in memory
-  Model fused_model;  // with fused kernels: what times are calibrated on (eager stacks pay a factor)
+  model::Model model;        // as the stack's kernels run it: what is kept in memory
+  model::Model fused_model;  // with fused kernels: what times are calibrated on (eager stacks pay a factor)
   Run run;
   SoftwareStack stack;
-  Cluster cluster;
+  cluster::Cluster cluster;
   std::string title;                               // of the model, for people; its name unless told
   std::int64_t parameters = 0;                     // of the model
   std::shared_ptr<const MeasuredProfile> profile;  // measured operators or layers; may be null
 };
 
 // Builds both graphs. Throws InputError when the device has no such arithmetic.
-Job make_job(const Architecture& architecture, const Run& run, const SoftwareStack& stack, const Cluster& cluster);
+Job make_job(const model::Architecture& architecture, const Run& run, const SoftwareStack& stack,
+             const cluster::Cluster& cluster);
 
 // The same for models that were read from a graph: as traced, and fused. Both have the same chain of layers.
-Job make_job(Model model, Model fused_model, const Run& run, const SoftwareStack& stack, const Cluster& cluster);
+Job make_job(model::Model model, model::Model fused_model, const Run& run, const SoftwareStack& stack,
+             const cluster::Cluster& cluster);
 
 // What every plan of this job says, whatever it decides: model, cluster, stack and profile with their documents, and
 // the run. No strategy, no stages, no price.
 Plan empty_plan(const Job& job);
 
-Implementation implementation_of(const Job& job);     // of `model`
-Implementation timed_implementation(const Job& job);  // the kernels whose sizes are timed: those of `fused_model`
+model::Implementation implementation_of(const Job& job);  // of `model`
+model::Implementation timed_implementation(
+    const Job& job);  // the kernels whose sizes are timed: those of `fused_model`
 Precision parse_precision(std::string_view text);
 
-}  // namespace nest
+}  // namespace nest::cost

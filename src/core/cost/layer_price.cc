@@ -12,7 +12,7 @@
 #include "cost/profile.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 using namespace constants;
@@ -42,7 +42,7 @@ void add(Passes& sum, const Passes& passes) {
 }
 
 // The kind of the fused graph that stands where `kind` stands in the stack's own graph.
-const Layer& fused_layer(const Job& job, int kind) {
+const model::Layer& fused_layer(const Job& job, int kind) {
   const auto& layers = job.model.layers;
   const auto first = std::find(layers.begin(), layers.end(), kind);
   NEST_CHECK(first != layers.end(), "every layer kind occurs in its model");
@@ -51,9 +51,9 @@ const Layer& fused_layer(const Job& job, int kind) {
 }
 
 // Share of queries and keys that position embeddings rotate: latent attention rotates a part of each head.
-double rotated_share(const Architecture& architecture) {
-  for (const Tower& tower : architecture.towers) {
-    for (const Block& block : tower.kinds) {
+double rotated_share(const model::Architecture& architecture) {
+  for (const model::Tower& tower : architecture.towers) {
+    for (const model::Block& block : tower.kinds) {
       if (!block.attention.latent) continue;
       const auto rotated = real(block.attention.latent->rope_dim);
       return rotated / (rotated + real(block.attention.latent->nope_dim));
@@ -64,7 +64,7 @@ double rotated_share(const Architecture& architecture) {
 
 class LayerPricer {
  public:
-  LayerPricer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch,
+  LayerPricer(const Job& job, const model::Layer& layer, const Split& split, std::int64_t micro_batch,
               const PricingContext& context)
       : job_(job),
         layer_(layer),
@@ -73,12 +73,12 @@ class LayerPricer {
         sequence_(layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence),
         rates_(context.rates),
         groups_(context.groups),
-        local_(localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
-                        context.implementation, context.policy)) {}
+        local_(split::localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
+                               context.implementation, context.policy)) {}
 
   void fill(LayerPrice& price) {
     for (std::size_t i = 0; i < local_.operators.size(); ++i) price_operator(i);
-    for (const LayerCollective& exchange : local_.collectives) price_exchange(exchange);
+    for (const split::LayerCollective& exchange : local_.collectives) price_exchange(exchange);
     finish_context();
     compose(price);
     price.flops = local_.flops_forward() + local_.flops_backward();
@@ -92,56 +92,57 @@ class LayerPricer {
   double stream_tokens() const { return tokens() / (split_.sp ? real(split_.tp) : 1.0); }
   // Rows that one device routes. Without sp all tensor-parallel ranks hold the same tokens.
   double routed_rows() const { return stream_tokens() * real(layer_.top_k); }
-  bool narrow() const { return rates_.element_bytes < 2 && layer_.kind == LayerKind::block; }
+  bool narrow() const { return rates_.element_bytes < 2 && layer_.kind == model::LayerKind::block; }
 
   bool is_router(std::size_t i) const {
-    return i + 1 < local_.operators.size() && local_.operators[i + 1].kind == OperatorKind::router;
+    return i + 1 < local_.operators.size() && local_.operators[i + 1].kind == model::OperatorKind::router;
   }
 
-  Passes price_matrix(const LocalOperator& op, GemmFormat format) {
-    const bool grouped = op.kind == OperatorKind::grouped_matmul;
+  Passes price_matrix(const split::LocalOperator& op, GemmFormat format) {
+    const bool grouped = op.kind == model::OperatorKind::grouped_matmul;
     const auto n = real(op.n), k = real(op.k), batch = real(op.groups);
     const double m = grouped ? std::ceil(std::max(1.0, op.m / batch) / kExpertRows) * kExpertRows : std::round(op.m);
     const double factor = grouped ? kGrouped : 1;
     const double weight_s = factor * gemm_s(rates_, {n, k, m, batch}, format);
-    if (layer_.kind == LayerKind::head) times_.head_gradient_s = weight_s;  // the last one is the projection to logits
+    if (layer_.kind == model::LayerKind::head)
+      times_.head_gradient_s = weight_s;  // the last one is the projection to logits
     if (op.source->product.batches == 0) logits_ = op.m * n;
     ++times_.matrices;
     return {factor * gemm_s(rates_, {m, n, k, batch}, format),
             factor * gemm_s(rates_, {m, k, n, batch}, format) + weight_s};
   }
 
-  AttentionSize attention_size(const LocalOperator& op) const {
-    const RunShape run{micro_batch_, job_.run.sequence, job_.run.encoder_sequence, 1.0};
-    AttentionSize size = nest::attention_size(op, layer_, run, split_.cp);
+  AttentionSize attention_size(const split::LocalOperator& op) const {
+    const split::RunShape run{micro_batch_, job_.run.sequence, job_.run.encoder_sequence, 1.0};
+    AttentionSize size = cost::attention_size(op, layer_, run, split_.cp);
     size.dropout = job_.stack.dropout && job_.fused_model.architecture.attention_dropout > 0;
     return size;
   }
 
   // Bytes that a row-wise operator moves forward.
-  double rowwise_bytes(const LocalOperator& op) const {
+  double rowwise_bytes(const split::LocalOperator& op) const {
     const double width = real(job_.fused_model.architecture.hidden) * rates_.activation_bytes;
     const auto experts = real(layer_.experts);
     switch (op.kind) {
-      case OperatorKind::dispatch:
-      case OperatorKind::combine: return kPermute * routed_rows() * width;
-      case OperatorKind::router: return kRouter * stream_tokens() * experts * rates_.activation_bytes;
-      case OperatorKind::elementwise: return elementwise_bytes(op);
+      case model::OperatorKind::dispatch:
+      case model::OperatorKind::combine: return kPermute * routed_rows() * width;
+      case model::OperatorKind::router: return kRouter * stream_tokens() * experts * rates_.activation_bytes;
+      case model::OperatorKind::elementwise: return elementwise_bytes(op);
       default: return op.bytes_forward;
     }
   }
 
-  double elementwise_bytes(const LocalOperator& op) const {
-    const Operator& source = *op.source;
-    const bool activation = op.module == Module::shared_activation || op.module == Module::moe_activation;
+  double elementwise_bytes(const split::LocalOperator& op) const {
+    const model::Operator& source = *op.source;
+    const bool activation = op.module == model::Module::shared_activation || op.module == model::Module::moe_activation;
     // gate x up: three tensors of one size are moved; with routed experts the measured kernels move less.
     if (activation && source.inputs.size() == 2) return op.bytes_forward * kExpertActivation / 3;
     if (source.name.starts_with("rotary"))
       return op.bytes_forward * rotated_share(job_.fused_model.architecture);  // rotary
-    const auto among = [](const std::vector<TensorId>& ids, TensorId id) {
+    const auto among = [](const std::vector<model::TensorId>& ids, model::TensorId id) {
       return std::find(ids.begin(), ids.end(), id) != ids.end();
     };
-    const bool writes_besides = std::all_of(source.saves.begin(), source.saves.end(), [&](TensorId id) {
+    const bool writes_besides = std::all_of(source.saves.begin(), source.saves.end(), [&](model::TensorId id) {
       return !among(source.inputs, id) && !among(source.outputs, id);
     });
     // Dropout writes its mask as well.
@@ -156,24 +157,24 @@ class LayerPricer {
   }
 
   void price_operator(std::size_t i) {
-    const LocalOperator& op = local_.operators[i];
+    const split::LocalOperator& op = local_.operators[i];
     Passes passes;
     Passes* sum = &times_.rowwise;
     switch (op.kind) {
-      case OperatorKind::matmul:
-      case OperatorKind::grouped_matmul: {
-        const bool sixteen = layer_.kind != LayerKind::block || is_router(i);
+      case model::OperatorKind::matmul:
+      case model::OperatorKind::grouped_matmul: {
+        const bool sixteen = layer_.kind != model::LayerKind::block || is_router(i);
         passes = price_matrix(op, sixteen ? GemmFormat::sixteen : GemmFormat::job);
         if (narrow() && !sixteen) add(times_.casts, cast_passes(op));
         sum = &times_.matrix;
         break;
       }
-      case OperatorKind::attention:
+      case model::OperatorKind::attention:
         passes = attention_s(rates_, attention_size(op), job_.stack.deterministic);
         ++times_.attentions;
         sum = &times_.attention;
         break;
-      case OperatorKind::loss:
+      case model::OperatorKind::loss:
         passes = price_loss();
         sum = &times_.other;
         break;
@@ -186,25 +187,25 @@ class LayerPricer {
     add(*sum, passes);
   }
 
-  void override_operator(const LocalOperator& op, Passes& passes) {
+  void override_operator(const split::LocalOperator& op, Passes& passes) {
     if (!job_.profile || job_.profile->operators.empty()) return;
-    const bool attention = op.kind == OperatorKind::attention;
+    const bool attention = op.kind == model::OperatorKind::attention;
     const MeasuredOperator* found = job_.profile->find_operator(op, attention ? attention_size(op) : AttentionSize{});
     if (!found) return;
     passes = {found->forward_s, found->backward_s};
     measured_ = true;
   }
 
-  Passes cast_passes(const LocalOperator& op) const {
+  Passes cast_passes(const split::LocalOperator& op) const {
     const double elements = op.m * real(op.k);
     return {kCastForwardBytes * elements / rates_.memory_bytes_per_s,
             kCastBackwardBytes * elements / rates_.memory_bytes_per_s};
   }
 
-  void price_exchange(const LayerCollective& exchange) {
-    const bool backward = exchange.phase == Phase::backward;
+  void price_exchange(const split::LayerCollective& exchange) {
+    const bool backward = exchange.phase == split::Phase::backward;
     const double exposed_s = exposed_share(job_, split_, local_, exchange) * groups_.seconds(exchange, layer_.top_k);
-    if (exchange.group == Group::context) {
+    if (exchange.group == split::Group::context) {
       (backward ? context_.backward_s : context_.forward_s) += exposed_s;
       return;
     }
@@ -225,11 +226,11 @@ class LayerPricer {
   }
 
   double host_s() const {
-    if (layer_.kind != LayerKind::block) return 0;
+    if (layer_.kind != model::LayerKind::block) return 0;
     bool latent = false, shared = false;
-    for (const LocalOperator& op : local_.operators) {
-      latent = latent || op.module == Module::latent_up;
-      shared = shared || op.module == Module::shared_experts;
+    for (const split::LocalOperator& op : local_.operators) {
+      latent = latent || op.module == model::Module::latent_up;
+      shared = shared || op.module == model::Module::shared_experts;
     }
     const double own = job_.model.traced ? kHostPerOperator * real(local_.operators.size()) : kHostKernels;
     const double kernels = own + (split_.tp > 1 ? kHostTensor : 0) + (layer_.experts > 0 ? kHostExperts : 0) +
@@ -253,7 +254,7 @@ class LayerPricer {
   }
 
   void compose(LayerPrice& price) const {
-    const bool block = layer_.kind == LayerKind::block;
+    const bool block = layer_.kind == model::LayerKind::block;
     const int traced = static_cast<int>(local_.operators.size()) + 1;
     const int kernels = job_.model.traced
                             ? traced
@@ -287,27 +288,28 @@ class LayerPricer {
   }
 
   const Job& job_;
-  const Layer& layer_;
+  const model::Layer& layer_;
   Split split_;
   std::int64_t micro_batch_;
   std::int64_t sequence_;
   const DeviceRates& rates_;
   const StageGroups& groups_;
-  LocalLayer local_;
+  split::LocalLayer local_;
   LayerTimes times_;
   Passes context_;     // of the ring exchange, before it hides
   double logits_ = 0;  // elements of the last matrix product's result
   bool measured_ = false;
 };
 
-const MeasuredLayer* measured_layer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch) {
+const MeasuredLayer* measured_layer(const Job& job, const model::Layer& layer, const Split& split,
+                                    std::int64_t micro_batch) {
   if (!job.profile) return nullptr;
   return job.profile->find_layer(
       job.model.architecture.name, layer.name, split, micro_batch,
       layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence);
 }
 
-void override_layer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch,
+void override_layer(const Job& job, const model::Layer& layer, const Split& split, std::int64_t micro_batch,
                     LayerPrice& price) {
   const MeasuredLayer* found = measured_layer(job, layer, split, micro_batch);
   if (!found) return;
@@ -316,7 +318,7 @@ void override_layer(const Job& job, const Layer& layer, const Split& split, std:
   price.deferrable_s = std::min(price.deferrable_s, found->backward_s);
   // Full recomputation runs the measured forward again; what part of it selective recomputation repeats is not
   // measured.
-  if (layer.kind == LayerKind::block) {
+  if (layer.kind == model::LayerKind::block) {
     price.recompute_s[2] = found->forward_s;
     price.recompute_s[1] = std::min(price.recompute_s[1], found->forward_s);
   }
@@ -330,22 +332,23 @@ void override_layer(const Job& job, const Layer& layer, const Split& split, std:
 
 }  // namespace
 
-bool is_regather(const LocalLayer& local, const LayerCollective& exchange) {
-  if (exchange.kind != CollectiveKind::all_gather || exchange.phase != Phase::backward) return false;
-  return std::any_of(local.collectives.begin(), local.collectives.end(), [&](const LayerCollective& other) {
-    return other.kind == CollectiveKind::all_gather && other.phase == Phase::forward &&
+bool is_regather(const split::LocalLayer& local, const split::LayerCollective& exchange) {
+  if (exchange.kind != split::CollectiveKind::all_gather || exchange.phase != split::Phase::backward) return false;
+  return std::any_of(local.collectives.begin(), local.collectives.end(), [&](const split::LayerCollective& other) {
+    return other.kind == split::CollectiveKind::all_gather && other.phase == split::Phase::forward &&
            other.operator_index == exchange.operator_index && other.tensor == exchange.tensor;
   });
 }
 
-bool is_of_experts(const LocalLayer& local, const LayerCollective& exchange) {
-  const OperatorKind kind = local.operators[at(exchange.operator_index)].kind;
-  return exchange.group == Group::expert || kind == OperatorKind::dispatch || kind == OperatorKind::combine ||
-         kind == OperatorKind::grouped_matmul;
+bool is_of_experts(const split::LocalLayer& local, const split::LayerCollective& exchange) {
+  const model::OperatorKind kind = local.operators[at(exchange.operator_index)].kind;
+  return exchange.group == split::Group::expert || kind == model::OperatorKind::dispatch ||
+         kind == model::OperatorKind::combine || kind == model::OperatorKind::grouped_matmul;
 }
 
-double exposed_share(const Job& job, const Split& split, const LocalLayer& local, const LayerCollective& exchange) {
-  if (exchange.group == Group::context) return 1;
+double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,
+                     const split::LayerCollective& exchange) {
+  if (exchange.group == split::Group::context) return 1;
   if (is_of_experts(local, exchange)) return job.stack.expert_overlap ? kExpertExposed : 1;
   if (is_regather(local, exchange)) return job.stack.tensor_overlap ? 0 : kRegatherExposed;
   return job.stack.tensor_overlap && split.sp ? kTensorExposed : 1;
@@ -366,7 +369,7 @@ PricingContext::PricingContext(const Job& job, const Split& split)
 LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
                       const PricingContext& context) {
   LayerPrice price;
-  const Layer& fused = fused_layer(job, layer);
+  const model::Layer& fused = fused_layer(job, layer);
   LayerPricer(job, fused, split, micro_batch, context).fill(price);
   override_layer(job, fused, split, micro_batch, price);
   return price;
@@ -379,4 +382,4 @@ LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64
   return price;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -12,7 +12,7 @@
 #include "split/local_layer.h"
 #include "split/split.h"
 
-namespace nest {
+namespace nest::cost {
 
 struct LayerPrice {
   // Seconds of one micro-batch. forward and backward are what the layer takes, exposed collectives and host floor
@@ -42,19 +42,20 @@ struct PricingContext {
 
   DeviceRates rates;
   StageGroups groups;
-  Implementation implementation;
-  RecomputePolicy policy;
+  model::Implementation implementation;
+  split::RecomputePolicy policy;
 };
 
 // --- how the exchanges of a layer are weighed
 
 // With sp, inputs are gathered once more in backward, for the weight gradient; nothing waits for that but the gradient.
-bool is_regather(const LocalLayer& local, const LayerCollective& exchange);
+bool is_regather(const split::LocalLayer& local, const split::LayerCollective& exchange);
 // Rows on their way to experts or back, and what the experts' products exchange.
-bool is_of_experts(const LocalLayer& local, const LayerCollective& exchange);
+bool is_of_experts(const split::LocalLayer& local, const split::LayerCollective& exchange);
 // Share of its time that the layer waits for an exchange of tensors or experts. Ring exchanges of the context hide
 // behind attention instead; theirs is 1.
-double exposed_share(const Job& job, const Split& split, const LocalLayer& local, const LayerCollective& exchange);
+double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,
+                     const split::LayerCollective& exchange);
 
 // The price without what only memory needs: seconds, FLOPs and parameters.
 LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
@@ -70,4 +71,4 @@ LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64
 // The half of it that memory.cc knows (kept, working, gather, block, parameters); price_layer calls it.
 void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price);
 
-}  // namespace nest
+}  // namespace nest::cost

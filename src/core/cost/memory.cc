@@ -11,7 +11,7 @@
 #include "cost/memory_parts.h"
 #include "plan/pipeline_shape.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr double kContextBytes = 804'061'184;           // of one process on one device, measured
@@ -57,7 +57,7 @@ double largest_working(const MemoryKinds& kinds, const StagePlan& stage, double 
 }
 
 StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds& kinds, const StagePlan& stage,
-                    const ZeroDegrees& degrees) {
+                    const groups::ZeroDegrees& degrees) {
   StageFacts facts;
   facts.job = &job;
   facts.strategy = &strategy;
@@ -116,7 +116,7 @@ struct State {
   double total() const { return weights + gradients + optimizer; }
 };
 
-State state_of(const Job& job, int zero, const ZeroDegrees& degrees, double dense, double expert) {
+State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, double dense, double expert) {
   const auto held = [&](double bytes_each, int sharded_from) {
     if (zero < sharded_from) return bytes_each * (dense + expert);
     return bytes_each * (dense / real(degrees.dense) + expert / real(degrees.expert));
@@ -209,10 +209,10 @@ StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePl
 
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        std::int64_t stage_index) const {
-  const schedule::Shape shape = pipeline_shape(strategy, job_->run.global_batch);
+  const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
   return estimate(
       strategy, stage,
-      StageSetting{zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
+      StageSetting{groups::zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
                    schedule::in_flight(strategy.schedule, shape, stage_index), context_bytes(*job_, strategy)});
 }
 
@@ -271,7 +271,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
 std::int64_t context_bytes(const Job& job, const Strategy& strategy) {
   if (job.stack.memory == MemoryModel::megatron_deepspeed) return rounded(kDeepSpeedContextBytes);
   if (job.stack.memory == MemoryModel::internevo) return 0;  // part of its reserve
-  const ZeroDegrees groups = zero_degrees(strategy, 0);
+  const groups::ZeroDegrees groups = groups::zero_degrees(strategy, 0);
   const Split& split = strategy.split;
   int communicators = 0;
   for (const std::int64_t ranks : {split.tp, split.cp, split.expert_ranks(), strategy.pp, groups.dense})
@@ -280,4 +280,4 @@ std::int64_t context_bytes(const Job& job, const Strategy& strategy) {
   return rounded(kContextBytes + communicators * kCommunicatorBytes);
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -17,13 +17,13 @@
 #include "cost/job.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::cost {
 
 class MemoryKinds;  // cost/memory_kinds.h
 
 // What the memory of a stage has to do with the rest of its strategy.
 struct StageSetting {
-  ZeroDegrees degrees;             // over which its state is divided, where it is
+  groups::ZeroDegrees degrees;     // over which its state is divided, where it is
   double in_flight = 1;            // micro-batches
   std::int64_t context_bytes = 0;  // context_bytes()
 };
@@ -66,4 +66,4 @@ struct StateBytes {
 };
 StateBytes state_bytes(const Job& job);
 
-}  // namespace nest
+}  // namespace nest::cost

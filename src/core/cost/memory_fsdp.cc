@@ -5,7 +5,7 @@
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr double kFragmentation = 1.04;
@@ -25,7 +25,7 @@ double loss_bytes(LossKernel loss) {
 double largest_block_parameters(const Job& job, const LayerView& view, std::int64_t micro_batch) {
   std::int64_t largest = 0;
   for (std::size_t kind = 0; kind < job.model.kinds.size(); ++kind) {
-    if (job.model.kinds[kind].kind != LayerKind::block) continue;
+    if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
     const LayerView block = view_layer(job, static_cast<int>(kind), view.split, micro_batch);
     largest = std::max(largest, block.local.dense_parameters + block.local.expert_parameters);
   }
@@ -71,4 +71,4 @@ Account account_fsdp(const StageFacts& facts) {
   return account;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -9,13 +9,13 @@
 #include "base/checked.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
-double rotary_table(const Job& job, const Layer& layer) {
-  if (job.model.architecture.position != PositionKind::rotary) return 0;
-  for (const Operator& op : layer.operators) {
-    if (op.kind == OperatorKind::attention) return 4.0 * (real(job.run.sequence) * real(op.attention.qk_dim));
+double rotary_table(const Job& job, const model::Layer& layer) {
+  if (job.model.architecture.position != model::PositionKind::rotary) return 0;
+  for (const model::Operator& op : layer.operators) {
+    if (op.kind == model::OperatorKind::attention) return 4.0 * (real(job.run.sequence) * real(op.attention.qk_dim));
   }
   return 0;
 }
@@ -29,19 +29,21 @@ double encoder_output(const Job& job, const LayerView& view, std::int64_t micro_
 }
 
 // Transformer Engine keeps one weight-gradient buffer per distinct shape of its linears; the router is none of them.
-bool has_weight_buffer(const LocalOperator& op) {
-  return op.kind == OperatorKind::grouped_matmul || (op.kind == OperatorKind::matmul && op.module != Module::moe);
+bool has_weight_buffer(const split::LocalOperator& op) {
+  return op.kind == model::OperatorKind::grouped_matmul ||
+         (op.kind == model::OperatorKind::matmul && op.module != model::Module::moe);
 }
 
 // Elements on this device of a weight that other layers share.
-std::int64_t tied_elements(const LocalOperator& op, const Weight& weight) {
+std::int64_t tied_elements(const split::LocalOperator& op, const model::Weight& weight) {
   const auto& all = op.source->weights;
-  const auto tied = std::count_if(all.begin(), all.end(), [](const Weight& each) { return !each.tied_to.empty(); });
-  const bool matrix = op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
-  if (op.kind == OperatorKind::embedding) return op.parameters;
+  const auto tied =
+      std::count_if(all.begin(), all.end(), [](const model::Weight& each) { return !each.tied_to.empty(); });
+  const bool matrix = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
+  if (op.kind == model::OperatorKind::embedding) return op.parameters;
   if (matrix && tied == 1 && op.source->taps == 1) return checked_product({op.n, op.k});
   std::int64_t sum = 0;
-  for (const Weight& each : all) sum = checked_sum({sum, elements(each)});
+  for (const model::Weight& each : all) sum = checked_sum({sum, elements(each)});
   // Weights of one operator are divided alike.
   const double share = sum == 0 ? 0 : real(elements(weight)) / real(sum);
   return std::llround(real(op.parameters) * share);
@@ -57,7 +59,7 @@ KindMemory memory_of(const Job& job, const LayerView& view, std::int64_t micro_b
   kind.whole_bytes = view.whole_bytes;
   kind.head_parameters = view.head_weight();
   kind.feed_forward_parameters = view.feed_forward_parameters();
-  if (view.layer->kind == LayerKind::embedding) {
+  if (view.layer->kind == model::LayerKind::embedding) {
     kind.embedding_parameters = real(view.local.operators.front().parameters);
   }
   kind.rotary_bytes = rotary_table(job, *view.layer);
@@ -77,13 +79,13 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
     if (const auto measured = measured_saved_bytes(job, static_cast<int>(i), split, micro_batch)) {
       kind.price.kept_bytes[0] = *measured;
     }
-    for (const LocalOperator& op : view.local.operators) {
+    for (const split::LocalOperator& op : view.local.operators) {
       if (kind.block && has_weight_buffer(op)) {
         const auto [place, fresh] = shapes.try_emplace({op.n, op.k}, shapes.size());
         if (fresh) shape_elements_.push_back(real(op.n) * real(op.k));
         kind.shapes.push_back(place->second);
       }
-      for (const Weight& weight : op.source->weights) {
+      for (const model::Weight& weight : op.source->weights) {
         if (weight.tied_to.empty()) continue;
         const std::size_t number = tied.try_emplace(weight.tied_to, tied.size()).first->second;
         kind.tied.push_back({number, tied_elements(op, weight)});
@@ -119,4 +121,4 @@ double MemoryKinds::weight_buffers(int first, int last, double element_bytes) co
   return elements * element_bytes;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -11,7 +11,7 @@
 #include "cost/memory_parts.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::cost {
 
 struct KindMemory {
   LayerPrice price;
@@ -54,4 +54,4 @@ class MemoryKinds {
   double shared_ = 0;
 };
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -6,52 +6,54 @@
 #include "cost/memory_parts.h"
 #include "split/sizes.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
-bool is_matmul(const LocalOperator& op) {
-  return op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
+bool is_matmul(const split::LocalOperator& op) {
+  return op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
 }
 
-bool has_axis(const Layer& layer, TensorId tensor, Axis axis) {
+bool has_axis(const model::Layer& layer, model::TensorId tensor, model::Axis axis) {
   const auto& width = layer.tensors[at(tensor)].width;
-  return std::any_of(width.begin(), width.end(), [axis](const Extent& e) { return e.axis == axis; });
+  return std::any_of(width.begin(), width.end(), [axis](const model::Extent& e) { return e.axis == axis; });
 }
 
 // An input projection of the dense feed-forward: its outputs have the feed-forward's width.
-bool widens(const Layer& layer, const LocalOperator& op) {
-  return op.kind == OperatorKind::matmul && op.module == Module::feed_forward &&
-         has_axis(layer, op.source->outputs.front(), Axis::ffn);
+bool widens(const model::Layer& layer, const split::LocalOperator& op) {
+  return op.kind == model::OperatorKind::matmul && op.module == model::Module::feed_forward &&
+         has_axis(layer, op.source->outputs.front(), model::Axis::ffn);
 }
 
-const LocalOperator* head_projection(const LayerView& view) {
-  for (const LocalOperator& op : view.local.operators) {
-    if (is_matmul(op) && has_axis(*view.layer, op.source->outputs.front(), Axis::vocabulary)) return &op;
+const split::LocalOperator* head_projection(const LayerView& view) {
+  for (const split::LocalOperator& op : view.local.operators) {
+    if (is_matmul(op) && has_axis(*view.layer, op.source->outputs.front(), model::Axis::vocabulary)) return &op;
   }
   return nullptr;
 }
 
-RecomputePolicy selective_policy(const SoftwareStack& stack) {
+split::RecomputePolicy selective_policy(const SoftwareStack& stack) {
   switch (stack.selective) {
     case SelectiveKind::modules: return {stack.selective_modules, false};
     case SelectiveKind::every_second_matmul: return {{}, true};
     case SelectiveKind::minimal: break;
   }
-  return {{Module::core_attention, Module::norm, Module::activation, Module::moe_activation}, false};
+  return {
+      {model::Module::core_attention, model::Module::norm, model::Module::activation, model::Module::moe_activation},
+      false};
 }
 
 }  // namespace
 
-const LocalOperator* LayerView::first_grouped() const {
-  for (const LocalOperator& op : local.operators) {
-    if (op.kind == OperatorKind::grouped_matmul) return &op;
+const split::LocalOperator* LayerView::first_grouped() const {
+  for (const split::LocalOperator& op : local.operators) {
+    if (op.kind == model::OperatorKind::grouped_matmul) return &op;
   }
   return nullptr;
 }
 
 double LayerView::projected_bytes() const {
   double sum = 0;
-  for (const LocalOperator& op : local.operators) {
+  for (const split::LocalOperator& op : local.operators) {
     if (widens(*layer, op)) sum += op.m * real(op.n) * element_bytes;
   }
   return sum;
@@ -59,12 +61,12 @@ double LayerView::projected_bytes() const {
 
 double LayerView::wide_bytes() const {
   double widest = 0;
-  for (const LocalOperator& op : local.operators) {
+  for (const split::LocalOperator& op : local.operators) {
     if (!widens(*layer, op)) continue;
     const double one = op.m * real(op.n) / real(op.source->outputs.size());
     widest = std::max(widest, 2 * one * element_bytes);
   }
-  if (const LocalOperator* experts = first_grouped()) {
+  if (const split::LocalOperator* experts = first_grouped()) {
     widest = std::max(widest, experts->m * real(experts->n + experts->k) * element_bytes);
   }
   return widest;
@@ -72,8 +74,8 @@ double LayerView::wide_bytes() const {
 
 double LayerView::feed_forward_parameters() const {
   double sum = 0;
-  for (const LocalOperator& op : local.operators) {
-    if (op.kind == OperatorKind::matmul && op.module == Module::feed_forward) {
+  for (const split::LocalOperator& op : local.operators) {
+    if (op.kind == model::OperatorKind::matmul && op.module == model::Module::feed_forward) {
       sum += real(op.n) * real(op.k);
     }
   }
@@ -84,13 +86,13 @@ double LayerView::kept_after(std::size_t operator_index) const {
   std::vector<bool> earlier(layer->tensors.size(), false);
   if (layer->input >= 0) earlier[at(layer->input)] = true;
   for (std::size_t i = 0; i <= operator_index; ++i) {
-    const Operator& op = layer->operators[i];
+    const model::Operator& op = layer->operators[i];
     for (const auto* list : {&op.inputs, &op.outputs, &op.saves}) {
-      for (const TensorId id : *list) earlier[at(id)] = true;
+      for (const model::TensorId id : *list) earlier[at(id)] = true;
     }
   }
   double sum = 0;
-  for (const SavedTensor& saved : local.saved_tensors) {
+  for (const split::SavedTensor& saved : local.saved_tensors) {
     const bool known = saved.tensor >= 0 && !saved.only_selective;
     if (known && !earlier[at(saved.tensor)]) sum += saved.bytes;
   }
@@ -100,11 +102,11 @@ double LayerView::kept_after(std::size_t operator_index) const {
 double LayerView::attention_bytes() const {
   double widest = 0;
   for (std::size_t i = 0; i < layer->operators.size(); ++i) {
-    const Operator& op = layer->operators[i];
-    if (op.kind != OperatorKind::attention) continue;
-    const AttentionShape& a = op.attention;
-    const bool divided = a.heads.axis != Axis::none && !stays_whole(*layer, split);
-    const auto width = [&](const Extent& heads, std::int64_t dim, const Length& length) {
+    const model::Operator& op = layer->operators[i];
+    if (op.kind != model::OperatorKind::attention) continue;
+    const model::AttentionShape& a = op.attention;
+    const bool divided = a.heads.axis != model::Axis::none && !split::stays_whole(*layer, split);
+    const auto width = [&](const model::Extent& heads, std::int64_t dim, const model::Length& length) {
       const std::int64_t mine = divided ? std::max<std::int64_t>(1, heads.size / split.tp) : heads.size;
       const double rows = length.per_sequence ? tokens * length.size : tokens / sequence * length.size;
       return rows * a.batches * (real(mine) * real(dim)) * element_bytes;
@@ -117,31 +119,31 @@ double LayerView::attention_bytes() const {
     widest = std::max(widest, (q + k + v) + out + 2 * q - freed);
     const bool exchanged =
         std::any_of(local.saved_tensors.begin(), local.saved_tensors.end(),
-                    [](const SavedTensor& s) { return s.tensor < 0 && s.name.starts_with("attention out"); });
+                    [](const split::SavedTensor& s) { return s.tensor < 0 && s.name.starts_with("attention out"); });
     if (exchanged) widest = std::max(widest, 2 * (q + k + v) + 3 * out + q + k - freed);
   }
   return widest;
 }
 
 double LayerView::logit_rows() const {
-  const LocalOperator* op = head_projection(*this);
+  const split::LocalOperator* op = head_projection(*this);
   return op == nullptr ? tokens : op->m;
 }
 
 double LayerView::logits() const {
-  const LocalOperator* op = head_projection(*this);
+  const split::LocalOperator* op = head_projection(*this);
   return op == nullptr ? 0 : op->m * real(op->n);
 }
 
 double LayerView::head_weight() const {
-  const LocalOperator* op = head_projection(*this);
+  const split::LocalOperator* op = head_projection(*this);
   return op == nullptr ? 0 : real(op->n) * real(op->k);
 }
 
 double LayerView::head_kept_bytes() const {
   double sum = 0;
-  for (const SavedTensor& saved : local.saved_tensors) {
-    if (saved.tensor >= 0 && !has_axis(*layer, saved.tensor, Axis::vocabulary)) sum += saved.bytes;
+  for (const split::SavedTensor& saved : local.saved_tensors) {
+    if (saved.tensor >= 0 && !has_axis(*layer, saved.tensor, model::Axis::vocabulary)) sum += saved.bytes;
   }
   return sum;
 }
@@ -150,26 +152,26 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
   LayerView view;
   view.layer = &job.model.kinds[at(layer)];
   view.split = split;
-  Implementation implementation = implementation_of(job);
+  model::Implementation implementation = implementation_of(job);
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
   implementation.context_all_to_all = job.stack.context_all_to_all;
-  const RunShape shape{.micro_batch = micro_batch,
-                       .sequence = job.run.sequence,
-                       .encoder_sequence = job.run.encoder_sequence,
-                       .routing_imbalance = job.stack.routing_imbalance};
-  view.local = localise(*view.layer, shape, split, implementation, selective_policy(job.stack));
+  const split::RunShape shape{.micro_batch = micro_batch,
+                              .sequence = job.run.sequence,
+                              .encoder_sequence = job.run.encoder_sequence,
+                              .routing_imbalance = job.stack.routing_imbalance};
+  view.local = split::localise(*view.layer, shape, split, implementation, selective_policy(job.stack));
 
   const bool own_length = view.layer->encoder && job.run.encoder_sequence > 0;
   const std::int64_t sequence = own_length ? job.run.encoder_sequence : job.run.sequence;
   view.tokens = real(micro_batch) * real(sequence) / real(split.cp);
   view.sequence = real(sequence);
   view.element_bytes = implementation.activation_bytes;
-  const TensorId stream = view.layer->input >= 0 ? view.layer->input : view.layer->output;
+  const model::TensorId stream = view.layer->input >= 0 ? view.layer->input : view.layer->output;
   if (stream >= 0) {
-    const Tensor& tensor = view.layer->tensors[at(stream)];
-    const LocalSizes sizes(*view.layer, shape, split, implementation);
-    view.whole_bytes = sizes.bytes(tensor, Place::sharded);
-    const bool divided = sizes.rows(tensor, Place::stream) < sizes.rows(tensor, Place::sharded);
+    const model::Tensor& tensor = view.layer->tensors[at(stream)];
+    const split::LocalSizes sizes(*view.layer, shape, split, implementation);
+    view.whole_bytes = sizes.bytes(tensor, split::Place::sharded);
+    const bool divided = sizes.rows(tensor, split::Place::stream) < sizes.rows(tensor, split::Place::sharded);
     view.stream_bytes = view.whole_bytes / (divided ? real(split.tp) : 1.0);
   }
   return view;
@@ -192,9 +194,9 @@ namespace {
 void widen_unstructured(const Job& job, const LayerView& view, LayerPrice& price) {
   if (!job.model.traced || !view.block() || view.projected_bytes() > 0 || view.first_grouped()) return;
   double widest = 0, largest = 0;
-  for (const LocalOperator& op : view.local.operators) {
+  for (const split::LocalOperator& op : view.local.operators) {
     widest = std::max(widest, op.bytes_forward);
-    if (op.kind == OperatorKind::matmul) largest = std::max(largest, op.m * real(op.n) * view.element_bytes);
+    if (op.kind == model::OperatorKind::matmul) largest = std::max(largest, op.m * real(op.n) * view.element_bytes);
   }
   for (std::size_t mode = 0; mode < 3; ++mode) {
     const double again = view.local.saved.none - price.kept_bytes[mode];
@@ -223,4 +225,4 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
   widen_unstructured(job, view, price);
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -5,7 +5,7 @@
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 // Buffers of routed rows that are alive at once in a mixture's backward: two exchanges, two sorts, in and out of the
@@ -24,7 +24,7 @@ double head_backward(const LayerView& view, const Job& job) {
 
 double widest_gradient(const LayerView& view) {
   double widest = std::max(view.projected_bytes(), view.attention_bytes());
-  if (const LocalOperator* experts = view.first_grouped()) {
+  if (const split::LocalOperator* experts = view.first_grouped()) {
     const auto n = real(experts->n);
     const auto k = real(experts->k);
     widest = std::max(widest, experts->m * std::max(kRowBuffers * k, n + k) * view.element_bytes);
@@ -70,4 +70,4 @@ Account account_megatron(const StageFacts& facts) {
   return account;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

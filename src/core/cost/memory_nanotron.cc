@@ -6,7 +6,7 @@
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
-namespace nest {
+namespace nest::cost {
 
 void price_nanotron(const LayerView& view, LayerPrice& price) {
   const double e = view.element_bytes;
@@ -52,4 +52,4 @@ Account account_nanotron(const StageFacts& facts) {
   return account;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

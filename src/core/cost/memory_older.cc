@@ -5,7 +5,7 @@
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr double kFragmentation = 1.04;
@@ -14,14 +14,14 @@ constexpr double kInternEvoLogitBytes = 14;
 
 // Dropout ran in these stacks whatever its rate: two masks on the stream, and mask and dropped copy of the scores.
 double dropout_bytes(const LayerView& view, const Job& job) {
-  const Architecture& arch = job.model.architecture;
-  const Implementation implementation = implementation_of(job);
+  const model::Architecture& arch = job.model.architecture;
+  const model::Implementation implementation = implementation_of(job);
   double bytes = 0;
   if (!implementation.dropout || arch.dropout <= 0) bytes += 2 * view.stream_bytes / view.element_bytes;
   if (implementation.dropout && arch.attention_dropout > 0) return bytes;
-  for (const Operator& op : view.layer->operators) {
-    if (op.kind != OperatorKind::attention || op.attention.flash) continue;
-    const bool divided = op.attention.heads.axis != Axis::none && !stays_whole(*view.layer, view.split);
+  for (const model::Operator& op : view.layer->operators) {
+    if (op.kind != model::OperatorKind::attention || op.attention.flash) continue;
+    const bool divided = op.attention.heads.axis != model::Axis::none && !split::stays_whole(*view.layer, view.split);
     const std::int64_t heads = op.attention.heads.size / (divided ? view.split.tp : 1);
     bytes += view.tokens * (real(job.run.sequence) * real(heads)) * (1 + view.element_bytes);
   }
@@ -68,4 +68,4 @@ Account account_internevo(const StageFacts& facts) {
   return account;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -12,7 +12,7 @@
 #include "plan/plan.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::cost {
 
 inline constexpr double kMebibyte = 1 << 20;
 inline constexpr double kWorkspaceBytes = 64 * kMebibyte;         // cuBLAS and library workspaces
@@ -20,8 +20,8 @@ inline constexpr double kExpertWorkspaceBytes = 128 * kMebibyte;  // grouped mat
 
 // One layer on one device, with the sizes that short-lived tensors are made of.
 struct LayerView {
-  const Layer* layer = nullptr;
-  LocalLayer local;
+  const model::Layer* layer = nullptr;
+  split::LocalLayer local;
   Split split;
   double element_bytes = 2;  // of activations
   double tokens = 0;         // of one micro-batch on one context-parallel rank
@@ -29,12 +29,12 @@ struct LayerView {
   double stream_bytes = 0;   // residual stream on this rank
   double whole_bytes = 0;    // residual stream of all tokens: the same unless sp divides it
 
-  bool block() const { return layer->kind == LayerKind::block; }
-  bool head() const { return layer->kind == LayerKind::head; }
+  bool block() const { return layer->kind == model::LayerKind::block; }
+  bool head() const { return layer->kind == model::LayerKind::head; }
   bool tensor_parallel() const { return split.tp > 1; }
 
-  const LocalOperator* first_grouped() const;  // the experts' input projection, or null
-  double projected_bytes() const;              // all outputs of the dense feed-forward's input projections
+  const split::LocalOperator* first_grouped() const;  // the experts' input projection, or null
+  double projected_bytes() const;                     // all outputs of the dense feed-forward's input projections
   double wide_bytes() const;  // two tensors of the feed-forward's width (or the routed rows' equivalent)
   double feed_forward_parameters() const;
   double attention_bytes() const;  // short-lived tensors of the attention core's backward, less what is already freed
@@ -57,7 +57,7 @@ struct StageFacts {
   const Job* job = nullptr;
   const Strategy* strategy = nullptr;
   int zero = 0;
-  ZeroDegrees degrees;
+  groups::ZeroDegrees degrees;
   double element_bytes = 2;
   double stream_bytes = 0;
   double whole_bytes = 0;
@@ -128,4 +128,4 @@ Spare block_spare();
 // Kept bytes of a layer that is not a block, and of blocks by recompute mode.
 void fill_kept(const LayerView& view, LayerPrice& price);
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -4,7 +4,7 @@
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr double kBaseBytes = 68 * kMebibyte;  // workspace and rotary tables
@@ -52,4 +52,4 @@ Account account_plain(const StageFacts& facts) {
   return account;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -8,7 +8,7 @@
 #include "base/index.h"
 #include "cost/constants.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 using namespace constants;
@@ -78,4 +78,4 @@ double rowwise_s(const DeviceRates& rates, double bytes, bool fused) {
   return bytes * constants::kRowwise * (fused ? 1 : constants::kEager) / rates.memory_bytes_per_s;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -28,7 +28,7 @@
 
 #include "cost/rates.h"
 
-namespace nest {
+namespace nest::cost {
 
 struct GemmShape {
   double m = 0;
@@ -63,4 +63,4 @@ Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool det
 
 double rowwise_s(const DeviceRates& rates, double bytes, bool fused);
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -11,23 +11,24 @@
 #include "base/text.h"
 #include "doc/reader.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr std::string_view kSchema = "nest.profile/1";
-constexpr Range kCount = {1, 1e12};
-constexpr Range kSeconds = {0, 1e6};
-constexpr Range kBytes = {0, 1e18};
+constexpr doc::Range kCount = {1, 1e12};
+constexpr doc::Range kSeconds = {0, 1e6};
+constexpr doc::Range kBytes = {0, 1e18};
 
-constexpr std::array kOperatorKinds = {OperatorKind::matmul,   OperatorKind::grouped_matmul, OperatorKind::attention,
-                                       OperatorKind::norm,     OperatorKind::elementwise,    OperatorKind::add,
-                                       OperatorKind::copy,     OperatorKind::embedding,      OperatorKind::router,
-                                       OperatorKind::dispatch, OperatorKind::combine,        OperatorKind::loss};
+constexpr std::array kOperatorKinds = {
+    model::OperatorKind::matmul,   model::OperatorKind::grouped_matmul, model::OperatorKind::attention,
+    model::OperatorKind::norm,     model::OperatorKind::elementwise,    model::OperatorKind::add,
+    model::OperatorKind::copy,     model::OperatorKind::embedding,      model::OperatorKind::router,
+    model::OperatorKind::dispatch, model::OperatorKind::combine,        model::OperatorKind::loss};
 
 bool close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
 
-Split read_split(Reader& reader) {
-  constexpr Range kRanks = {1, 1 << 20};
+Split read_split(doc::Reader& reader) {
+  constexpr doc::Range kRanks = {1, 1 << 20};
   Split split;
   split.tp = reader.integer_or("tp", 1, kRanks);
   split.sp = reader.flag_or("sp", false);
@@ -37,7 +38,7 @@ Split read_split(Reader& reader) {
   return split;
 }
 
-MeasuredLayer read_layer(Reader& reader) {
+MeasuredLayer read_layer(doc::Reader& reader) {
   MeasuredLayer layer;
   layer.model = reader.text("model");
   layer.layer = reader.text("layer");
@@ -52,10 +53,10 @@ MeasuredLayer read_layer(Reader& reader) {
   return layer;
 }
 
-OperatorKind read_kind(Reader& reader) {
+model::OperatorKind read_kind(doc::Reader& reader) {
   std::vector<std::string> names;
   names.reserve(std::size(kOperatorKinds));
-  for (const OperatorKind kind : kOperatorKinds) names.emplace_back(to_string(kind));
+  for (const model::OperatorKind kind : kOperatorKinds) names.emplace_back(to_string(kind));
   const std::string name = reader.text("operator");
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
@@ -65,7 +66,7 @@ OperatorKind read_kind(Reader& reader) {
   return kOperatorKinds[at(found - names.begin())];
 }
 
-void read_attention(Reader& reader, AttentionSize& size) {
+void read_attention(doc::Reader& reader, AttentionSize& size) {
   size.sequences = reader.number("sequences", kCount);
   size.heads = reader.number("heads", kCount);
   size.queries = reader.number("queries", kCount);
@@ -76,15 +77,15 @@ void read_attention(Reader& reader, AttentionSize& size) {
   size.causal = reader.flag_or("causal", true);
 }
 
-MeasuredOperator read_operator(Reader& reader) {
+MeasuredOperator read_operator(doc::Reader& reader) {
   MeasuredOperator op;
   op.kind = read_kind(reader);
-  if (op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul) {
+  if (op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul) {
     op.m = reader.number("m", kCount);
     op.n = reader.integer("n", kCount);
     op.k = reader.integer("k", kCount);
     op.groups = reader.integer_or("groups", 1, kCount);
-  } else if (op.kind == OperatorKind::attention) {
+  } else if (op.kind == model::OperatorKind::attention) {
     read_attention(reader, op.attention);
   } else {
     op.bytes = reader.number("bytes", kBytes);
@@ -101,18 +102,18 @@ bool same_size(const AttentionSize& a, const AttentionSize& b) {
          a.causal == b.causal;
 }
 
-std::int64_t parameters_of(const Layer& layer) {
+std::int64_t parameters_of(const model::Layer& layer) {
   std::int64_t sum = 0;
-  for (const Operator& op : layer.operators) {
-    for (const Weight& weight : op.weights) sum += elements(weight);
+  for (const model::Operator& op : layer.operators) {
+    for (const model::Weight& weight : op.weights) sum += elements(weight);
   }
   return sum;
 }
 
-void check_layer(const MeasuredProfile& profile, const MeasuredLayer& measured, const Model& model) {
+void check_layer(const MeasuredProfile& profile, const MeasuredLayer& measured, const model::Model& model) {
   if (measured.model != model.architecture.name) return;
   std::vector<std::string> names;
-  for (const Layer& layer : model.kinds) {
+  for (const model::Layer& layer : model.kinds) {
     if (layer.name == measured.layer) {
       const std::int64_t expected = parameters_of(layer);
       if (expected == measured.parameters) return;
@@ -139,13 +140,14 @@ const MeasuredLayer* MeasuredProfile::find_layer(const std::string& model, const
   return nullptr;
 }
 
-const MeasuredOperator* MeasuredProfile::find_operator(const LocalOperator& op, const AttentionSize& attention) const {
+const MeasuredOperator* MeasuredProfile::find_operator(const split::LocalOperator& op,
+                                                       const AttentionSize& attention) const {
   for (const MeasuredOperator& entry : operators) {
     if (entry.kind != op.kind) continue;
     bool same = false;
-    if (op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul) {
+    if (op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul) {
       same = close(entry.m, op.m) && entry.n == op.n && entry.k == op.k && entry.groups == op.groups;
-    } else if (op.kind == OperatorKind::attention) {
+    } else if (op.kind == model::OperatorKind::attention) {
       same = same_size(entry.attention, attention);
     } else {
       same = close(entry.bytes, op.bytes_forward);
@@ -156,7 +158,7 @@ const MeasuredOperator* MeasuredProfile::find_operator(const LocalOperator& op, 
 }
 
 MeasuredProfile read_profile(const Document& document) {
-  Reader root(document);
+  doc::Reader root(document);
   const std::string schema = root.text("schema");
   if (schema != kSchema) {
     root.fail("schema", fmt::format("\"{}\" is not understood; this version reads {}", clip(schema, 40), kSchema));
@@ -168,8 +170,8 @@ MeasuredProfile read_profile(const Document& document) {
   profile.stack = root.text("stack");
   profile.precision = parse_precision(root.text_or("precision", "bf16"));
   root.text_or("measured", "");  // when and how, for people
-  for (Reader& entry : root.objects("layers")) profile.layers.push_back(read_layer(entry));
-  for (Reader& entry : root.objects("operators")) profile.operators.push_back(read_operator(entry));
+  for (doc::Reader& entry : root.objects("layers")) profile.layers.push_back(read_layer(entry));
+  for (doc::Reader& entry : root.objects("operators")) profile.operators.push_back(read_operator(entry));
   if (profile.layers.empty() && profile.operators.empty())
     root.fail("there is nothing in it: neither layers nor operators");
   root.refuse_unknown_keys();
@@ -191,4 +193,4 @@ void attach_profile(Job& job, MeasuredProfile profile) {
   job.profile = std::make_shared<const MeasuredProfile>(std::move(profile));
 }
 
-}  // namespace nest
+}  // namespace nest::cost

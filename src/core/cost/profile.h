@@ -17,7 +17,7 @@
 #include "doc/value.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::cost {
 
 struct MeasuredLayer {
   std::string model;
@@ -32,7 +32,7 @@ struct MeasuredLayer {
 };
 
 struct MeasuredOperator {
-  OperatorKind kind = OperatorKind::matmul;
+  model::OperatorKind kind = model::OperatorKind::matmul;
   // matmul, grouped_matmul: m rows (grouped: of all local experts), n, k, groups.
   double m = 0;
   std::int64_t n = 0;
@@ -56,7 +56,7 @@ class MeasuredProfile {
 
   const MeasuredLayer* find_layer(const std::string& model, const std::string& layer, const Split& split,
                                   std::int64_t micro_batch, std::int64_t sequence) const;
-  const MeasuredOperator* find_operator(const LocalOperator& op, const AttentionSize& attention) const;
+  const MeasuredOperator* find_operator(const split::LocalOperator& op, const AttentionSize& attention) const;
 };
 
 // Throws InputError that names file, key, value and what is allowed.
@@ -65,4 +65,4 @@ MeasuredProfile read_profile(const Document& document);
 // Gives the job a profile. Throws InputError when it was measured on something else.
 void attach_profile(Job& job, MeasuredProfile profile);
 
-}  // namespace nest
+}  // namespace nest::cost

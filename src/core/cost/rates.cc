@@ -5,7 +5,7 @@
 
 #include "cost/facts.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 // Defaults for devices that nobody calibrated: middling values of those that were.
@@ -19,11 +19,11 @@ constexpr Fallback kSystolic = {0.95, 0.38, 0.093, 0.38, 0.093};  // no tiles: T
 constexpr double kTile = 0.97;
 constexpr double kMemory = 0.85;
 
-double constant(const Device& device, std::string_view name, double otherwise) {
+double constant(const cluster::Device& device, std::string_view name, double otherwise) {
   return device.efficiency_of(name).value_or(otherwise);
 }
 
-AttentionRates attention_rates(const Device& device, const SoftwareStack& stack, const Fallback& fallback,
+AttentionRates attention_rates(const cluster::Device& device, const SoftwareStack& stack, const Fallback& fallback,
                                double peak) {
   AttentionKernel kernel = stack.attention;
   if (stack.deterministic && kernel == AttentionKernel::native && constant(device, "native_deterministic", 1) == 0) {
@@ -45,18 +45,18 @@ AttentionRates attention_rates(const Device& device, const SoftwareStack& stack,
 
 }  // namespace
 
-double peak16_flops_per_s(const Device& device) {
+double peak16_flops_per_s(const cluster::Device& device) {
   const double bf16 = device.peak(Precision::bf16);
   return bf16 > 0 ? bf16 : device.peak(Precision::fp16);
 }
 
-double peak_flops_per_s(const Device& device, Precision precision) {
+double peak_flops_per_s(const cluster::Device& device, Precision precision) {
   if (precision == Precision::fp4) return device.peak(Precision::fp8) * constant(device, "fp4_peak", 0);
   if (precision == Precision::fp32) return std::max(device.peak(Precision::tf32), device.peak(Precision::fp32));
   return device.peak(precision);
 }
 
-DeviceRates sustained_rates(const Device& device, Precision precision, const SoftwareStack& stack) {
+DeviceRates sustained_rates(const cluster::Device& device, Precision precision, const SoftwareStack& stack) {
   const Fallback& fallback = device.multiprocessors > 0 ? kTiled : kSystolic;
   const double gemm16 = constant(device, "gemm_bf16", fallback.gemm);
   const PrecisionFacts& facts = facts_of(precision);
@@ -75,4 +75,4 @@ DeviceRates sustained_rates(const Device& device, Precision precision, const Sof
   return rates;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

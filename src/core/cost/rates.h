@@ -17,7 +17,7 @@
 #include "cluster/device.h"
 #include "cost/job.h"
 
-namespace nest {
+namespace nest::cost {
 
 struct AttentionRates {
   double forward_flops_per_s = 0;
@@ -36,11 +36,11 @@ struct DeviceRates {
   AttentionRates attention;  // of the stack's kernel; unused when attention is unfused
 };
 
-DeviceRates sustained_rates(const Device& device, Precision precision, const SoftwareStack& stack);
+DeviceRates sustained_rates(const cluster::Device& device, Precision precision, const SoftwareStack& stack);
 
 // Peak of the precision that a job computes in; 0 when the device has none.
-double peak_flops_per_s(const Device& device, Precision precision);
+double peak_flops_per_s(const cluster::Device& device, Precision precision);
 // bf16 where the device has it, else fp16: what MFU is measured against.
-double peak16_flops_per_s(const Device& device);
+double peak16_flops_per_s(const cluster::Device& device);
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -25,7 +25,7 @@
 
 #include <array>
 
-namespace nest {
+namespace nest::cost {
 
 struct ShardingTraffic {
   // per micro-batch
@@ -52,4 +52,4 @@ constexpr ShardingTable sharding_traffic(bool all_reduces) {
   }};
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -11,7 +11,7 @@
 #include "doc/reader.h"
 #include "preset_data/preset_data.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 constexpr std::string_view kDefault = "megatron-core";
@@ -20,10 +20,10 @@ constexpr std::string_view kDefault = "megatron-core";
 template <class Enum, std::size_t N>
 using Names = std::array<std::pair<Enum, const char*>, N>;
 
-constexpr Names<Stack, 4> kKernels = {{{Stack::megatron, "megatron"},
-                                       {Stack::plain, "plain"},
-                                       {Stack::huggingface, "huggingface"},
-                                       {Stack::torchtitan, "torchtitan"}}};
+constexpr Names<model::Stack, 4> kKernels = {{{model::Stack::megatron, "megatron"},
+                                              {model::Stack::plain, "plain"},
+                                              {model::Stack::huggingface, "huggingface"},
+                                              {model::Stack::torchtitan, "torchtitan"}}};
 constexpr Names<AttentionKernel, 4> kAttention = {{{AttentionKernel::unfused, "unfused"},
                                                    {AttentionKernel::triton, "triton"},
                                                    {AttentionKernel::flash2, "flash2"},
@@ -46,15 +46,15 @@ constexpr Names<MemoryModel, 6> kMemory = {{{MemoryModel::megatron, "megatron"},
                                             {MemoryModel::megatron_deepspeed, "megatron_deepspeed"},
                                             {MemoryModel::nanotron, "nanotron"},
                                             {MemoryModel::internevo, "internevo"}}};
-constexpr Names<Module, 9> kModules = {{{Module::core_attention, "core_attention"},
-                                        {Module::norm, "norm"},
-                                        {Module::activation, "activation"},
-                                        {Module::feed_forward, "feed_forward"},
-                                        {Module::moe_activation, "moe_activation"},
-                                        {Module::moe, "moe"},
-                                        {Module::latent_up, "latent_up"},
-                                        {Module::shared_experts, "shared_experts"},
-                                        {Module::shared_activation, "shared_activation"}}};
+constexpr Names<model::Module, 9> kModules = {{{model::Module::core_attention, "core_attention"},
+                                               {model::Module::norm, "norm"},
+                                               {model::Module::activation, "activation"},
+                                               {model::Module::feed_forward, "feed_forward"},
+                                               {model::Module::moe_activation, "moe_activation"},
+                                               {model::Module::moe, "moe"},
+                                               {model::Module::latent_up, "latent_up"},
+                                               {model::Module::shared_experts, "shared_experts"},
+                                               {model::Module::shared_activation, "shared_activation"}}};
 
 template <class Enum, std::size_t N>
 const char* name_of(const Names<Enum, N>& names, Enum value) {
@@ -74,13 +74,13 @@ std::vector<std::string> words(const Names<Enum, N>& names) {
 // Takes every fact from a document; what is absent stays.
 class FactReader {
  public:
-  explicit FactReader(Reader& reader) : reader_(reader) {}
+  explicit FactReader(doc::Reader& reader) : reader_(reader) {}
 
   void flag(const char* key, bool& value) const { value = reader_.flag_or(key, value); }
-  void number(const char* key, Range range, double& value) const {
+  void number(const char* key, doc::Range range, double& value) const {
     value = reader_.maybe_number(key, range).value_or(value);
   }
-  void count(const char* key, Range range, int& value) const {
+  void count(const char* key, doc::Range range, int& value) const {
     value = static_cast<int>(reader_.integer_or(key, value, range));
   }
   void duration(const char* key, double& value) const {
@@ -113,18 +113,18 @@ class FactReader {
   }
 
  private:
-  Reader& reader_;
+  doc::Reader& reader_;
 };
 
 // Writes every fact down.
 class FactWriter {
  public:
-  explicit FactWriter(Object& object) : object_(object) {}
+  explicit FactWriter(doc::Object& object) : object_(object) {}
 
   void text(const char* key, const std::string& value) const { add(key, value); }
   void flag(const char* key, bool value) const { add(key, value); }
-  void number(const char* key, Range /*range*/, double value) const { add(key, value); }
-  void count(const char* key, Range /*range*/, int value) const { add(key, std::int64_t{value}); }
+  void number(const char* key, doc::Range /*range*/, double value) const { add(key, value); }
+  void count(const char* key, doc::Range /*range*/, int value) const { add(key, std::int64_t{value}); }
   void duration(const char* key, double value) const { add(key, value); }
   template <class Enum, std::size_t N>
   void choice(const char* key, const Names<Enum, N>& names, Enum value) const {
@@ -132,21 +132,21 @@ class FactWriter {
   }
   template <class Enum, std::size_t N>
   void choices(const char* key, const Names<Enum, N>& names, const std::vector<Enum>& values) const {
-    auto list = std::make_shared<Array>();
+    auto list = std::make_shared<doc::Array>();
     for (const Enum value : values) list->emplace_back(std::string(name_of(names, value)), 0);
     add(key, std::move(list));
   }
 
  private:
-  void add(const char* key, Value::Data data) const { object_.add(key, Value(std::move(data), 0)); }
+  void add(const char* key, doc::Value::Data data) const { object_.add(key, doc::Value(std::move(data), 0)); }
 
-  Object& object_;
+  doc::Object& object_;
 };
 
 // Every key of a stack's file after its name, description and source, with the fact that it states.
 template <class Visitor, class AnyStack>
 void visit_facts(const Visitor& facts, AnyStack& stack) {
-  constexpr Range kBytes = {0, 64};
+  constexpr doc::Range kBytes = {0, 64};
   facts.choice("kernels", kKernels, stack.kernels);
   facts.choice("attention", kAttention, stack.attention);
   facts.flag("fused_rowwise", stack.fused_rowwise);
@@ -182,7 +182,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.number("memory_margin", {0, 1}, stack.memory_margin);
 }
 
-void read_all(Reader& reader, std::string_view name, SoftwareStack& stack) {
+void read_all(doc::Reader& reader, std::string_view name, SoftwareStack& stack) {
   stack.name = reader.text_or("name", name);
   stack.description = reader.text_or("description", stack.name);
   stack.source = reader.text_or("source", "");
@@ -191,13 +191,13 @@ void read_all(Reader& reader, std::string_view name, SoftwareStack& stack) {
 }
 
 Document parse_shipped(const EmbeddedFile& file) {
-  return parse_yaml(fmt::format("stacks/{}.yaml", file.name), std::string(file.text));
+  return doc::parse_yaml(fmt::format("stacks/{}.yaml", file.name), std::string(file.text));
 }
 
 constexpr int kLongestChain = 8;  // of `like`, so that files which name each other end
 
 SoftwareStack read_with_base(const Document& document, std::string_view name, int depth) {
-  Reader reader(document);
+  doc::Reader reader(document);
   SoftwareStack stack;
   if (const auto base = reader.maybe_text("like")) {
     const EmbeddedFile* file = embedded_file("stacks", to_lower(*base));
@@ -219,13 +219,13 @@ SoftwareStack read_with_base(const Document& document, std::string_view name, in
 SoftwareStack read_stack(const Document& document, std::string_view name) { return read_with_base(document, name, 0); }
 
 Document write_stack(const SoftwareStack& stack) {
-  auto object = std::make_shared<Object>();
+  auto object = std::make_shared<doc::Object>();
   const FactWriter facts(*object);
   facts.text("name", stack.name);
   facts.text("description", stack.description);
   facts.text("source", stack.source);
   visit_facts(facts, stack);
-  return {std::make_shared<const SourceText>(SourceText{stack.name, ""}), Value(std::move(object), 0)};
+  return {std::make_shared<const doc::SourceText>(doc::SourceText{stack.name, ""}), doc::Value(std::move(object), 0)};
 }
 
 const Shelf<SoftwareStack>& stack_presets() {
@@ -248,4 +248,4 @@ std::optional<SoftwareStack> find_stack(std::string_view name) {
 const char* to_string(AttentionKernel kernel) { return name_of(kAttention, kernel); }
 const char* to_string(DataOverlap overlap) { return name_of(kOverlap, overlap); }
 
-}  // namespace nest
+}  // namespace nest::cost

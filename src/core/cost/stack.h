@@ -16,7 +16,7 @@
 #include "model/build.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::cost {
 
 // Generation of the attention kernel: scores written out (until 2022), Triton's first flash kernels, FlashAttention-2,
 // and kernels written for the device (cuDNN, FlashAttention-3).
@@ -45,7 +45,7 @@ struct SoftwareStack {
   std::string source;
 
   // Kernels.
-  Stack kernels = Stack::megatron;
+  model::Stack kernels = model::Stack::megatron;
   AttentionKernel attention = AttentionKernel::native;
   bool fused_rowwise = true;  // norms, activations and residuals run as fused kernels
   bool dropout = false;
@@ -70,7 +70,7 @@ struct SoftwareStack {
 
   // Recomputation.
   SelectiveKind selective = SelectiveKind::modules;
-  std::vector<Module> selective_modules = {Module::core_attention};
+  std::vector<model::Module> selective_modules = {model::Module::core_attention};
 
   // State, bytes per parameter, with 16-bit compute.
   double weight_bytes = 2;
@@ -102,4 +102,4 @@ std::optional<SoftwareStack> find_stack(std::string_view name);
 const char* to_string(AttentionKernel kernel);
 const char* to_string(DataOverlap overlap);
 
-}  // namespace nest
+}  // namespace nest::cost

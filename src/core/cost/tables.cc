@@ -7,25 +7,25 @@
 #include "cost/facts.h"
 #include "cost/rates.h"
 
-namespace nest {
+namespace nest::cost {
 namespace {
 
 using namespace constants;
 
-std::int64_t count_weights(const Layer& layer) {
+std::int64_t count_weights(const model::Layer& layer) {
   std::int64_t tensors = 0;
-  for (const Operator& op : layer.operators) tensors += static_cast<std::int64_t>(op.weights.size());
+  for (const model::Operator& op : layer.operators) tensors += static_cast<std::int64_t>(op.weights.size());
   return tensors;
 }
 
 // Elements on one device of the table that embedding and head share; 0 where they do not.
 std::int64_t tied_parameters(const Job& job, const PriceTable& table, const Split& split) {
-  const Architecture& architecture = job.model.architecture;
+  const model::Architecture& architecture = job.model.architecture;
   if (!architecture.tied_embeddings) return 0;
   // The head's own price without its table cannot be told apart here, so the table's size is counted as the kernels pad
   // it.
   const std::int64_t width = architecture.embedding_width > 0 ? architecture.embedding_width : architecture.hidden;
-  const std::int64_t multiple = job.stack.kernels == Stack::megatron ? 128 * split.tp : split.tp;
+  const std::int64_t multiple = job.stack.kernels == model::Stack::megatron ? 128 * split.tp : split.tp;
   const std::int64_t rows = (architecture.vocabulary + multiple - 1) / multiple * multiple / split.tp;
   const std::int64_t head = table.kinds[at(job.model.layers.back())].dense_parameters;
   return std::min(head, rows * width);
@@ -46,7 +46,7 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
     table.kinds.push_back(time_layer(job, kind, split, micro_batch, context));
     table.tensors.push_back(count_weights(job.model.kinds[at(kind)]));
   }
-  const RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
+  const split::RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
   table.cut_bytes = cut_bytes(job.fused_model, shape, split);
   // Where every tensor-parallel rank holds the whole tensor, each may send its share only.
   if (job.stack.scatter_messages && !split.sp) {
@@ -81,7 +81,7 @@ double parameters_per_call(const Job& job, const PriceTable& table, int zero, st
   if (zero < 3) return std::max(kBucketParameters, kBucketParametersPerRank * real(replicas));
   double largest = 0;
   for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
-    if (job.model.kinds[kind].kind != LayerKind::block) continue;
+    if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
     const LayerPrice& price = table.kinds[kind];
     largest = std::max(largest, real(price.dense_parameters + price.expert_parameters));
   }
@@ -124,12 +124,12 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     sums.dense_parameters += real(price.dense_parameters);
     sums.expert_parameters += real(price.expert_parameters);
     sums.tensors += real(table.tensors[kind]);
-    if (job.model.kinds[kind].kind == LayerKind::block) {
+    if (job.model.kinds[kind].kind == model::LayerKind::block) {
       sums.hide_forward_s += price.forward_s;
       sums.hide_backward_s += price.backward_s;
     }
-    embeds = embeds || job.model.kinds[kind].kind == LayerKind::embedding;
-    heads = heads || job.model.kinds[kind].kind == LayerKind::head;
+    embeds = embeds || job.model.kinds[kind].kind == model::LayerKind::embedding;
+    heads = heads || job.model.kinds[kind].kind == model::LayerKind::head;
   }
   if (embeds && heads) sums.dense_parameters -= real(table.tied_parameters);
   return sums;
@@ -217,4 +217,4 @@ std::vector<double> message_seconds(const Job& job, const Strategy& strategy, co
   return seconds;
 }
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -39,7 +39,7 @@
 #include "cost/layer_price.h"
 #include "cost/sharding_traffic.h"
 
-namespace nest {
+namespace nest::cost {
 
 // Prices for one split and micro-batch.
 struct PriceTable {
@@ -141,4 +141,4 @@ StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strat
 std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
                                     const std::vector<StagePlan>& stages);
 
-}  // namespace nest
+}  // namespace nest::cost

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "doc/value.h"
 
-namespace nest {
+namespace nest::doc {
 namespace {
 
 struct CountingIterator {
@@ -156,4 +156,4 @@ Document parse_json(std::string name, std::string text, const Limits& limits) {
   return {std::move(source), builder.take_root()};
 }
 
-}  // namespace nest
+}  // namespace nest::doc

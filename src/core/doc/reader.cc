@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
-namespace nest {
+namespace nest::doc {
 namespace {
 
 std::string show_bound(double bound) {
@@ -236,4 +236,4 @@ void Reader::fail_kind(std::string_view key, const Value& seen, std::string_view
   fail(key, fmt::format("found {}; expected {}", seen.shown(), expected));
 }
 
-}  // namespace nest
+}  // namespace nest::doc

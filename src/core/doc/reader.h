@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "doc/value.h"
 
-namespace nest {
+namespace nest::doc {
 
 // Allowed range of a number, both ends included.
 struct Range {
@@ -120,4 +120,4 @@ class Reader {
   std::set<std::string, std::less<>> known_;
 };
 
-}  // namespace nest
+}  // namespace nest::doc

@@ -1,6 +1,6 @@
 #include "doc/to_json.h"
 
-namespace nest {
+namespace nest::doc {
 
 using OrderedJson = nlohmann::ordered_json;
 
@@ -24,10 +24,14 @@ OrderedJson to_json(const Value& value) {
   return nullptr;
 }
 
+}  // namespace nest::doc
+
+namespace nest {
+
 std::string Document::text() const { return part || !source || source->text.empty() ? json() : source->text; }
 
 std::string Document::json(int indent) const {
-  return to_json(root()).dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
+  return doc::to_json(root()).dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace nest

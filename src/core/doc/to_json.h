@@ -5,8 +5,8 @@
 
 #include "doc/value.h"
 
-namespace nest {
+namespace nest::doc {
 
 nlohmann::ordered_json to_json(const Value& value);
 
-}  // namespace nest
+}  // namespace nest::doc

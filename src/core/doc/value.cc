@@ -8,11 +8,11 @@
 
 namespace nest {
 
-Document::Document(std::shared_ptr<const SourceText> text, Value root)
-    : source(std::move(text)), tree(std::make_shared<const Value>(std::move(root))) {}
+Document::Document(std::shared_ptr<const doc::SourceText> text, doc::Value root)
+    : source(std::move(text)), tree(std::make_shared<const doc::Value>(std::move(root))) {}
 
-const Value& Document::root() const {
-  static const Value kNull;
+const doc::Value& Document::root() const {
+  static const doc::Value kNull;
   return tree ? *tree : kNull;
 }
 
@@ -20,6 +20,8 @@ const std::string& Document::name() const {
   static const std::string kNone;
   return source ? source->name : kNone;
 }
+
+namespace doc {
 
 const Value* Object::find(std::string_view key) const {
   const auto found = index_.find(key);
@@ -83,4 +85,5 @@ std::string excerpt_at(const SourceText& source, std::size_t offset) {
                      std::string(static_cast<std::size_t>(lead_width), ' '));
 }
 
+}  // namespace doc
 }  // namespace nest

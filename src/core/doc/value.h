@@ -15,7 +15,7 @@
 
 #include "nest/document.h"
 
-namespace nest {
+namespace nest::doc {
 
 struct Limits {
   std::size_t bytes = 64U << 20U;  // of text
@@ -86,4 +86,4 @@ Document parse_yaml(std::string name, std::string text, const Limits& limits = {
 // The line that holds `offset` with a marker below, for InputError::excerpt(); empty when the text has no such place.
 std::string excerpt_at(const SourceText& source, std::size_t offset);
 
-}  // namespace nest
+}  // namespace nest::doc

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "doc/value.h"
 
-namespace nest {
+namespace nest::doc {
 namespace {
 
 Value::Data plain_scalar(const std::string& text) {
@@ -170,4 +170,4 @@ Document parse_yaml(std::string name, std::string text, const Limits& limits) {
   return {std::move(source), builder.take_root()};
 }
 
-}  // namespace nest
+}  // namespace nest::doc

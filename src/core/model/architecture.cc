@@ -1,6 +1,6 @@
 #include "model/architecture.h"
 
-namespace nest {
+namespace nest::model {
 
 std::int64_t Architecture::layers() const {
   std::int64_t count = 0;
@@ -33,4 +33,4 @@ const char* to_string(PositionKind kind) {
   return "?";
 }
 
-}  // namespace nest
+}  // namespace nest::model

@@ -12,7 +12,7 @@
 
 #include "nest/document.h"
 
-namespace nest {
+namespace nest::model {
 
 enum class NormKind : std::uint8_t { rms, layer };
 // gelu_tanh is the fused kernel of the tanh approximation, gelu_new the same written out in Python (it keeps more).
@@ -132,4 +132,4 @@ const char* to_string(NormKind kind);
 const char* to_string(Activation activation);
 const char* to_string(PositionKind kind);
 
-}  // namespace nest
+}  // namespace nest::model

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "model/layer_builder.h"
 
-namespace nest {
+namespace nest::model {
 namespace {
 
 // The token table is one weight wherever it appears.
@@ -226,4 +226,4 @@ const char* to_string(Stack stack) {
   return "?";
 }
 
-}  // namespace nest
+}  // namespace nest::model

@@ -3,7 +3,7 @@
 
 #include "model/graph.h"
 
-namespace nest {
+namespace nest::model {
 
 // Whose kernels run the model. They compute the same function but keep and move different tensors:
 //   megatron     Megatron-Core with Transformer Engine: fused gated activation; sequence-parallel aware
@@ -27,4 +27,4 @@ Model build_model(const Architecture& architecture, const Implementation& implem
 
 const char* to_string(Stack stack);
 
-}  // namespace nest
+}  // namespace nest::model

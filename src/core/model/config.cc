@@ -12,7 +12,7 @@
 #include "doc/reader.h"
 #include "model/families.h"
 
-namespace nest {
+namespace nest::model {
 namespace {
 
 struct Family {
@@ -54,7 +54,7 @@ constexpr std::array kFamilies = std::to_array<Family>({
 // Nobody trains at the longest context by default; most pre-training runs use this much or less.
 constexpr std::int64_t kUsualSequence = 8192;
 
-const Family& find_family(const Reader& reader, const std::string& model_type) {
+const Family& find_family(const doc::Reader& reader, const std::string& model_type) {
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(),
                                   [&](const Family& family) { return family.model_type == model_type; });
   if (found != kFamilies.end()) return *found;
@@ -64,7 +64,7 @@ const Family& find_family(const Reader& reader, const std::string& model_type) {
 }
 
 // What a preset says beyond its config: the sequence length to train with.
-std::optional<std::int64_t> read_sequence(Reader& reader) {
+std::optional<std::int64_t> read_sequence(doc::Reader& reader) {
   auto nest = reader.maybe_object("nest");
   if (!nest) return std::nullopt;
   return nest->maybe_integer("sequence", {1, real(families::kMaxPositions)});
@@ -73,7 +73,7 @@ std::optional<std::int64_t> read_sequence(Reader& reader) {
 }  // namespace
 
 Architecture read_config(const Document& config, std::string name) {
-  Reader reader(config);
+  doc::Reader reader(config);
   const std::string model_type = reader.text("model_type");
   const Family& family = find_family(reader, model_type);
   const auto sequence = read_sequence(reader);
@@ -97,4 +97,4 @@ std::vector<std::string> supported_families() {
   return names;
 }
 
-}  // namespace nest
+}  // namespace nest::model

@@ -12,7 +12,7 @@
 #include "doc/value.h"
 #include "model/architecture.h"
 
-namespace nest {
+namespace nest::model {
 
 // Throws InputError. `name` becomes Architecture::name.
 Architecture read_config(const Document& config, std::string name);
@@ -20,4 +20,4 @@ Architecture read_config(const Document& config, std::string name);
 // All model_type values understood, sorted.
 std::vector<std::string> supported_families();
 
-}  // namespace nest
+}  // namespace nest::model

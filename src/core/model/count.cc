@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::model {
 
 ParameterCount count_parameters(const Model& model) {
   ParameterCount count;
@@ -27,4 +27,4 @@ ParameterCount count_parameters(const Model& model) {
   return count;
 }
 
-}  // namespace nest
+}  // namespace nest::model

@@ -7,7 +7,7 @@
 
 #include "model/graph.h"
 
-namespace nest {
+namespace nest::model {
 
 struct ParameterCount {
   std::int64_t total = 0;
@@ -18,4 +18,4 @@ struct ParameterCount {
 
 ParameterCount count_parameters(const Model& model);
 
-}  // namespace nest
+}  // namespace nest::model

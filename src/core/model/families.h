@@ -14,7 +14,7 @@
 #include "doc/reader.h"
 #include "model/architecture.h"
 
-namespace nest::families {
+namespace nest::model::families {
 
 inline constexpr std::int64_t kMaxHidden = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 24;  // of feed-forwards, and of all heads together
@@ -36,7 +36,7 @@ struct Keys {
 // A config.json with the vocabulary of such files: sizes are positive, limited integers.
 class Config {
  public:
-  explicit Config(Reader reader) : reader_(std::move(reader)) {}
+  explicit Config(doc::Reader reader) : reader_(std::move(reader)) {}
 
   std::int64_t size(Keys keys, std::int64_t limit);  // required
   std::int64_t size_or(Keys keys, std::int64_t otherwise, std::int64_t limit);
@@ -60,7 +60,7 @@ class Config {
   [[noreturn]] void fail(std::string_view key, std::string_view message) const { reader_.fail(key, message); }
 
  private:
-  Reader reader_;
+  doc::Reader reader_;
 };
 
 // The value of an activation's name as transformers spells it; nothing when unknown.
@@ -160,4 +160,4 @@ Architecture read_t5(Config& config);
 
 Architecture read_megatron(Config& config);
 
-}  // namespace nest::families
+}  // namespace nest::model::families

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "model/families.h"
 
-namespace nest::families {
+namespace nest::model::families {
 namespace {
 
 struct ActivationName {
@@ -35,7 +35,7 @@ std::vector<std::string> activation_names() {
   return names;
 }
 
-Range up_to(std::int64_t limit) { return {1, real(limit)}; }
+doc::Range up_to(std::int64_t limit) { return {1, real(limit)}; }
 
 // Rotary embeddings turn pairs, so the rotated part of a head must be even.
 void check_rotary(const Config& config, const Attention& attention) {
@@ -297,4 +297,4 @@ double estimate_parameters(const Architecture& architecture) {
   return total;
 }
 
-}  // namespace nest::families
+}  // namespace nest::model::families

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "model/families.h"
 
-namespace nest::families {
+namespace nest::model::families {
 namespace {
 
 constexpr Keys kHeadKeys = {"num_heads", "num_attention_heads"};  // of t5
@@ -116,4 +116,4 @@ Architecture read_t5(Config& config) {
   return architecture;
 }
 
-}  // namespace nest::families
+}  // namespace nest::model::families

@@ -4,7 +4,7 @@
 
 #include "model/families.h"
 
-namespace nest::families {
+namespace nest::model::families {
 namespace {
 
 // What gpt2, opt, bloom and falcon have in common once their keys are read.
@@ -156,4 +156,4 @@ Architecture read_phi(Config& config) {
   return assemble(config, std::move(decoder));
 }
 
-}  // namespace nest::families
+}  // namespace nest::model::families

@@ -1,7 +1,7 @@
 // Decoders in the manner of Llama with dense feed-forwards.
 #include "model/families.h"
 
-namespace nest::families {
+namespace nest::model::families {
 namespace {
 
 // Qwen's layers from `max_window_layers` on slide, where the file switches windows on at all.
@@ -136,4 +136,4 @@ Architecture read_olmo2(Config& config) {
   return assemble(config, std::move(decoder));
 }
 
-}  // namespace nest::families
+}  // namespace nest::model::families

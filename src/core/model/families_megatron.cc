@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "model/families.h"
 
-namespace nest::families {
+namespace nest::model::families {
 namespace {
 
 constexpr Keys kHeads = {"num_attention_heads"};
@@ -131,4 +131,4 @@ Architecture read_megatron(Config& config) {
   });
 }
 
-}  // namespace nest::families
+}  // namespace nest::model::families

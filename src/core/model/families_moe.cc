@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "model/families.h"
 
-namespace nest::families {
+namespace nest::model::families {
 namespace {
 
 // The same quantity was renamed from family to family, and again by transformers 5.
@@ -194,4 +194,4 @@ Architecture read_deepseek_v2(Config& config) { return read_deepseek(config, {.p
 
 Architecture read_deepseek_v3(Config& config) { return read_deepseek(config, {.positions = 4096, .dense = 3}); }
 
-}  // namespace nest::families
+}  // namespace nest::model::families

@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 
-namespace nest {
+namespace nest::model {
 
 std::int64_t elements(const Weight& weight) {
   std::int64_t product = 1;
@@ -44,4 +44,4 @@ const char* to_string(LayerKind kind) {
   return "?";
 }
 
-}  // namespace nest
+}  // namespace nest::model

@@ -22,7 +22,7 @@
 #include "base/index.h"
 #include "model/architecture.h"
 
-namespace nest {
+namespace nest::model {
 
 // What a split may divide an extent by. `none` is never divided.
 enum class Axis : std::uint8_t { none, heads, kv_heads, ffn, vocabulary, experts, expert_ffn };
@@ -191,4 +191,4 @@ std::int64_t row_elements(const Tensor& tensor);
 const char* to_string(OperatorKind kind);
 const char* to_string(LayerKind kind);
 
-}  // namespace nest
+}  // namespace nest::model

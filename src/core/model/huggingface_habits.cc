@@ -1,6 +1,6 @@
 #include "model/huggingface_habits.h"
 
-namespace nest {
+namespace nest::model {
 
 HuggingFaceHabits huggingface_habits(std::string_view family) {
   HuggingFaceHabits habits;
@@ -12,4 +12,4 @@ HuggingFaceHabits huggingface_habits(std::string_view family) {
   return habits;
 }
 
-}  // namespace nest
+}  // namespace nest::model

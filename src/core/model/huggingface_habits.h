@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace nest {
+namespace nest::model {
 
 struct HuggingFaceHabits {
   bool weighs_in_fp32 = false;    // RMSNorm multiplies by its weight before casting back: the fp32 product is kept
@@ -17,4 +17,4 @@ struct HuggingFaceHabits {
 
 HuggingFaceHabits huggingface_habits(std::string_view family);
 
-}  // namespace nest
+}  // namespace nest::model

@@ -3,7 +3,7 @@
 #include "base/index.h"
 #include "model/layer_builder.h"
 
-namespace nest {
+namespace nest::model {
 
 bool LayerBuilder::needs_explicit_mask(const Attention& attention) const {
   const std::int64_t sequence =
@@ -230,4 +230,4 @@ TensorId LayerBuilder::cross_attention(const Attention& attention, TensorId x, T
   return project_out(attention, attend(attention, qkv, true), "cross_attention");
 }
 
-}  // namespace nest
+}  // namespace nest::model

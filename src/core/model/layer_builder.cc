@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::model {
 Weight matrix(std::string name, std::vector<Extent> shape) { return {std::move(name), std::move(shape), {}}; }
 
 LayerBuilder::LayerBuilder(const Architecture& architecture, const Implementation& implementation, LayerKind kind,
@@ -202,4 +202,4 @@ TensorId LayerBuilder::mixture(const Mixture& mixture, TensorId x) {
   return residual("shared + routed", {combined, shared});
 }
 
-}  // namespace nest
+}  // namespace nest::model

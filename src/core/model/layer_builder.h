@@ -8,7 +8,7 @@
 #include "model/graph.h"
 #include "model/huggingface_habits.h"
 
-namespace nest {
+namespace nest::model {
 
 class LayerBuilder {
  public:
@@ -77,4 +77,4 @@ class LayerBuilder {
 // Elements of a weight as a matrix [rows, columns].
 Weight matrix(std::string name, std::vector<Extent> shape);
 
-}  // namespace nest
+}  // namespace nest::model

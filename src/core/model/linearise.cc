@@ -4,7 +4,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::model {
 
 std::vector<std::vector<int>> crossing_edges(int layers, std::span<const Edge> edges) {
   std::vector<std::vector<int>> crossing(at(std::max(0, layers - 1)));
@@ -26,4 +26,4 @@ std::vector<LayerStretch> find_stretches(std::span<const int> layers) {
   return stretches;
 }
 
-}  // namespace nest
+}  // namespace nest::model

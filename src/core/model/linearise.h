@@ -8,7 +8,7 @@
 
 #include "model/graph.h"
 
-namespace nest {
+namespace nest::model {
 
 struct LayerStretch {
   int first = 0;  // position in the chain
@@ -22,4 +22,4 @@ std::vector<std::vector<int>> crossing_edges(int layers, std::span<const Edge> e
 // Maximal stretches of equal layers.
 std::vector<LayerStretch> find_stretches(std::span<const int> layers);
 
-}  // namespace nest
+}  // namespace nest::model

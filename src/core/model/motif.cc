@@ -4,7 +4,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::model {
 
 ChainMotif find_motif(const std::vector<int>& layers) {
   constexpr std::int64_t kLongestMotif = 8;
@@ -22,4 +22,4 @@ ChainMotif find_motif(const std::vector<int>& layers) {
   return best;
 }
 
-}  // namespace nest
+}  // namespace nest::model

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace nest {
+namespace nest::model {
 
 struct ChainMotif {
   std::int64_t head = 0;     // layers before the first motif
@@ -19,4 +19,4 @@ struct ChainMotif {
 // `layers` as Model::layers.
 ChainMotif find_motif(const std::vector<int>& layers);
 
-}  // namespace nest
+}  // namespace nest::model

@@ -8,13 +8,13 @@
 #include "model/families.h"
 #include "preset_data/preset_data.h"
 
-namespace nest {
+namespace nest::model {
 namespace {
 
 ModelPreset read_preset(const EmbeddedFile& file) {
-  const Document document = parse_json(std::string(file.name), std::string(file.text));
-  Reader reader(document);
-  Reader nest = reader.object("nest");
+  const Document document = doc::parse_json(std::string(file.name), std::string(file.text));
+  doc::Reader reader(document);
+  doc::Reader nest = reader.object("nest");
   ModelPreset preset;
   preset.name = file.name;
   preset.description = nest.text("description");
@@ -51,4 +51,4 @@ std::optional<Architecture> find_model_preset(std::string_view name) {
   return found ? std::optional(found->architecture) : std::nullopt;
 }
 
-}  // namespace nest
+}  // namespace nest::model

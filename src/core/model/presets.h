@@ -11,7 +11,7 @@
 #include "base/shelf.h"
 #include "model/architecture.h"
 
-namespace nest {
+namespace nest::model {
 
 struct ModelPreset {
   std::string name;         // "llama3-70b"
@@ -28,4 +28,4 @@ const Shelf<ModelPreset>& model_presets();
 std::optional<ModelPreset> find_preset(std::string_view name);
 std::optional<Architecture> find_model_preset(std::string_view name);
 
-}  // namespace nest
+}  // namespace nest::model

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace nest {
+namespace nest::plan {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 24;
@@ -260,4 +260,4 @@ std::string strategy_help() {
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::plan

@@ -16,7 +16,7 @@
 #include "plan/limits.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::plan {
 
 enum class DimensionKind : std::uint8_t { count, flag, word };
 
@@ -65,4 +65,4 @@ std::string allowed_text(const PlanDimension& dimension);
 // Names and values such as "tp=8, sp=1, schedule=1f1b|interleaved|gpipe, …": for help.
 std::string strategy_help();
 
-}  // namespace nest
+}  // namespace nest::plan

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "plan/dimensions.h"
 
-namespace nest {
+namespace nest::plan {
 namespace {
 
 struct Setting {
@@ -132,4 +132,4 @@ void restrict_to_megatron(PlanLimits& limits) {
   limits.any_rounds = false;
 }
 
-}  // namespace nest
+}  // namespace nest::plan

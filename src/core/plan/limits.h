@@ -11,7 +11,7 @@
 
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::plan {
 
 // Values of one dimension: those in [low, high] and, if `only` is not empty, among those listed.
 struct Limit {
@@ -55,4 +55,4 @@ std::vector<std::string> limit_names();
 // What Megatron-Core can be told on its command line: one setting for all stages, its own rank orders.
 void restrict_to_megatron(PlanLimits& limits);
 
-}  // namespace nest
+}  // namespace nest::plan

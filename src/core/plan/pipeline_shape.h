@@ -4,10 +4,10 @@
 #include "plan/plan.h"
 #include "schedule/rules.h"
 
-namespace nest {
+namespace nest::plan {
 
 inline schedule::Shape pipeline_shape(const Strategy& strategy, std::int64_t global_batch) {
   return {strategy.pp, strategy.virtual_stages, micro_batches(strategy, global_batch)};
 }
 
-}  // namespace nest
+}  // namespace nest::plan

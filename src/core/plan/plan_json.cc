@@ -10,7 +10,7 @@
 #include "doc/to_json.h"
 #include "plan/dimensions.h"
 
-namespace nest {
+namespace nest::plan {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -54,7 +54,7 @@ Json value_json(const PlanDimension& row, std::int64_t value) {
   return value_text(row, value);
 }
 
-std::int64_t read_value(Reader& reader, const PlanDimension& row, std::int64_t otherwise) {
+std::int64_t read_value(doc::Reader& reader, const PlanDimension& row, std::int64_t otherwise) {
   switch (row.kind) {
     case DimensionKind::count:
       return reader.integer_or(row.key, otherwise, {static_cast<double>(row.low), static_cast<double>(row.high)});
@@ -102,7 +102,7 @@ Json prediction_json(const Prediction& p) {
           {"breakdown_s", std::move(breakdown)}};
 }
 
-Strategy read_strategy(Reader reader) {
+Strategy read_strategy(doc::Reader reader) {
   Strategy s;
   for (const PlanDimension& row : plan_dimensions()) {
     if (row.of_strategy != nullptr) row.set_strategy(s, read_value(reader, row, row.of_strategy(s)));
@@ -113,7 +113,7 @@ Strategy read_strategy(Reader reader) {
   return s;
 }
 
-StagePlan read_stage(Reader reader) {
+StagePlan read_stage(doc::Reader reader) {
   StagePlan stage;
   const auto layers = reader.maybe_integers("layers", {0, kMostLayers}, 2);
   if (!layers || layers->size() != 2) reader.fail("layers", "expected [first, last], both included");
@@ -140,7 +140,7 @@ StagePlan read_stage(Reader reader) {
   return stage;
 }
 
-Prediction read_prediction(Reader reader) {
+Prediction read_prediction(doc::Reader reader) {
   Prediction p;
   p.iteration_s = reader.maybe_number("iteration_s", {0, kMostSeconds}).value_or(0);
   p.samples_per_s = reader.maybe_number("samples_per_s", {0, 1e15}).value_or(0);
@@ -157,7 +157,7 @@ Prediction read_prediction(Reader reader) {
   return p;
 }
 
-SearchRecord read_search(Reader reader) {
+SearchRecord read_search(doc::Reader reader) {
   SearchRecord record;
   record.wall_s = reader.maybe_number("wall_s", {0, kMostSeconds}).value_or(0);
   record.optimal = reader.flag_or("optimal", false);
@@ -186,11 +186,11 @@ Json evaluation_json(const Plan& plan) {
   return json;
 }
 
-void read_evaluation(Reader reader, Plan& plan) {
+void read_evaluation(doc::Reader reader, Plan& plan) {
   plan.fits = reader.flag_or("fits", true);
   plan.misfit = reader.text_or("misfit", "");
   plan.device_memory_bytes = reader.integer_or("device_memory_bytes", 0, {0, kMostBytes});
-  std::vector<Reader> stages = reader.objects("stages");
+  std::vector<doc::Reader> stages = reader.objects("stages");
   if (!stages.empty() && stages.size() != plan.stages.size()) reader.fail("stages", "expected one for every stage");
   for (std::size_t s = 0; s < stages.size(); ++s) {
     StageMemory& memory = plan.stages[s].memory;
@@ -207,7 +207,7 @@ void read_evaluation(Reader reader, Plan& plan) {
   reader.refuse_unknown_keys();
 }
 
-Document sub_document(const Document& document, const Value* value) {
+Document sub_document(const Document& document, const doc::Value* value) {
   if (!value) return {};
   Document found(document.source, *value);
   found.part = true;
@@ -233,14 +233,14 @@ Json plan_to_json(const Plan& plan) {
                  {"title", plan.model.title},
                  {"family", plan.model.family},
                  {"parameters", plan.model.parameters},
-                 {"config", to_json(plan.model.config.root())}}},
+                 {"config", doc::to_json(plan.model.config.root())}}},
                {"cluster",
                 {{"name", plan.cluster.name},
                  {"device", plan.cluster.device},
                  {"devices", plan.cluster.devices},
-                 {"description", to_json(plan.cluster.description.root())}}},
-               {"stack", to_json(plan.stack.root())},
-               {"profile", to_json(plan.profile.root())},
+                 {"description", doc::to_json(plan.cluster.description.root())}}},
+               {"stack", doc::to_json(plan.stack.root())},
+               {"profile", doc::to_json(plan.profile.root())},
                {"run", std::move(run)},
                {"strategy", strategy_json(plan.strategy)},
                {"stages", std::move(stages)},
@@ -258,14 +258,14 @@ Json plan_to_json(const Plan& plan) {
 }
 
 Plan read_plan(const Document& document) {
-  Reader root(document);
+  doc::Reader root(document);
   const std::string schema = root.text("schema");
   const bool first = schema == kFirstPlanSchema;
   if (schema != kPlanSchema && !first) {
     root.fail("schema", fmt::format("this is not a plan; expected \"{}\" or \"{}\"", kPlanSchema, kFirstPlanSchema));
   }
   Plan plan;
-  Reader model = root.object("model");
+  doc::Reader model = root.object("model");
   plan.model.name = model.text("name");
   plan.model.title = model.text_or("title", plan.model.name);
   plan.model.family = model.text_or("family", "");
@@ -273,7 +273,7 @@ Plan read_plan(const Document& document) {
   plan.model.config = sub_document(document, model.raw("config"));
   model.refuse_unknown_keys();
 
-  Reader cluster = root.object("cluster");
+  doc::Reader cluster = root.object("cluster");
   plan.cluster.name = cluster.text("name");
   plan.cluster.device = cluster.text_or("device", "");
   plan.cluster.devices = cluster.integer("devices", {1, kMostDevices});
@@ -285,7 +285,7 @@ Plan read_plan(const Document& document) {
     plan.profile = sub_document(document, root.raw("profile"));
   }
 
-  Reader run = root.object("run");
+  doc::Reader run = root.object("run");
   plan.run.global_batch = run.integer("global_batch", {1, 0x1p40});
   plan.run.sequence = run.integer("seq", {1, 0x1p31});
   plan.run.encoder_sequence = run.integer_or("encoder_seq", 0, {0, 0x1p31});
@@ -295,7 +295,7 @@ Plan read_plan(const Document& document) {
   run.refuse_unknown_keys();
 
   plan.strategy = read_strategy(root.object("strategy"));
-  for (Reader& stage : root.objects("stages")) plan.stages.push_back(read_stage(std::move(stage)));
+  for (doc::Reader& stage : root.objects("stages")) plan.stages.push_back(read_stage(std::move(stage)));
   if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
   if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));
   if (auto search = root.maybe_object("search")) plan.search = read_search(std::move(*search));
@@ -308,4 +308,4 @@ Plan read_plan(const Document& document) {
   return plan;
 }
 
-}  // namespace nest
+}  // namespace nest::plan

@@ -9,7 +9,7 @@
 #include "doc/value.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::plan {
 
 inline constexpr const char* kPlanSchema = "nest.plan/2";
 inline constexpr const char* kFirstPlanSchema = "nest.plan/1";
@@ -21,4 +21,4 @@ nlohmann::ordered_json plan_to_json(const Plan& plan);
 // InputErrors; whether the plan makes sense is for others to judge.
 Plan read_plan(const Document& document);
 
-}  // namespace nest
+}  // namespace nest::plan

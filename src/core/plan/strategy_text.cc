@@ -12,7 +12,7 @@
 #include "plan/dimensions.h"
 #include "schedule/rules.h"
 
-namespace nest {
+namespace nest::plan {
 namespace {
 
 // A value as people write it.
@@ -109,4 +109,4 @@ std::string strategy_text(const Strategy& s) {
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::plan

@@ -11,7 +11,7 @@
 
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::plan {
 
 struct StrategyRequest {
   Strategy strategy;
@@ -30,4 +30,4 @@ void fill_devices(StrategyRequest& request, std::int64_t devices);
 // "tp=8 sp pp=4 vpp=2 dp=16 mbs=1", without what is 1 or off.
 std::string strategy_text(const Strategy& strategy);
 
-}  // namespace nest
+}  // namespace nest::plan

@@ -11,7 +11,7 @@
 #include "schedule/step_time.h"
 #include "search/workers.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -72,7 +72,7 @@ class Incumbents {
 class Opener {
  public:
   Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective)
-      : space_(space), prices_(prices), objective_(objective), rule_(sync_rule(space.job())), solver_(space) {}
+      : space_(space), prices_(prices), objective_(objective), rule_(cost::sync_rule(space.job())), solver_(space) {}
 
   Opened open(const Node& node, double cutoff) {
     out_ = {};
@@ -107,7 +107,7 @@ class Opener {
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(space_.schedule(key).chunks);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1);
-    const double time = schedule::step_time(m, v, slowest, std::max(slowest, total), constants::kStep_s);
+    const double time = schedule::step_time(m, v, slowest, std::max(slowest, total), cost::constants::kStep_s);
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
@@ -118,7 +118,7 @@ class Opener {
     Strategy largest = strategy;
     largest.dp = largest.dp_inner = most;
     const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
-    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, zero_degrees(largest, 0));
+    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, groups::zero_degrees(largest, 0));
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(strategy.virtual_stages), p = real(strategy.pp);
     const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
@@ -249,7 +249,7 @@ class Opener {
   const PlanSpace& space_;
   PriceCache& prices_;
   PlanObjective objective_;
-  SyncRule rule_;
+  cost::SyncRule rule_;
   LeafSolver solver_;
   double cutoff_ = kInfinity;
   Opened out_;
@@ -331,4 +331,4 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   return findings;
 }
 
-}  // namespace nest
+}  // namespace nest::search

@@ -21,7 +21,7 @@
 #include "search/leaf.h"
 #include "search/space.h"
 
-namespace nest {
+namespace nest::search {
 
 struct SearchSettings {
   PlanObjective objective = PlanObjective::time;
@@ -50,4 +50,4 @@ struct SearchFindings {
 
 SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchSettings& options);
 
-}  // namespace nest
+}  // namespace nest::search

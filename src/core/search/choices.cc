@@ -4,9 +4,9 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::search {
 
-std::vector<StageChoice> list_choices(const PlanLimits& limits) {
+std::vector<StageChoice> list_choices(const plan::PlanLimits& limits) {
   std::vector<StageChoice> choices;
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
     if (!limits.recompute[at(recompute)]) continue;
@@ -35,4 +35,4 @@ StagePlan stage_of(std::int64_t begin, std::int64_t end, const StageChoice& choi
   return stage;
 }
 
-}  // namespace nest
+}  // namespace nest::search

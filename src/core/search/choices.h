@@ -9,7 +9,7 @@
 #include "plan/limits.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::search {
 
 struct StageChoice {
   Recompute recompute = Recompute::none;
@@ -21,7 +21,7 @@ struct StageChoice {
 
 // In order of preference at equal cost: less recomputation, then the lower ZeRO stage, then all replicas. What is
 // recomputed and what is sharded are chosen independently: every combination of what the limits admit.
-std::vector<StageChoice> list_choices(const PlanLimits& limits);
+std::vector<StageChoice> list_choices(const plan::PlanLimits& limits);
 
 // Index of a choice; nothing where the limits do not admit it.
 std::optional<int> find_choice(const std::vector<StageChoice>& choices, const StageChoice& choice);
@@ -29,4 +29,4 @@ std::optional<int> find_choice(const std::vector<StageChoice>& choices, const St
 // Layers [begin, end) under that choice. `node_degree`: ranks that share inside a node.
 StagePlan stage_of(std::int64_t begin, std::int64_t end, const StageChoice& choice, std::int64_t node_degree);
 
-}  // namespace nest
+}  // namespace nest::search

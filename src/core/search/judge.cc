@@ -6,26 +6,27 @@
 
 #include "cost/facts.h"
 
-namespace nest {
+namespace nest::search {
 
-UnsoundPlan::UnsoundPlan(Plan plan, std::vector<Violation> violations)
+UnsoundPlan::UnsoundPlan(Plan plan, std::vector<check::Violation> violations)
     : InternalError(fmt::format("the search's plan is not sound: {}: {}", to_string(violations.front().code),
                                 violations.front().text)),
       plan_(std::move(plan)),
       violations_(std::move(violations)) {}
 
-StateFloor state_floor(const Job& job) {
-  StateFloor state = state_floor(job.run);
+check::StateFloor state_floor(const cost::Job& job) {
+  check::StateFloor state = check::state_floor(job.run);
   state.weights = std::min(state.weights, job.stack.weight_bytes);
   state.gradients = std::min(state.gradients, job.stack.gradient_bytes);
-  state.optimizer = std::min(state.optimizer, job.stack.optimizer_bytes * facts_of(job.run.optimizer).moment_share);
+  state.optimizer =
+      std::min(state.optimizer, job.stack.optimizer_bytes * cost::facts_of(job.run.optimizer).moment_share);
   state.activations = job.profile == nullptr;
   return state;
 }
 
-void require_sound(const Plan& plan, const Job& job) {
-  std::vector<Violation> violations = check_plan(plan, job.model, job.cluster, state_floor(job));
+void require_sound(const Plan& plan, const cost::Job& job) {
+  std::vector<check::Violation> violations = check::check_plan(plan, job.model, job.cluster, state_floor(job));
   if (!violations.empty()) throw UnsoundPlan(plan, std::move(violations));
 }
 
-}  // namespace nest
+}  // namespace nest::search

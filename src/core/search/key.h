@@ -4,7 +4,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace nest {
+namespace nest::search {
 
 // Totally ordered; plans that take equally long are ranked by this order.
 struct Key {
@@ -19,4 +19,4 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-}  // namespace nest
+}  // namespace nest::search

@@ -7,7 +7,7 @@
 #include "schedule/rules.h"
 #include "schedule/step_time.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 constexpr double kBelow = 1 - PartitionSolver::kEqual;  // a bound stays one when sums are rounded
@@ -16,7 +16,7 @@ constexpr double kBelow = 1 - PartitionSolver::kEqual;  // a bound stays one whe
 
 double KeyPrices::exposed_share(const Strategy& strategy) const {
   if (!messages_count_) return 0;
-  return strategy.virtual_stages > 1 && space_->job().stack.pipeline_overlap ? constants::kMessageExposed : 1;
+  return strategy.virtual_stages > 1 && space_->job().stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
 }
 
 double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
@@ -27,7 +27,7 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
     const Messages& messages = placements_.messages(key);
     const double share = exposed_share(strategy);
     double least = std::numeric_limits<double>::infinity();
-    for (const CostLine& line : messages.hops) {
+    for (const cost::CostLine& line : messages.hops) {
       const double hop = share * v * line.at(pair.least_cut_bytes());
       sum += 2 * hop;
       least = std::min(least, hop);
@@ -35,7 +35,7 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
     sum += 2 * share * (v - 1) * messages.wrap.at(pair.table().wrap_bytes);
     slowest = std::max(slowest + least, sum / real(key.stages));
   }
-  return schedule::step_time(m, v, slowest, sum, constants::kStep_s) * kBelow;
+  return schedule::step_time(m, v, slowest, sum, cost::constants::kStep_s) * kBelow;
 }
 
 // What the network charges, and the bounds that follow from it.
@@ -67,11 +67,11 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
     sum_low_s += 2 * wrap_s;
   }
   problem_.slowest_low_s = pair.slowest_s(p);
-  problem_.step_low_s = constants::kStep_s;
+  problem_.step_low_s = cost::constants::kStep_s;
   double waiting_s = problem_.stages.front().waiting_low_s;
   for (const PartitionStage& stage : problem_.stages) waiting_s = std::min(waiting_s, stage.waiting_low_s);
   const double slowest = problem_.slowest_low_s + waiting_s, even = sum_low_s / stages;
-  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, zero_degrees(strategy_, 0));
+  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0));
   problem_.once_low_s = traffic.seconds(stages / v);
   return std::max(problem_.value(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
                   problem_.value(even, sum_low_s) + traffic.seconds(problem_.micro_batches - 1 / v + stages / v)) *
@@ -79,9 +79,9 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
 }
 
 PartitionProblem& KeyPrices::problem() {
-  const Job& job = space_->job();
+  const cost::Job& job = space_->job();
   const std::int64_t p = strategy_.pp, n = space_->layers(), chunks = strategy_.virtual_stages;
-  context_bytes_ = context_bytes(job, strategy_);
+  context_bytes_ = cost::context_bytes(job, strategy_);
   constexpr std::size_t kMostNames = 60'000;
   if (known_names_ > kMostNames) {
     known_fits_.clear();
@@ -121,36 +121,36 @@ PartitionProblem& KeyPrices::problem() {
 void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64_t end,
                               std::vector<OptionPrice>& prices) {
   const std::vector<StageChoice>& choices = space_->choices();
-  const StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
+  const cost::StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
   const auto [place, fresh] = fits_->try_emplace(space_->interval(begin, end), choices.size());
   if (fresh) ++known_names_;
   // By ZeRO stage, over all replicas or inside a node; what is recomputed does not matter to them.
-  std::array<std::array<StateCost, 2>, 4> states;
+  std::array<std::array<cost::StateCost, 2>, 4> states;
   for (const StageChoice& choice : choices) {
     if (choice.recompute != choices.front().recompute) break;
     if (choice.in_node && !sync_->has_inner) continue;
     states[at(choice.zero)][choice.in_node ? 1 : 0] =
-        state_cost(rule_, strategy_, sums, sync_->of(choice), choice.zero);
+        cost::state_cost(rule_, strategy_, sums, sync_->of(choice), choice.zero);
   }
   std::array<double, 3> deferred{};  // by what is recomputed
   for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
-    deferred[at(mode)] = deferred_s(space_->job(), strategy_, sums, mode);
+    deferred[at(mode)] = cost::deferred_s(space_->job(), strategy_, sums, mode);
   }
   for (std::size_t option = 0; option < choices.size(); ++option) {
     const StageChoice& choice = choices[option];
     if (choice.in_node && !sync_->has_inner) continue;
-    const StateCost& state = states[at(choice.zero)][choice.in_node ? 1 : 0];
+    const cost::StateCost& state = states[at(choice.zero)][choice.in_node ? 1 : 0];
     const std::size_t mode = at(choice.recompute);
-    prices.push_back({sums.recompute_s[mode] + micro_exposed_s(rule_, sums, state, choice.zero, choice.recompute),
-                      state.sync_exposed_s + state.optimizer_s + deferred[mode] + constants::kStep_s,
+    prices.push_back({sums.recompute_s[mode] + cost::micro_exposed_s(rule_, sums, state, choice.zero, choice.recompute),
+                      state.sync_exposed_s + state.optimizer_s + deferred[mode] + cost::constants::kStep_s,
                       static_cast<int>(option), &place->second[option]});
   }
 }
 
 bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const {
   const StageChoice& choice = space_->choices()[at(option)];
-  const ShardLines& lines = sync_->of(choice);
-  const StageSetting setting{
+  const cost::ShardLines& lines = sync_->of(choice);
+  const cost::StageSetting setting{
       {lines.dense_degree, lines.expert_degree}, problem_.stages[at(stage)].pressure, context_bytes_};
   const double floor =
       floor_.bytes(pair(stage), begin, end, choice.zero, setting.degrees, choice.recompute, setting.in_flight);
@@ -159,4 +159,4 @@ bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, i
   return pair(stage).memory().estimate(strategy_, plan, setting).needed <= device(stage).memory_bytes;
 }
 
-}  // namespace nest
+}  // namespace nest::search

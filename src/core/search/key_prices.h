@@ -21,7 +21,7 @@
 #include "search/space.h"
 #include "search/traffic_floor.h"
 
-namespace nest {
+namespace nest::search {
 
 // One per thread.
 class KeyPrices final : public StagePrices {
@@ -30,7 +30,7 @@ class KeyPrices final : public StagePrices {
   explicit KeyPrices(const PlanSpace& space, bool messages_count = true)
       : space_(&space),
         messages_count_(messages_count),
-        rule_(sync_rule(space.job())),
+        rule_(cost::sync_rule(space.job())),
         placements_(space),
         floor_(space.job(), space.limits()) {}
 
@@ -59,11 +59,11 @@ class KeyPrices final : public StagePrices {
 
   // A key has one split and one kind of device; what is priced asks per stage.
   const PairPrices& pair(std::int64_t /*stage*/) const { return *pair_; }
-  const Device& device(std::int64_t /*stage*/) const { return space_->job().cluster.device; }
+  const cluster::Device& device(std::int64_t /*stage*/) const { return space_->job().cluster.device; }
 
   const PlanSpace* space_;
   bool messages_count_;
-  SyncRule rule_;
+  cost::SyncRule rule_;
   PlacementPrices placements_;
   MemoryFloor floor_;
 
@@ -79,4 +79,4 @@ class KeyPrices final : public StagePrices {
   std::size_t known_names_ = 0;
 };
 
-}  // namespace nest
+}  // namespace nest::search

@@ -7,7 +7,7 @@
 #include "search/key_prices.h"
 #include "search/partition.h"
 
-namespace nest {
+namespace nest::search {
 
 // Working memory of one thread.
 class LeafSolver {
@@ -34,4 +34,4 @@ class LeafSolver {
   double low_s_ = 0;
 };
 
-}  // namespace nest
+}  // namespace nest::search

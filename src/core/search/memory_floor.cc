@@ -6,12 +6,12 @@
 #include "base/index.h"
 #include "plan/pipeline_shape.h"
 
-namespace nest {
+namespace nest::search {
 
-MemoryFloor::MemoryFloor(const Job& job, const PlanLimits& limits)
+MemoryFloor::MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits)
     : job_(&job),
-      state_(state_bytes(job)),
-      gradients_(job.stack.memory == MemoryModel::megatron),
+      state_(cost::state_bytes(job)),
+      gradients_(job.stack.memory == cost::MemoryModel::megatron),
       margin_((1 + job.stack.memory_margin) * (1 - 1e-9)) {
   for (int zero = 0; zero < 4; ++zero) {
     if (limits.zero[at(zero)]) most_zero_ = zero;
@@ -19,12 +19,12 @@ MemoryFloor::MemoryFloor(const Job& job, const PlanLimits& limits)
 }
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-                          const ZeroDegrees& degrees, Recompute recompute, double in_flight) const {
+                          const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight) const {
   return bytes(pair, begin, end, zero, degrees, pair.kept_bytes(recompute), in_flight);
 }
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-                          const ZeroDegrees& degrees, const std::vector<double>& kept, double in_flight) const {
+                          const groups::ZeroDegrees& degrees, const std::vector<double>& kept, double in_flight) const {
   const double expert = pair.expert_parameters(begin, end);
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
   const double whole = dense + expert;
@@ -39,12 +39,12 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
 // The floor grows with the interval, so the stages from the first on, each as long as it can be, reach as far as any
 // stages do.
 bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const {
-  const ZeroDegrees degrees = zero_degrees(strategy, 0);
+  const groups::ZeroDegrees degrees = groups::zero_degrees(strategy, 0);
   Strategy single = strategy;  // has the fewest communicators
   single.dp = single.dp_inner = 1;
-  const double room = real(job_->cluster.device.memory_bytes) - real(context_bytes(*job_, single));
+  const double room = real(job_->cluster.device.memory_bytes) - real(cost::context_bytes(*job_, single));
   const auto n = static_cast<std::int64_t>(job_->model.layers.size());
-  const schedule::Shape shape = pipeline_shape(strategy, job_->run.global_batch);
+  const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
   std::int64_t reached = 0;
   for (std::int64_t s = 0; s < strategy.pp && reached < n; ++s) {
     const double flight = schedule::in_flight(strategy.schedule, shape, s);
@@ -61,4 +61,4 @@ bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const
   return reached >= n;
 }
 
-}  // namespace nest
+}  // namespace nest::search

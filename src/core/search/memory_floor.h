@@ -9,28 +9,28 @@
 #include "plan/limits.h"
 #include "search/pair_prices.h"
 
-namespace nest {
+namespace nest::search {
 
 class MemoryFloor {
  public:
-  MemoryFloor(const Job& job, const PlanLimits& limits);
+  MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits);
 
   // Of layers [begin, end), without what context_bytes() counts.
-  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero, const ZeroDegrees& degrees,
-               Recompute recompute, double in_flight) const;
+  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
+               const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight) const;
 
   // False when no cut and no options of this strategy can fit, nor of any with fewer replicas and more micro-batches.
   bool admits(const Strategy& strategy, const PairPrices& pair) const;
 
  private:
-  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero, const ZeroDegrees& degrees,
-               const std::vector<double>& kept, double in_flight) const;
+  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
+               const groups::ZeroDegrees& degrees, const std::vector<double>& kept, double in_flight) const;
 
-  const Job* job_;
-  StateBytes state_;
+  const cost::Job* job_;
+  cost::StateBytes state_;
   bool gradients_;     // are counted
   double margin_;      // factor
   int most_zero_ = 0;  // that the limits admit
 };
 
-}  // namespace nest
+}  // namespace nest::search

@@ -6,10 +6,10 @@
 #include "base/checked.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
-void add_sums(StageSums& sums, const StageSums& other, double sign) {
+void add_sums(cost::StageSums& sums, const cost::StageSums& other, double sign) {
   sums.forward_s += sign * other.forward_s;
   sums.backward_s += sign * other.backward_s;
   for (std::size_t mode = 0; mode < 3; ++mode) sums.recompute_s[mode] += sign * other.recompute_s[mode];
@@ -23,18 +23,18 @@ void add_sums(StageSums& sums, const StageSums& other, double sign) {
 
 }  // namespace
 
-PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_batch)
+PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t micro_batch)
     : job_(&job),
       split_(split),
       micro_batch_(micro_batch),
-      table_(price_table(job, split, micro_batch)),
+      table_(cost::price_table(job, split, micro_batch)),
       prefix_one_{0.0},
       prefix_many_{0.0} {
   std::map<int, Stretch> longest;
   std::int64_t length = 0;
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const int kind = job.model.layers[i];
-    const LayerPrice& price = table_.kinds[at(kind)];
+    const cost::LayerPrice& price = table_.kinds[at(kind)];
     const double one = price.forward_s + price.backward_s;
     const double many = one - (job.stack.defer_head_gradient ? price.deferrable_s : 0);
     prefix_one_.push_back(prefix_one_.back() + one);
@@ -42,7 +42,7 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
     length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
     Stretch& stretch = longest.try_emplace(kind, Stretch{one, many, 0}).first->second;
     stretch.length = std::max(stretch.length, length);
-    if (job.model.kinds[at(kind)].kind == LayerKind::block) hide_s_ += one;
+    if (job.model.kinds[at(kind)].kind == model::LayerKind::block) hide_s_ += one;
     all_have_parameters_ = all_have_parameters_ && price.dense_parameters > 0;
     dense_ += real(price.dense_parameters);
     expert_ += real(price.expert_parameters);
@@ -52,10 +52,10 @@ PairPrices::PairPrices(const Job& job, const Split& split, std::int64_t micro_ba
   sums_.resize(job.model.layers.size() + 1);
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const auto layer = static_cast<int>(i);
-    add_sums(sums_[i + 1] = sums_[i], sum_stage(job, table_, layer, layer, 2), 1);
-    const LayerKind kind = job.model.layer(layer).kind;
-    if (kind == LayerKind::embedding) last_embedding_ = layer;
-    if (kind == LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
+    add_sums(sums_[i + 1] = sums_[i], cost::sum_stage(job, table_, layer, layer, 2), 1);
+    const model::LayerKind kind = job.model.layer(layer).kind;
+    if (kind == model::LayerKind::embedding) last_embedding_ = layer;
+    if (kind == model::LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
   }
   dense_ = std::max(0.0, dense_ - real(table_.tied_parameters));
   if (!table_.cut_bytes.empty()) {
@@ -86,8 +86,8 @@ const PairPrices::Kept& PairPrices::look_at_memory() const {
   return *kept_;
 }
 
-StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many) const {
-  StageSums sums = sums_[at(end)];
+cost::StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many) const {
+  cost::StageSums sums = sums_[at(end)];
   add_sums(sums, sums_[at(begin)], -1);
   if (!many) {
     sums.backward_s += sums.deferred_s;
@@ -120,4 +120,4 @@ std::shared_ptr<const PairPrices> PriceCache::get(const Split& split, std::int64
   return known_.try_emplace(name, std::move(fresh)).first->second;
 }
 
-}  // namespace nest
+}  // namespace nest::search

@@ -13,21 +13,21 @@
 #include "cost/memory.h"
 #include "cost/tables.h"
 
-namespace nest {
+namespace nest::search {
 
 // Prices of one split and micro-batch size, and what follows from them for any cut.
 class PairPrices {
  public:
-  PairPrices(const Job& job, const Split& split, std::int64_t micro_batch);
+  PairPrices(const cost::Job& job, const Split& split, std::int64_t micro_batch);
 
-  const PriceTable& table() const { return table_; }
+  const cost::PriceTable& table() const { return table_; }
   // Looked at when first asked for: most pairs are too slow for their memory to matter. Thread-safe.
-  const StageMemoryModel& memory() const { return kept().model; }
+  const cost::StageMemoryModel& memory() const { return kept().model; }
   // Time of layers [0, i) on one stage of many (or of one).
   const std::vector<double>& prefix(bool many) const { return many ? prefix_many_ : prefix_one_; }
   double total_s(bool many) const { return prefix(many).back(); }
   // sum_stage() of layers [begin, end), as a difference of sums.
-  StageSums sums(std::int64_t begin, std::int64_t end, bool many) const;
+  cost::StageSums sums(std::int64_t begin, std::int64_t end, bool many) const;
   // No stage structure with so many stages has a smaller tau: the largest layer, the longest stretch of equal ones, the mean.
   double slowest_s(std::int64_t stages) const;
   // Kept per micro-batch by layers [0, i).
@@ -54,7 +54,7 @@ class PairPrices {
   };
   struct Kept {
     explicit Kept(const PairPrices& pair);
-    StageMemoryModel model;
+    cost::StageMemoryModel model;
     std::array<std::vector<double>, 3> prefix;
     std::vector<double> least;
   };
@@ -64,15 +64,15 @@ class PairPrices {
   }
   const Kept& look_at_memory() const;
 
-  const Job* job_;
+  const cost::Job* job_;
   Split split_;
   std::int64_t micro_batch_;
-  PriceTable table_;
+  cost::PriceTable table_;
   mutable std::once_flag looked_;
   mutable std::unique_ptr<const Kept> kept_;
   mutable std::atomic<const Kept*> known_kept_{nullptr};  // the same: asking costs less than a flag does
   std::vector<double> prefix_one_, prefix_many_;
-  std::vector<StageSums> sums_;  // of layers [0, i), as stages of many
+  std::vector<cost::StageSums> sums_;  // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0;
   std::vector<Stretch> stretches_;
   double least_cut_bytes_ = 0;
@@ -83,18 +83,18 @@ class PairPrices {
 // The prices of one job, kept from one search of it to the next. Thread-safe. The job outlives it, unchanged.
 class PriceCache {
  public:
-  explicit PriceCache(const Job& job) : job_(&job) {}
+  explicit PriceCache(const cost::Job& job) : job_(&job) {}
 
-  const Job& job() const { return *job_; }
+  const cost::Job& job() const { return *job_; }
   std::shared_ptr<const PairPrices> get(const Split& split, std::int64_t micro_batch);
   std::int64_t priced() const { return priced_; }
 
  private:
   using Name = std::array<std::int64_t, 6>;
-  const Job* job_;
+  const cost::Job* job_;
   std::mutex mutex_;
   std::map<Name, std::shared_ptr<const PairPrices>> known_;
   std::atomic<std::int64_t> priced_{0};
 };
 
-}  // namespace nest
+}  // namespace nest::search

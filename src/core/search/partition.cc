@@ -5,7 +5,7 @@
 #include "base/index.h"
 #include "schedule/step_time.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -224,4 +224,4 @@ std::optional<PartitionPlan> PartitionSolver::solve(const PartitionProblem& prob
   return best;
 }
 
-}  // namespace nest
+}  // namespace nest::search

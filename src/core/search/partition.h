@@ -25,7 +25,7 @@
 #include <optional>
 #include <vector>
 
-namespace nest {
+namespace nest::search {
 
 // Pressures (PartitionStage::pressure) under which layers and option are known to fit, and not to fit.
 struct FitRange {
@@ -135,4 +135,4 @@ class PartitionSolver {
   std::int64_t passes_ = 0;
 };
 
-}  // namespace nest
+}  // namespace nest::search

@@ -1,6 +1,6 @@
 #include "search/placement.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 constexpr std::size_t kMostKnown = 50'000;
@@ -17,15 +17,15 @@ const Messages& PlacementPrices::messages(const Key& key) {
   Messages& messages = place->second;
   if (!fresh || key.stages < 2) return messages;
   const Strategy strategy = space_->strategy(key);
-  const Cluster& cluster = space_->job().cluster;
+  const cluster::Cluster& cluster = space_->job().cluster;
   for (std::int64_t s = 0; s + 1 < key.stages; ++s) {
-    messages.hops.push_back(message_line(cluster, strategy, s, s + 1));
+    messages.hops.push_back(cost::message_line(cluster, strategy, s, s + 1));
   }
-  messages.wrap = message_line(cluster, strategy, key.stages - 1, 0);
+  messages.wrap = cost::message_line(cluster, strategy, key.stages - 1, 0);
   return messages;
 }
 
-const SyncPrices& PlacementPrices::sync(const Key& key, const PriceTable& table) {
+const SyncPrices& PlacementPrices::sync(const Key& key, const cost::PriceTable& table) {
   if (sync_.size() > kMostKnown) sync_.clear();
   const auto [place, fresh] = sync_.try_emplace(name_of(key));
   SyncPrices& sync = place->second;
@@ -35,12 +35,12 @@ const SyncPrices& PlacementPrices::sync(const Key& key, const PriceTable& table)
   sync.has_inner = inner.has_value();
   sync.degrees[1] = inner.value_or(0);
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
-    const ShardLines lines = shard_lines(space_->job().cluster, strategy, sync.degrees[group]);
+    const cost::ShardLines lines = cost::shard_lines(space_->job().cluster, strategy, sync.degrees[group]);
     for (int whole = 0; whole < 2; ++whole) {
-      sync.lines[group][whole] = fold_calls(space_->job(), table, whole == 1 ? 3 : 1, lines);
+      sync.lines[group][whole] = cost::fold_calls(space_->job(), table, whole == 1 ? 3 : 1, lines);
     }
   }
   return sync;
 }
 
-}  // namespace nest
+}  // namespace nest::search

@@ -10,19 +10,19 @@
 #include "cost/tables.h"
 #include "search/space.h"
 
-namespace nest {
+namespace nest::search {
 
 struct Messages {
-  std::vector<CostLine> hops;  // after stage s
-  CostLine wrap;               // from the last stage to the first
+  std::vector<cost::CostLine> hops;  // after stage s
+  cost::CostLine wrap;               // from the last stage to the first
 };
 
 struct SyncPrices {
-  ShardLines lines[2][2];            // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
+  cost::ShardLines lines[2][2];      // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
   std::int64_t degrees[2] = {0, 0};  // as StagePlan::zero_degree; 0: all
   bool has_inner = false;
 
-  const ShardLines& of(const StageChoice& choice) const {
+  const cost::ShardLines& of(const StageChoice& choice) const {
     return lines[choice.in_node ? 1 : 0][choice.zero == 3 ? 1 : 0];
   }
 };
@@ -34,7 +34,7 @@ class PlacementPrices {
 
   const Messages& messages(const Key& key);
   // `table` is that of the key's split; its parameters do not depend on the micro-batch.
-  const SyncPrices& sync(const Key& key, const PriceTable& table);
+  const SyncPrices& sync(const Key& key, const cost::PriceTable& table);
 
  private:
   using Name = std::array<std::int64_t, 5>;
@@ -45,4 +45,4 @@ class PlacementPrices {
   std::map<Name, SyncPrices> sync_;
 };
 
-}  // namespace nest
+}  // namespace nest::search

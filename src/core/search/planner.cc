@@ -10,7 +10,7 @@
 #include "nest/option.h"
 #include "search/judge.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 // The search's value must be evaluate()'s, and the plan must fit.
@@ -18,9 +18,9 @@ Plan reprice(const PlanSpace& space, const RankedPlan& ranked) {
   constexpr double kAgreement = 1e-6;
   const Strategy strategy = space.strategy(ranked.key);
   const std::vector<StagePlan> stages = space.stages(strategy, ranked.leaf.cuts, ranked.leaf.options);
-  const std::string refused = refuse_strategy(space.job(), strategy, stages);
+  const std::string refused = cost::refuse_strategy(space.job(), strategy, stages);
   NEST_CHECK(refused.empty(), "the search returns sound strategies: " + refused);
-  Plan plan = evaluate(space.job(), strategy, stages);
+  Plan plan = cost::evaluate(space.job(), strategy, stages);
   const double priced = plan.prediction.iteration_s;
   NEST_CHECK(plan.fits, "plans that the search returns fit: " + plan.misfit);
   NEST_CHECK(std::abs(priced - ranked.leaf.time_s) <= kAgreement * priced,
@@ -44,7 +44,7 @@ SearchRecord record_of(const PlanAnswer& answer, const Strategy& strategy) {
 
 }  // namespace
 
-std::int64_t device_limit(const Job& job, std::int64_t most_devices) {
+std::int64_t device_limit(const cost::Job& job, std::int64_t most_devices) {
   return most_devices > 0 ? std::min(most_devices, job.cluster.devices) : job.cluster.devices;
 }
 
@@ -84,7 +84,7 @@ PlanAnswer make_plan(const PlanRequest& request) {
 }
 
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
-  const Job& job = *request.job;
+  const cost::Job& job = *request.job;
   const PlanSpace space(job, request.limits, device_limit(job, request.most_devices));
   int zero = 3, recompute = 2;
   while (zero > 0 && !space.limits().zero[at(zero)]) --zero;
@@ -94,7 +94,7 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   for (key.split = 0; key.split < static_cast<int>(space.splits().size()); ++key.split) {
     key.micro_batch = 0;  // the smallest
     if (space.micro_batches().empty() || !space.admits_pair(key)) continue;
-    const StageMemoryModel memory(job, space.splits()[at(key.split)], space.micro_batches().front());
+    const cost::StageMemoryModel memory(job, space.splits()[at(key.split)], space.micro_batches().front());
     for (key.stages = 1; key.stages <= space.most_stages(key); ++key.stages) {
       if (!space.limits().pp.admits(key.stages)) continue;
       key.schedule = 0;
@@ -107,8 +107,8 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
       key.inner_replicas = inner.back();
       key.pitch = key.stages * key.inner_replicas * space.stage_devices(key);
       const Strategy strategy = space.strategy(key);
-      const auto stages = even_stages(job, strategy, static_cast<Recompute>(recompute), zero);
-      if (!refuse_strategy(job, strategy, stages).empty()) continue;
+      const auto stages = cost::even_stages(job, strategy, static_cast<Recompute>(recompute), zero);
+      if (!cost::refuse_strategy(job, strategy, stages).empty()) continue;
       std::int64_t needed = 0, worst = 0;
       // The first stages hold most in flight: usually they settle it.
       for (std::int64_t s = 0; s < key.stages; ++s) {
@@ -125,9 +125,10 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   }
   if (best) {
     const Strategy strategy = best->plan.strategy;
-    best->plan = evaluate(job, strategy, even_stages(job, strategy, static_cast<Recompute>(recompute), zero));
+    best->plan =
+        cost::evaluate(job, strategy, cost::even_stages(job, strategy, static_cast<Recompute>(recompute), zero));
   }
   return best;
 }
 
-}  // namespace nest
+}  // namespace nest::search

@@ -10,11 +10,11 @@
 #include "plan/limits.h"
 #include "search/best_first.h"
 
-namespace nest {
+namespace nest::search {
 
 struct PlanRequest {
-  const Job* job = nullptr;
-  PlanLimits limits;
+  const cost::Job* job = nullptr;
+  plan::PlanLimits limits;
   std::int64_t most_devices = 0;  // 0: all of the cluster
   SearchSettings search;
   PriceCache* prices = nullptr;  // kept between requests for the same job; may be null
@@ -38,7 +38,7 @@ struct PlanAnswer {
 };
 
 // Devices that may be used: `most_devices` (0: all), and no more than the cluster has.
-std::int64_t device_limit(const Job& job, std::int64_t most_devices);
+std::int64_t device_limit(const cost::Job& job, std::int64_t most_devices);
 
 // Throws InputError when a space has no plan at all, whatever its memory. `keys` is its count_keys().
 void refuse_empty(const PlanSpace& space, double keys);
@@ -49,4 +49,4 @@ PlanAnswer make_plan(const PlanRequest& request);
 // For a job and limits that admit no plan in memory. Nothing when not even one stage can be placed.
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request);
 
-}  // namespace nest
+}  // namespace nest::search

@@ -10,7 +10,7 @@
 #include "cost/group_time.h"
 #include "schedule/rules.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 constexpr std::int64_t kMostTensor = 64, kMostContext = 64, kMostMicroBatch = 64;
@@ -29,12 +29,12 @@ std::vector<std::int64_t> divisors_of(std::int64_t value) {
   return low;
 }
 
-PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices)
+PlanSpace::PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices)
     : job_(&job),
       limits_(limits),
       devices_(devices),
       choices_(list_choices(limits)),
-      motif_(find_motif(job.model.layers)) {
+      motif_(model::find_motif(job.model.layers)) {
   list_splits();
   list_schedules();
   index_intervals();
@@ -66,9 +66,9 @@ PlanSpace::PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devi
 }
 
 void PlanSpace::list_splits() {
-  const RunShape shape{1, job_->run.sequence, job_->run.encoder_sequence, 1.0};
+  const split::RunShape shape{1, job_->run.sequence, job_->run.encoder_sequence, 1.0};
   std::int64_t experts = 1;
-  for (const Layer& layer : job_->model.kinds) experts = std::max(experts, layer.experts);
+  for (const model::Layer& layer : job_->model.kinds) experts = std::max(experts, layer.experts);
   const std::vector<std::int64_t> expert_degrees = divisors_of(experts);
   for (std::int64_t tp = 1; tp <= std::min(kMostTensor, devices_); ++tp) {
     if (!limits_.tp.admits(tp)) continue;
@@ -84,7 +84,7 @@ void PlanSpace::list_splits() {
             if (!limits_.etp.admits(etp)) continue;
             const Split split{tp, sp, cp, ep, etp == tp ? 0 : etp};
             if (std::find(splits_.begin(), splits_.end(), split) != splits_.end()) continue;
-            if (refuse_split(job_->model, shape, split).empty()) splits_.push_back(split);
+            if (split::refuse_split(job_->model, shape, split).empty()) splits_.push_back(split);
           }
         }
       }
@@ -144,7 +144,7 @@ bool PlanSpace::admits_pair(const Key& key) const {
   const std::int64_t size = micro_batches_[at(key.micro_batch)];
   if (size * split.ep > job_->run.global_batch) return false;
   if (!limits_.uneven_batch && job_->run.global_batch % (size * split.ep) != 0) return false;
-  return refuse_split(job_->model, {size, job_->run.sequence, job_->run.encoder_sequence, 1.0}, split).empty();
+  return split::refuse_split(job_->model, {size, job_->run.sequence, job_->run.encoder_sequence, 1.0}, split).empty();
 }
 
 bool PlanSpace::admits_schedule(const Key& key) const {
@@ -243,7 +243,7 @@ std::int64_t PlanSpace::micro_batch_count(const Key& key) const {
 
 std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) const {
   if (!limits_.shard_in_node || job_->cluster.torus || job_->cluster.fabric.levels < 2) return std::nullopt;
-  const std::int64_t unit = job_->cluster.fabric.unit[1], all = dense_replicas(strategy);
+  const std::int64_t unit = job_->cluster.fabric.unit[1], all = groups::dense_replicas(strategy);
   const groups::RankGroups ranks(strategy);
   // Devices from the first to the last of the innermost `degree` ranks and their tensor-parallel neighbours.
   const auto span = [&](std::int64_t degree) {
@@ -307,4 +307,4 @@ double PlanSpace::count_keys() const {
   return keys;
 }
 
-}  // namespace nest
+}  // namespace nest::search

@@ -27,7 +27,7 @@
 #include "search/choices.h"
 #include "search/key.h"
 
-namespace nest {
+namespace nest::search {
 
 struct ScheduleChoice {
   Schedule kind = Schedule::one_f_one_b;
@@ -44,10 +44,10 @@ std::vector<std::int64_t> divisors_of(std::int64_t value);
 
 class PlanSpace {
  public:
-  PlanSpace(const Job& job, const PlanLimits& limits, std::int64_t devices);
+  PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices);
 
-  const Job& job() const { return *job_; }
-  const PlanLimits& limits() const { return limits_; }
+  const cost::Job& job() const { return *job_; }
+  const plan::PlanLimits& limits() const { return limits_; }
   std::int64_t devices() const { return devices_; }
   const std::vector<Split>& splits() const { return splits_; }
   const std::vector<std::int64_t>& micro_batches() const { return micro_batches_; }
@@ -101,8 +101,8 @@ class PlanSpace {
   std::int64_t sequences_per_round(const Key& key) const;  // of one replica
   bool admits_replicas(const Key& key, std::int64_t replicas) const;
 
-  const Job* job_;
-  PlanLimits limits_;
+  const cost::Job* job_;
+  plan::PlanLimits limits_;
   std::int64_t devices_;
   std::vector<Split> splits_;
   std::vector<std::int64_t> micro_batches_;
@@ -110,10 +110,10 @@ class PlanSpace {
   std::vector<StageChoice> choices_;
   std::vector<std::int64_t> alignments_;
   std::map<std::int64_t, std::vector<std::int64_t>> divisors_;  // ascending, of the batch over sequences_per_round
-  ChainMotif motif_;
+  model::ChainMotif motif_;
   std::array<std::vector<char>, 2> cuts_;  // of stages with one chunk, with several
   std::vector<int> interval_;
   int interval_count_ = 0;
 };
 
-}  // namespace nest
+}  // namespace nest::search

@@ -7,10 +7,10 @@
 #include "base/index.h"
 #include "cost/constants.h"
 
-namespace nest {
+namespace nest::search {
 
-TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const PairPrices& pair,
-                           const SyncPrices& sync, const Strategy& strategy, const ZeroDegrees& most)
+TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule& rule, const PairPrices& pair,
+                           const SyncPrices& sync, const Strategy& strategy, const groups::ZeroDegrees& most)
     : rule_(&rule),
       dense_(pair.dense_parameters()),
       expert_(pair.expert_parameters()),
@@ -20,17 +20,17 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
     for (int zero = group; zero < 4; ++zero) {
       if (!limits.zero[at(zero)]) continue;
-      const ShardLines& lines = sync.lines[group][zero == 3 ? 1 : 0];
+      const cost::ShardLines& lines = sync.lines[group][zero == 3 ? 1 : 0];
       const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
       const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
       Rate& rate = rates_[options_++];
-      double bucket = constants::kBucketParameters;
+      double bucket = cost::constants::kBucketParameters;
       if (group == 0) {
-        bucket = std::max(bucket, constants::kBucketParametersPerRank * real(lines.dense_degree));
+        bucket = std::max(bucket, cost::constants::kBucketParametersPerRank * real(lines.dense_degree));
       }
       const bool buckets = rule.step_hide > 0 && !rule.hides_backward_only && dense_ + expert_ > 0;
       rate.exposed = std::max(rule.step_exposed, buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
-      const ShardingTraffic often = rule.traffic(zero);
+      const cost::ShardingTraffic often = rule.traffic(zero);
       const double shard_s = lines.dense_shard.latency_s, between_s = often.between * lines.dense_replicate.latency_s;
       rate.each_latency_s = (often.backward_scatters + often.micro_gathers()) * shard_s;
       rate.once_latency_s = between_s + (often.step_scatters + often.step_gathers) * shard_s;
@@ -41,7 +41,7 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
         const std::int64_t whole = kind == 0 ? most.dense : most.expert;
         const auto degree = real(group == 0 ? whole : inside);
         rate.optimizer[kind] =
-            (rule.update_bytes / (zero >= 1 ? degree : 1) + constants::kNormBytes / (zero == 3 ? degree : 1)) /
+            (rule.update_bytes / (zero >= 1 ? degree : 1) + cost::constants::kNormBytes / (zero == 3 ? degree : 1)) /
             rule.memory_bytes_per_s;
         rate.each[kind] = often.backward_scatters * scatter + often.micro_gathers() * gather;
         rate.once[kind] = often.step_scatters * scatter + between + often.step_gathers * gather;
@@ -52,7 +52,7 @@ TrafficFloor::TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const
 
 double TrafficFloor::seconds(double weight) const {
   constexpr double kRounding = 1e-12, kNone = std::numeric_limits<double>::infinity();
-  if (options_ == 0) return constants::kStep_s;
+  if (options_ == 0) return cost::constants::kStep_s;
   std::array<double, 3> least{kNone, kNone, kNone}, hidden = least;  // dense, expert, latency
   const double micro = weight * rule_->micro_exposed;
   for (std::size_t k = 0; k < options_; ++k) {
@@ -69,7 +69,7 @@ double TrafficFloor::seconds(double weight) const {
   const auto all = [&](const std::array<double, 3>& rates) {
     return rates[0] * dense_ + rates[1] * expert_ + (all_exchange_ ? rates[2] * stages_ : 0);
   };
-  return constants::kStep_s + std::max({0.0, all(least), all(hidden) - hide_s_}) / stages_ * (1 - kRounding);
+  return cost::constants::kStep_s + std::max({0.0, all(least), all(hidden) - hide_s_}) / stages_ * (1 - kRounding);
 }
 
 namespace {
@@ -82,9 +82,10 @@ std::int64_t of_one_stage(const Strategy& strategy, std::int64_t unit) {
 
 // One step of an exchange of n members' worth of bytes over the fabric: its latency, and seconds per byte. `spread`:
 // members of a unit count as so many more, because they belong to groups that its border may cut.
-CostLine crossing(const Fabric& fabric, const Strategy& strategy, std::int64_t n, std::int64_t spread, Placed placed) {
+cost::CostLine crossing(const cluster::Fabric& fabric, const Strategy& strategy, std::int64_t n, std::int64_t spread,
+                        Placed placed) {
   const std::int64_t tp = strategy.split.tp;
-  CostLine step{n > 1 ? fabric.latency_s[0] : 0, 0};
+  cost::CostLine step{n > 1 ? fabric.latency_s[0] : 0, 0};
   bool crosses = false;
   for (std::size_t l = 1; l < fabric.levels; ++l) {
     const std::int64_t unit = fabric.unit[l];
@@ -111,31 +112,31 @@ CostLine crossing(const Fabric& fabric, const Strategy& strategy, std::int64_t n
 
 }  // namespace
 
-SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed) {
+SyncPrices least_sync(const cluster::Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed) {
   SyncPrices sync;
   sync.has_inner = shards_in_node;
-  for (ShardLines& lines : sync.lines[1]) {
-    lines.dense_degree = dense_replicas(strategy);
-    lines.expert_degree = expert_replicas(strategy);
+  for (cost::ShardLines& lines : sync.lines[1]) {
+    lines.dense_degree = groups::dense_replicas(strategy);
+    lines.expert_degree = groups::expert_replicas(strategy);
   }
   if (cluster.torus || !cluster.measured.empty()) return sync;
-  const Fabric& fabric = cluster.fabric;
-  const std::int64_t dense_count = dense_replicas(strategy), expert_count = expert_replicas(strategy);
+  const cluster::Fabric& fabric = cluster.fabric;
+  const std::int64_t dense_count = groups::dense_replicas(strategy), expert_count = groups::expert_replicas(strategy);
   // Of every node at least one rank takes part in the second step of sharding inside nodes.
   const std::int64_t node = ceil_div(fabric.levels > 1 ? fabric.unit[1] : fabric.devices, strategy.split.tp);
   const bool rings = cluster.algorithms.as_nccl();
   const auto line = [&](std::int64_t count, std::int64_t spread, std::int64_t members) {
-    CostLine exchange = crossing(fabric, strategy, count, spread, placed);
+    cost::CostLine exchange = crossing(fabric, strategy, count, spread, placed);
     exchange.latency_s *= rings ? real(std::max<std::int64_t>(0, members - 1)) : 0;
     return exchange;
   };
-  ShardLines all;
+  cost::ShardLines all;
   all.dense_shard = line(dense_count, 0, dense_count);
   all.expert_shard = line(expert_count, 0, 0);
   all.dense_degree = dense_count;
   all.expert_degree = expert_count;
   sync.lines[0][0] = sync.lines[0][1] = all;
-  ShardLines inner;
+  cost::ShardLines inner;
   inner.dense_shard = {rings ? fabric.latency_s[0] : 0, 0.5 / fabric.capacity[0]};
   inner.dense_replicate = line(dense_count, node - 1, dense_count / node);
   inner.expert_replicate = line(expert_count, node - 1, 0);
@@ -145,4 +146,4 @@ SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool sha
   return sync;
 }
 
-}  // namespace nest
+}  // namespace nest::search

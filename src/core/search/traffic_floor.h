@@ -9,7 +9,7 @@
 #include "search/pair_prices.h"
 #include "search/placement.h"
 
-namespace nest {
+namespace nest::search {
 
 // A lower bound on (weight * sum of dt_s + sum of y_s) / p, dt_s what sharding adds to a micro-batch of stage s, over
 // all cuts and options. Exposed traffic is at least traffic - hide and at least a fraction of the traffic, both linear
@@ -20,8 +20,8 @@ namespace nest {
 class TrafficFloor {
  public:
   // `most`: degrees over which the state of all replicas is divided at most; those of `sync` where it is exact.
-  TrafficFloor(const PlanLimits& limits, const SyncRule& rule, const PairPrices& pair, const SyncPrices& sync,
-               const Strategy& strategy, const ZeroDegrees& most);
+  TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule& rule, const PairPrices& pair,
+               const SyncPrices& sync, const Strategy& strategy, const groups::ZeroDegrees& most);
 
   double seconds(double weight) const;
 
@@ -32,7 +32,7 @@ class TrafficFloor {
     double exposed = 0;                 // share of what happens once per step
     std::array<double, 2> optimizer{};  // seconds per parameter
   };
-  const SyncRule* rule_;
+  const cost::SyncRule* rule_;
   double dense_, expert_;
   double stages_;
   bool all_exchange_;  // every stage has parameters
@@ -53,6 +53,6 @@ enum class Placed : std::uint8_t {
   anywhere,  // any inner replicas and pitch
   as_given,  // those of the strategy
 };
-SyncPrices least_sync(const Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed);
+SyncPrices least_sync(const cluster::Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed);
 
-}  // namespace nest
+}  // namespace nest::search

@@ -9,21 +9,21 @@
 #include "base/units.h"
 #include "plan/dimensions.h"
 
-namespace nest {
+namespace nest::search {
 namespace {
 
 struct Variation {
   std::string name;
-  PlanLimits limits;
+  plan::PlanLimits limits;
   std::string dimension;  // that is overruled, as `differences` calls it
 };
 
-Limit exactly(std::int64_t value) { return {value, value, {value}}; }
+plan::Limit exactly(std::int64_t value) { return {value, value, {value}}; }
 
-void vary_degrees(const PlanLimits& limits, const Strategy& best, std::vector<Variation>& list) {
+void vary_degrees(const plan::PlanLimits& limits, const Strategy& best, std::vector<Variation>& list) {
   enum class Way : std::uint8_t { half, twice };
   const auto vary = [&](const char* name, Way way) {
-    const PlanDimension& row = *find_dimension(name);
+    const plan::PlanDimension& row = *plan::find_dimension(name);
     const std::int64_t now = row.of_strategy(best), value = way == Way::half ? now / 2 : now * 2;
     if (value < 1 || !(limits.*row.limit).admits(value)) return;
     Variation variation{fmt::format("{} {}", row.noun, value), limits, row.name};
@@ -39,11 +39,11 @@ void vary_degrees(const PlanLimits& limits, const Strategy& best, std::vector<Va
   vary("mbs", Way::twice);
 }
 
-std::vector<Variation> variations(const PlanLimits& limits, const Plan& best) {
+std::vector<Variation> variations(const plan::PlanLimits& limits, const Plan& best) {
   std::vector<Variation> list;
   const Strategy& strategy = best.strategy;
   vary_degrees(limits, strategy, list);
-  const auto add = [&](const char* name) -> PlanLimits& {
+  const auto add = [&](const char* name) -> plan::PlanLimits& {
     list.push_back({name, limits, {}});
     return list.back().limits;
   };
@@ -57,13 +57,13 @@ std::vector<Variation> variations(const PlanLimits& limits, const Plan& best) {
     add("no recomputation").recompute = {true, false, false};
   }
   if (limits.zero[3] && !any([](const StagePlan& s) { return s.zero == 3; })) {
-    PlanLimits& sharded = add("ZeRO 3, no pipeline");
+    plan::PlanLimits& sharded = add("ZeRO 3, no pipeline");
     sharded.zero = {false, false, false, true};
     sharded.pp = exactly(1);
     if (!limits.pp.admits(1)) list.pop_back();
   }
   if (strategy.pp > 1 && strategy.dp_inner != strategy.dp) {
-    PlanLimits& usual = add("Megatron's default rank order");
+    plan::PlanLimits& usual = add("Megatron's default rank order");
     usual.replicas_together = true;
     usual.pitch = false;
   }
@@ -73,7 +73,7 @@ std::vector<Variation> variations(const PlanLimits& limits, const Plan& best) {
 // "pp=16 mbs=2": what else is different in the best plan of a variation.
 std::string differences(const Strategy& best, const Strategy& other, const std::string& overruled) {
   std::string text;
-  for (const PlanDimension& row : plan_dimensions()) {
+  for (const plan::PlanDimension& row : plan::plan_dimensions()) {
     if (row.noun == nullptr || overruled == row.name) continue;
     const std::int64_t after = row.of_strategy(other);
     if (row.of_strategy(best) != after) text += fmt::format("{}{}={}", text.empty() ? "" : " ", row.name, after);
@@ -157,4 +157,4 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
   return result;
 }
 
-}  // namespace nest
+}  // namespace nest::search

@@ -6,9 +6,9 @@
 
 #include "search/planner.h"
 
-namespace nest {
+namespace nest::search {
 
 // `seconds` is the limit of each of the searches.
 std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, double seconds);
 
-}  // namespace nest
+}  // namespace nest::search

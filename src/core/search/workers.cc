@@ -1,6 +1,6 @@
 #include "search/workers.h"
 
-namespace nest {
+namespace nest::search {
 
 Workers::Workers(int threads) {
   for (int worker = 1; worker < threads; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
@@ -69,4 +69,4 @@ void Workers::for_each(std::size_t items, const std::function<void(std::size_t, 
   if (failure_) std::rethrow_exception(failure_);
 }
 
-}  // namespace nest
+}  // namespace nest::search

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace nest {
+namespace nest::search {
 
 class Workers {
  public:
@@ -42,4 +42,4 @@ class Workers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace nest
+}  // namespace nest::search

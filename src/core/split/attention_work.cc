@@ -4,7 +4,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::split {
 
 double attention_pairs(std::int64_t queries, std::int64_t keys, bool causal, std::int64_t window) {
   const auto q = real(queries);
@@ -14,7 +14,7 @@ double attention_pairs(std::int64_t queries, std::int64_t keys, bool causal, std
   return w * (w + 1) / 2 + (q - w) * w;
 }
 
-AttentionWork attention_work(const AttentionShape& attention, const LocalSizes& sizes) {
+AttentionWork attention_work(const model::AttentionShape& attention, const LocalSizes& sizes) {
   const std::int64_t queries = whole_number(sizes.length(attention.queries));
   const std::int64_t keys = attention.cross ? sizes.memory_sequence() : whole_number(sizes.length(attention.keys));
   const auto heads = real(sizes.extent(attention.heads));
@@ -24,11 +24,11 @@ AttentionWork attention_work(const AttentionShape& attention, const LocalSizes& 
   work.flops = 2 * pairs * heads * real(attention.qk_dim + attention.value_dim);
   // Unfused kernels do not skip masked pairs: scores are written, read and written by the softmax, and read again.
   if (!attention.flash) {
-    const bool usual = attention.queries == Length{} && attention.batches == 1;
+    const bool usual = attention.queries == model::Length{} && attention.batches == 1;
     const double rows = usual ? sizes.tokens() : share * real(queries);
     work.score_elements = 4 * rows * real(keys) * heads;
   }
   return work;
 }
 
-}  // namespace nest
+}  // namespace nest::split

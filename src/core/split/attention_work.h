@@ -10,16 +10,16 @@
 #include "model/graph.h"
 #include "split/sizes.h"
 
-namespace nest {
+namespace nest::split {
 
 struct AttentionWork {
   double flops = 0;           // forward
   double score_elements = 0;  // of scores that an unfused kernel writes and reads; 0 when fused
 };
 
-AttentionWork attention_work(const AttentionShape& attention, const LocalSizes& sizes);
+AttentionWork attention_work(const model::AttentionShape& attention, const LocalSizes& sizes);
 
 // Pairs (query, key) of one sequence.
 double attention_pairs(std::int64_t queries, std::int64_t keys, bool causal, std::int64_t window);
 
-}  // namespace nest
+}  // namespace nest::split

@@ -7,15 +7,16 @@
 #include "split/attention_work.h"
 #include "split/sizes.h"
 
-namespace nest {
+namespace nest::split {
 namespace {
 
-std::size_t index(TensorId tensor) { return at(tensor); }
+std::size_t index(model::TensorId tensor) { return at(tensor); }
 
 // Rewrites one layer, operator by operator, following where every tensor lives.
 class Localiser {
  public:
-  Localiser(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation)
+  Localiser(const model::Layer& layer, const RunShape& shape, const Split& split,
+            const model::Implementation& implementation)
       : layer_(layer),
         split_(split),
         implementation_(implementation),
@@ -27,7 +28,7 @@ class Localiser {
 
   LocalLayer run(const RecomputePolicy& policy) {
     local_.operators.reserve(layer_.operators.size());
-    for (const Operator& op : layer_.operators) {
+    for (const model::Operator& op : layer_.operators) {
       visit(op);
       local_.operators.push_back(localise_operator(op));
       local_.operators.back().recomputed = policy.every_second_matmul ? false : policy.covers(op.module);
@@ -42,29 +43,29 @@ class Localiser {
   }
 
  private:
-  const Tensor& tensor(TensorId id) const { return layer_.tensors[index(id)]; }
-  double bytes(TensorId id) const { return sizes_.bytes(tensor(id), place_[index(id)]); }
-  double whole_bytes(TensorId id) const { return sizes_.bytes(tensor(id), Place::sharded); }
+  const model::Tensor& tensor(model::TensorId id) const { return layer_.tensors[index(id)]; }
+  double bytes(model::TensorId id) const { return sizes_.bytes(tensor(id), place_[index(id)]); }
+  double whole_bytes(model::TensorId id) const { return sizes_.bytes(tensor(id), Place::sharded); }
 
-  bool divided(const Extent& extent) const {
+  bool divided(const model::Extent& extent) const {
     if (sizes_.whole()) return false;
     switch (extent.axis) {
-      case Axis::heads:
-      case Axis::kv_heads:
-      case Axis::ffn:
-      case Axis::vocabulary: return split_.tp > 1;
-      case Axis::expert_ffn: return split_.expert_tp() > 1;
-      case Axis::none:
-      case Axis::experts: return false;
+      case model::Axis::heads:
+      case model::Axis::kv_heads:
+      case model::Axis::ffn:
+      case model::Axis::vocabulary: return split_.tp > 1;
+      case model::Axis::expert_ffn: return split_.expert_tp() > 1;
+      case model::Axis::none:
+      case model::Axis::experts: return false;
     }
     return false;
   }
-  bool divided(TensorId id) const {
+  bool divided(model::TensorId id) const {
     const auto& width = tensor(id).width;
-    return std::any_of(width.begin(), width.end(), [this](const Extent& e) { return divided(e); });
+    return std::any_of(width.begin(), width.end(), [this](const model::Extent& e) { return divided(e); });
   }
 
-  void exchange(CollectiveKind kind, Group group, Phase phase, std::int64_t ranks, double size, TensorId what) {
+  void exchange(CollectiveKind kind, Group group, Phase phase, std::int64_t ranks, double size, model::TensorId what) {
     // What follows the last operator counts as its.
     const std::size_t waiting = std::min(local_.operators.size(), layer_.operators.size() - 1);
     local_.collectives.push_back({kind, group, phase, ranks, size, tensor(what).name, static_cast<int>(waiting)});
@@ -72,7 +73,7 @@ class Localiser {
 
   // A column-parallel reader needs all tokens; its backward sums the input's gradient over the ranks. Readers of one
   // tensor share the gathering and the sum.
-  void need_whole(TensorId id) {
+  void need_whole(model::TensorId id) {
     if (split_.tp == 1 || place_[index(id)] != Place::stream || gathered_[index(id)]) return;
     gathered_[index(id)] = true;
     const double size = whole_bytes(id);
@@ -87,7 +88,7 @@ class Localiser {
   }
 
   // Turns sums of which every rank holds a term into the stream. Several terms of one addition are summed first.
-  void reduce(const std::vector<TensorId>& terms) {
+  void reduce(const std::vector<model::TensorId>& terms) {
     if (terms.empty()) return;
     const double size = whole_bytes(terms.front());
     if (split_.sp) {
@@ -96,20 +97,20 @@ class Localiser {
     } else {
       exchange(CollectiveKind::all_reduce, Group::tensor, Phase::forward, split_.tp, size, terms.front());
     }
-    for (const TensorId id : terms) place_[index(id)] = Place::stream;
+    for (const model::TensorId id : terms) place_[index(id)] = Place::stream;
   }
 
-  std::vector<TensorId> partial_inputs(const Operator& op) const {
-    std::vector<TensorId> partial;
-    for (const TensorId id : op.inputs) {
+  std::vector<model::TensorId> partial_inputs(const model::Operator& op) const {
+    std::vector<model::TensorId> partial;
+    for (const model::TensorId id : op.inputs) {
       if (place_[index(id)] == Place::partial) partial.push_back(id);
     }
     return partial;
   }
 
   // An operator that is not linear in its inputs needs every one of them summed.
-  void reduce_inputs(const Operator& op) {
-    for (const TensorId id : op.inputs) {
+  void reduce_inputs(const model::Operator& op) {
+    for (const model::TensorId id : op.inputs) {
       if (place_[index(id)] == Place::partial) reduce({id});
     }
   }
@@ -117,30 +118,30 @@ class Localiser {
   // The next layer starts from the stream: what a block leaves as terms of a sum is summed at its end. A table of
   // tokens hands on its terms.
   void reduce_what_leaves() {
-    if (layer_.kind != LayerKind::block || split_.tp == 1) return;
+    if (layer_.kind != model::LayerKind::block || split_.tp == 1) return;
     std::vector<bool> read(layer_.tensors.size(), false);
-    for (const Operator& op : layer_.operators) {
-      for (const TensorId id : op.inputs) read[index(id)] = true;
+    for (const model::Operator& op : layer_.operators) {
+      for (const model::TensorId id : op.inputs) read[index(id)] = true;
     }
     for (std::size_t t = 0; t < place_.size(); ++t) {
-      const auto id = static_cast<TensorId>(t);
+      const auto id = static_cast<model::TensorId>(t);
       if (place_[t] == Place::partial && (id == layer_.output || !read[t])) reduce({id});
     }
   }
 
   // Decides where the operator's outputs live and inserts the exchanges that this takes.
-  void visit(const Operator& op) {
+  void visit(const model::Operator& op) {
     Place out = Place::stream;
     // Additions keep sums as they are; a combine sums over the experts' ranks.
-    if (op.kind != OperatorKind::add && op.kind != OperatorKind::combine) reduce_inputs(op);
+    if (op.kind != model::OperatorKind::add && op.kind != model::OperatorKind::combine) reduce_inputs(op);
     switch (op.kind) {
-      case OperatorKind::matmul:
-      case OperatorKind::grouped_matmul: out = visit_matmul(op); break;
-      case OperatorKind::attention: out = visit_attention(op); break;
-      case OperatorKind::embedding:
+      case model::OperatorKind::matmul:
+      case model::OperatorKind::grouped_matmul: out = visit_matmul(op); break;
+      case model::OperatorKind::attention: out = visit_attention(op); break;
+      case model::OperatorKind::embedding:
         out = split_.tp > 1 && divided(op.weights.front().shape.front()) ? Place::partial : Place::stream;
         break;
-      case OperatorKind::add: {
+      case model::OperatorKind::add: {
         const auto partial = partial_inputs(op);
         if (!partial.empty() && partial.size() == op.inputs.size()) {
           out = Place::partial;
@@ -149,26 +150,26 @@ class Localiser {
         }
         break;
       }
-      case OperatorKind::dispatch: out = visit_dispatch(op); break;
-      case OperatorKind::combine: visit_combine(op); break;
-      case OperatorKind::loss:
+      case model::OperatorKind::dispatch: out = visit_dispatch(op); break;
+      case model::OperatorKind::combine: visit_combine(op); break;
+      case model::OperatorKind::loss:
         if (divided(op.inputs.front())) {
           // Maximum, sum of exponentials and the target's logit of every token, in fp32.
           exchange(CollectiveKind::all_reduce, Group::tensor, Phase::forward, split_.tp, 3 * 4 * sizes_.tokens(),
                    op.inputs.front());
         }
         break;
-      case OperatorKind::norm:
-      case OperatorKind::elementwise:
-      case OperatorKind::copy:
-      case OperatorKind::router: out = visit_rowwise(op); break;
+      case model::OperatorKind::norm:
+      case model::OperatorKind::elementwise:
+      case model::OperatorKind::copy:
+      case model::OperatorKind::router: out = visit_rowwise(op); break;
     }
-    for (const TensorId id : op.outputs) place_[index(id)] = out;
+    for (const model::TensorId id : op.outputs) place_[index(id)] = out;
     // What an operator keeps beside its inputs and outputs lives where it works.
     const bool sharded_work =
         out == Place::sharded || (!op.inputs.empty() && place_[index(op.inputs.front())] == Place::sharded);
-    for (const TensorId id : op.saves) {
-      const auto is = [id](TensorId other) { return other == id; };
+    for (const model::TensorId id : op.saves) {
+      const auto is = [id](model::TensorId other) { return other == id; };
       if (std::none_of(op.inputs.begin(), op.inputs.end(), is) &&
           std::none_of(op.outputs.begin(), op.outputs.end(), is)) {
         place_[index(id)] = sharded_work ? Place::sharded : Place::stream;
@@ -176,10 +177,10 @@ class Localiser {
     }
   }
 
-  Place visit_matmul(const Operator& op) {
-    const TensorId x = op.inputs.front();
+  Place visit_matmul(const model::Operator& op) {
+    const model::TensorId x = op.inputs.front();
     if (divided(op.outputs.front())) {
-      if (tensor(x).rows == Rows::routed) {
+      if (tensor(x).rows == model::Rows::routed) {
         // Tokens were already gathered by the dispatch; without sp every rank holds them anyway and only the gradient
         // is summed.
         if (!split_.sp) {
@@ -193,7 +194,7 @@ class Localiser {
     return place_[index(x)] == Place::sharded ? Place::partial : Place::stream;
   }
 
-  Place visit_attention(const Operator& op) {
+  Place visit_attention(const model::Operator& op) {
     if (split_.cp > 1) {
       const double kv_bytes = bytes(op.inputs[1]) + bytes(op.inputs[2]);
       exchange(CollectiveKind::ring_exchange, Group::context, Phase::forward, split_.cp, kv_bytes, op.inputs[1]);
@@ -203,12 +204,12 @@ class Localiser {
     return divided(op.attention.heads) ? Place::sharded : Place::stream;
   }
 
-  Place visit_rowwise(const Operator& op) {
+  Place visit_rowwise(const model::Operator& op) {
     const bool sharded = std::any_of(op.inputs.begin(), op.inputs.end(),
-                                     [this](TensorId id) { return place_[index(id)] == Place::sharded; });
+                                     [this](model::TensorId id) { return place_[index(id)] == Place::sharded; });
     if (!sharded) return Place::stream;
-    for (const TensorId id : op.inputs) need_whole(id);
-    if (op.kind == OperatorKind::norm && !op.weights.empty() && divided(op.weights.front().shape.front())) {
+    for (const model::TensorId id : op.inputs) need_whole(id);
+    if (op.kind == model::OperatorKind::norm && !op.weights.empty() && divided(op.weights.front().shape.front())) {
       // A norm over all heads needs the sum of squares of every rank.
       for (const Phase phase : {Phase::forward, Phase::backward}) {
         exchange(CollectiveKind::all_reduce, Group::tensor, phase, split_.tp, 4 * sizes_.tokens(), op.inputs.front());
@@ -217,7 +218,7 @@ class Localiser {
     return Place::sharded;
   }
 
-  void all_to_all(TensorId routed) {
+  void all_to_all(model::TensorId routed) {
     if (split_.expert_ranks() == 1) return;
     // What one rank sends: its own routed tokens, before experts' tensor-parallel ranks gather each other's.
     const double own = whole_bytes(routed) / (split_.sp ? real(split_.expert_tp()) : 1.0);
@@ -226,8 +227,8 @@ class Localiser {
     }
   }
 
-  Place visit_dispatch(const Operator& op) {
-    const TensorId routed = op.outputs.front();
+  Place visit_dispatch(const model::Operator& op) {
+    const model::TensorId routed = op.outputs.front();
     all_to_all(routed);
     if (split_.sp && split_.expert_tp() > 1) {
       exchange(CollectiveKind::all_gather, Group::tensor, Phase::forward, split_.expert_tp(), whole_bytes(routed),
@@ -238,8 +239,8 @@ class Localiser {
     return Place::stream;
   }
 
-  void visit_combine(const Operator& op) {
-    const TensorId routed = op.inputs.front();
+  void visit_combine(const model::Operator& op) {
+    const model::TensorId routed = op.inputs.front();
     if (place_[index(routed)] == Place::partial) {
       const std::int64_t ranks = split_.expert_tp();
       const double size = whole_bytes(routed);
@@ -255,39 +256,40 @@ class Localiser {
   }
 
   // Numbers of one operator; places of its tensors are settled.
-  LocalOperator localise_operator(const Operator& op) const {
+  LocalOperator localise_operator(const model::Operator& op) const {
     LocalOperator local;
     local.source = &op;
     local.kind = op.kind;
     local.module = op.module;
-    for (const Weight& weight : op.weights) {
+    for (const model::Weight& weight : op.weights) {
       local.parameters += sizes_.weight_elements(weight);
-      local.expert_weights |= weight.shape.front().axis == Axis::experts;
+      local.expert_weights |= weight.shape.front().axis == model::Axis::experts;
     }
     double in_bytes = 0;
-    for (const TensorId id : op.inputs) in_bytes += gathered_[index(id)] ? whole_bytes(id) : bytes(id);
+    for (const model::TensorId id : op.inputs) in_bytes += gathered_[index(id)] ? whole_bytes(id) : bytes(id);
     double out_bytes = 0;
-    for (const TensorId id : op.outputs) out_bytes += bytes(id);
+    for (const model::TensorId id : op.outputs) out_bytes += bytes(id);
     double kept_bytes = 0;
-    for (const TensorId id : op.saves) kept_bytes += bytes(id);
+    for (const model::TensorId id : op.saves) kept_bytes += bytes(id);
 
     switch (op.kind) {
-      case OperatorKind::matmul:
-      case OperatorKind::grouped_matmul: {
+      case model::OperatorKind::matmul:
+      case model::OperatorKind::grouped_matmul: {
         if (op.product.batches > 0) {
           localise_product(op.product, local);
           local.bytes_forward = in_bytes + out_bytes;
           local.bytes_backward = 2 * local.bytes_forward;
           break;
         }
-        const Tensor& out = tensor(op.outputs.front());
+        const model::Tensor& out = tensor(op.outputs.front());
         // Of this rank: what every rank keeps whole is gathered after it was computed.
         local.m = sizes_.rows(out.rows, place_[index(op.outputs.front())]) * out.rows_per_unit;
         local.k = whole_number(sizes_.row_elements(tensor(op.inputs.front())) * op.taps);
         double columns = 0;
-        for (const TensorId id : op.outputs) columns += sizes_.row_elements(tensor(id));
+        for (const model::TensorId id : op.outputs) columns += sizes_.row_elements(tensor(id));
         local.n = whole_number(columns);
-        if (op.kind == OperatorKind::grouped_matmul) local.groups = sizes_.extent({layer_.experts, Axis::experts});
+        if (op.kind == model::OperatorKind::grouped_matmul)
+          local.groups = sizes_.extent({layer_.experts, model::Axis::experts});
         local.flops_forward = 2 * local.m * real(local.n) * real(local.k);
         local.flops_backward = 2 * local.flops_forward;
         const double weight_bytes = real(local.parameters) * implementation_.activation_bytes;
@@ -295,7 +297,7 @@ class Localiser {
         local.bytes_backward = 2 * local.bytes_forward;  // one product for the input's gradient, one for the weights'
         break;
       }
-      case OperatorKind::attention: {
+      case model::OperatorKind::attention: {
         const AttentionWork work = attention_work(op.attention, sizes_);
         local.flops_forward = work.flops;
         local.flops_backward = 2 * work.flops;
@@ -306,7 +308,7 @@ class Localiser {
             in_bytes + out_bytes + kept_bytes + work.score_elements * implementation_.activation_bytes;
         break;
       }
-      case OperatorKind::embedding:
+      case model::OperatorKind::embedding:
         local.bytes_forward = 2 * out_bytes;
         local.bytes_backward = 2 * out_bytes;
         break;
@@ -315,7 +317,7 @@ class Localiser {
     return local;
   }
 
-  void localise_product(const Product& product, LocalOperator& local) const {
+  void localise_product(const model::Product& product, LocalOperator& local) const {
     const double each = product.batches * real(sizes_.extent(product.heads));
     local.groups = std::max<std::int64_t>(1, whole_number(real(sizes_.micro_batch()) * each));
     local.m = sizes_.length(product.m) / real(split_.cp);
@@ -329,17 +331,18 @@ class Localiser {
   void mark_every_second_matmul() {
     int matmuls = 0;
     for (LocalOperator& local : local_.operators) {
-      const bool matmul = local.kind == OperatorKind::matmul || local.kind == OperatorKind::grouped_matmul;
-      const bool kept = local.kind == OperatorKind::attention || (matmul && matmuls++ % 2 == 0);
+      const bool matmul =
+          local.kind == model::OperatorKind::matmul || local.kind == model::OperatorKind::grouped_matmul;
+      const bool kept = local.kind == model::OperatorKind::attention || (matmul && matmuls++ % 2 == 0);
       local.recomputed = !kept;
     }
   }
 
-  std::set<TensorId> kept_by_operators(bool selective) const {
-    std::set<TensorId> kept;
+  std::set<model::TensorId> kept_by_operators(bool selective) const {
+    std::set<model::TensorId> kept;
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       const bool recomputed = selective && local_.operators[i].recomputed;
-      const Operator& op = layer_.operators[i];
+      const model::Operator& op = layer_.operators[i];
       if (!recomputed) kept.insert(op.saves.begin(), op.saves.end());
     }
     kept.erase(layer_.memory);
@@ -347,23 +350,23 @@ class Localiser {
   }
 
   // Under selective recomputation: what recomputed operators produced and drop, and what they must start from.
-  std::set<TensorId> kept_selectively() const {
-    std::set<TensorId> kept = kept_by_operators(true);
-    std::set<TensorId> regenerated;
+  std::set<model::TensorId> kept_selectively() const {
+    std::set<model::TensorId> kept = kept_by_operators(true);
+    std::set<model::TensorId> regenerated;
     std::vector<bool> read_by_others(layer_.tensors.size(), false);  // by something that is not recomputed
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       if (local_.operators[i].recomputed) continue;
-      for (const TensorId id : layer_.operators[i].inputs) read_by_others[index(id)] = true;
+      for (const model::TensorId id : layer_.operators[i].inputs) read_by_others[index(id)] = true;
     }
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       if (!local_.operators[i].recomputed) continue;
-      const Operator& op = layer_.operators[i];
-      const bool drops_output = op.module == Module::norm || op.module == Module::activation ||
-                                op.module == Module::moe_activation || op.module == Module::shared_activation ||
-                                op.module == Module::latent_up;
-      const bool inner = op.module == Module::feed_forward || op.module == Module::moe ||
-                         op.module == Module::shared_experts || op.module == Module::core_attention;
-      for (const TensorId id : op.outputs) {
+      const model::Operator& op = layer_.operators[i];
+      const bool drops_output = op.module == model::Module::norm || op.module == model::Module::activation ||
+                                op.module == model::Module::moe_activation ||
+                                op.module == model::Module::shared_activation || op.module == model::Module::latent_up;
+      const bool inner = op.module == model::Module::feed_forward || op.module == model::Module::moe ||
+                         op.module == model::Module::shared_experts || op.module == model::Module::core_attention;
+      for (const model::TensorId id : op.outputs) {
         // Inside a recomputed part every intermediate is regenerated; what leaves it is regenerated only if it is
         // dropped.
         if (drops_output || (inner && !read_by_others[index(id)])) regenerated.insert(id);
@@ -371,24 +374,24 @@ class Localiser {
     }
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       if (!local_.operators[i].recomputed) continue;
-      for (const TensorId id : layer_.operators[i].inputs) {
+      for (const model::TensorId id : layer_.operators[i].inputs) {
         if (!regenerated.contains(id)) kept.insert(id);
       }
     }
-    for (const TensorId id : regenerated) kept.erase(id);
+    for (const model::TensorId id : regenerated) kept.erase(id);
     kept.erase(layer_.memory);
     return kept;
   }
 
-  std::set<TensorId> kept_by_matmul_policy() const {
-    std::set<TensorId> kept;
+  std::set<model::TensorId> kept_by_matmul_policy() const {
+    std::set<model::TensorId> kept;
     if (layer_.input >= 0) kept.insert(layer_.input);
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       if (local_.operators[i].recomputed) continue;
-      const Operator& op = layer_.operators[i];
+      const model::Operator& op = layer_.operators[i];
       kept.insert(op.outputs.begin(), op.outputs.end());
-      if (op.kind != OperatorKind::attention) continue;
-      for (const TensorId id : op.saves) {
+      if (op.kind != model::OperatorKind::attention) continue;
+      for (const model::TensorId id : op.saves) {
         if (std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) kept.insert(id);
       }
     }
@@ -398,52 +401,53 @@ class Localiser {
   // Copies that exist because of the split or of what is recomputed, not because an operator of the graph asks for
   // them.
   void add_copies(const RecomputePolicy& policy) {
-    for (const Operator& op : layer_.operators) {
-      if (op.kind == OperatorKind::attention && split_.cp > 1 && implementation_.context_all_to_all) {
+    for (const model::Operator& op : layer_.operators) {
+      if (op.kind == model::OperatorKind::attention && split_.cp > 1 && implementation_.context_all_to_all) {
         local_.saved_tensors.push_back({"attention out, before the all-to-all", bytes(op.outputs.front()), true});
       }
-      const bool shared_input =
-          op.kind == OperatorKind::matmul && op.module == Module::shared_experts && gathered_[index(op.inputs.front())];
+      const bool shared_input = op.kind == model::OperatorKind::matmul && op.module == model::Module::shared_experts &&
+                                gathered_[index(op.inputs.front())];
       if (shared_input && split_.sp && implementation_.shared_expert_overlap) {
         local_.saved_tensors.push_back(
             {"shared experts' input, gathered", whole_bytes(op.inputs.front()), !policy.covers(op.module)});
       }
       // Megatron keeps one more tensor of the stream's width per layer when it recomputes the experts' activations.
-      const bool activation_only = policy.covers(Module::moe_activation) && !policy.covers(Module::moe);
-      if (op.kind == OperatorKind::dispatch && implementation_.stack == Stack::megatron && activation_only) {
+      const bool activation_only = policy.covers(model::Module::moe_activation) && !policy.covers(model::Module::moe);
+      if (op.kind == model::OperatorKind::dispatch && implementation_.stack == model::Stack::megatron &&
+          activation_only) {
         local_.saved_tensors.push_back({"input of recomputed experts", whole_bytes(op.inputs.front()), true, true});
       }
     }
   }
 
   void collect_saved(const RecomputePolicy& policy) {
-    const std::set<TensorId> all = kept_by_operators(false);
-    const std::set<TensorId> some = layer_.kind != LayerKind::block ? all
-                                    : policy.every_second_matmul    ? kept_by_matmul_policy()
-                                                                    : kept_selectively();
-    for (const TensorId id : all) {
+    const std::set<model::TensorId> all = kept_by_operators(false);
+    const std::set<model::TensorId> some = layer_.kind != model::LayerKind::block ? all
+                                           : policy.every_second_matmul           ? kept_by_matmul_policy()
+                                                                                  : kept_selectively();
+    for (const model::TensorId id : all) {
       const bool still = some.contains(id);
       local_.saved_tensors.push_back({tensor(id).name, bytes(id), still, false, id});
     }
-    for (const TensorId id : some) {
+    for (const model::TensorId id : some) {
       if (!all.contains(id)) local_.saved_tensors.push_back({tensor(id).name, bytes(id), true, true, id});
     }
-    if (layer_.kind == LayerKind::block) add_copies(policy);
+    if (layer_.kind == model::LayerKind::block) add_copies(policy);
     for (const SavedTensor& saved : local_.saved_tensors) {
       if (!saved.only_selective) local_.saved.none += saved.bytes;
       if (saved.selective) local_.saved.selective += saved.bytes;
     }
-    if (layer_.kind != LayerKind::block) {
+    if (layer_.kind != model::LayerKind::block) {
       local_.saved.full = local_.saved.none;
       return;
     }
     if (layer_.input >= 0) local_.saved.full = bytes(layer_.input);
-    for (const TensorId id : layer_.side_inputs) local_.saved.full += bytes(id);
+    for (const model::TensorId id : layer_.side_inputs) local_.saved.full += bytes(id);
   }
 
-  const Layer& layer_;
+  const model::Layer& layer_;
   const Split& split_;
-  const Implementation& implementation_;
+  const model::Implementation& implementation_;
   LocalSizes sizes_;
   std::vector<Place> place_;
   std::vector<bool> gathered_;
@@ -464,38 +468,45 @@ double LocalLayer::flops_backward() const {
   return sum;
 }
 
-bool RecomputePolicy::covers(Module module) const {
-  const auto has = [this](Module wanted) { return std::find(modules.begin(), modules.end(), wanted) != modules.end(); };
-  if (module == Module::other) return false;
+bool RecomputePolicy::covers(model::Module module) const {
+  const auto has = [this](model::Module wanted) {
+    return std::find(modules.begin(), modules.end(), wanted) != modules.end();
+  };
+  if (module == model::Module::other) return false;
   if (has(module)) return true;
   switch (module) {
-    case Module::activation: return has(Module::feed_forward);
-    case Module::moe_activation:
-    case Module::shared_experts: return has(Module::moe);
-    case Module::shared_activation: return has(Module::activation) || has(Module::shared_experts) || has(Module::moe);
+    case model::Module::activation: return has(model::Module::feed_forward);
+    case model::Module::moe_activation:
+    case model::Module::shared_experts: return has(model::Module::moe);
+    case model::Module::shared_activation:
+      return has(model::Module::activation) || has(model::Module::shared_experts) || has(model::Module::moe);
     default: return false;
   }
 }
 
-RecomputePolicy default_policy(const Implementation& implementation) {
+RecomputePolicy default_policy(const model::Implementation& implementation) {
   switch (implementation.stack) {
-    case Stack::megatron:
-      return {{Module::core_attention, Module::norm, Module::moe_activation, Module::latent_up}, false};
-    case Stack::torchtitan: return {{}, true};
-    case Stack::plain:
-    case Stack::huggingface: break;
+    case model::Stack::megatron:
+      return {
+          {model::Module::core_attention, model::Module::norm, model::Module::moe_activation, model::Module::latent_up},
+          false};
+    case model::Stack::torchtitan: return {{}, true};
+    case model::Stack::plain:
+    case model::Stack::huggingface: break;
   }
-  return {{Module::core_attention, Module::norm, Module::activation, Module::moe_activation}, false};
+  return {
+      {model::Module::core_attention, model::Module::norm, model::Module::activation, model::Module::moe_activation},
+      false};
 }
 
-LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split,
-                    const Implementation& implementation) {
+LocalLayer localise(const model::Layer& layer, const RunShape& shape, const Split& split,
+                    const model::Implementation& implementation) {
   return localise(layer, shape, split, implementation, default_policy(implementation));
 }
 
-LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation,
-                    const RecomputePolicy& policy) {
+LocalLayer localise(const model::Layer& layer, const RunShape& shape, const Split& split,
+                    const model::Implementation& implementation, const RecomputePolicy& policy) {
   return Localiser(layer, shape, split, implementation).run(policy);
 }
 
-}  // namespace nest
+}  // namespace nest::split

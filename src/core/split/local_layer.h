@@ -18,12 +18,12 @@
 #include "model/graph.h"
 #include "split/split.h"
 
-namespace nest {
+namespace nest::split {
 
 struct LocalOperator {
-  const Operator* source = nullptr;
-  OperatorKind kind = OperatorKind::elementwise;
-  Module module = Module::other;
+  const model::Operator* source = nullptr;
+  model::OperatorKind kind = model::OperatorKind::elementwise;
+  model::Module module = model::Module::other;
   double m = 0;             // rows (grouped: rows over all local experts)
   std::int64_t n = 0;       // local columns
   std::int64_t k = 0;       // local contraction
@@ -58,17 +58,17 @@ struct LayerCollective {
 // inputs and their outputs stay; norms, activations and latent projections also drop their outputs, because whoever
 // reads those in backward can wait for the recomputed copy.
 struct RecomputePolicy {
-  std::vector<Module> modules;
+  std::vector<model::Module> modules;
   // torchtitan's per-operator policy instead of modules: keep the layer's input, the attention output and the output of
   // every second matmul.
   bool every_second_matmul = false;
   bool count_saved = true;  // false: what is kept for backward is of no interest, and left empty
 
-  bool covers(Module module) const;
+  bool covers(model::Module module) const;
 };
 
 // What each stack's "selective" does when nobody names modules.
-RecomputePolicy default_policy(const Implementation& implementation);
+RecomputePolicy default_policy(const model::Implementation& implementation);
 
 struct SavedBytes {
   double none = 0;
@@ -84,11 +84,11 @@ struct SavedTensor {
   double bytes = 0;
   bool selective = true;        // kept under selective recomputation
   bool only_selective = false;  // kept only then, as the input of something recomputed
-  TensorId tensor = -1;         // in the layer; -1: a copy that only the split makes
+  model::TensorId tensor = -1;  // in the layer; -1: a copy that only the split makes
 };
 
 struct LocalLayer {
-  const Layer* source = nullptr;
+  const model::Layer* source = nullptr;
   std::vector<LocalOperator> operators;
   std::vector<LayerCollective> collectives;
   std::vector<SavedTensor> saved_tensors;
@@ -101,15 +101,15 @@ struct LocalLayer {
 };
 
 // The split must be legal (refuse_split). The result refers to `layer`, which must outlive it.
-LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split,
-                    const Implementation& implementation);
-LocalLayer localise(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation,
-                    const RecomputePolicy& policy);
+LocalLayer localise(const model::Layer& layer, const RunShape& shape, const Split& split,
+                    const model::Implementation& implementation);
+LocalLayer localise(const model::Layer& layer, const RunShape& shape, const Split& split,
+                    const model::Implementation& implementation, const RecomputePolicy& policy);
 
 // Bytes that one device sends when the chain of layers is cut after position i, for every i: all tensors that cross.
-std::vector<double> cut_bytes(const Model& model, const RunShape& shape, const Split& split);
+std::vector<double> cut_bytes(const model::Model& model, const RunShape& shape, const Split& split);
 
 const char* to_string(CollectiveKind kind);
 const char* to_string(Group group);
 
-}  // namespace nest
+}  // namespace nest::split

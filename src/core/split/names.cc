@@ -1,6 +1,6 @@
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::split {
 
 const char* to_string(CollectiveKind kind) {
   switch (kind) {
@@ -22,4 +22,4 @@ const char* to_string(Group group) {
   return "?";
 }
 
-}  // namespace nest
+}  // namespace nest::split

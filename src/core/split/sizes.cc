@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::split {
 namespace {
 
 // Megatron pads the vocabulary so that every rank's share is a multiple of this.
@@ -26,8 +26,8 @@ std::int64_t whole_number(double value) {
   return std::llround(value);
 }
 
-LocalSizes::LocalSizes(const Layer& layer, const RunShape& shape, const Split& split,
-                       const Implementation& implementation)
+LocalSizes::LocalSizes(const model::Layer& layer, const RunShape& shape, const Split& split,
+                       const model::Implementation& implementation)
     : split_(split),
       implementation_(implementation),
       micro_batch_(shape.micro_batch),
@@ -43,48 +43,48 @@ LocalSizes::LocalSizes(const Layer& layer, const RunShape& shape, const Split& s
   routed_ = tokens_ * real(layer.top_k) * share * shape.routing_imbalance;
 }
 
-std::int64_t LocalSizes::extent(const Extent& extent) const {
-  if (whole_ && extent.axis != Axis::experts) return extent.size;
+std::int64_t LocalSizes::extent(const model::Extent& extent) const {
+  if (whole_ && extent.axis != model::Axis::experts) return extent.size;
   switch (extent.axis) {
-    case Axis::none: return extent.size;
-    case Axis::heads:
-    case Axis::ffn: return extent.size / split_.tp;
-    case Axis::kv_heads: return std::max<std::int64_t>(1, extent.size / split_.tp);
-    case Axis::vocabulary:
-      return implementation_.stack == Stack::megatron
+    case model::Axis::none: return extent.size;
+    case model::Axis::heads:
+    case model::Axis::ffn: return extent.size / split_.tp;
+    case model::Axis::kv_heads: return std::max<std::int64_t>(1, extent.size / split_.tp);
+    case model::Axis::vocabulary:
+      return implementation_.stack == model::Stack::megatron
                  ? round_up(extent.size, kVocabularyMultiple * split_.tp) / split_.tp
                  : ceil_div(extent.size, split_.tp);
-    case Axis::experts: return extent.size / split_.expert_ranks();
-    case Axis::expert_ffn: return extent.size / split_.expert_tp();
+    case model::Axis::experts: return extent.size / split_.expert_ranks();
+    case model::Axis::expert_ffn: return extent.size / split_.expert_tp();
   }
   return extent.size;
 }
 
-double LocalSizes::rows(Rows rows, Place place) const {
+double LocalSizes::rows(model::Rows rows, Place place) const {
   const double shards = place == Place::stream && split_.sp ? real(split_.tp) : 1.0;
   switch (rows) {
-    case Rows::tokens: return tokens_ / shards;
-    case Rows::memory: return memory_ / shards;
-    case Rows::routed: return routed_;
-    case Rows::pairs: return tokens_ * real(sequence_);
-    case Rows::squared: return real(sequence_) * real(sequence_);
-    case Rows::single: return 1;
-    case Rows::positions: return real(sequence_) / real(split_.cp) / shards;
-    case Rows::samples: return real(micro_batch_);
+    case model::Rows::tokens: return tokens_ / shards;
+    case model::Rows::memory: return memory_ / shards;
+    case model::Rows::routed: return routed_;
+    case model::Rows::pairs: return tokens_ * real(sequence_);
+    case model::Rows::squared: return real(sequence_) * real(sequence_);
+    case model::Rows::single: return 1;
+    case model::Rows::positions: return real(sequence_) / real(split_.cp) / shards;
+    case model::Rows::samples: return real(micro_batch_);
   }
   return 0;
 }
 
-double LocalSizes::row_elements(const Tensor& tensor) const {
+double LocalSizes::row_elements(const model::Tensor& tensor) const {
   double product = 1;
-  for (const Extent& e : tensor.width) product *= real(extent(e));
+  for (const model::Extent& e : tensor.width) product *= real(extent(e));
   return product;
 }
 
-std::int64_t LocalSizes::weight_elements(const Weight& weight) const {
+std::int64_t LocalSizes::weight_elements(const model::Weight& weight) const {
   std::int64_t product = 1;
-  for (const Extent& e : weight.shape) product = checked_product({product, extent(e)});
+  for (const model::Extent& e : weight.shape) product = checked_product({product, extent(e)});
   return product;
 }
 
-}  // namespace nest
+}  // namespace nest::split

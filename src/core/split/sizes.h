@@ -8,7 +8,7 @@
 #include "model/graph.h"
 #include "split/split.h"
 
-namespace nest {
+namespace nest::split {
 
 // Where a tensor lives with respect to tensor parallelism; see local_layer.h.
 enum class Place : std::uint8_t { stream, sharded, partial };
@@ -18,19 +18,22 @@ std::int64_t whole_number(double value);
 
 class LocalSizes {
  public:
-  LocalSizes(const Layer& layer, const RunShape& shape, const Split& split, const Implementation& implementation);
+  LocalSizes(const model::Layer& layer, const RunShape& shape, const Split& split,
+             const model::Implementation& implementation);
 
-  std::int64_t extent(const Extent& extent) const;
-  double rows(Rows rows, Place place) const;
-  double rows(const Tensor& tensor, Place place) const {
+  std::int64_t extent(const model::Extent& extent) const;
+  double rows(model::Rows rows, Place place) const;
+  double rows(const model::Tensor& tensor, Place place) const {
     return rows(tensor.rows, tensor.whole ? Place::sharded : place) * tensor.rows_per_unit;
   }
-  double row_elements(const Tensor& tensor) const;
-  double bytes(const Tensor& tensor, Place place) const {
+  double row_elements(const model::Tensor& tensor) const;
+  double bytes(const model::Tensor& tensor, Place place) const {
     return rows(tensor, place) * row_elements(tensor) * tensor.element_bytes;
   }
-  std::int64_t weight_elements(const Weight& weight) const;
-  double length(const Length& length) const { return length.size * (length.per_sequence ? real(sequence_) : 1.0); }
+  std::int64_t weight_elements(const model::Weight& weight) const;
+  double length(const model::Length& length) const {
+    return length.size * (length.per_sequence ? real(sequence_) : 1.0);
+  }
   bool whole() const { return whole_; }  // tensor parallelism does not divide the layer (Layer::may_stay_whole)
 
   double tokens() const { return tokens_; }  // of one micro-batch on one context-parallel rank
@@ -40,7 +43,7 @@ class LocalSizes {
 
  private:
   const Split& split_;
-  const Implementation& implementation_;
+  const model::Implementation& implementation_;
   std::int64_t micro_batch_;
   std::int64_t sequence_;         // of the layer's own tower
   std::int64_t memory_sequence_;  // of the encoder
@@ -50,4 +53,4 @@ class LocalSizes {
   bool whole_;
 };
 
-}  // namespace nest
+}  // namespace nest::split

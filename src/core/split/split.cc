@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <optional>
 
-namespace nest {
+namespace nest::split {
 namespace {
 
-std::string refuse_block(const Layer& layer, const Split& split) {
+std::string refuse_block(const model::Layer& layer, const Split& split) {
   const auto tp = stays_whole(layer, split) ? 1 : split.tp;
-  for (const Operator& op : layer.operators) {
-    if (op.kind != OperatorKind::attention || op.attention.heads.axis == Axis::none) continue;
+  for (const model::Operator& op : layer.operators) {
+    if (op.kind != model::OperatorKind::attention || op.attention.heads.axis == model::Axis::none) continue;
     const std::int64_t heads = op.attention.heads.size;
     const std::int64_t kv_heads = op.attention.kv_heads.size;
     if (heads % tp != 0) return fmt::format("tp={} does not divide the {} attention heads", tp, heads);
@@ -20,12 +20,12 @@ std::string refuse_block(const Layer& layer, const Split& split) {
       return fmt::format("tp={} neither divides nor is a multiple of the {} key/value heads", tp, kv_heads);
     }
   }
-  for (const Tensor& tensor : layer.tensors) {
-    for (const Extent& extent : tensor.width) {
-      if (extent.axis == Axis::ffn && extent.size % tp != 0) {
+  for (const model::Tensor& tensor : layer.tensors) {
+    for (const model::Extent& extent : tensor.width) {
+      if (extent.axis == model::Axis::ffn && extent.size % tp != 0) {
         return fmt::format("tp={} does not divide the feed-forward width {}", tp, extent.size);
       }
-      if (extent.axis == Axis::expert_ffn && tp == split.tp && extent.size % split.expert_tp() != 0) {
+      if (extent.axis == model::Axis::expert_ffn && tp == split.tp && extent.size % split.expert_tp() != 0) {
         return fmt::format("etp={} does not divide the experts' width {}", split.expert_tp(), extent.size);
       }
     }
@@ -51,31 +51,32 @@ std::string refuse_sequence(std::int64_t sequence, const Split& split) {
   return {};
 }
 
-bool tensor_parallel(Axis axis) { return axis != Axis::none && axis != Axis::experts; }
+bool tensor_parallel(model::Axis axis) { return axis != model::Axis::none && axis != model::Axis::experts; }
 
-bool has_divided_axis(const Layer& layer) {
-  return std::any_of(layer.tensors.begin(), layer.tensors.end(), [](const Tensor& tensor) {
+bool has_divided_axis(const model::Layer& layer) {
+  return std::any_of(layer.tensors.begin(), layer.tensors.end(), [](const model::Tensor& tensor) {
     return std::any_of(tensor.width.begin(), tensor.width.end(),
-                       [](const Extent& extent) { return tensor_parallel(extent.axis); });
+                       [](const model::Extent& extent) { return tensor_parallel(extent.axis); });
   });
 }
 
-bool attends_whole(const Layer& layer, const Split& split) {
-  return std::any_of(layer.operators.begin(), layer.operators.end(), [&](const Operator& op) {
-    return op.kind == OperatorKind::attention && (op.attention.heads.axis == Axis::none || stays_whole(layer, split));
+bool attends_whole(const model::Layer& layer, const Split& split) {
+  return std::any_of(layer.operators.begin(), layer.operators.end(), [&](const model::Operator& op) {
+    return op.kind == model::OperatorKind::attention &&
+           (op.attention.heads.axis == model::Axis::none || stays_whole(layer, split));
   });
 }
 
 // What only a graph of any shape can get wrong.
-std::string refuse_traced(const Model& model, const Split& split) {
+std::string refuse_traced(const model::Model& model, const Split& split) {
   if (!model.divisible_sequence && (split.cp > 1 || split.sp)) {
     return fmt::format("{} divides the sequence; this model has none, or mixes its positions outside attention",
                        split.cp > 1 ? fmt::format("cp={}", split.cp) : "sp");
   }
   if (split.tp == 1) return {};
   bool divided = false;
-  for (const Layer& layer : model.kinds) {
-    divided |= layer.kind == LayerKind::block && has_divided_axis(layer) && !stays_whole(layer, split);
+  for (const model::Layer& layer : model.kinds) {
+    divided |= layer.kind == model::LayerKind::block && has_divided_axis(layer) && !stays_whole(layer, split);
     if (split.sp && attends_whole(layer, split)) {
       return fmt::format("sp needs every attention to be divided over the tensor-parallel ranks; that of {} is not",
                          layer.name);
@@ -87,26 +88,26 @@ std::string refuse_traced(const Model& model, const Split& split) {
 
 }  // namespace
 
-bool stays_whole(const Layer& layer, const Split& split) {
+bool stays_whole(const model::Layer& layer, const Split& split) {
   if (!layer.may_stay_whole || split.tp == 1) return false;
-  const auto uneven = [&](const Extent& extent) {
+  const auto uneven = [&](const model::Extent& extent) {
     switch (extent.axis) {
-      case Axis::heads:
-      case Axis::ffn: return extent.size % split.tp != 0;
-      case Axis::kv_heads: return extent.size % split.tp != 0 && split.tp % extent.size != 0;
-      case Axis::expert_ffn: return extent.size % split.expert_tp() != 0;
-      case Axis::vocabulary:  // padded
-      case Axis::experts:
-      case Axis::none: break;
+      case model::Axis::heads:
+      case model::Axis::ffn: return extent.size % split.tp != 0;
+      case model::Axis::kv_heads: return extent.size % split.tp != 0 && split.tp % extent.size != 0;
+      case model::Axis::expert_ffn: return extent.size % split.expert_tp() != 0;
+      case model::Axis::vocabulary:  // padded
+      case model::Axis::experts:
+      case model::Axis::none: break;
     }
     return false;
   };
-  return std::any_of(layer.tensors.begin(), layer.tensors.end(), [&](const Tensor& tensor) {
+  return std::any_of(layer.tensors.begin(), layer.tensors.end(), [&](const model::Tensor& tensor) {
     return std::any_of(tensor.width.begin(), tensor.width.end(), uneven);
   });
 }
 
-std::string refuse_split(const Model& model, const RunShape& shape, const Split& split) {
+std::string refuse_split(const model::Model& model, const RunShape& shape, const Split& split) {
   constexpr std::int64_t kMost = 1 << 20;
   for (const auto& [name, value] : {std::pair{"tp", split.tp}, {"cp", split.cp}, {"ep", split.ep}}) {
     if (value < 1 || value > kMost) return fmt::format("{}={} is out of range; allowed is 1 … {}", name, value, kMost);
@@ -121,7 +122,7 @@ std::string refuse_split(const Model& model, const RunShape& shape, const Split&
   if (split.sp && split.tp == 1) return "sp divides the sequence over the tensor-parallel ranks and needs tp > 1";
 
   bool has_experts = false;
-  for (const Layer& layer : model.kinds) {
+  for (const model::Layer& layer : model.kinds) {
     has_experts |= layer.experts > 0;
     if (auto reason = refuse_block(layer, split); !reason.empty()) return reason;
   }
@@ -146,4 +147,4 @@ std::string refuse_split(const Model& model, const RunShape& shape, const Split&
   return {};
 }
 
-}  // namespace nest
+}  // namespace nest::split

@@ -8,7 +8,7 @@
 #include "model/graph.h"
 #include "nest/strategy.h"
 
-namespace nest {
+namespace nest::split {
 
 // One micro-batch of one replica.
 struct RunShape {
@@ -19,9 +19,9 @@ struct RunShape {
 };
 
 // Whether the layer may stay whole (Layer::may_stay_whole) and does: tp does not divide one of its axes evenly.
-bool stays_whole(const Layer& layer, const Split& split);
+bool stays_whole(const model::Layer& layer, const Split& split);
 
 // Empty when the split is legal for every layer of the model; else the reason, in one sentence.
-std::string refuse_split(const Model& model, const RunShape& shape, const Split& split);
+std::string refuse_split(const model::Model& model, const RunShape& shape, const Split& split);
 
-}  // namespace nest
+}  // namespace nest::split

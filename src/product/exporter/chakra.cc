@@ -13,7 +13,7 @@
 #include "exporter/rank_map.h"
 #include "nest/option.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -80,7 +80,7 @@ std::int64_t read_rank(std::string_view word, const std::string& text, std::int6
 
 }  // namespace
 
-ChakraExport::ChakraExport(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
+ChakraExport::ChakraExport(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
     : job_(job), ranks_(strategy), plan_(job, strategy, stages), groups_(ranks_, plan_.work()) {}
 
 double ChakraExport::refuse_size(const std::vector<std::int64_t>& ranks, double most, double most_nodes) const {
@@ -207,4 +207,4 @@ std::vector<std::int64_t> parse_ranks(const std::string& text, std::int64_t rank
   return {chosen.begin(), chosen.end()};
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

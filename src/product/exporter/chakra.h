@@ -15,7 +15,7 @@
 
 #include "exporter/chakra_program.h"
 
-namespace nest {
+namespace nest::exporter {
 
 inline constexpr const char* kChakraVersion = "0.0.4";
 inline constexpr double kMostTraceBytes = 2.0 * 1024 * 1024 * 1024;  // of all files of one export
@@ -24,7 +24,7 @@ inline constexpr double kMostRankNodes = 4e6;  // held in memory while a stage i
 class ChakraExport {
  public:
   // The strategy must be sound; all three must outlive the export.
-  ChakraExport(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
+  ChakraExport(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
   std::int64_t ranks() const { return ranks_.grid().world(); }
   groups::Place place(std::int64_t rank) const { return *ranks_.place_of(ranks_.device_number(rank)); }
@@ -43,7 +43,7 @@ class ChakraExport {
   nlohmann::ordered_json rank_file(const std::vector<std::int64_t>& ranks) const;
 
  private:
-  const Job& job_;
+  const cost::Job& job_;
   groups::RankGroups ranks_;
   TracePlan plan_;
   TraceGroups groups_;
@@ -52,4 +52,4 @@ class ChakraExport {
 // "all", or ranks and ranges of ranks: "0,8,16-23". Rising, each once. Throws InputError for anything else.
 std::vector<std::int64_t> parse_ranks(const std::string& text, std::int64_t ranks);
 
-}  // namespace nest
+}  // namespace nest::exporter

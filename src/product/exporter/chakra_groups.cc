@@ -2,12 +2,12 @@
 
 #include <utility>
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
-bool exchanges(const StageWork& work, Weights weights) {
-  for (const StateTraffic* traffic : {&work.in_forward, &work.in_backward, &work.reduce, &work.gather}) {
-    for (const StateCall& call : traffic->calls) {
+bool exchanges(const simulate::StageWork& work, groups::Weights weights) {
+  for (const simulate::StateTraffic* traffic : {&work.in_forward, &work.in_backward, &work.reduce, &work.gather}) {
+    for (const simulate::StateCall& call : traffic->calls) {
       if (call.weights == weights && call.bytes > 0) return true;
     }
   }
@@ -23,27 +23,27 @@ const char* to_string(TraceGroup group) {
   return kNames[static_cast<std::size_t>(group)];
 }
 
-TraceGroups::TraceGroups(const groups::RankGroups& ranks, const PlanWork& work) {
+TraceGroups::TraceGroups(const groups::RankGroups& ranks, const simulate::PlanWork& work) {
   using groups::Kind;
   for (auto& of_rank : of_rank_) of_rank.assign(static_cast<std::size_t>(ranks.grid().world()), 0);
-  for (const auto& [group, kind] : {std::pair{TraceGroup::tensor, Kind::tensor},
-                                    {TraceGroup::context, Kind::context},
-                                    {TraceGroup::expert, Kind::expert}}) {
+  for (const auto& [group, kind] : {std::pair{TraceGroup::tensor, groups::Kind::tensor},
+                                    {TraceGroup::context, groups::Kind::context},
+                                    {TraceGroup::expert, groups::Kind::expert}}) {
     for (std::int64_t s = 0; s < ranks.stages(); ++s) add(ranks, group, ranks.groups(kind, s));
   }
-  const auto add_state = [&](Weights weights, bool replicas, TraceGroup group) {
+  const auto add_state = [&](groups::Weights weights, bool replicas, TraceGroup group) {
     for (std::int64_t s = 0; s < ranks.stages(); ++s) {
-      const StageWork& of_stage = work.stages[static_cast<std::size_t>(s)];
+      const simulate::StageWork& of_stage = work.stages[static_cast<std::size_t>(s)];
       if (!exchanges(of_stage, weights)) continue;
-      const std::int64_t degree = weights == Weights::dense ? of_stage.dense_degree : of_stage.expert_degree;
+      const std::int64_t degree = weights == groups::Weights::dense ? of_stage.dense_degree : of_stage.expert_degree;
       const groups::StateGroups state = ranks.state(weights, s, degree);
       add(ranks, group, replicas ? state.replicate : state.shard);
     }
   };
-  add_state(Weights::dense, false, TraceGroup::dense_shard);
-  add_state(Weights::dense, true, TraceGroup::dense_replicas);
-  add_state(Weights::expert, false, TraceGroup::expert_shard);
-  add_state(Weights::expert, true, TraceGroup::expert_replicas);
+  add_state(groups::Weights::dense, false, TraceGroup::dense_shard);
+  add_state(groups::Weights::dense, true, TraceGroup::dense_replicas);
+  add_state(groups::Weights::expert, false, TraceGroup::expert_shard);
+  add_state(groups::Weights::expert, true, TraceGroup::expert_replicas);
 }
 
 void TraceGroups::add(const groups::RankGroups& ranks, TraceGroup kind, const GroupSpec& spec) {
@@ -63,4 +63,4 @@ std::int32_t TraceGroups::group_of(TraceGroup kind, std::int64_t rank) const {
   return of_rank_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(rank)];
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -10,7 +10,7 @@
 
 #include "simulate/stage_work.h"
 
-namespace nest {
+namespace nest::exporter {
 
 enum class TraceGroup : std::uint8_t {
   tensor,
@@ -26,7 +26,7 @@ const char* to_string(TraceGroup group);
 
 class TraceGroups {
  public:
-  TraceGroups(const groups::RankGroups& ranks, const PlanWork& work);
+  TraceGroups(const groups::RankGroups& ranks, const simulate::PlanWork& work);
 
   // Number of the group of this kind that the rank belongs to; 0: it is alone.
   std::int32_t group_of(TraceGroup kind, std::int64_t rank) const;
@@ -43,4 +43,4 @@ class TraceGroups {
   std::array<std::int64_t, kTraceGroups> counts_{};
 };
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -2,27 +2,27 @@
 
 #include <algorithm>
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 // What one rank puts in. LayerCollective counts whole tensors for all-gather; a ring that passes keys and values on is
 // an all-gather of what every rank holds.
-double input_bytes(const LayerCollective& exchange) {
-  return exchange.kind == CollectiveKind::all_gather ? exchange.bytes / static_cast<double>(exchange.ranks)
-                                                     : exchange.bytes;
+double input_bytes(const split::LayerCollective& exchange) {
+  return exchange.kind == split::CollectiveKind::all_gather ? exchange.bytes / static_cast<double>(exchange.ranks)
+                                                            : exchange.bytes;
 }
 
 class LayerTracer {
  public:
-  LayerTracer(const Job& job, const Layer& layer, const Split& split, std::int64_t micro_batch,
-              const PricingContext& context, const LayerPrice& price)
+  LayerTracer(const cost::Job& job, const model::Layer& layer, const Split& split, std::int64_t micro_batch,
+              const cost::PricingContext& context, const cost::LayerPrice& price)
       : job_(job),
         layer_(layer),
         split_(split),
         context_(context),
         price_(price),
-        local_(localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
-                        context.implementation, context.policy)) {
+        local_(split::localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
+                               context.implementation, context.policy)) {
     expose();
   }
 
@@ -34,21 +34,21 @@ class LayerTracer {
     const double both_s = std::max(
         0.0, price_.forward_s + price_.backward_s - traced.deferred_s - price_.tp_s - price_.cp_s - price_.ep_s);
     const double forward_s = std::clamp(price_.forward_s - exposed_forward_s_, 0.0, both_s);
-    traced.forward = steps(Phase::forward, forward_s, Recompute::full);
-    traced.backward = steps(Phase::backward, both_s - forward_s, Recompute::full);
+    traced.forward = steps(split::Phase::forward, forward_s, Recompute::full);
+    traced.backward = steps(split::Phase::backward, both_s - forward_s, Recompute::full);
     for (LayerStep& step : traced.backward) step.flops *= 1 - deferred_share_;
     const double again_s = price_.recompute_s[static_cast<std::size_t>(recompute)];
     if (recompute != Recompute::none && again_s > 0) {
       const double exposed_s = recompute == Recompute::full ? exposed_forward_s_ : exposed_again_s_;
-      traced.again = steps(Phase::forward, std::max(0.0, again_s - exposed_s), recompute);
+      traced.again = steps(split::Phase::forward, std::max(0.0, again_s - exposed_s), recompute);
     }
     return traced;
   }
 
  private:
-  Wait wait_of(const LayerCollective& exchange) const {
-    if (exchange.group == Group::context || is_regather(local_, exchange)) return Wait::beside;
-    if (is_of_experts(local_, exchange)) return job_.stack.expert_overlap ? Wait::layer_end : Wait::at_once;
+  Wait wait_of(const split::LayerCollective& exchange) const {
+    if (exchange.group == split::Group::context || cost::is_regather(local_, exchange)) return Wait::beside;
+    if (cost::is_of_experts(local_, exchange)) return job_.stack.expert_overlap ? Wait::layer_end : Wait::at_once;
     return job_.stack.tensor_overlap && split_.sp ? Wait::beside : Wait::at_once;
   }
 
@@ -57,13 +57,13 @@ class LayerTracer {
     struct Sum {
       double forward_s = 0, again_s = 0, all_s = 0;
     } of_tensor, of_context, of_expert;
-    for (const LayerCollective& exchange : local_.collectives) {
+    for (const split::LayerCollective& exchange : local_.collectives) {
       const double seconds =
-          exposed_share(job_, split_, local_, exchange) * context_.groups.seconds(exchange, layer_.top_k);
-      const bool experts = is_of_experts(local_, exchange), context = exchange.group == Group::context;
+          cost::exposed_share(job_, split_, local_, exchange) * context_.groups.seconds(exchange, layer_.top_k);
+      const bool experts = cost::is_of_experts(local_, exchange), context = exchange.group == split::Group::context;
       Sum& sum = context ? of_context : experts ? of_expert : of_tensor;
       sum.all_s += seconds;
-      if (exchange.phase == Phase::backward) continue;
+      if (exchange.phase == split::Phase::backward) continue;
       sum.forward_s += seconds;
       const bool recomputed = local_.operators[static_cast<std::size_t>(exchange.operator_index)].recomputed;
       if (experts && recomputed) sum.again_s += seconds;
@@ -78,8 +78,8 @@ class LayerTracer {
   void put_off(TracedLayer& traced) {
     traced.deferred_s = price_.deferrable_s;
     if (traced.deferred_s <= 0) return;
-    for (const LocalOperator& op : local_.operators) {
-      if (op.kind == OperatorKind::matmul) traced.deferred_flops = op.flops_forward;
+    for (const split::LocalOperator& op : local_.operators) {
+      if (op.kind == model::OperatorKind::matmul) traced.deferred_flops = op.flops_forward;
     }
     if (local_.flops_backward() > 0) deferred_share_ = traced.deferred_flops / local_.flops_backward();
   }
@@ -90,11 +90,11 @@ class LayerTracer {
     double weight = 0, flops = 0, bytes = 0;
   };
 
-  Piece piece_of(const LocalOperator& op, Phase phase) const {
+  Piece piece_of(const split::LocalOperator& op, split::Phase phase) const {
     Piece piece;
-    piece.flops = phase == Phase::forward ? op.flops_forward : op.flops_backward;
-    piece.bytes = phase == Phase::forward ? op.bytes_forward : op.bytes_backward;
-    const DeviceRates& rates = context_.rates;
+    piece.flops = phase == split::Phase::forward ? op.flops_forward : op.flops_backward;
+    piece.bytes = phase == split::Phase::forward ? op.bytes_forward : op.bytes_backward;
+    const cost::DeviceRates& rates = context_.rates;
     piece.weight = std::max(rates.matrix_flops_per_s > 0 ? piece.flops / rates.matrix_flops_per_s : 0,
                             rates.memory_bytes_per_s > 0 ? piece.bytes / rates.memory_bytes_per_s : 0);
     return piece;
@@ -111,7 +111,7 @@ class LayerTracer {
     piece = {};
   }
 
-  void push(const LayerCollective& exchange, Wait wait, std::vector<LayerStep>& steps) const {
+  void push(const split::LayerCollective& exchange, Wait wait, std::vector<LayerStep>& steps) const {
     LayerStep step;
     step.kind = LayerStep::Kind::exchange;
     step.bytes = input_bytes(exchange);
@@ -123,35 +123,35 @@ class LayerTracer {
   }
 
   // Exchanges at one operator, in the order in which they happen: backward undoes forward.
-  std::vector<const LayerCollective*> exchanges_at(std::size_t op, Phase phase, Recompute part) const {
-    std::vector<const LayerCollective*> found;
-    for (const LayerCollective& exchange : local_.collectives) {
+  std::vector<const split::LayerCollective*> exchanges_at(std::size_t op, split::Phase phase, Recompute part) const {
+    std::vector<const split::LayerCollective*> found;
+    for (const split::LayerCollective& exchange : local_.collectives) {
       if (exchange.phase != phase || static_cast<std::size_t>(exchange.operator_index) != op || exchange.ranks < 2) {
         continue;
       }
-      if (part == Recompute::selective && !is_of_experts(local_, exchange)) continue;
+      if (part == Recompute::selective && !cost::is_of_experts(local_, exchange)) continue;
       found.push_back(&exchange);
     }
-    if (phase == Phase::backward) std::reverse(found.begin(), found.end());
+    if (phase == split::Phase::backward) std::reverse(found.begin(), found.end());
     return found;
   }
 
   // A pass over the layer, or with `selective` over what is recomputed of it. Forward, an operator comes after its
   // exchanges; backward, before them.
-  std::vector<LayerStep> steps(Phase phase, double seconds, Recompute part) {
+  std::vector<LayerStep> steps(split::Phase phase, double seconds, Recompute part) {
     std::vector<LayerStep> steps;
     Piece piece;
     const std::size_t count = local_.operators.size();
     for (std::size_t k = 0; k < count; ++k) {
-      const std::size_t i = phase == Phase::forward ? k : count - 1 - k;
-      const LocalOperator& op = local_.operators[i];
+      const std::size_t i = phase == split::Phase::forward ? k : count - 1 - k;
+      const split::LocalOperator& op = local_.operators[i];
       if (part == Recompute::selective && !op.recomputed) continue;
       const auto exchanges = exchanges_at(i, phase, part);
-      const auto first = [&](const LayerCollective& exchange) {
-        return phase == Phase::forward || wait_of(exchange) == Wait::beside;
+      const auto first = [&](const split::LayerCollective& exchange) {
+        return phase == split::Phase::forward || wait_of(exchange) == Wait::beside;
       };
       bool alone = false;
-      for (const LayerCollective* exchange : exchanges) {
+      for (const split::LayerCollective* exchange : exchanges) {
         if (!first(*exchange)) continue;
         flush(piece, steps);
         push(*exchange, wait_of(*exchange), steps);
@@ -162,7 +162,7 @@ class LayerTracer {
       piece.flops += own.flops;
       piece.bytes += own.bytes;
       if (alone) flush(piece, steps);
-      for (const LayerCollective* exchange : exchanges) {
+      for (const split::LayerCollective* exchange : exchanges) {
         if (first(*exchange)) continue;
         flush(piece, steps);
         push(*exchange, wait_of(*exchange), steps);
@@ -184,12 +184,12 @@ class LayerTracer {
     for (LayerStep& step : steps) step.seconds *= weight > 0 ? seconds / weight : 0;
   }
 
-  const Job& job_;
-  const Layer& layer_;
+  const cost::Job& job_;
+  const model::Layer& layer_;
   const Split& split_;
-  const PricingContext& context_;
-  const LayerPrice& price_;
-  LocalLayer local_;
+  const cost::PricingContext& context_;
+  const cost::LayerPrice& price_;
+  split::LocalLayer local_;
   double exposed_forward_s_ = 0;
   double exposed_again_s_ = 0;  // of what selective recomputation exchanges again
   double deferred_share_ = 0;   // of the FLOPs of backward
@@ -197,10 +197,11 @@ class LayerTracer {
 
 }  // namespace
 
-TracedLayer trace_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
-                        const PricingContext& context, const LayerPrice& price, Recompute recompute, bool defers) {
+TracedLayer trace_layer(const cost::Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                        const cost::PricingContext& context, const cost::LayerPrice& price, Recompute recompute,
+                        bool defers) {
   const auto kind = static_cast<std::size_t>(job.fused_model.layers[static_cast<std::size_t>(layer)]);
   return LayerTracer(job, job.fused_model.kinds[kind], split, micro_batch, context, price).run(recompute, defers);
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -12,7 +12,7 @@
 
 #include "cost/layer_price.h"
 
-namespace nest {
+namespace nest::exporter {
 
 // Who waits for an exchange: what follows, what follows the compute beside it, or whatever comes after the layer.
 enum class Wait : std::uint8_t { at_once, beside, layer_end };
@@ -23,8 +23,8 @@ struct LayerStep {
   double seconds = 0;  // of compute
   double flops = 0;
   double bytes = 0;  // compute: read and written; exchange: what one rank puts in
-  CollectiveKind collective = CollectiveKind::all_reduce;
-  Group group = Group::tensor;
+  split::CollectiveKind collective = split::CollectiveKind::all_reduce;
+  split::Group group = split::Group::tensor;
   Wait wait = Wait::at_once;
   std::string tensor;
 };
@@ -40,7 +40,8 @@ struct TracedLayer {
 };
 
 // `layer` is a position in the chain; `price` that of its kind.
-TracedLayer trace_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
-                        const PricingContext& context, const LayerPrice& price, Recompute recompute, bool defers);
+TracedLayer trace_layer(const cost::Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                        const cost::PricingContext& context, const cost::LayerPrice& price, Recompute recompute,
+                        bool defers);
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 using Id = std::uint64_t;
@@ -20,34 +20,35 @@ void join(Ids& into, const Ids& more) { into.insert(into.end(), more.begin(), mo
 
 std::int64_t whole(double amount) { return std::max<std::int64_t>(1, std::llround(amount)); }
 
-TraceCollective traced(CollectiveKind kind) {
+TraceCollective traced(split::CollectiveKind kind) {
   switch (kind) {
-    case CollectiveKind::all_reduce: return TraceCollective::all_reduce;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::ring_exchange: return TraceCollective::all_gather;
-    case CollectiveKind::reduce_scatter: return TraceCollective::reduce_scatter;
-    case CollectiveKind::all_to_all: return TraceCollective::all_to_all;
+    case split::CollectiveKind::all_reduce: return TraceCollective::all_reduce;
+    case split::CollectiveKind::all_gather:
+    case split::CollectiveKind::ring_exchange: return TraceCollective::all_gather;
+    case split::CollectiveKind::reduce_scatter: return TraceCollective::reduce_scatter;
+    case split::CollectiveKind::all_to_all: return TraceCollective::all_to_all;
   }
   return TraceCollective::all_reduce;
 }
 
-TraceGroup traced(Group group) {
-  return group == Group::tensor    ? TraceGroup::tensor
-         : group == Group::context ? TraceGroup::context
-                                   : TraceGroup::expert;
+TraceGroup traced(split::Group group) {
+  return group == split::Group::tensor    ? TraceGroup::tensor
+         : group == split::Group::context ? TraceGroup::context
+                                          : TraceGroup::expert;
 }
 
-TraceGroup traced(const StateCall& call) {
-  if (call.weights == Weights::dense) return call.between ? TraceGroup::dense_replicas : TraceGroup::dense_shard;
+TraceGroup traced(const simulate::StateCall& call) {
+  if (call.weights == groups::Weights::dense)
+    return call.between ? TraceGroup::dense_replicas : TraceGroup::dense_shard;
   return call.between ? TraceGroup::expert_replicas : TraceGroup::expert_shard;
 }
 
 // The layers of a stage over its chunks: blocks evenly, the embedding with the first, the head with the last. An
 // interleaved stage is priced as one run of layers, so which block is in which chunk is a matter of taste.
-std::vector<std::vector<int>> chunk_layers(const Job& job, const StagePlan& stage, std::int64_t chunks) {
+std::vector<std::vector<int>> chunk_layers(const cost::Job& job, const StagePlan& stage, std::int64_t chunks) {
   std::vector<int> blocks;
   for (int i = stage.first; i <= stage.last; ++i) {
-    if (job.model.kinds[at(job.model.layers[at(i)])].kind == LayerKind::block) blocks.push_back(i);
+    if (job.model.kinds[at(job.model.layers[at(i)])].kind == model::LayerKind::block) blocks.push_back(i);
   }
   const int count = stage.last - stage.first + 1;
   const bool by_blocks = static_cast<std::int64_t>(blocks.size()) >= chunks;
@@ -65,14 +66,14 @@ std::vector<std::vector<int>> chunk_layers(const Job& job, const StagePlan& stag
 
 // One layer of one pass.
 struct Visit {
-  Operation operation;
+  schedule::Operation operation;
   int layer = 0;  // in the stage
 };
 
 class StageProgram {
  public:
-  StageProgram(const Job& job, const Strategy& strategy, const StagePlan& plan, std::int64_t stage,
-               const PlanWork& work, const schedule::Chain& chain, const SyncRule& rule,
+  StageProgram(const cost::Job& job, const Strategy& strategy, const StagePlan& plan, std::int64_t stage,
+               const simulate::PlanWork& work, const schedule::Chain& chain, const cost::SyncRule& rule,
                std::vector<TracedLayer> layers)
       : chain_(chain),
         plan_(plan),
@@ -82,14 +83,14 @@ class StageProgram {
         rule_(rule),
         layers_(std::move(layers)),
         last_(kTraceGroups) {
-    const DataOverlap overlap = job.stack.data_overlap;
-    overlaps_ = overlap != DataOverlap::none;
-    const ShardingTraffic often = rule.traffic(plan.zero);
+    const cost::DataOverlap overlap = job.stack.data_overlap;
+    overlaps_ = overlap != cost::DataOverlap::none;
+    const cost::ShardingTraffic often = rule.traffic(plan.zero);
     gathers_layers_ = often.forward_gathers > 0;
-    gathers_first_ = often.step_gathers > 0 && overlaps_ && overlap != DataOverlap::per_tensor;
+    gathers_first_ = often.step_gathers > 0 && overlaps_ && overlap != cost::DataOverlap::per_tensor;
     const std::vector<std::vector<int>> chunks = chunk_layers(job, plan, strategy.virtual_stages);
     order_ = schedule::rule_of(strategy.schedule).order(chain.shape(), stage);
-    for (const Operation& operation : order_) {
+    for (const schedule::Operation& operation : order_) {
       std::vector<int> visited = chunks[at(operation.chunk)];
       if (!operation.is_forward()) std::reverse(visited.begin(), visited.end());
       for (const int layer : visited) visits_.push_back({operation, layer - plan.first});
@@ -154,7 +155,7 @@ class StageProgram {
     return last.front();
   }
 
-  std::string named(const char* part, const Operation& operation, int layer) const {
+  std::string named(const char* part, const schedule::Operation& operation, int layer) const {
     return fmt::format("{} mb{} L{}", part, operation.micro_batch, plan_.first + layer);
   }
 
@@ -183,7 +184,7 @@ class StageProgram {
 
   // --- messages
 
-  TraceNode message(TraceNode::Kind kind, const Operation& operation, const schedule::Neighbour& peer,
+  TraceNode message(TraceNode::Kind kind, const schedule::Operation& operation, const schedule::Neighbour& peer,
                     std::int32_t receiver_chunk) const {
     TraceNode node;
     node.kind = kind;
@@ -205,22 +206,22 @@ class StageProgram {
                          k >= ahead ? ends_[k - ahead] : Ids()));
   }
 
-  void send(const Operation& operation) {
+  void send(const schedule::Operation& operation) {
     const std::optional<schedule::Neighbour> to = chain_.target(stage_, operation);
     if (to) add(message(TraceNode::Kind::send, operation, *to, to->operation.chunk), front_);
   }
 
   // --- state
 
-  double parameters(const StateCall& call, const TracedLayer& layer) const {
-    return call.weights == Weights::dense ? layer.dense_parameters : layer.expert_parameters;
+  double parameters(const simulate::StateCall& call, const TracedLayer& layer) const {
+    return call.weights == groups::Weights::dense ? layer.dense_parameters : layer.expert_parameters;
   }
-  double degree(const StateCall& call) const {
-    return static_cast<double>(call.weights == Weights::dense ? work_.dense_degree : work_.expert_degree);
+  double degree(const simulate::StateCall& call) const {
+    return static_cast<double>(call.weights == groups::Weights::dense ? work_.dense_degree : work_.expert_degree);
   }
 
-  void gather(const std::vector<StateCall>& calls, int layer, const std::string& name, Ids& done) {
-    for (const StateCall& call : calls) {
+  void gather(const std::vector<simulate::StateCall>& calls, int layer, const std::string& name, Ids& done) {
+    for (const simulate::StateCall& call : calls) {
       const double elements = parameters(call, layers_[at(layer)]);
       if (call.bytes <= 0 || elements <= 0) continue;
       done.push_back(collective(TraceCollective::all_gather, traced(call), rule_.weight_bytes * elements / degree(call),
@@ -229,9 +230,10 @@ class StageProgram {
   }
 
   // Reductions of one layer's gradients; `waits`: compute waits for them.
-  void reduce(const std::vector<StateCall>& calls, std::size_t first, int layer, const std::string& name, bool waits) {
+  void reduce(const std::vector<simulate::StateCall>& calls, std::size_t first, int layer, const std::string& name,
+              bool waits) {
     for (std::size_t i = first; i < calls.size(); ++i) {
-      const StateCall& call = calls[i];
+      const simulate::StateCall& call = calls[i];
       const double elements = parameters(call, layers_[at(layer)]);
       if (call.bytes <= 0 || elements <= 0) continue;
       const double bytes = rule_.gradient_bytes * elements;
@@ -239,8 +241,8 @@ class StageProgram {
       if (call.between) {
         // What was reduced inside the sharding groups is summed between them.
         done = collective(TraceCollective::all_reduce, traced(call), bytes / degree(call), name + " gradients");
-        Ids& shard = last_[static_cast<std::size_t>(call.weights == Weights::dense ? TraceGroup::dense_shard
-                                                                                   : TraceGroup::expert_shard)];
+        Ids& shard = last_[static_cast<std::size_t>(call.weights == groups::Weights::dense ? TraceGroup::dense_shard
+                                                                                           : TraceGroup::expert_shard)];
         Ids& after = nodes_[done].after;
         join(after, shard);
         std::sort(after.begin(), after.end());
@@ -333,9 +335,9 @@ class StageProgram {
   const schedule::Chain& chain_;
   const StagePlan& plan_;
   std::int64_t stage_;
-  const PlanWork& all_;
-  const StageWork& work_;
-  const SyncRule& rule_;
+  const simulate::PlanWork& all_;
+  const simulate::StageWork& work_;
+  const cost::SyncRule& rule_;
   std::vector<TracedLayer> layers_;
   bool overlaps_ = false;
   bool gathers_layers_ = false;  // weights are gathered layer by layer, in every pass
@@ -356,14 +358,14 @@ class StageProgram {
 
 }  // namespace
 
-TracePlan::TracePlan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
+TracePlan::TracePlan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
     : job_(job),
       strategy_(strategy),
       stages_(stages),
-      work_(plan_work(job, strategy, stages)),
-      table_(price_table(job, strategy.split, strategy.micro_batch)),
+      work_(simulate::plan_work(job, strategy, stages)),
+      table_(cost::price_table(job, strategy.split, strategy.micro_batch)),
       chain_(schedule::rule_of(strategy.schedule), {strategy.pp, strategy.virtual_stages, work_.micro_batches}),
-      rule_(sync_rule(job)),
+      rule_(cost::sync_rule(job)),
       context_(job, strategy.split) {}
 
 std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {
@@ -373,12 +375,12 @@ std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {
   bool embeds = false;
   for (int i = plan.first; i <= plan.last; ++i) {
     const std::size_t kind = at(job_.model.layers[at(i)]);
-    const LayerKind what = job_.model.kinds[kind].kind;
+    const model::LayerKind what = job_.model.kinds[kind].kind;
     layers.push_back(trace_layer(job_, i, strategy_.split, strategy_.micro_batch, context_, table_.kinds[kind],
                                  plan.recompute, defers));
-    embeds = embeds || what == LayerKind::embedding;
+    embeds = embeds || what == model::LayerKind::embedding;
     // A table that both share is exchanged once.
-    if (embeds && what == LayerKind::head) {
+    if (embeds && what == model::LayerKind::head) {
       layers.back().dense_parameters -= static_cast<double>(table_.tied_parameters);
     }
   }
@@ -390,7 +392,7 @@ std::vector<TraceNode> TracePlan::stage(std::int64_t stage) const {
 }
 
 double TracePlan::node_bound(std::int64_t stage) const {
-  const StageWork& work = work_.stages[at(stage)];
+  const simulate::StageWork& work = work_.stages[at(stage)];
   const auto state = static_cast<double>(work.in_forward.calls.size() + work.in_backward.calls.size());
   const auto once = static_cast<double>(work.reduce.calls.size() + work.gather.calls.size());
   double nodes = 2.0 * 2.0 * static_cast<double>(strategy_.virtual_stages);  // a message in and out of every pass
@@ -403,4 +405,4 @@ double TracePlan::node_bound(std::int64_t stage) const {
   return static_cast<double>(work_.micro_batches) * nodes + last;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

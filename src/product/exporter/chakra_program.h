@@ -22,7 +22,7 @@
 #include "exporter/chakra_layer.h"
 #include "schedule/pipeline.h"
 
-namespace nest {
+namespace nest::exporter {
 
 enum class TraceCollective : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all };
 
@@ -44,9 +44,9 @@ struct TraceNode {
 class TracePlan {
  public:
   // The strategy must be sound.
-  TracePlan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
+  TracePlan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
-  const PlanWork& work() const { return work_; }
+  const simulate::PlanWork& work() const { return work_; }
   std::vector<TraceNode> stage(std::int64_t stage) const;
   // How many nodes stage() gives at most, without building them.
   double node_bound(std::int64_t stage) const;
@@ -54,14 +54,14 @@ class TracePlan {
  private:
   std::vector<TracedLayer> layers_of(std::int64_t stage) const;
 
-  const Job& job_;
+  const cost::Job& job_;
   const Strategy& strategy_;
   const std::vector<StagePlan>& stages_;
-  PlanWork work_;
-  PriceTable table_;
+  simulate::PlanWork work_;
+  cost::PriceTable table_;
   schedule::Chain chain_;
-  SyncRule rule_;
-  PricingContext context_;
+  cost::SyncRule rule_;
+  cost::PricingContext context_;
 };
 
-}  // namespace nest
+}  // namespace nest::exporter

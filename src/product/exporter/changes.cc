@@ -12,7 +12,7 @@
 #include "exporter/megatron.h"
 #include "exporter/pipeline_layout.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 constexpr std::size_t kPaired = 12;  // of the single changes
@@ -24,18 +24,18 @@ struct Change {
   std::function<bool(SetupVariant&)> apply;
 };
 
-std::int64_t block_count(const Model& model) {
+std::int64_t block_count(const model::Model& model) {
   std::int64_t blocks = 0;
   for (const int kind : model.layers) {
-    blocks += model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block ? 1 : 0;
+    blocks += model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block ? 1 : 0;
   }
   return blocks;
 }
 
 class ChangeFinder {
  public:
-  ChangeFinder(Framework framework, const Job& job, const SetupVariant& mine, const SearchSettings& search,
-               PriceCache* prices)
+  ChangeFinder(launch::Framework framework, const cost::Job& job, const SetupVariant& mine,
+               const search::SearchSettings& search, search::PriceCache* prices)
       : framework_(framework),
         job_(job),
         mine_(mine),
@@ -69,8 +69,8 @@ class ChangeFinder {
   }
 
  private:
-  static bool is_megatron(Framework framework) {
-    return framework == Framework::megatron || framework == Framework::nemo;
+  static bool is_megatron(launch::Framework framework) {
+    return framework == launch::Framework::megatron || framework == launch::Framework::nemo;
   }
 
   void add(std::string options, TimeTerm term, std::function<bool(SetupVariant&)> apply) {
@@ -79,8 +79,8 @@ class ChangeFinder {
 
   // How the framework writes a degree.
   std::string degree_text(const char* megatron, const char* titan, const char* deepspeed, std::int64_t value) const {
-    if (framework_ == Framework::torchtitan) return fmt::format("{} = {}", titan, value);
-    if (framework_ == Framework::deepspeed) return fmt::format("{}: {}", deepspeed, value);
+    if (framework_ == launch::Framework::torchtitan) return fmt::format("{} = {}", titan, value);
+    if (framework_ == launch::Framework::deepspeed) return fmt::format("{}: {}", deepspeed, value);
     return fmt::format("{} {}", megatron, value);
   }
 
@@ -93,10 +93,11 @@ class ChangeFinder {
       variant.stages = mine_.stages;
     } else {
       if (s.pp * s.virtual_stages > blocks) return false;
-      if (blocks % (s.pp * s.virtual_stages) != 0 && framework_ != Framework::torchtitan) return false;
-      variant.stages = even_stages(job_, s, first.recompute, first.zero);
+      if (blocks % (s.pp * s.virtual_stages) != 0 && framework_ != launch::Framework::torchtitan) return false;
+      variant.stages = cost::even_stages(job_, s, first.recompute, first.zero);
     }
-    const bool partly = first.zero > 0 && first.zero_degree > 0 && first.zero_degree < dense_replicas(mine_.strategy);
+    const bool partly =
+        first.zero > 0 && first.zero_degree > 0 && first.zero_degree < groups::dense_replicas(mine_.strategy);
     for (StagePlan& stage : variant.stages) {
       stage.recompute = first.recompute;
       stage.zero = first.zero;
@@ -156,7 +157,7 @@ class ChangeFinder {
     }
     for (const std::int64_t size : {mine_.strategy.micro_batch * 2, mine_.strategy.micro_batch / 2}) {
       if (size < 1) continue;
-      const std::string text = framework_ == Framework::deepspeed
+      const std::string text = framework_ == launch::Framework::deepspeed
                                    ? fmt::format("train_micro_batch_size_per_gpu: {}", size)
                                : megatron_ ? fmt::format("--micro-batch-size {}", size)
                                            : fmt::format("micro-batches of {}", size);
@@ -168,7 +169,7 @@ class ChangeFinder {
   }
 
   void list_schedules() {
-    if (mine_.strategy.pp == 1 || framework_ == Framework::deepspeed) return;
+    if (mine_.strategy.pp == 1 || framework_ == launch::Framework::deepspeed) return;
     for (const std::int64_t chunks : {1, 2, 3, 4, 5, 6, 8, 10, 12}) {
       if (chunks == mine_.strategy.virtual_stages) continue;
       std::string text = fmt::format("--num-virtual-stages-per-pipeline-rank {}", chunks);
@@ -189,8 +190,9 @@ class ChangeFinder {
   }
 
   std::string recompute_text(Recompute mode) const {
-    if (framework_ == Framework::torchtitan) return fmt::format("activation_checkpoint.mode = \"{}\"", to_string(mode));
-    if (framework_ == Framework::deepspeed)
+    if (framework_ == launch::Framework::torchtitan)
+      return fmt::format("activation_checkpoint.mode = \"{}\"", to_string(mode));
+    if (framework_ == launch::Framework::deepspeed)
       return fmt::format("{} activation checkpoints", mode == Recompute::none ? "no" : "full");
     switch (mode) {
       case Recompute::none: return "no recomputation";
@@ -201,8 +203,8 @@ class ChangeFinder {
   }
 
   std::string zero_text(int zero) const {
-    if (framework_ == Framework::deepspeed) return fmt::format("zero_optimization.stage: {}", zero);
-    if (framework_ == Framework::torchtitan) {
+    if (framework_ == launch::Framework::deepspeed) return fmt::format("zero_optimization.stage: {}", zero);
+    if (framework_ == launch::Framework::torchtitan) {
       return zero == 0 ? "data_parallel_shard_degree = 1"
                        : fmt::format("fsdp_reshard_after_forward = \"{}\"", zero == 3 ? "always" : "never");
     }
@@ -213,7 +215,7 @@ class ChangeFinder {
   void list_memory() {
     for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
       if (mode == mine_.stages.front().recompute) continue;
-      if (mode == Recompute::selective && framework_ == Framework::deepspeed) continue;
+      if (mode == Recompute::selective && framework_ == launch::Framework::deepspeed) continue;
       add(recompute_text(mode), TimeTerm::recompute, [this, mode](SetupVariant& variant) {
         set_all(variant, [mode](StagePlan& stage) { stage.recompute = mode; });
         return true;
@@ -221,7 +223,7 @@ class ChangeFinder {
     }
     for (int zero = 0; zero <= 3; ++zero) {
       if (zero == mine_.stages.front().zero || (megatron_ && zero != 1)) continue;
-      if (framework_ == Framework::torchtitan && zero == 1) continue;
+      if (framework_ == launch::Framework::torchtitan && zero == 1) continue;
       add(zero_text(zero), TimeTerm::optimizer, [this, zero](SetupVariant& variant) {
         set_all(variant, [zero](StagePlan& stage) {
           stage.zero = zero;
@@ -246,8 +248,9 @@ class ChangeFinder {
     });
     add(sharded ? "--overlap-grad-reduce --overlap-param-gather" : "--overlap-grad-reduce", TimeTerm::gradients,
         [](SetupVariant& variant) {
-          if (variant.stack.data_overlap != DataOverlap::none || dense_replicas(variant.strategy) == 1) return false;
-          variant.stack.data_overlap = DataOverlap::buckets;
+          if (variant.stack.data_overlap != cost::DataOverlap::none || groups::dense_replicas(variant.strategy) == 1)
+            return false;
+          variant.stack.data_overlap = cost::DataOverlap::buckets;
           return true;
         });
     add("--defer-embedding-wgrad-compute", TimeTerm::imbalance, [](SetupVariant& variant) {
@@ -267,8 +270,8 @@ class ChangeFinder {
       return variant.stack.expert_overlap = true;
     });
     add("--cross-entropy-loss-fusion", TimeTerm::compute, [](SetupVariant& variant) {
-      if (variant.stack.loss == LossKernel::fused) return false;
-      variant.stack.loss = LossKernel::fused;
+      if (variant.stack.loss == cost::LossKernel::fused) return false;
+      variant.stack.loss = cost::LossKernel::fused;
       return true;
     });
   }
@@ -276,14 +279,14 @@ class ChangeFinder {
   // The best cut of the same strategy, where the framework can be told one.
   void list_cut() {
     const Strategy& s = mine_.strategy;
-    if (s.pp == 1 || framework_ == Framework::deepspeed) return;
-    PlanRequest request;
+    if (s.pp == 1 || framework_ == launch::Framework::deepspeed) return;
+    search::PlanRequest request;
     request.job = &job_;
     request.search = search_;
     request.prices = prices_;
     const StagePlan& first = mine_.stages.front();
     const auto set = [&](const char* key, std::int64_t value) {
-      set_limit(request.limits, fmt::format("{}={}", key, value));
+      plan::set_limit(request.limits, fmt::format("{}={}", key, value));
     };
     set("tp", s.split.tp);
     set("cp", s.split.cp);
@@ -296,15 +299,15 @@ class ChangeFinder {
     set("mbs", s.micro_batch);
     set("zero", first.zero);
     request.limits.sp = {!s.split.sp, s.split.sp};
-    set_limit(request.limits, std::string("recompute=") + to_string(first.recompute));
+    plan::set_limit(request.limits, std::string("recompute=") + to_string(first.recompute));
     request.limits.uniform = true;
     request.limits.uneven_batch = false;
     request.limits.pitch = false;
     request.limits.any_rounds = true;
     request.limits.schedule[static_cast<std::size_t>(Schedule::gpipe)] = s.schedule == Schedule::gpipe;
-    PlanAnswer answer;
+    search::PlanAnswer answer;
     try {
-      answer = make_plan(request);
+      answer = search::make_plan(request);
     } catch (const InputError&) {
       return;
     }
@@ -327,17 +330,17 @@ class ChangeFinder {
   }
 
   std::optional<PricedChange> price(const std::string& options, TimeTerm term, const SetupVariant& variant) const {
-    Job job = job_;
+    cost::Job job = job_;
     job.stack = variant.stack;
     if (job.run.global_batch % (variant.strategy.micro_batch * variant.strategy.batch_ranks()) != 0)
       return std::nullopt;
-    if (!refuse_strategy(job, variant.strategy, variant.stages).empty()) return std::nullopt;
+    if (!cost::refuse_strategy(job, variant.strategy, variant.stages).empty()) return std::nullopt;
     // Obstacles that the setup has already are no reason against a change.
     for (const std::string& obstacle : obstacles(framework_, job, variant.strategy, variant.stages)) {
       if (std::find(own_obstacles_.begin(), own_obstacles_.end(), obstacle) == own_obstacles_.end())
         return std::nullopt;
     }
-    PricedChange priced{options, term, variant, evaluate(job, variant.strategy, variant.stages)};
+    PricedChange priced{options, term, variant, cost::evaluate(job, variant.strategy, variant.stages)};
     if (!priced.evaluation.fits) return std::nullopt;
     return priced;
   }
@@ -367,11 +370,11 @@ class ChangeFinder {
     return best;
   }
 
-  Framework framework_;
-  const Job& job_;
+  launch::Framework framework_;
+  const cost::Job& job_;
   const SetupVariant& mine_;
-  SearchSettings search_;
-  PriceCache* prices_;
+  search::SearchSettings search_;
+  search::PriceCache* prices_;
   bool megatron_;
   std::vector<std::string> own_obstacles_;
   std::vector<Change> changes_;
@@ -392,21 +395,21 @@ std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_bat
           b.grad_sync,         b.optimizer, b.other};
 }
 
-ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchSettings& search,
-                         PriceCache* prices) {
+ChangeList price_changes(launch::Framework framework, const cost::Job& job, const SetupVariant& mine,
+                         const search::SearchSettings& search, search::PriceCache* prices) {
   return ChangeFinder(framework, job, mine, search, prices).run();
 }
 
-SoftwareStack best_stack(Framework framework, const SoftwareStack& mine) {
-  if (framework == Framework::deepspeed || framework == Framework::torchtitan) return mine;
-  const SoftwareStack usual = *find_stack(rules_of(framework).usual_stack);
-  SoftwareStack best = mine;
+cost::SoftwareStack best_stack(launch::Framework framework, const cost::SoftwareStack& mine) {
+  if (framework == launch::Framework::deepspeed || framework == launch::Framework::torchtitan) return mine;
+  const cost::SoftwareStack usual = *cost::find_stack(rules_of(framework).usual_stack);
+  cost::SoftwareStack best = mine;
   best.name = usual.name;
-  if (best.data_overlap == DataOverlap::none) best.data_overlap = usual.data_overlap;
+  if (best.data_overlap == cost::DataOverlap::none) best.data_overlap = usual.data_overlap;
   best.tensor_overlap = best.tensor_overlap || usual.tensor_overlap;
   best.pipeline_overlap = best.pipeline_overlap || usual.pipeline_overlap;
   best.defer_head_gradient = best.defer_head_gradient || usual.defer_head_gradient;
   return best;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

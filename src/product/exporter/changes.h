@@ -8,7 +8,7 @@
 
 #include "exporter/framework.h"
 
-namespace nest {
+namespace nest::exporter {
 
 // Where the time of a change is expected to come from: a term of the breakdown.
 enum class TimeTerm : std::uint8_t {
@@ -32,7 +32,7 @@ std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_bat
 
 // A setup as it can be varied.
 struct SetupVariant {
-  SoftwareStack stack;
+  cost::SoftwareStack stack;
   Strategy strategy;
   std::vector<StagePlan> stages;
 };
@@ -50,10 +50,10 @@ struct ChangeList {
   std::vector<PricedChange> single;
   std::optional<PricedChange> pair;  // the best one
 };
-ChangeList price_changes(Framework framework, const Job& job, const SetupVariant& mine, const SearchSettings& search,
-                         PriceCache* prices = nullptr);
+ChangeList price_changes(launch::Framework framework, const cost::Job& job, const SetupVariant& mine,
+                         const search::SearchSettings& search, search::PriceCache* prices = nullptr);
 
 // The framework's usual stack with whatever `mine` has beyond it: what a setup can be brought to by options alone.
-SoftwareStack best_stack(Framework framework, const SoftwareStack& mine);
+cost::SoftwareStack best_stack(launch::Framework framework, const cost::SoftwareStack& mine);
 
-}  // namespace nest
+}  // namespace nest::exporter

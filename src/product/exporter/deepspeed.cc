@@ -9,7 +9,7 @@
 #include "exporter/framework_rules.h"
 #include "exporter/gpt.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -31,11 +31,11 @@ std::string tensor_preset(const std::string& family) {
 OrderedJson zero_section(const ExportTask& task, const Sharding& sharding) {
   OrderedJson zero = {{"stage", sharding.zero}};
   if (sharding.zero == 0) return zero;
-  const bool overlaps = task.job.stack.data_overlap != DataOverlap::none;
+  const bool overlaps = task.job.stack.data_overlap != cost::DataOverlap::none;
   zero["overlap_comm"] = overlaps;
   zero["contiguous_gradients"] = true;
   zero["reduce_scatter"] = !task.job.stack.all_reduce_zero1;
-  if (sharding.zero == 3 && sharding.degree < dense_replicas(task.strategy)) {
+  if (sharding.zero == 3 && sharding.degree < groups::dense_replicas(task.strategy)) {
     zero["mics_shard_size"] = sharding.degree;
     zero["mics_hierarchical_params_gather"] = false;
   }
@@ -106,7 +106,7 @@ DeepspeedExport export_deepspeed(const ExportTask& task) {
   return exported;
 }
 
-void refuse_deepspeed(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                       Obstacles& found) {
   const Split& split = strategy.split;
   const Sharding sharding = sharding_of(strategy, stages.front());
@@ -122,11 +122,12 @@ void refuse_deepspeed(const Job& job, const Strategy& strategy, const std::vecto
     found.push_back(
         fmt::format("cannot spread experts (ep={}) inside a pipeline or with tensor parallelism", split.ep));
   }
-  if (split.ep > 1 && sharding.zero > 0 && sharding.degree < dense_replicas(strategy)) {
+  if (split.ep > 1 && sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy)) {
     found.emplace_back("cannot shard over part of the ranks in a model with spread experts");
-  } else if (sharding.zero > 0 && sharding.degree < dense_replicas(strategy) && (sharding.zero < 3 || split.tp > 1)) {
+  } else if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy) &&
+             (sharding.zero < 3 || split.tp > 1)) {
     found.push_back(fmt::format("cannot shard ZeRO {} over {} of {} ranks", sharding.zero, sharding.degree,
-                                dense_replicas(strategy)));
+                                groups::dense_replicas(strategy)));
   }
   if (recomputes(stages, Recompute::selective))
     found.emplace_back("cannot recompute selectively; it checkpoints whole layers");
@@ -137,40 +138,40 @@ void refuse_deepspeed(const Job& job, const Strategy& strategy, const std::vecto
 
 // Sharding over part of the ranks is admitted only where no other choice makes it an obstacle: a search gives one plan
 // per strategy, so that limits must not mix what can be run with what cannot.
-std::vector<PlanLimits> deepspeed_cover(const Job& job) {
-  PlanLimits flat = common_limits();
-  set_limit(flat, "pp=1");
-  set_limit(flat, "cp=1");
+std::vector<plan::PlanLimits> deepspeed_cover(const cost::Job& job) {
+  plan::PlanLimits flat = common_limits();
+  plan::set_limit(flat, "pp=1");
+  plan::set_limit(flat, "cp=1");
   flat.sp[1] = false;
   flat.recompute[1] = false;
   flat.shard_in_node = false;
-  PlanLimits spread = flat, grouped = flat, pipeline = flat;
-  set_limit(flat, "ep=1");
-  set_limit(grouped, "ep=1");
-  set_limit(grouped, "tp=1");
-  set_limit(grouped, "zero=3");
+  plan::PlanLimits spread = flat, grouped = flat, pipeline = flat;
+  plan::set_limit(flat, "ep=1");
+  plan::set_limit(grouped, "ep=1");
+  plan::set_limit(grouped, "tp=1");
+  plan::set_limit(grouped, "zero=3");
   grouped.shard_in_node = true;
   pipeline.pp = {};
   pipeline.pp.low = 2;
-  set_limit(pipeline, "ep=1");
-  set_limit(pipeline, "zero=0,1");
-  set_limit(pipeline, "schedule=1f1b");
-  std::vector<PlanLimits> all = {flat, grouped, pipeline};
+  plan::set_limit(pipeline, "ep=1");
+  plan::set_limit(pipeline, "zero=0,1");
+  plan::set_limit(pipeline, "schedule=1f1b");
+  std::vector<plan::PlanLimits> all = {flat, grouped, pipeline};
   if (!has_experts(job.model)) return all;
-  set_limit(spread, "tp=1");
+  plan::set_limit(spread, "tp=1");
   spread.ep.low = 2;
   all.push_back(spread);
   return all;
 }
 
 // Its pipelines balance blocks themselves, which limits cannot say: none. Spread experts keep to tp = 1.
-void restrict_to_deepspeed(const Job& job, PlanLimits& limits) {
+void restrict_to_deepspeed(const cost::Job& job, plan::PlanLimits& limits) {
   restrict_to_common(limits);
-  set_limit(limits, "pp=1");
-  set_limit(limits, "cp=1");
+  plan::set_limit(limits, "pp=1");
+  plan::set_limit(limits, "cp=1");
   limits.sp[1] = false;
   limits.recompute[1] = false;
-  if (has_experts(job.model)) set_limit(limits, "tp=1");
+  if (has_experts(job.model)) plan::set_limit(limits, "tp=1");
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

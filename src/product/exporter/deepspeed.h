@@ -8,7 +8,7 @@
 
 #include "exporter/megatron.h"
 
-namespace nest {
+namespace nest::exporter {
 
 struct DeepspeedExport {
   nlohmann::ordered_json config;
@@ -18,4 +18,4 @@ struct DeepspeedExport {
 
 DeepspeedExport export_deepspeed(const ExportTask& task);
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -16,7 +16,7 @@
 #include "exporter/torchtitan.h"
 #include "nest/option.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 using ExportJson = nlohmann::ordered_json;
@@ -158,10 +158,10 @@ ExportedFiles write_chakra(const ExportTask& task, const TakeFile& take) {
 }
 
 constexpr std::array kExporters = {
-    Exporter{"megatron", "Megatron-LM", kMegatronFormats, Framework::megatron, write_megatron},
-    Exporter{"nemo", "Megatron-Bridge and NeMo 2", kNemoFormats, Framework::nemo, write_nemo},
-    Exporter{"deepspeed", "DeepSpeed", kDeepspeedFormats, Framework::deepspeed, write_deepspeed},
-    Exporter{"torchtitan", "torchtitan", kTorchtitanFormats, Framework::torchtitan, write_torchtitan},
+    Exporter{"megatron", "Megatron-LM", kMegatronFormats, launch::Framework::megatron, write_megatron},
+    Exporter{"nemo", "Megatron-Bridge and NeMo 2", kNemoFormats, launch::Framework::nemo, write_nemo},
+    Exporter{"deepspeed", "DeepSpeed", kDeepspeedFormats, launch::Framework::deepspeed, write_deepspeed},
+    Exporter{"torchtitan", "torchtitan", kTorchtitanFormats, launch::Framework::torchtitan, write_torchtitan},
     Exporter{"rankfile", "which rank runs on which host and device", kRankfileFormats, std::nullopt, write_rankfile},
     Exporter{"chakra", "execution traces of a step", kChakraFormats, std::nullopt, nullptr, write_chakra},
 };
@@ -206,4 +206,4 @@ std::string formats_text() {
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -17,7 +17,7 @@
 #include "exporter/rank_map.h"
 #include "launch/frameworks.h"
 
-namespace nest {
+namespace nest::exporter {
 
 struct ExportFormat {
   const char* name;
@@ -42,8 +42,8 @@ struct ExportedFiles {
 struct Exporter {
   const char* name;
   const char* words;
-  std::span<const ExportFormat> formats;  // the default first
-  std::optional<Framework> framework;     // whose rules a plan must keep to
+  std::span<const ExportFormat> formats;       // the default first
+  std::optional<launch::Framework> framework;  // whose rules a plan must keep to
   // One of the two. `format` is an index into the formats.
   ExportedText (*write)(const ExportTask& task, std::size_t format) = nullptr;
   ExportedFiles (*write_files)(const ExportTask& task, const TakeFile& take) = nullptr;
@@ -59,4 +59,4 @@ std::size_t format_index(const Exporter& exporter, std::string_view format);
 // "megatron: args, script; nemo: bridge, nemo2; …": the exporters that have a choice.
 std::string formats_text();
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -9,7 +9,7 @@
 #include "cost/group_time.h"
 #include "exporter/gpt.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 // "stage 3", "stages 0-2 and 5"
@@ -51,11 +51,12 @@ std::string sharding_word(const Sharding& sharding, std::int64_t all) {
   return fmt::format("ZeRO {} over {} ranks", sharding.zero, sharding.degree);
 }
 
-void check_uniform(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found) {
+void check_uniform(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                   Obstacles& found) {
   const std::vector<StageBlocks> blocks = stage_blocks(job.model, stages);
   std::vector<std::pair<std::size_t, std::string>> sharding, recompute;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    sharding.emplace_back(s, sharding_word(sharding_of(strategy, stages[s]), dense_replicas(strategy)));
+    sharding.emplace_back(s, sharding_word(sharding_of(strategy, stages[s]), groups::dense_replicas(strategy)));
     if (blocks[s].blocks > 0) recompute.emplace_back(s, to_string(stages[s].recompute));
   }
   if (const auto odd = odd_stages(sharding)) {
@@ -68,7 +69,7 @@ void check_uniform(const Job& job, const Strategy& strategy, const std::vector<S
   }
 }
 
-void check_batch(const Job& job, const Strategy& strategy, Obstacles& found) {
+void check_batch(const cost::Job& job, const Strategy& strategy, Obstacles& found) {
   const std::int64_t step = strategy.micro_batch * strategy.batch_ranks();
   if (job.run.global_batch % step != 0) {
     found.push_back(
@@ -76,7 +77,7 @@ void check_batch(const Job& job, const Strategy& strategy, Obstacles& found) {
   }
 }
 
-void check_placement(const Job& job, const Strategy& strategy, bool other_order, Obstacles& found) {
+void check_placement(const cost::Job& job, const Strategy& strategy, bool other_order, Obstacles& found) {
   if (job.cluster.torus) {
     const bool tight = strategy.dp_inner == strategy.dp;
     if (!tight) found.emplace_back("cannot place ranks on a torus other than in its own order");
@@ -84,7 +85,7 @@ void check_placement(const Job& job, const Strategy& strategy, bool other_order,
   }
   const std::vector<Host> hosts = hosts_of(job.cluster);
   const bool reached = other_order ? launch_order(hosts, strategy).has_value()
-                                   : host_order(hosts, strategy, RankOrder::stages_last).has_value();
+                                   : host_order(hosts, strategy, groups::RankOrder::stages_last).has_value();
   if (!reached) {
     found.push_back(
         fmt::format("cannot place ranks like that: hosts would run ranks that are not consecutive "
@@ -95,7 +96,7 @@ void check_placement(const Job& job, const Strategy& strategy, bool other_order,
 
 }  // namespace
 
-std::vector<std::string> obstacles(Framework framework, const Job& job, const Strategy& strategy,
+std::vector<std::string> obstacles(launch::Framework framework, const cost::Job& job, const Strategy& strategy,
                                    const std::vector<StagePlan>& stages) {
   const FrameworkRules& rules = rules_of(framework);
   Obstacles found;
@@ -106,13 +107,13 @@ std::vector<std::string> obstacles(Framework framework, const Job& job, const St
   return found;
 }
 
-std::string precision_obstacle(Framework framework, Precision precision) {
+std::string precision_obstacle(launch::Framework framework, Precision precision) {
   if (rules_of(framework).computes_in(precision)) return {};
   return fmt::format("cannot compute in {}", to_string(precision));
 }
 
-Precision usable_precision(Framework framework, Precision precision) {
+Precision usable_precision(launch::Framework framework, Precision precision) {
   return rules_of(framework).computes_in(precision) ? precision : Precision::bf16;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -15,16 +15,16 @@
 #include "exporter/rank_map.h"
 #include "search/planner.h"
 
-namespace nest {
+namespace nest::exporter {
 
 // What the framework cannot do, each as the rest of a sentence that starts with its name: "cannot shard stage 3 alone
 // (ZeRO 3 there, ZeRO 1 elsewhere)". Empty: it runs the plan as it is. Stages must be sound for the strategy.
-std::vector<std::string> obstacles(Framework framework, const Job& job, const Strategy& strategy,
+std::vector<std::string> obstacles(launch::Framework framework, const cost::Job& job, const Strategy& strategy,
                                    const std::vector<StagePlan>& stages);
 
 // What the framework cannot compute in at all, with the same beginning; then `usable_precision` is what it can.
-std::string precision_obstacle(Framework framework, Precision precision);
-Precision usable_precision(Framework framework, Precision precision);
+std::string precision_obstacle(launch::Framework framework, Precision precision);
+Precision usable_precision(launch::Framework framework, Precision precision);
 
 struct NearestPlan {
   Plan plan;
@@ -33,7 +33,7 @@ struct NearestPlan {
 };
 
 // Nothing when no plan that the framework can run fits (or, with a time limit, none was found).
-std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchSettings& search,
-                                        PriceCache* prices = nullptr);
+std::optional<NearestPlan> nearest_plan(launch::Framework framework, const cost::Job& job,
+                                        const search::SearchSettings& search, search::PriceCache* prices = nullptr);
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -8,30 +8,30 @@
 #include "exporter/gpt.h"
 #include "exporter/rank_map.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
-bool is_megatron_memory(MemoryModel memory) { return memory == MemoryModel::megatron; }
-bool is_fsdp_memory(MemoryModel memory) { return memory == MemoryModel::fsdp; }
-bool is_deepspeed_memory(MemoryModel memory) {
-  return memory == MemoryModel::megatron_deepspeed || memory == MemoryModel::plain;
+bool is_megatron_memory(cost::MemoryModel memory) { return memory == cost::MemoryModel::megatron; }
+bool is_fsdp_memory(cost::MemoryModel memory) { return memory == cost::MemoryModel::fsdp; }
+bool is_deepspeed_memory(cost::MemoryModel memory) {
+  return memory == cost::MemoryModel::megatron_deepspeed || memory == cost::MemoryModel::plain;
 }
 
 bool any_precision(Precision /*precision*/) { return true; }
 bool no_narrow_precision(Precision precision) { return precision != Precision::fp8 && precision != Precision::fp4; }
 bool torchtitan_precision(Precision precision) { return precision != Precision::fp4 && precision != Precision::fp16; }
 
-void restrict_megatron(const Job& /*job*/, PlanLimits& limits) { restrict_to_megatron(limits); }
+void restrict_megatron(const cost::Job& /*job*/, plan::PlanLimits& limits) { plan::restrict_to_megatron(limits); }
 
 // clang-format off
-constexpr std::array<FrameworkRules, kFrameworkNames.size()> kRules = {{
-    {Framework::megatron, "Megatron-LM", "megatron-core", true, false,
+constexpr std::array<FrameworkRules, launch::kFrameworkNames.size()> kRules = {{
+    {launch::Framework::megatron, "Megatron-LM", "megatron-core", true, false,
      is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
-    {Framework::nemo, "NeMo and Megatron-Bridge", "megatron-core", true, false,
+    {launch::Framework::nemo, "NeMo and Megatron-Bridge", "megatron-core", true, false,
      is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
-    {Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "megatron-deepspeed", false, true,
+    {launch::Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "megatron-deepspeed", false, true,
      is_deepspeed_memory, no_narrow_precision, refuse_deepspeed, deepspeed_cover, restrict_to_deepspeed},
-    {Framework::torchtitan, "torchtitan", "fsdp2", false, false,
+    {launch::Framework::torchtitan, "torchtitan", "fsdp2", false, false,
      is_fsdp_memory, torchtitan_precision, refuse_torchtitan, torchtitan_cover, restrict_to_torchtitan},
 }};
 // clang-format on
@@ -44,7 +44,8 @@ constexpr bool rules_in_order() {
 }
 static_assert(rules_in_order());
 
-void check_chunks(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found) {
+void check_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                  Obstacles& found) {
   if (strategy.virtual_stages == 1) return;
   const std::vector<StageBlocks> chunks = chunk_blocks(job.model, stages, strategy.virtual_stages);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -58,7 +59,7 @@ void check_chunks(const Job& job, const Strategy& strategy, const std::vector<St
   }
 }
 
-void check_rounds(const Job& job, const Strategy& strategy, Obstacles& found) {
+void check_rounds(const cost::Job& job, const Strategy& strategy, Obstacles& found) {
   const std::int64_t m = micro_batches(strategy, job.run.global_batch);
   if (strategy.virtual_stages > 1 && m % strategy.pp != 0) {
     found.push_back(fmt::format("cannot interleave {} micro-batches on {} stages: no multiple", m, strategy.pp));
@@ -67,12 +68,12 @@ void check_rounds(const Job& job, const Strategy& strategy, Obstacles& found) {
 
 }  // namespace
 
-const std::array<FrameworkRules, kFrameworkNames.size()>& framework_rules() { return kRules; }
+const std::array<FrameworkRules, launch::kFrameworkNames.size()>& framework_rules() { return kRules; }
 
-const FrameworkRules& rules_of(Framework framework) { return kRules[static_cast<std::size_t>(framework)]; }
+const FrameworkRules& rules_of(launch::Framework framework) { return kRules[static_cast<std::size_t>(framework)]; }
 
 Sharding sharding_of(const Strategy& strategy, const StagePlan& stage) {
-  const std::int64_t all = dense_replicas(strategy);
+  const std::int64_t all = groups::dense_replicas(strategy);
   const std::int64_t degree = stage.zero_degree == 0 ? all : stage.zero_degree;
   if (stage.zero == 0 || degree <= 1) return {0, 1};
   return {stage.zero, degree};
@@ -82,7 +83,7 @@ bool recomputes(const std::vector<StagePlan>& stages, Recompute mode) {
   return std::any_of(stages.begin(), stages.end(), [&](const StagePlan& stage) { return stage.recompute == mode; });
 }
 
-void refuse_interleaving(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                          Obstacles& found) {
   check_rounds(job, strategy, found);
   check_chunks(job, strategy, stages, found);
@@ -95,15 +96,15 @@ void refuse_spread_experts(const Strategy& strategy, Obstacles& found) {
       strategy.split.cp, strategy.split.ep));
 }
 
-PlanLimits common_limits() {
-  PlanLimits limits;
+plan::PlanLimits common_limits() {
+  plan::PlanLimits limits;
   limits.uniform = true;
   limits.uneven_batch = false;
   limits.any_rounds = false;
   return limits;
 }
 
-void restrict_to_common(PlanLimits& limits) {
+void restrict_to_common(plan::PlanLimits& limits) {
   limits.uniform = true;
   limits.uneven_batch = false;
   limits.any_rounds = false;
@@ -112,13 +113,13 @@ void restrict_to_common(PlanLimits& limits) {
   limits.replicas_together = true;
 }
 
-std::vector<PlanLimits> part_experts_from_context(const Job& job, const PlanLimits& limits) {
+std::vector<plan::PlanLimits> part_experts_from_context(const cost::Job& job, const plan::PlanLimits& limits) {
   if (!has_experts(job.model)) return {limits};
-  PlanLimits without_context = limits, without_experts = limits;
-  set_limit(without_context, "cp=1");
-  set_limit(without_experts, "ep=1");
+  plan::PlanLimits without_context = limits, without_experts = limits;
+  plan::set_limit(without_context, "cp=1");
+  plan::set_limit(without_experts, "ep=1");
   without_experts.cp.low = 2;
   return {without_context, without_experts};
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -12,30 +12,31 @@
 #include "launch/frameworks.h"
 #include "plan/limits.h"
 
-namespace nest {
+namespace nest::exporter {
 
 using Obstacles = std::vector<std::string>;
 
 struct FrameworkRules {
-  Framework framework;
-  const char* words;            // for people: whose program it is
-  const char* usual_stack;      // whose prices are those of the framework as people run it
-  bool counts_stages_first;     // it also knows the order of ranks in which stages come before replicas
-  bool cuts_evenly;             // it gives all stages of a pipeline as many blocks, whatever it is told
-  bool (*is_own)(MemoryModel);  // a stack that accounts for memory like this is the framework's own
+  launch::Framework framework;
+  const char* words;                  // for people: whose program it is
+  const char* usual_stack;            // whose prices are those of the framework as people run it
+  bool counts_stages_first;           // it also knows the order of ranks in which stages come before replicas
+  bool cuts_evenly;                   // it gives all stages of a pipeline as many blocks, whatever it is told
+  bool (*is_own)(cost::MemoryModel);  // a stack that accounts for memory like this is the framework's own
   bool (*computes_in)(Precision);
   // Adds what it cannot do, beyond what no framework can: treatment that differs by stage, batches that do not divide,
   // placements that cannot be started.
-  void (*refuse)(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found);
+  void (*refuse)(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                 Obstacles& found);
   // Limits that together contain every plan that it runs.
-  std::vector<PlanLimits> (*cover)(const Job& job);
+  std::vector<plan::PlanLimits> (*cover)(const cost::Job& job);
   // Limits of a single search whose plans it runs, as far as limits can say that.
-  void (*restrict)(const Job& job, PlanLimits& limits);
+  void (*restrict)(const cost::Job& job, plan::PlanLimits& limits);
 };
 
 // In the order of the enumeration.
-const std::array<FrameworkRules, kFrameworkNames.size()>& framework_rules();
-const FrameworkRules& rules_of(Framework framework);
+const std::array<FrameworkRules, launch::kFrameworkNames.size()>& framework_rules();
+const FrameworkRules& rules_of(launch::Framework framework);
 
 // How a stage shards its state: ZeRO stage and over how many ranks; {0, 1} where there is nothing to divide by.
 struct Sharding {
@@ -51,30 +52,32 @@ bool recomputes(const std::vector<StagePlan>& stages, Recompute mode);
 
 // Interleaving: every chunk has layers, and as many of each kind as was priced; micro-batches are a multiple of the
 // stages.
-void refuse_interleaving(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                          Obstacles& found);
 
 // Experts on ranks that are not neighbours.
 void refuse_spread_experts(const Strategy& strategy, Obstacles& found);
 
 // What all frameworks have in common: one treatment of all stages, whole batches.
-PlanLimits common_limits();
+plan::PlanLimits common_limits();
 
 // The same for a single search, in the order of ranks that every framework has.
-void restrict_to_common(PlanLimits& limits);
+void restrict_to_common(plan::PlanLimits& limits);
 
 // Two parts of the limits: where experts are spread there is no context parallelism, and the other way round.
-std::vector<PlanLimits> part_experts_from_context(const Job& job, const PlanLimits& limits);
+std::vector<plan::PlanLimits> part_experts_from_context(const cost::Job& job, const plan::PlanLimits& limits);
 
 // The functions of the rows, each in its framework's file.
-void refuse_megatron(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found);
-std::vector<PlanLimits> megatron_cover(const Job& job);
-void refuse_deepspeed(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found);
-std::vector<PlanLimits> deepspeed_cover(const Job& job);
-void restrict_to_deepspeed(const Job& job, PlanLimits& limits);
-void refuse_torchtitan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                     Obstacles& found);
+std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job);
+void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                      Obstacles& found);
+std::vector<plan::PlanLimits> deepspeed_cover(const cost::Job& job);
+void restrict_to_deepspeed(const cost::Job& job, plan::PlanLimits& limits);
+void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        Obstacles& found);
-std::vector<PlanLimits> torchtitan_cover(const Job& job);
-void restrict_to_torchtitan(const Job& job, PlanLimits& limits);
+std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job);
+void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits);
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -6,12 +6,12 @@
 
 #include "model/motif.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
-std::string refuse_attention(const Attention& attention) {
+std::string refuse_attention(const model::Attention& attention) {
   if (attention.sinks) return "its attention has sinks";
-  if (attention.qk_norm == QkNorm::full_width) return "its query and key norms span all heads";
+  if (attention.qk_norm == model::QkNorm::full_width) return "its query and key norms span all heads";
   if (!attention.causal) return "its attention is not causal";
   if (attention.query_bias != attention.key_bias || attention.key_bias != attention.value_bias) {
     return "only some of its query, key and value projections have a bias";
@@ -19,26 +19,26 @@ std::string refuse_attention(const Attention& attention) {
   return {};
 }
 
-std::string refuse_block(const Block& block) {
-  if (block.wiring != Wiring::pre_norm) {
+std::string refuse_block(const model::Block& block) {
+  if (block.wiring != model::Wiring::pre_norm) {
     switch (block.wiring) {
-      case Wiring::parallel_one:
-      case Wiring::parallel_two: return "its attention and feed-forward run side by side";
-      case Wiring::sandwich: return "it has norms before and after each part";
+      case model::Wiring::parallel_one:
+      case model::Wiring::parallel_two: return "its attention and feed-forward run side by side";
+      case model::Wiring::sandwich: return "it has norms before and after each part";
       default: return "its norms stand after each part";
     }
   }
   if (!block.norm_weight) return "its norms have no weights";
   if (block.cross_attention) return "it has cross attention";
-  if (block.norm == NormKind::layer && !block.norm_bias) return "its LayerNorm has no bias";
+  if (block.norm == model::NormKind::layer && !block.norm_bias) return "its LayerNorm has no bias";
   return refuse_attention(block.attention);
 }
 
-std::string refuse_feed_forward(const FeedForward& ff, const Attention& attention) {
-  const bool gelu = ff.activation == Activation::gelu || ff.activation == Activation::gelu_tanh ||
-                    ff.activation == Activation::gelu_new;
-  if (ff.gated && ff.activation != Activation::silu) return "its gated feed-forward does not use silu";
-  if (!ff.gated && !gelu && ff.activation != Activation::relu_squared) {
+std::string refuse_feed_forward(const model::FeedForward& ff, const model::Attention& attention) {
+  const bool gelu = ff.activation == model::Activation::gelu || ff.activation == model::Activation::gelu_tanh ||
+                    ff.activation == model::Activation::gelu_new;
+  if (ff.gated && ff.activation != model::Activation::silu) return "its gated feed-forward does not use silu";
+  if (!ff.gated && !gelu && ff.activation != model::Activation::relu_squared) {
     return fmt::format("its feed-forward uses {}", to_string(ff.activation));
   }
   if (ff.up_bias != ff.down_bias || ff.up_bias != attention.output_bias)
@@ -47,7 +47,7 @@ std::string refuse_feed_forward(const FeedForward& ff, const Attention& attentio
   return {};
 }
 
-std::string refuse_architecture(const Architecture& architecture) {
+std::string refuse_architecture(const model::Architecture& architecture) {
   if (architecture.towers.empty()) return "it was read from an operator graph, which says no family";
   if (architecture.towers.size() != 1 || architecture.towers.front().name != "decoder") return "it is no decoder";
   if (architecture.token_types > 0) return "it has segment embeddings";
@@ -55,15 +55,15 @@ std::string refuse_architecture(const Architecture& architecture) {
   if (architecture.embedding_width > 0) return "its token table is narrower than its layers";
   if (architecture.head_bias || architecture.head_transform) return "its head is more than a projection";
   if (!architecture.towers.front().final_norm) return "it has no final norm";
-  if (architecture.position == PositionKind::alibi) return "its positions are ALiBi";
-  if (architecture.position == PositionKind::relative) return "its positions are relative";
+  if (architecture.position == model::PositionKind::alibi) return "its positions are ALiBi";
+  if (architecture.position == model::PositionKind::relative) return "its positions are relative";
   return {};
 }
 
 // Blocks among the layers [begin, end).
-std::int64_t count_blocks(const Model& model, std::int64_t begin, std::int64_t end) {
+std::int64_t count_blocks(const model::Model& model, std::int64_t begin, std::int64_t end) {
   std::int64_t blocks = 0;
-  for (std::int64_t i = begin; i < end; ++i) blocks += model.layer(i).kind == LayerKind::block ? 1 : 0;
+  for (std::int64_t i = begin; i < end; ++i) blocks += model.layer(i).kind == model::LayerKind::block ? 1 : 0;
   return blocks;
 }
 
@@ -87,14 +87,14 @@ std::vector<std::int64_t> spread(std::int64_t blocks, std::int64_t fixed, std::i
 
 }  // namespace
 
-std::string describe_gpt(const Architecture& architecture, GptModel& gpt) {
+std::string describe_gpt(const model::Architecture& architecture, GptModel& gpt) {
   if (auto reason = refuse_architecture(architecture); !reason.empty()) return reason;
-  const Tower& tower = architecture.towers.front();
-  const Block& first = tower.kinds.front();
+  const model::Tower& tower = architecture.towers.front();
+  const model::Block& first = tower.kinds.front();
   gpt = {};
-  const FeedForward* dense = nullptr;
-  const Mixture* mixture = nullptr;
-  for (const Block& block : tower.kinds) {
+  const model::FeedForward* dense = nullptr;
+  const model::Mixture* mixture = nullptr;
+  for (const model::Block& block : tower.kinds) {
     if (auto reason = refuse_block(block); !reason.empty()) return reason;
     if (!(block.attention == first.attention)) return "its layers differ in their attention";
     if (block.norm != first.norm) return "its layers differ in their norms";
@@ -102,7 +102,7 @@ std::string describe_gpt(const Architecture& architecture, GptModel& gpt) {
     if (block.mixture) mixture = &*block.mixture;
   }
   if (tower.kinds.size() > (dense != nullptr && mixture != nullptr ? 2U : 1U)) return "it has too many kinds of layers";
-  const FeedForward& ff = dense != nullptr ? *dense : mixture->expert;
+  const model::FeedForward& ff = dense != nullptr ? *dense : mixture->expert;
   if (auto reason = refuse_feed_forward(ff, first.attention); !reason.empty()) return reason;
 
   gpt.layers = architecture.layers();
@@ -114,14 +114,14 @@ std::string describe_gpt(const Architecture& architecture, GptModel& gpt) {
   gpt.vocabulary = architecture.vocabulary;
   gpt.position = architecture.position;
   gpt.positions =
-      architecture.position == PositionKind::learned ? architecture.position_rows : architecture.max_positions;
+      architecture.position == model::PositionKind::learned ? architecture.position_rows : architecture.max_positions;
   gpt.window = first.attention.window;
-  gpt.rms_norm = first.norm == NormKind::rms;
+  gpt.rms_norm = first.norm == model::NormKind::rms;
   gpt.gated = ff.gated;
-  gpt.squared_relu = ff.activation == Activation::relu_squared;
+  gpt.squared_relu = ff.activation == model::Activation::relu_squared;
   gpt.linear_bias = ff.up_bias;
   gpt.qkv_bias = first.attention.query_bias;
-  gpt.qk_norm = first.attention.qk_norm == QkNorm::per_head;
+  gpt.qk_norm = first.attention.qk_norm == model::QkNorm::per_head;
   gpt.tied = architecture.tied_embeddings;
   gpt.rotary_fraction = first.attention.rotary_fraction;
   gpt.dropout = architecture.dropout;
@@ -137,20 +137,21 @@ std::string describe_gpt(const Architecture& architecture, GptModel& gpt) {
   return {};
 }
 
-bool has_experts(const Model& model) {
-  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& layer) { return layer.experts > 0; });
+bool has_experts(const model::Model& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(),
+                     [](const model::Layer& layer) { return layer.experts > 0; });
 }
 
-std::vector<StageBlocks> stage_blocks(const Model& model, const std::vector<StagePlan>& stages) {
+std::vector<StageBlocks> stage_blocks(const model::Model& model, const std::vector<StagePlan>& stages) {
   std::vector<StageBlocks> result;
   for (const StagePlan& stage : stages) {
     StageBlocks blocks;
     for (int i = stage.first; i <= stage.last; ++i) {
       switch (model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])].kind) {
-        case LayerKind::embedding: blocks.embedding = true; break;
-        case LayerKind::block: ++blocks.blocks; break;
-        case LayerKind::head: blocks.head = true; break;
-        case LayerKind::norm: break;
+        case model::LayerKind::embedding: blocks.embedding = true; break;
+        case model::LayerKind::block: ++blocks.blocks; break;
+        case model::LayerKind::head: blocks.head = true; break;
+        case model::LayerKind::norm: break;
       }
     }
     result.push_back(blocks);
@@ -158,7 +159,7 @@ std::vector<StageBlocks> stage_blocks(const Model& model, const std::vector<Stag
   return result;
 }
 
-bool is_even_cut(const Model& model, const std::vector<StagePlan>& stages, std::int64_t chunks) {
+bool is_even_cut(const model::Model& model, const std::vector<StagePlan>& stages, std::int64_t chunks) {
   const std::vector<StageBlocks> held = stage_blocks(model, stages);
   for (std::size_t s = 0; s < held.size(); ++s) {
     const StageBlocks& stage = held[s];
@@ -171,10 +172,11 @@ bool is_even_cut(const Model& model, const std::vector<StagePlan>& stages, std::
                              std::vector<StageBlocks>(held.size() * static_cast<std::size_t>(chunks), each));
 }
 
-std::vector<StageBlocks> chunk_blocks(const Model& model, const std::vector<StagePlan>& stages, std::int64_t chunks) {
+std::vector<StageBlocks> chunk_blocks(const model::Model& model, const std::vector<StagePlan>& stages,
+                                      std::int64_t chunks) {
   std::vector<StageBlocks> held = stage_blocks(model, stages);
   if (chunks == 1) return held;
-  const ChainMotif chain = find_motif(model.layers);
+  const model::ChainMotif chain = model::find_motif(model.layers);
   const std::int64_t head = count_blocks(model, 0, chain.head);
   const std::int64_t tail = count_blocks(model, chain.end(), model.layer_count());
   std::vector<StageBlocks> result(held.size() * static_cast<std::size_t>(chunks));
@@ -193,9 +195,11 @@ std::vector<StageBlocks> chunk_blocks(const Model& model, const std::vector<Stag
   return result;
 }
 
-bool keeps_priced_layers(const Model& model, const std::vector<StagePlan>& stages,
+bool keeps_priced_layers(const model::Model& model, const std::vector<StagePlan>& stages,
                          const std::vector<StageBlocks>& chunks) {
-  const auto is_block = [&](int kind) { return model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block; };
+  const auto is_block = [&](int kind) {
+    return model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block;
+  };
   using Counts = std::vector<std::int64_t>;
   std::vector<Counts> priced(stages.size(), Counts(model.kinds.size(), 0)), given = priced;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -215,4 +219,4 @@ bool keeps_priced_layers(const Model& model, const std::vector<StagePlan>& stage
   return priced == given;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -10,7 +10,7 @@
 #include "model/graph.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::exporter {
 
 struct GptExperts {
   std::int64_t experts = 0;
@@ -26,17 +26,17 @@ struct GptModel {
   std::int64_t vocabulary = 0, positions = 0, window = 0;
   bool rms_norm = true, gated = true, squared_relu = false;
   bool linear_bias = false, qkv_bias = false, qk_norm = false, tied = false;
-  PositionKind position = PositionKind::rotary;
+  model::PositionKind position = model::PositionKind::rotary;
   double rotary_fraction = 1;
   double dropout = 0, attention_dropout = 0;
-  std::optional<LatentAttention> latent;
+  std::optional<model::LatentAttention> latent;
   std::optional<GptExperts> experts;
 };
 
 // Empty, or why this is no GPT with one kind of attention: "its norms stand after each part".
-std::string describe_gpt(const Architecture& architecture, GptModel& gpt);
+std::string describe_gpt(const model::Architecture& architecture, GptModel& gpt);
 
-bool has_experts(const Model& model);
+bool has_experts(const model::Model& model);
 
 // What a stage holds, blocks counted on their own.
 struct StageBlocks {
@@ -46,21 +46,22 @@ struct StageBlocks {
   bool operator==(const StageBlocks&) const = default;
 };
 
-std::vector<StageBlocks> stage_blocks(const Model& model, const std::vector<StagePlan>& stages);
+std::vector<StageBlocks> stage_blocks(const model::Model& model, const std::vector<StagePlan>& stages);
 
 // Blocks divide evenly over all chunks, the embedding stands with the first and the head with the last: what frameworks
 // do unless told otherwise. False where layers differ and that would give stages others than they were priced with.
-bool is_even_cut(const Model& model, const std::vector<StagePlan>& stages, std::int64_t chunks);
+bool is_even_cut(const model::Model& model, const std::vector<StagePlan>& stages, std::int64_t chunks);
 
 // The stages' blocks over their chunks, chunk-major: entry c * stages + s is chunk c of stage s. The chain is a head of
 // layers, a motif that repeats and a tail; the first chunk of the first stage takes the head, the last chunk of the
 // last stage the tail, and motifs are spread evenly. So the model's order gives every stage the layers that it was
 // priced with, wherever stages are cut between motifs.
-std::vector<StageBlocks> chunk_blocks(const Model& model, const std::vector<StagePlan>& stages, std::int64_t chunks);
+std::vector<StageBlocks> chunk_blocks(const model::Model& model, const std::vector<StagePlan>& stages,
+                                      std::int64_t chunks);
 
 // Whether handing out the model's blocks in the order of the chunks gives every stage as many layers of each kind as
 // its interval has.
-bool keeps_priced_layers(const Model& model, const std::vector<StagePlan>& stages,
+bool keeps_priced_layers(const model::Model& model, const std::vector<StagePlan>& stages,
                          const std::vector<StageBlocks>& chunks);
 
-}  // namespace nest
+}  // namespace nest::exporter

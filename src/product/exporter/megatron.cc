@@ -13,7 +13,7 @@
 #include "exporter/gpt.h"
 #include "exporter/pipeline_layout.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 class Arguments {
@@ -35,7 +35,7 @@ class Arguments {
 void add_attention(Arguments& args, const GptModel& gpt) {
   args.value("--num-attention-heads", gpt.heads);
   if (gpt.latent) {
-    const LatentAttention& latent = *gpt.latent;
+    const model::LatentAttention& latent = *gpt.latent;
     args.value("--kv-channels", latent.value_dim);
     args.flag("--multi-latent-attention");
     if (latent.query_rank > 0) args.value("--q-lora-rank", latent.query_rank);
@@ -68,7 +68,7 @@ void add_experts(Arguments& args, const GptModel& gpt) {
   args.value("--moe-token-dispatcher-type", std::string("alltoall"));
 }
 
-void add_model(Arguments& args, const Job& job, const GptModel& gpt) {
+void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
   args.value("--num-layers", gpt.layers);
   args.value("--hidden-size", gpt.hidden);
   args.value("--ffn-hidden-size", gpt.width);
@@ -76,11 +76,11 @@ void add_model(Arguments& args, const Job& job, const GptModel& gpt) {
   args.value("--seq-length", job.run.sequence);
   args.value("--max-position-embeddings", std::max(gpt.positions, job.run.sequence));
   switch (gpt.position) {
-    case PositionKind::rotary: args.value("--position-embedding-type", std::string("rope")); break;
-    case PositionKind::learned: args.value("--position-embedding-type", std::string("learned_absolute")); break;
+    case model::PositionKind::rotary: args.value("--position-embedding-type", std::string("rope")); break;
+    case model::PositionKind::learned: args.value("--position-embedding-type", std::string("learned_absolute")); break;
     default: args.value("--position-embedding-type", std::string("none")); break;
   }
-  if (gpt.position == PositionKind::rotary && !gpt.latent && gpt.rotary_fraction < 1) {
+  if (gpt.position == model::PositionKind::rotary && !gpt.latent && gpt.rotary_fraction < 1) {
     args.value("--rotary-percent", gpt.rotary_fraction);
   }
   args.value("--normalization", std::string(gpt.rms_norm ? "RMSNorm" : "LayerNorm"));
@@ -109,7 +109,7 @@ void add_pipeline(Arguments& args, const ExportTask& task) {
 
 void add_parallel(Arguments& args, const ExportTask& task) {
   const Split& split = task.strategy.split;
-  const SoftwareStack& stack = task.job.stack;
+  const cost::SoftwareStack& stack = task.job.stack;
   args.value("--tensor-model-parallel-size", split.tp);
   args.flag_if(split.sp, "--sequence-parallel");
   args.flag_if(split.sp && stack.tensor_overlap, "--tp-comm-overlap");
@@ -121,13 +121,13 @@ void add_parallel(Arguments& args, const ExportTask& task) {
     args.value("--expert-tensor-parallel-size", split.expert_tp());
     args.flag_if(stack.shared_expert_overlap, "--moe-shared-expert-overlap");
   }
-  args.flag_if(task.order == RankOrder::replicas_last, "--use-tp-pp-dp-mapping");
+  args.flag_if(task.order == groups::RankOrder::replicas_last, "--use-tp-pp-dp-mapping");
 }
 
 void add_sharding(Arguments& args, const ExportTask& task) {
-  const SoftwareStack& stack = task.job.stack;
+  const cost::SoftwareStack& stack = task.job.stack;
   const Sharding sharding = sharding_of(task.strategy, task.stages.front());
-  const bool overlaps = stack.data_overlap != DataOverlap::none && dense_replicas(task.strategy) > 1;
+  const bool overlaps = stack.data_overlap != cost::DataOverlap::none && groups::dense_replicas(task.strategy) > 1;
   if (sharding.zero >= 2) {
     args.flag("--use-megatron-fsdp");
     args.value("--data-parallel-sharding-strategy",
@@ -136,7 +136,7 @@ void add_sharding(Arguments& args, const ExportTask& task) {
   }
   // Megatron-FSDP in its first version runs on the distributed optimizer.
   args.flag_if(sharding.zero >= 1, "--use-distributed-optimizer");
-  const std::int64_t instances = sharding.zero > 0 ? dense_replicas(task.strategy) / sharding.degree : 1;
+  const std::int64_t instances = sharding.zero > 0 ? groups::dense_replicas(task.strategy) / sharding.degree : 1;
   if (instances > 1) args.value("--num-distributed-optimizer-instances", instances);
   args.flag_if(overlaps, "--overlap-grad-reduce");
   args.flag_if(overlaps && sharding.zero >= 1, "--overlap-param-gather");
@@ -159,7 +159,7 @@ void add_recomputation(Arguments& args, const ExportTask& task) {
   }
 }
 
-void add_precision(Arguments& args, const Job& job) {
+void add_precision(Arguments& args, const cost::Job& job) {
   switch (job.run.precision) {
     case Precision::fp16: args.flag("--fp16"); break;
     case Precision::fp32:
@@ -187,17 +187,17 @@ bool overlaps_experts(const ExportTask& task) {
 
 }  // namespace
 
-std::vector<std::string> recompute_modules(const SoftwareStack& stack) {
+std::vector<std::string> recompute_modules(const cost::SoftwareStack& stack) {
   std::vector<std::string> names;
-  for (const Module module : stack.selective_modules) {
+  for (const model::Module module : stack.selective_modules) {
     switch (module) {
-      case Module::core_attention: names.emplace_back("core_attn"); break;
-      case Module::norm: names.emplace_back("layernorm"); break;
-      case Module::feed_forward: names.emplace_back("mlp"); break;
-      case Module::moe: names.emplace_back("moe"); break;
-      case Module::moe_activation: names.emplace_back("moe_act"); break;
-      case Module::latent_up: names.emplace_back("mla_up_proj"); break;
-      case Module::shared_experts: names.emplace_back("shared_experts"); break;
+      case model::Module::core_attention: names.emplace_back("core_attn"); break;
+      case model::Module::norm: names.emplace_back("layernorm"); break;
+      case model::Module::feed_forward: names.emplace_back("mlp"); break;
+      case model::Module::moe: names.emplace_back("moe"); break;
+      case model::Module::moe_activation: names.emplace_back("moe_act"); break;
+      case model::Module::latent_up: names.emplace_back("mla_up_proj"); break;
+      case model::Module::shared_experts: names.emplace_back("shared_experts"); break;
       default:
         throw InputError(
             fmt::format("megatron: stack {} recomputes activations alone, which no module of "
@@ -230,7 +230,7 @@ std::string layer_frequency(const std::vector<bool>& sparse) {
   return "(" + text + ")";
 }
 
-bool needs_one_connection(const Device& device) {
+bool needs_one_connection(const cluster::Device& device) {
   constexpr std::array kBeforeBlackwell = {"v100", "a100", "a800", "h100", "h200", "h800"};
   const std::string name = to_lower(device.name);
   return std::any_of(kBeforeBlackwell.begin(), kBeforeBlackwell.end(),
@@ -263,7 +263,7 @@ MegatronExport export_megatron(const ExportTask& task) {
   args.flag_if(expert_overlap, "--overlap-moe-expert-parallel-comm");
   if (task.job.stack.defer_head_gradient && task.strategy.pp > 1) {
     args.flag("--defer-embedding-wgrad-compute");
-    args.value("--wgrad-deferral-limit", static_cast<std::int64_t>(constants::kDeferredMicroBatches));
+    args.value("--wgrad-deferral-limit", static_cast<std::int64_t>(cost::constants::kDeferredMicroBatches));
   }
   if (task.with_model) {
     if (has_experts(task.job.model)) {
@@ -332,4 +332,4 @@ std::string launch_script(const MegatronExport& exported, std::int64_t hosts, st
   return text + "\n";
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

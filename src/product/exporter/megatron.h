@@ -9,14 +9,14 @@
 #include "exporter/rank_map.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::exporter {
 
 // What an exporter needs: a plan without obstacles, the order in which its ranks are counted, and where they start.
 struct ExportTask {
-  const Job& job;
+  const cost::Job& job;
   const Strategy& strategy;
   const std::vector<StagePlan>& stages;
-  RankOrder order = RankOrder::stages_last;
+  groups::RankOrder order = groups::RankOrder::stages_last;
   bool with_model = true;               // sizes of the model too; without, only what a plan decides
   std::vector<Host> hosts = {};         // of the cluster; none on a torus
   const LaunchOrder* launch = nullptr;  // where hosts can be started one by one
@@ -51,12 +51,12 @@ std::string shell_quoted(const std::string& word);
 
 // Modules of Megatron's --recompute-modules that selective recomputation of this stack repeats; throws InputError for a
 // module it does not have.
-std::vector<std::string> recompute_modules(const SoftwareStack& stack);
+std::vector<std::string> recompute_modules(const cost::SoftwareStack& stack);
 
 // moe_layer_freq for these layers: empty when all have experts, else "([0]*3+[1]*58)".
 std::string layer_frequency(const std::vector<bool>& sparse);
 
 // Whether this device still orders kernels by one hardware queue, which Megatron then insists on.
-bool needs_one_connection(const Device& device);
+bool needs_one_connection(const cluster::Device& device);
 
-}  // namespace nest
+}  // namespace nest::exporter

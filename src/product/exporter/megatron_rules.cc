@@ -5,9 +5,10 @@
 #include "exporter/framework_rules.h"
 #include "exporter/gpt.h"
 
-namespace nest {
+namespace nest::exporter {
 
-void refuse_megatron(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, Obstacles& found) {
+void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                     Obstacles& found) {
   const Sharding sharding = sharding_of(strategy, stages.front());
   if (sharding.zero >= 2 && strategy.pp > 1) {
     found.push_back(
@@ -15,15 +16,15 @@ void refuse_megatron(const Job& job, const Strategy& strategy, const std::vector
                     "optimizer is ZeRO 1",
                     sharding.zero, strategy.pp));
   }
-  if (sharding.zero > 0 && sharding.degree < dense_replicas(strategy) && has_experts(job.model)) {
+  if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy) && has_experts(job.model)) {
     found.push_back(fmt::format("cannot shard over {} of {} ranks in a model with experts", sharding.degree,
-                                dense_replicas(strategy)));
+                                groups::dense_replicas(strategy)));
   }
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
   if (has_experts(job.model) && strategy.split.tp > 1 && !strategy.split.sp) {
     found.emplace_back("cannot train experts with tensor parallelism but without sequence parallelism");
   }
-  if (recomputes(stages, Recompute::selective) && job.stack.selective != SelectiveKind::modules) {
+  if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::modules) {
     found.push_back(fmt::format("cannot recompute the way stack {} does", job.stack.name));
   }
   if (strategy.virtual_stages > 1 && strategy.pp == 2 && !job.stack.pipeline_overlap) {
@@ -33,18 +34,18 @@ void refuse_megatron(const Job& job, const Strategy& strategy, const std::vector
   refuse_spread_experts(strategy, found);
 }
 
-std::vector<PlanLimits> megatron_cover(const Job& job) {
-  PlanLimits classic = common_limits();
-  set_limit(classic, "zero=0,1");
+std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job) {
+  plan::PlanLimits classic = common_limits();
+  plan::set_limit(classic, "zero=0,1");
   classic.shard_in_node = !has_experts(job.model);
   if (has_experts(job.model)) classic.sp[0] = false;
-  PlanLimits sharded = classic;  // Megatron-FSDP
-  set_limit(sharded, "zero=2,3");
-  set_limit(sharded, "pp=1");
-  if (job.stack.selective != SelectiveKind::modules) classic.recompute[1] = sharded.recompute[1] = false;
-  std::vector<PlanLimits> all = part_experts_from_context(job, classic);
-  for (const PlanLimits& limits : part_experts_from_context(job, sharded)) all.push_back(limits);
+  plan::PlanLimits sharded = classic;  // Megatron-FSDP
+  plan::set_limit(sharded, "zero=2,3");
+  plan::set_limit(sharded, "pp=1");
+  if (job.stack.selective != cost::SelectiveKind::modules) classic.recompute[1] = sharded.recompute[1] = false;
+  std::vector<plan::PlanLimits> all = part_experts_from_context(job, classic);
+  for (const plan::PlanLimits& limits : part_experts_from_context(job, sharded)) all.push_back(limits);
   return all;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -8,25 +8,26 @@
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 constexpr std::array kListLengths = {1, 16, 128};  // plans asked for, until one of them is without obstacles
 
 class NearestSearch {
  public:
-  NearestSearch(Framework framework, const Job& job, const SearchSettings& search, PriceCache* prices)
+  NearestSearch(launch::Framework framework, const cost::Job& job, const search::SearchSettings& search,
+                search::PriceCache* prices)
       : framework_(framework), job_(job), search_(search), prices_(prices) {}
 
   std::optional<NearestPlan> run() {
     const auto begin = std::chrono::steady_clock::now();
     // First in the order that every framework has, where no placement is an obstacle: a good plan to beat.
-    for (PlanLimits limits : rules_of(framework_).cover(job_)) {
+    for (plan::PlanLimits limits : rules_of(framework_).cover(job_)) {
       limits.replicas_together = true;
       limits.pitch = false;
       search(limits);
     }
-    for (const PlanLimits& limits : rules_of(framework_).cover(job_)) search(limits);
+    for (const plan::PlanLimits& limits : rules_of(framework_).cover(job_)) search(limits);
     if (!best_) return std::nullopt;
     best_->proven = proven_;
     best_->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -57,26 +58,26 @@ class NearestSearch {
   void take_balanced(const Strategy& strategy) {
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
       for (const int zero : {0, 1}) {
-        const std::vector<StagePlan> stages = even_stages(job_, strategy, recompute, zero);
-        if (!refuse_strategy(job_, strategy, stages).empty()) continue;
+        const std::vector<StagePlan> stages = cost::even_stages(job_, strategy, recompute, zero);
+        if (!cost::refuse_strategy(job_, strategy, stages).empty()) continue;
         if (!obstacles(framework_, job_, strategy, stages).empty()) continue;
-        take(evaluate(job_, strategy, stages));
+        take(cost::evaluate(job_, strategy, stages));
       }
     }
   }
 
-  void search(const PlanLimits& limits) {
+  void search(const plan::PlanLimits& limits) {
     for (const int length : kListLengths) {
-      PlanRequest request;
+      search::PlanRequest request;
       request.job = &job_;
       request.limits = limits;
       request.prices = prices_;
       request.search = search_;
       request.search.top = length;
       request.search.known_score = best_s();
-      PlanAnswer answer;
+      search::PlanAnswer answer;
       try {
-        answer = make_plan(request);
+        answer = search::make_plan(request);
       } catch (const InputError&) {
         return;  // these limits admit no plan at all
       }
@@ -90,20 +91,20 @@ class NearestSearch {
     proven_ = false;
   }
 
-  Framework framework_;
-  const Job& job_;
-  SearchSettings search_;
-  PriceCache* prices_;
+  launch::Framework framework_;
+  const cost::Job& job_;
+  search::SearchSettings search_;
+  search::PriceCache* prices_;
   std::optional<NearestPlan> best_;
   bool proven_ = true;
 };
 
 }  // namespace
 
-std::optional<NearestPlan> nearest_plan(Framework framework, const Job& job, const SearchSettings& search,
-                                        PriceCache* prices) {
-  PriceCache own(job);
+std::optional<NearestPlan> nearest_plan(launch::Framework framework, const cost::Job& job,
+                                        const search::SearchSettings& search, search::PriceCache* prices) {
+  search::PriceCache own(job);
   return NearestSearch(framework, job, search, prices != nullptr ? prices : &own).run();
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

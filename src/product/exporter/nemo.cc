@@ -10,7 +10,7 @@
 #include "exporter/gpt.h"
 #include "exporter/pipeline_layout.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 // Keys differ between the two only in their beginnings.
@@ -49,7 +49,7 @@ class Overrides {
 
   void add_model() {
     GptModel gpt;
-    const Architecture& architecture = task_.job.model.architecture;
+    const model::Architecture& architecture = task_.job.model.architecture;
     if (const std::string reason = describe_gpt(architecture, gpt); !reason.empty()) {
       throw InputError(
           fmt::format("nemo: no GPT recipe builds {}: {}; --no-model leaves its sizes out", architecture.name, reason));
@@ -138,8 +138,8 @@ class Overrides {
 
   void add_data_parallel() {
     const Sharding sharding = sharding_of(task_.strategy, task_.stages.front());
-    const SoftwareStack& stack = task_.job.stack;
-    const bool overlaps = stack.data_overlap != DataOverlap::none && dense_replicas(task_.strategy) > 1;
+    const cost::SoftwareStack& stack = task_.job.stack;
+    const bool overlaps = stack.data_overlap != cost::DataOverlap::none && groups::dense_replicas(task_.strategy) > 1;
     const std::string& d = keys_.ddp;
     add(d + "use_distributed_optimizer", sharding.zero >= 1);
     add(d + "overlap_grad_reduce", overlaps);
@@ -149,9 +149,9 @@ class Overrides {
       add(d + "use_megatron_fsdp", true);
       text(d + "data_parallel_sharding_strategy", sharding.zero == 2 ? "optim_grads" : "optim_grads_params");
     }
-    const std::int64_t instances = sharding.zero > 0 ? dense_replicas(task_.strategy) / sharding.degree : 1;
+    const std::int64_t instances = sharding.zero > 0 ? groups::dense_replicas(task_.strategy) / sharding.degree : 1;
     if (instances > 1) add(keys_.ddp + "num_distributed_optimizer_instances", instances);
-    add(keys_.order + "use_tp_pp_dp_mapping", task_.order == RankOrder::replicas_last);
+    add(keys_.order + "use_tp_pp_dp_mapping", task_.order == groups::RankOrder::replicas_last);
     if (sharding.zero < 2 && (task_.strategy.split.tp > 1 || task_.strategy.split.cp > 1) &&
         needs_one_connection(task_.job.cluster.device)) {
       out_.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
@@ -159,7 +159,7 @@ class Overrides {
   }
 
   void add_bridge() {
-    const SoftwareStack& stack = task_.job.stack;
+    const cost::SoftwareStack& stack = task_.job.stack;
     add("comm_overlap.tp_comm_overlap", stack.tensor_overlap && task_.strategy.split.sp);
     if (task_.strategy.virtual_stages > 1) add("comm_overlap.overlap_p2p_comm", stack.pipeline_overlap);
     if (stack.expert_overlap && task_.strategy.split.expert_ranks() > 1) {
@@ -209,4 +209,4 @@ std::string overrides_text(const NemoExport& exported) {
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

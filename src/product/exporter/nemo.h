@@ -7,7 +7,7 @@
 
 #include "exporter/megatron.h"
 
-namespace nest {
+namespace nest::exporter {
 
 enum class NemoForm : std::uint8_t { bridge, nemo2 };
 
@@ -25,4 +25,4 @@ std::string overrides_text(const NemoExport& exported);
 // A value with double quotes around it where the grammar needs them.
 std::string override_value(const std::string& text);
 
-}  // namespace nest
+}  // namespace nest::exporter

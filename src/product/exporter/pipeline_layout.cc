@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 std::string stage_text(const StageBlocks& stage) {
@@ -34,4 +34,4 @@ std::string pipeline_layout(const std::vector<StageBlocks>& stages) {
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -7,9 +7,9 @@
 
 #include "exporter/gpt.h"
 
-namespace nest {
+namespace nest::exporter {
 
 // "Et*7|t*9|t*9|t*7L" for stages in the order of the text (chunk_blocks gives it).
 std::string pipeline_layout(const std::vector<StageBlocks>& stages);
 
-}  // namespace nest
+}  // namespace nest::exporter

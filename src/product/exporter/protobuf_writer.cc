@@ -1,6 +1,6 @@
 #include "exporter/protobuf_writer.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 enum WireType : std::uint32_t { kVarint = 0, kLengthDelimited = 2 };
@@ -38,4 +38,4 @@ void append_delimited(std::string& file, const ProtobufWriter& message) {
   file += message.bytes();
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

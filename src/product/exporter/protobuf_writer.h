@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace nest {
+namespace nest::exporter {
 
 class ProtobufWriter {
  public:
@@ -29,4 +29,4 @@ class ProtobufWriter {
 // A message of a file that holds many: its length as a varint, then itself.
 void append_delimited(std::string& file, const ProtobufWriter& message);
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
@@ -19,7 +19,7 @@ std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
 
 bool can_put_replicas_last(const Strategy& strategy) {
   return strategy.pp > 1 && keeps_expert_groups(strategy) &&
-         groups::refuse(groups::sizes_of(strategy), RankOrder::replicas_last).empty();
+         groups::refuse(groups::sizes_of(strategy), groups::RankOrder::replicas_last).empty();
 }
 
 bool keeps_expert_groups(const Strategy& strategy) {
@@ -27,7 +27,7 @@ bool keeps_expert_groups(const Strategy& strategy) {
   return plan.same_groups(framework, groups::Kind::expert) && plan.same_groups(framework, groups::Kind::expert_data);
 }
 
-std::vector<Host> hosts_of(const Cluster& cluster, std::int64_t per_host) {
+std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_host) {
   if (cluster.torus) {
     throw InputError(fmt::format("cluster {}: a torus has no hosts; there is no host file for it", cluster.name));
   }
@@ -66,7 +66,7 @@ bool HostOrder::natural_hosts() const {
   return true;
 }
 
-std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strategy& strategy, RankOrder order) {
+std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strategy& strategy, groups::RankOrder order) {
   const groups::RankGroups placed(strategy);
   std::vector<PlacedRank> ranks;
   ranks.reserve(static_cast<std::size_t>(strategy.devices_used()));
@@ -78,7 +78,7 @@ std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strate
   return ranks;
 }
 
-std::optional<HostOrder> host_order(const std::vector<Host>& hosts, const Strategy& strategy, RankOrder order) {
+std::optional<HostOrder> host_order(const std::vector<Host>& hosts, const Strategy& strategy, groups::RankOrder order) {
   const std::vector<PlacedRank> ranks = place_ranks(hosts, strategy, order);
   HostOrder found;
   for (const PlacedRank& rank : ranks) {
@@ -103,14 +103,14 @@ std::optional<HostOrder> host_order(const std::vector<Host>& hosts, const Strate
 }
 
 std::optional<LaunchOrder> launch_order(const std::vector<Host>& hosts, const Strategy& strategy) {
-  if (auto found = host_order(hosts, strategy, RankOrder::stages_last)) {
-    return LaunchOrder{RankOrder::stages_last, std::move(*found)};
+  if (auto found = host_order(hosts, strategy, groups::RankOrder::stages_last)) {
+    return LaunchOrder{groups::RankOrder::stages_last, std::move(*found)};
   }
   if (!can_put_replicas_last(strategy)) return std::nullopt;
-  if (auto found = host_order(hosts, strategy, RankOrder::replicas_last)) {
-    return LaunchOrder{RankOrder::replicas_last, std::move(*found)};
+  if (auto found = host_order(hosts, strategy, groups::RankOrder::replicas_last)) {
+    return LaunchOrder{groups::RankOrder::replicas_last, std::move(*found)};
   }
   return std::nullopt;
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

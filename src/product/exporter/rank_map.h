@@ -17,9 +17,7 @@
 #include "groups/rank_groups.h"
 #include "plan/plan.h"
 
-namespace nest {
-
-using groups::RankOrder;
+namespace nest::exporter {
 
 // Whether Megatron accepts --use-tp-pp-dp-mapping with these sizes.
 bool can_put_replicas_last(const Strategy& strategy);
@@ -35,7 +33,7 @@ struct Host {
 
 // The units that the first level of the network forms, or parts of `per_host` devices of them. Names are the cluster's
 // where it names exactly these, else node0000 … Throws InputError for a torus and where per_host does not divide.
-std::vector<Host> hosts_of(const Cluster& cluster, std::int64_t per_host = 0);
+std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_host = 0);
 
 // Host number k of the launch (node rank k) is hosts[k] and runs ranks k * ranks_per_host …; its local rank j sits on
 // local_devices[j] of the host.
@@ -49,11 +47,11 @@ struct HostOrder {
 };
 
 // Nothing where a host's ranks are not consecutive, or hosts differ in what they run.
-std::optional<HostOrder> host_order(const std::vector<Host>& hosts, const Strategy& strategy, RankOrder order);
+std::optional<HostOrder> host_order(const std::vector<Host>& hosts, const Strategy& strategy, groups::RankOrder order);
 
 // The rank order, the default one if possible, whose ranks can be started host by host.
 struct LaunchOrder {
-  RankOrder order = RankOrder::stages_last;
+  groups::RankOrder order = groups::RankOrder::stages_last;
   HostOrder hosts;
 };
 std::optional<LaunchOrder> launch_order(const std::vector<Host>& hosts, const Strategy& strategy);
@@ -64,6 +62,6 @@ struct PlacedRank {
   std::int64_t host = 0;
   std::int64_t local_device = 0;
 };
-std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strategy& strategy, RankOrder order);
+std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strategy& strategy, groups::RankOrder order);
 
-}  // namespace nest
+}  // namespace nest::exporter

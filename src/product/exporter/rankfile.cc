@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "nest/option.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 std::string comma_list(const std::vector<std::int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
 
 std::string order_comment(const RankfileTask& task) {
   std::string text = fmt::format("# rank order {}{}\n", to_string(task.order),
-                                 task.order == RankOrder::replicas_last ? " (--use-tp-pp-dp-mapping)" : "");
+                                 task.order == groups::RankOrder::replicas_last ? " (--use-tp-pp-dp-mapping)" : "");
   if (const std::string devices = visible_devices(task); !devices.empty()) {
     text += fmt::format("# CUDA_VISIBLE_DEVICES={}\n", devices);
   }
@@ -142,4 +142,4 @@ std::string rankfile_text(const RankfileTask& task, RankfileForm form) {
   return {};
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

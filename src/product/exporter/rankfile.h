@@ -12,14 +12,14 @@
 
 #include "exporter/rank_map.h"
 
-namespace nest {
+namespace nest::exporter {
 
 enum class RankfileForm : std::uint8_t { slurm, slurm_hosts, openmpi, torchrun, json };
 
 struct RankfileTask {
   const Strategy& strategy;
   const std::vector<Host>& hosts;
-  RankOrder order = RankOrder::stages_last;
+  groups::RankOrder order = groups::RankOrder::stages_last;
   std::int64_t cores_per_device = 0;  // openmpi: binds local rank k to its part of the cores; 0: no binding
 };
 
@@ -30,4 +30,4 @@ std::string rankfile_text(const RankfileTask& task, RankfileForm form);
 // "0,1,4,5,2,3,6,7" where local rank k is to sit on another device than k; empty where they agree.
 std::string visible_devices(const RankfileTask& task);
 
-}  // namespace nest
+}  // namespace nest::exporter

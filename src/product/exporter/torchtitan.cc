@@ -9,7 +9,7 @@
 #include "exporter/gpt.h"
 #include "launch/titan_flavors.h"
 
-namespace nest {
+namespace nest::exporter {
 namespace {
 
 std::string toml_quoted(const std::string& text) {
@@ -43,7 +43,7 @@ class TitanFile {
   }
 
   void add_model() {
-    const Architecture& architecture = task_.job.model.architecture;
+    const model::Architecture& architecture = task_.job.model.architecture;
     TitanModel model = titan_model(architecture.name);
     if (model.name.empty()) {
       model = {architecture.family, architecture.name};
@@ -128,59 +128,59 @@ class TitanFile {
 }  // namespace
 
 TitanModel titan_model(const std::string& preset) {
-  const auto found = std::find_if(kTitanFlavors.begin(), kTitanFlavors.end(),
-                                  [&](const TitanFlavor& known) { return preset == known.preset; });
-  return found == kTitanFlavors.end() ? TitanModel{} : TitanModel{found->name, found->flavor};
+  const auto found = std::find_if(launch::kTitanFlavors.begin(), launch::kTitanFlavors.end(),
+                                  [&](const launch::TitanFlavor& known) { return preset == known.preset; });
+  return found == launch::kTitanFlavors.end() ? TitanModel{} : TitanModel{found->name, found->flavor};
 }
 
 TorchtitanExport export_torchtitan(const ExportTask& task) { return TitanFile(task).run(); }
 
-void refuse_torchtitan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        Obstacles& found) {
   const Split& split = strategy.split;
   const Sharding sharding = sharding_of(strategy, stages.front());
   if (sharding.zero == 1)
     found.emplace_back("cannot shard the optimizer alone (ZeRO 1); it shards gradients too, or nothing");
   const bool alone = split.tp == 1 && split.cp == 1 && split.ep == 1 && strategy.pp == 1;
-  if (sharding.zero == 0 && dense_replicas(strategy) > 1 && !alone) {
+  if (sharding.zero == 0 && groups::dense_replicas(strategy) > 1 && !alone) {
     found.emplace_back("cannot replicate without sharding beside any other parallelism (ZeRO 0)");
   }
-  if (sharding.zero > 0 && sharding.degree < dense_replicas(strategy)) {
+  if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy)) {
     if (split.ep > 1) found.emplace_back("cannot shard over part of the ranks in a model with spread experts");
     if (sharding.degree % split.cp != 0) found.emplace_back("cannot shard over part of a context-parallel group");
   }
   if (split.tp > 1 && !split.sp) found.emplace_back("cannot run tensor parallelism without sequence parallelism");
-  if (recomputes(stages, Recompute::selective) && job.stack.selective != SelectiveKind::every_second_matmul) {
+  if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::every_second_matmul) {
     found.push_back(fmt::format("cannot recompute selectively the way stack {} does", job.stack.name));
   }
   refuse_interleaving(job, strategy, stages, found);
   refuse_spread_experts(strategy, found);
 }
 
-std::vector<PlanLimits> torchtitan_cover(const Job& job) {
-  PlanLimits sharded = common_limits();
-  set_limit(sharded, "zero=2,3");
+std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
+  plan::PlanLimits sharded = common_limits();
+  plan::set_limit(sharded, "zero=2,3");
   sharded.sp[0] = false;
   sharded.shard_in_node = false;
-  if (job.stack.selective != SelectiveKind::every_second_matmul) sharded.recompute[1] = false;
-  PlanLimits grouped = sharded, replicated = sharded;
-  set_limit(grouped, "ep=1");
+  if (job.stack.selective != cost::SelectiveKind::every_second_matmul) sharded.recompute[1] = false;
+  plan::PlanLimits grouped = sharded, replicated = sharded;
+  plan::set_limit(grouped, "ep=1");
   grouped.shard_in_node = true;
-  set_limit(replicated, "zero=0");
-  for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1"}) set_limit(replicated, one);
-  std::vector<PlanLimits> all = part_experts_from_context(job, sharded);
+  plan::set_limit(replicated, "zero=0");
+  for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1"}) plan::set_limit(replicated, one);
+  std::vector<plan::PlanLimits> all = part_experts_from_context(job, sharded);
   all.push_back(grouped);
   all.push_back(replicated);
   return all;
 }
 
 // Sharded data parallelism under the rest; context parallelism only where no experts are spread.
-void restrict_to_torchtitan(const Job& job, PlanLimits& limits) {
+void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
   restrict_to_common(limits);
-  set_limit(limits, "zero=2,3");
+  plan::set_limit(limits, "zero=2,3");
   limits.sp[0] = false;
-  if (job.stack.selective != SelectiveKind::every_second_matmul) limits.recompute[1] = false;
-  if (has_experts(job.model)) set_limit(limits, "cp=1");
+  if (job.stack.selective != cost::SelectiveKind::every_second_matmul) limits.recompute[1] = false;
+  if (has_experts(job.model)) plan::set_limit(limits, "cp=1");
 }
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -6,7 +6,7 @@
 
 #include "exporter/megatron.h"
 
-namespace nest {
+namespace nest::exporter {
 
 struct TorchtitanExport {
   std::string toml;
@@ -21,4 +21,4 @@ struct TitanModel {
 };
 TitanModel titan_model(const std::string& preset);
 
-}  // namespace nest
+}  // namespace nest::exporter

@@ -6,7 +6,7 @@
 #include "graph/flow.h"
 #include "graph/lists.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 bool pointwise(RawOp op) {
@@ -153,7 +153,7 @@ class AttentionFinder {
   }
 
   // Products over [batch * heads, …] do not say what of the first dimension is heads; the softmax often does.
-  void split_heads(int softmax, AttentionShape& attention) const {
+  void split_heads(int softmax, model::AttentionShape& attention) const {
     const RawOperator& op = raw(softmax);
     if (op.inputs.empty()) return;
     const auto& dims = shape(op.inputs.front());
@@ -198,7 +198,7 @@ class AttentionFinder {
 
 }  // namespace
 
-Length length_of(const RawGraph& graph, const Dimension& dimension) {
+model::Length length_of(const RawGraph& graph, const Dimension& dimension) {
   if (dimension.batch == 0 && dimension.sequence <= 1) return {dimension.coefficient, dimension.sequence == 1};
   return {extent(dimension, real(graph.batch), real(graph.sequence)), false};
 }
@@ -214,8 +214,8 @@ std::vector<Dimension> heads_apart(const std::vector<Dimension>& shape, std::int
   return {shape[0], {real(heads), 0, 0}, shape[1], {dim, 0, 0}};
 }
 
-AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimension>& q, const std::vector<Dimension>& k,
-                               const std::vector<Dimension>& v) {
+model::AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimension>& q,
+                                      const std::vector<Dimension>& k, const std::vector<Dimension>& v) {
   // Of the leading dimensions the last constant one is the heads; [batch * heads, …] has them in its coefficient.
   const auto lead = [](const std::vector<Dimension>& shape) {
     Dimension all = product({shape.begin(), shape.end() - 2});
@@ -227,7 +227,7 @@ AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimensio
     }
     return std::pair(heads, all.coefficient / heads);
   };
-  AttentionShape shape;
+  model::AttentionShape shape;
   const auto [heads, batches] = lead(q);
   shape.heads.size = std::max<std::int64_t>(1, std::llround(heads));
   shape.kv_heads.size = std::max<std::int64_t>(1, std::llround(lead(k).first));
@@ -243,11 +243,11 @@ AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimensio
 void unrepeat_keys(const Flow& flow, const std::vector<Dimension>& keys, Node& attention) {
   const double times = product(keys).coefficient / flow.size(attention.inputs[1]).coefficient;
   const double whole = std::round(times);
-  Extent& kv_heads = attention.attention.kv_heads;
+  model::Extent& kv_heads = attention.attention.kv_heads;
   if (whole < 2 || whole > real(kv_heads.size) || std::abs(times - whole) > 1e-6 * times) return;
   if (kv_heads.size % static_cast<std::int64_t>(whole) == 0) kv_heads.size /= static_cast<std::int64_t>(whole);
 }
 
 void recognise_attention(Flow& flow) { AttentionFinder(flow).run(); }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -6,7 +6,7 @@
 #include "base/index.h"
 #include "graph/lists.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 bool same_size(const Dimension& a, const Dimension& b) {
@@ -291,4 +291,4 @@ void Flow::find_makers() {
 
 Flow make_flow(const RawGraph& graph) { return FlowMaker(graph).run(); }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -10,7 +10,7 @@
 #include "graph/raw_graph.h"
 #include "model/graph.h"
 
-namespace nest {
+namespace nest::graph {
 
 struct Node {
   RawOp op = RawOp::unknown;
@@ -21,8 +21,8 @@ struct Node {
   std::vector<int> saves;
   std::vector<int> weights;
   RawAttributes attributes;
-  int raw = -1;              // operator of the graph
-  AttentionShape attention;  // op == attention
+  int raw = -1;                     // operator of the graph
+  model::AttentionShape attention;  // op == attention
 };
 
 struct Flow {
@@ -47,8 +47,8 @@ Flow make_flow(const RawGraph& graph);
 void recognise_attention(Flow& flow);
 
 // Shape of an attention of queries [..., rows, dim], keys and values.
-AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimension>& q, const std::vector<Dimension>& k,
-                               const std::vector<Dimension>& v);
+model::AttentionShape attention_shape(const RawGraph& graph, const std::vector<Dimension>& q,
+                                      const std::vector<Dimension>& k, const std::vector<Dimension>& v);
 // How many there are per sequence of a batch because of leading dimensions that grow with the sequence, or with the
 // batch once more, at the sizes of the trace: what is counted has one length to grow with.
 double more_at_traced_size(const RawGraph& graph, const Dimension& lead);
@@ -56,6 +56,6 @@ double more_at_traced_size(const RawGraph& graph, const Dimension& lead);
 std::vector<Dimension> heads_apart(const std::vector<Dimension>& shape, std::int64_t heads);
 // Keys that are looked at once per query head, and lie in memory fewer times, are of fewer heads.
 void unrepeat_keys(const Flow& flow, const std::vector<Dimension>& keys, Node& attention);
-Length length_of(const RawGraph& graph, const Dimension& dimension);
+model::Length length_of(const RawGraph& graph, const Dimension& dimension);
 
-}  // namespace nest
+}  // namespace nest::graph

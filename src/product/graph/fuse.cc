@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "graph/lists.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 class Fuser {
@@ -34,17 +34,17 @@ class Fuser {
 
  private:
   struct Work {
-    Operator op;
+    model::Operator op;
     bool linear, pointwise, reduces;
     bool gone = false;
   };
 
-  double size(TensorId id) const {
-    const Tensor& tensor = layer_.tensors[at(id)];
-    return real(row_elements(tensor)) * tensor.rows_per_unit;
+  double size(model::TensorId id) const {
+    const model::Tensor& tensor = layer_.tensors[at(id)];
+    return real(model::row_elements(tensor)) * tensor.rows_per_unit;
   }
 
-  const std::vector<int>& readers(TensorId id) const { return readers_[at(id)]; }
+  const std::vector<int>& readers(model::TensorId id) const { return readers_[at(id)]; }
 
   // Who makes and reads every tensor, among what is left.
   void find_readers() {
@@ -52,31 +52,32 @@ class Fuser {
     readers_.assign(layer_.tensors.size(), {});
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (work_[i].gone) continue;
-      for (const TensorId out : work_[i].op.outputs) maker_[at(out)] = static_cast<int>(i);
-      for (const TensorId in : work_[i].op.inputs) readers_[at(in)].push_back(static_cast<int>(i));
+      for (const model::TensorId out : work_[i].op.outputs) maker_[at(out)] = static_cast<int>(i);
+      for (const model::TensorId in : work_[i].op.inputs) readers_[at(in)].push_back(static_cast<int>(i));
     }
   }
 
-  bool leaves(TensorId id) const { return id == layer_.output || has(draft_.leaving, id); }
+  bool leaves(model::TensorId id) const { return id == layer_.output || has(draft_.leaving, id); }
 
   void drop_copies() {
-    std::vector<TensorId> stands_for(layer_.tensors.size());
+    std::vector<model::TensorId> stands_for(layer_.tensors.size());
     std::iota(stands_for.begin(), stands_for.end(), 0);
     for (Work& work : work_) {
-      const Operator& op = work.op;
-      if (op.kind != OperatorKind::copy || op.inputs.size() != 1 || op.outputs.size() != 1 || !op.weights.empty())
+      const model::Operator& op = work.op;
+      if (op.kind != model::OperatorKind::copy || op.inputs.size() != 1 || op.outputs.size() != 1 ||
+          !op.weights.empty())
         continue;
-      const TensorId in = op.inputs.front(), out = op.outputs.front();
+      const model::TensorId in = op.inputs.front(), out = op.outputs.front();
       if (leaves(out)) continue;
       const double ratio = size(out) / size(in);
       const auto next = readers(out);
       const bool same_rows = layer_.tensors[at(in)].rows == layer_.tensors[at(out)].rows;
-      const bool repeats =
-          ratio > 1.5 && std::abs(ratio - std::round(ratio)) < 1e-9 && !next.empty() &&
-          std::all_of(next.begin(), next.end(), [&](int n) { return work_[at(n)].op.kind == OperatorKind::attention; });
+      const bool repeats = ratio > 1.5 && std::abs(ratio - std::round(ratio)) < 1e-9 && !next.empty() &&
+                           std::all_of(next.begin(), next.end(),
+                                       [&](int n) { return work_[at(n)].op.kind == model::OperatorKind::attention; });
       if (repeats) {
         for (const int n : next) {
-          Extent& kv_heads = work_[at(n)].op.attention.kv_heads;
+          model::Extent& kv_heads = work_[at(n)].op.attention.kv_heads;
           const auto fewer = static_cast<std::int64_t>(std::round(ratio));
           const bool first = has({work_[at(n)].op.inputs[1]}, out);
           if (first && kv_heads.size % fewer == 0) kv_heads.size /= fewer;
@@ -88,19 +89,19 @@ class Fuser {
     }
     for (Work& work : work_) {
       for (auto* list : {&work.op.inputs, &work.op.saves}) {
-        for (TensorId& id : *list) id = stands_for[at(id)];
+        for (model::TensorId& id : *list) id = stands_for[at(id)];
       }
     }
   }
 
   bool mergeable(const Work& a, const Work& b) const {
     if (b.gone || !b.linear || a.op.inputs != b.op.inputs || a.op.taps != b.op.taps) return false;
-    const Tensor& x = layer_.tensors[at(a.op.outputs.front())];
-    const Tensor& y = layer_.tensors[at(b.op.outputs.front())];
-    const auto axis = [](const Tensor& tensor) { return tensor.width.front().axis; };
-    const auto group = [](Axis each) { return each == Axis::kv_heads ? Axis::heads : each; };
+    const model::Tensor& x = layer_.tensors[at(a.op.outputs.front())];
+    const model::Tensor& y = layer_.tensors[at(b.op.outputs.front())];
+    const auto axis = [](const model::Tensor& tensor) { return tensor.width.front().axis; };
+    const auto group = [](model::Axis each) { return each == model::Axis::kv_heads ? model::Axis::heads : each; };
     return x.rows == y.rows && std::abs(x.rows_per_unit - y.rows_per_unit) < 1e-9 && group(axis(x)) == group(axis(y)) &&
-           axis(x) != Axis::vocabulary;
+           axis(x) != model::Axis::vocabulary;
   }
 
   // Only where both are divided, or neither: a router beside a feed-forward stays apart.
@@ -108,7 +109,7 @@ class Fuser {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       Work& first = work_[i];
       if (first.gone || !first.linear || first.op.inputs.size() != 1) continue;
-      if (layer_.tensors[at(first.op.outputs.front())].width.front().axis == Axis::none) continue;
+      if (layer_.tensors[at(first.op.outputs.front())].width.front().axis == model::Axis::none) continue;
       for (const int j : readers(first.op.inputs.front())) {
         Work& other = work_[at(j)];
         if (at(j) <= i || !mergeable(first, other)) continue;
@@ -133,15 +134,16 @@ class Fuser {
       if (const int other = group_of_[at(index)]; other >= 0) {
         waiting.insert(waiting.end(), groups_[at(other)].begin(), groups_[at(other)].end());
       }
-      for (const TensorId in : work_[at(index)].op.inputs) waiting.push_back(maker_[at(in)]);
+      for (const model::TensorId in : work_[at(index)].op.inputs) waiting.push_back(maker_[at(in)]);
     }
     return false;
   }
 
   bool fusable(const Work& work) const {
-    const OperatorKind kind = work.op.kind;
+    const model::OperatorKind kind = work.op.kind;
     return !work.gone && (work.pointwise || work.reduces) &&
-           (kind == OperatorKind::elementwise || kind == OperatorKind::copy || kind == OperatorKind::add);
+           (kind == model::OperatorKind::elementwise || kind == model::OperatorKind::copy ||
+            kind == model::OperatorKind::add);
   }
 
   void group_pointwise() {
@@ -151,10 +153,10 @@ class Fuser {
     }
   }
 
-  std::vector<TensorId> reads(const std::vector<int>& group) const {
-    std::vector<TensorId> outside;
+  std::vector<model::TensorId> reads(const std::vector<int>& group) const {
+    std::vector<model::TensorId> outside;
     for (const int member : group) {
-      for (const TensorId in : work_[at(member)].op.inputs) {
+      for (const model::TensorId in : work_[at(member)].op.inputs) {
         const int maker = maker_[at(in)];
         if (maker < 0 || !has(group, maker)) add_once(outside, in);
       }
@@ -164,9 +166,9 @@ class Fuser {
 
   // Adds the operator to the group of what it reads, where that makes no cycle; otherwise it begins its own.
   void join(int index) {
-    const Operator& op = work_[at(index)].op;
+    const model::Operator& op = work_[at(index)].op;
     int chosen = -1;
-    for (const TensorId in : op.inputs) {
+    for (const model::TensorId in : op.inputs) {
       const int maker = maker_[at(in)];
       const int group = maker < 0 ? -1 : group_of_[at(maker)];
       if (group < 0 || group == chosen) continue;
@@ -175,15 +177,15 @@ class Fuser {
         continue;
       std::vector<int> others;
       bool fresh = false;
-      const std::vector<TensorId> known = reads(members);
-      for (const TensorId other : op.inputs) {
+      const std::vector<model::TensorId> known = reads(members);
+      for (const model::TensorId other : op.inputs) {
         const int by = maker_[at(other)];
         if (by >= 0 && has(members, by)) continue;
         others.push_back(by);
         fresh = fresh || !has(known, other);
       }
       // A sum with something new is a residual: it stays itself.
-      if (op.kind == OperatorKind::add && fresh) continue;
+      if (op.kind == model::OperatorKind::add && fresh) continue;
       if (layer_.tensors[at(in)].rows != layer_.tensors[at(op.outputs.front())].rows && !work_[at(index)].reduces)
         continue;
       if (depends(others, members)) continue;
@@ -194,8 +196,8 @@ class Fuser {
       // Two groups meet in this operator.
       std::vector<int> merged = groups_[at(chosen)];
       std::vector<int> makers;
-      for (const TensorId read : reads(members)) makers.push_back(maker_[at(read)]);
-      for (const TensorId read : reads(merged)) makers.push_back(maker_[at(read)]);
+      for (const model::TensorId read : reads(members)) makers.push_back(maker_[at(read)]);
+      for (const model::TensorId read : reads(merged)) makers.push_back(maker_[at(read)]);
       std::vector<int> both = merged;
       both.insert(both.end(), members.begin(), members.end());
       std::erase_if(makers, [&](int by) { return by < 0 || has(both, by); });
@@ -204,7 +206,7 @@ class Fuser {
       groups_[at(chosen)] = std::move(both);
       groups_[at(group)].clear();
     }
-    if (op.kind == OperatorKind::add && chosen < 0) return;
+    if (op.kind == model::OperatorKind::add && chosen < 0) return;
     if (chosen < 0) {
       chosen = static_cast<int>(groups_.size());
       groups_.emplace_back();
@@ -217,7 +219,7 @@ class Fuser {
   void find_norms() {
     for (std::vector<int>& group : groups_) {
       std::sort(group.begin(), group.end());
-      if (group.size() < 2 || fused(group).kind != OperatorKind::norm) continue;
+      if (group.size() < 2 || fused(group).kind != model::OperatorKind::norm) continue;
       norms_.insert(norms_.end(), group.begin(), group.end());
     }
     const auto& operators = draft_.layer.operators;
@@ -225,34 +227,34 @@ class Fuser {
         read_by_other = read_by_norm, made_by_norm = read_by_norm;
     for (const int index : norms_) norm[at(index)] = true;
     for (std::size_t i = 0; i < operators.size(); ++i) {
-      for (const TensorId in : operators[i].inputs) (norm[i] ? read_by_norm : read_by_other)[at(in)] = true;
-      for (const TensorId out : operators[i].outputs) made_by_norm[at(out)] = norm[i];
+      for (const model::TensorId in : operators[i].inputs) (norm[i] ? read_by_norm : read_by_other)[at(in)] = true;
+      for (const model::TensorId out : operators[i].outputs) made_by_norm[at(out)] = norm[i];
     }
     for (std::size_t i = 0; i < work_.size(); ++i) {
-      if (!work_[i].gone || operators[i].kind != OperatorKind::copy) continue;
-      const TensorId in = operators[i].inputs.front(), out = operators[i].outputs.front();
+      if (!work_[i].gone || operators[i].kind != model::OperatorKind::copy) continue;
+      const model::TensorId in = operators[i].inputs.front(), out = operators[i].outputs.front();
       if ((made_by_norm[at(in)] || read_by_norm[at(out)]) && !read_by_other[at(out)])
         norms_.push_back(static_cast<int>(i));
     }
     std::sort(norms_.begin(), norms_.end());
   }
 
-  Operator fused(const std::vector<int>& group) const {
-    Operator op;
+  model::Operator fused(const std::vector<int>& group) const {
+    model::Operator op;
     bool reduces = false;
-    std::vector<TensorId> made;
+    std::vector<model::TensorId> made;
     for (const int member : group) {
       const Work& work = work_[at(member)];
       reduces = reduces || work.reduces;
       made.insert(made.end(), work.op.outputs.begin(), work.op.outputs.end());
       op.weights.insert(op.weights.end(), work.op.weights.begin(), work.op.weights.end());
-      if (work.op.module == Module::activation) op.module = Module::activation;
+      if (work.op.module == model::Module::activation) op.module = model::Module::activation;
     }
-    const Operator& last = work_[at(group.back())].op;
+    const model::Operator& last = work_[at(group.back())].op;
     op.name = group.size() == 1 ? last.name : work_[at(group.front())].op.name;
-    op.kind = group.size() == 1 ? last.kind : OperatorKind::elementwise;
+    op.kind = group.size() == 1 ? last.kind : model::OperatorKind::elementwise;
     op.inputs = reads(group);
-    for (const TensorId out : made) {
+    for (const model::TensorId out : made) {
       const auto next = readers(out);
       const bool outside =
           leaves(out) || next.empty() || std::any_of(next.begin(), next.end(), [&](int n) { return !has(group, n); });
@@ -261,17 +263,18 @@ class Fuser {
     if (op.outputs.empty()) op.outputs = last.outputs;
     // Statistics that nobody reads outside leave nothing behind.
     if (op.outputs.size() > 1) {
-      std::erase_if(op.outputs,
-                    [&](TensorId out) { return readers(out).empty() && !leaves(out) && !has(last.outputs, out); });
+      std::erase_if(op.outputs, [&](model::TensorId out) {
+        return readers(out).empty() && !leaves(out) && !has(last.outputs, out);
+      });
     }
     const bool whole_rows = !op.inputs.empty() && std::abs(size(op.outputs.back()) - size(op.inputs.front())) < 0.5;
     if (reduces && group.size() > 1 && whole_rows) {
-      op.kind = OperatorKind::norm;
-      op.module = Module::norm;
+      op.kind = model::OperatorKind::norm;
+      op.module = model::Module::norm;
     }
     // Masks of dropout are written besides; other than that, kernels keep what they read.
     for (const int member : group) {
-      for (const TensorId id : work_[at(member)].op.saves) {
+      for (const model::TensorId id : work_[at(member)].op.saves) {
         if (!has(made, id) && maker_[at(id)] < 0 && readers(id).empty()) add_once(op.saves, id);
       }
     }
@@ -281,7 +284,7 @@ class Fuser {
 
   // Operators in an order in which everything is made before it is read; the given one where that is possible.
   void rebuild() {
-    std::vector<Operator> all;
+    std::vector<model::Operator> all;
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (work_[i].gone) continue;
       const int group = group_of_[i];
@@ -296,12 +299,12 @@ class Fuser {
     }
     std::vector<int> made_by(layer_.tensors.size(), -1);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      for (const TensorId out : all[i].outputs) made_by[at(out)] = static_cast<int>(i);
+      for (const model::TensorId out : all[i].outputs) made_by[at(out)] = static_cast<int>(i);
     }
     std::vector<int> missing(all.size(), 0);
     std::vector<std::vector<int>> next(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      for (const TensorId in : all[i].inputs) {
+      for (const model::TensorId in : all[i].inputs) {
         const int by = made_by[at(in)];
         if (by < 0 || by == static_cast<int>(i)) continue;
         ++missing[i];
@@ -326,14 +329,14 @@ class Fuser {
 
   // A norm that runs inside the kernel of the products after it is no unit of recomputation.
   void name_norms() {
-    for (Operator& op : layer_.operators) {
-      if (op.kind != OperatorKind::norm || op.outputs.empty()) continue;
+    for (model::Operator& op : layer_.operators) {
+      if (op.kind != model::OperatorKind::norm || op.outputs.empty()) continue;
       bool products = false, others = false;
-      for (const Operator& reader : layer_.operators) {
+      for (const model::Operator& reader : layer_.operators) {
         if (!has(reader.inputs, op.outputs.back())) continue;
-        (reader.kind == OperatorKind::matmul ? products : others) = true;
+        (reader.kind == model::OperatorKind::matmul ? products : others) = true;
       }
-      op.module = products && !others ? Module::other : Module::norm;
+      op.module = products && !others ? model::Module::other : model::Module::norm;
     }
   }
 
@@ -341,7 +344,7 @@ class Fuser {
   static constexpr int kLongestSpan = 512;         // operators from its first to its last
   static constexpr double kSameSize = 0.02;        // a shifted copy of the logits is still a copy
 
-  Layer layer_;
+  model::Layer layer_;
   const DraftLayer& draft_;
   std::vector<Work> work_;
   std::vector<int> maker_;
@@ -355,4 +358,4 @@ class Fuser {
 
 FusedLayer fuse(const DraftLayer& draft) { return Fuser(draft).run(); }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -8,13 +8,13 @@
 
 #include "graph/layer_maker.h"
 
-namespace nest {
+namespace nest::graph {
 
 struct FusedLayer {
-  Layer layer;
+  model::Layer layer;
   std::vector<int> norms;  // operators of the draft that are pieces of a norm
 };
 
 FusedLayer fuse(const DraftLayer& draft);
 
-}  // namespace nest
+}  // namespace nest::graph

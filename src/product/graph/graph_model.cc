@@ -14,27 +14,27 @@
 #include "graph/layer_maker.h"
 #include "graph/segments.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 // What others ask of a model's architecture, as far as a graph can say.
-Architecture architecture_of(const RawGraph& graph, const Draft& draft) {
-  Architecture architecture;
+model::Architecture architecture_of(const RawGraph& graph, const Draft& draft) {
+  model::Architecture architecture;
   architecture.name = graph.name;
   architecture.family = "graph";
-  architecture.position = PositionKind::none;
+  architecture.position = model::PositionKind::none;
   architecture.default_sequence = draft.has_sequence ? graph.sequence : 1;
   architecture.max_positions = architecture.default_sequence;
   std::set<std::string> tables;
   for (const DraftLayer& kind : draft.kinds) {
-    const Layer& layer = kind.layer;
-    if (layer.kind == LayerKind::embedding && layer.operators.front().kind == OperatorKind::embedding) {
-      const Weight& table = layer.operators.front().weights.front();
+    const model::Layer& layer = kind.layer;
+    if (layer.kind == model::LayerKind::embedding && layer.operators.front().kind == model::OperatorKind::embedding) {
+      const model::Weight& table = layer.operators.front().weights.front();
       if (!table.tied_to.empty()) tables.insert(table.tied_to);
       if (architecture.vocabulary == 0) architecture.vocabulary = table.shape.front().size;
     }
-    if (layer.kind == LayerKind::head) {
-      const Weight& projection = layer.operators[at(kind.logits)].weights.front();
+    if (layer.kind == model::LayerKind::head) {
+      const model::Weight& projection = layer.operators[at(kind.logits)].weights.front();
       architecture.tied_embeddings = tables.contains(projection.tied_to);
       architecture.vocabulary = projection.shape.front().size;
       if (architecture.tied_embeddings) architecture.embedding_width = elements(projection) / architecture.vocabulary;
@@ -43,9 +43,9 @@ Architecture architecture_of(const RawGraph& graph, const Draft& draft) {
   // The width of the stream: of what most layers hand on.
   std::map<std::int64_t, int> widths;
   for (const int kind : draft.layers) {
-    const Layer& layer = draft.kinds[at(kind)].layer;
-    if (layer.kind == LayerKind::block && layer.input >= 0) {
-      ++widths[row_elements(layer.tensors[at(layer.input)])];
+    const model::Layer& layer = draft.kinds[at(kind)].layer;
+    if (layer.kind == model::LayerKind::block && layer.input >= 0) {
+      ++widths[model::row_elements(layer.tensors[at(layer.input)])];
     }
   }
   int most = 0;
@@ -60,14 +60,14 @@ Architecture architecture_of(const RawGraph& graph, const Draft& draft) {
 
 void name_layers(Draft& draft, const std::vector<Segment>& segments) {
   const auto blocks = std::count_if(draft.kinds.begin(), draft.kinds.end(),
-                                    [](const DraftLayer& each) { return each.layer.kind == LayerKind::block; });
+                                    [](const DraftLayer& each) { return each.layer.kind == model::LayerKind::block; });
   if (blocks < 2) return;
   std::map<std::string, int> used;
   std::vector<bool> named(draft.kinds.size(), false);
   for (std::size_t s = 0; s < segments.size(); ++s) {
     const auto kind = at(draft.layers[s]);
-    Layer& layer = draft.kinds[kind].layer;
-    if (named[kind] || layer.kind != LayerKind::block) continue;
+    model::Layer& layer = draft.kinds[kind].layer;
+    if (named[kind] || layer.kind != model::LayerKind::block) continue;
     named[kind] = true;
     std::string base = segments[s].prefix.substr(0, segments[s].prefix.rfind('.'));
     base = base.substr(base.rfind('.') == std::string::npos ? 0 : base.rfind('.') + 1);
@@ -83,7 +83,8 @@ bool too_large(const DraftLayer& kind) {
   constexpr std::size_t kMostOperators = 4096;
   constexpr std::size_t kMostEntries = 65'536;
   std::size_t entries = 0;
-  for (const Operator& op : kind.layer.operators) entries += op.inputs.size() + op.outputs.size() + op.saves.size();
+  for (const model::Operator& op : kind.layer.operators)
+    entries += op.inputs.size() + op.outputs.size() + op.saves.size();
   return kind.layer.operators.size() > kMostOperators || entries > kMostEntries;
 }
 
@@ -107,7 +108,7 @@ std::int64_t default_sequence(const RawGraph& graph) {
   return 1;
 }
 
-GraphModels build_graph_models(const RawGraph& graph, const Implementation& implementation) {
+GraphModels build_graph_models(const RawGraph& graph, const model::Implementation& implementation) {
   const Flow flow = make_flow(graph);
   const std::vector<Segment> segments = find_segments(flow);
   if (segments.empty()) {
@@ -116,7 +117,7 @@ GraphModels build_graph_models(const RawGraph& graph, const Implementation& impl
   Draft draft = make_draft(flow, segments, implementation);
   name_layers(draft, segments);
   GraphModels models;
-  for (Model* model : {&models.model, &models.fused_model}) {
+  for (model::Model* model : {&models.model, &models.fused_model}) {
     model->traced = true;
     model->divisible_sequence = draft.divisible_sequence;
     model->architecture = architecture_of(graph, draft);
@@ -136,7 +137,7 @@ GraphModels build_graph_models(const RawGraph& graph, const Implementation& impl
     }
     label_splits(kind, graph.origin());
     FusedLayer fused = fuse(kind);
-    for (const int index : fused.norms) kind.layer.operators[at(index)].module = Module::norm;
+    for (const int index : fused.norms) kind.layer.operators[at(index)].module = model::Module::norm;
     models.model.kinds.push_back(kind.layer);
     models.fused_model.kinds.push_back(std::move(fused.layer));
   }
@@ -146,4 +147,4 @@ GraphModels build_graph_models(const RawGraph& graph, const Implementation& impl
   return models;
 }
 
-}  // namespace nest
+}  // namespace nest::graph

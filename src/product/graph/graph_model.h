@@ -14,17 +14,17 @@
 #include "model/build.h"
 #include "model/graph.h"
 
-namespace nest {
+namespace nest::graph {
 
 struct GraphModels {
-  Model model;
-  Model fused_model;
+  model::Model model;
+  model::Model fused_model;
 };
 
 // Tokens of a sequence as traced; 1 where nothing that works on data grows with the sequence.
 std::int64_t default_sequence(const RawGraph& graph);
 
 // `implementation` says which kernels run it and how many bytes activations have; the graph's own wider types stay.
-GraphModels build_graph_models(const RawGraph& graph, const Implementation& implementation);
+GraphModels build_graph_models(const RawGraph& graph, const model::Implementation& implementation);
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "graph/lists.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 class Labeller {
@@ -21,17 +21,17 @@ class Labeller {
         maker_(layer_.tensors.size(), -1),
         readers_(layer_.tensors.size()) {
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      for (const TensorId out : layer_.operators[i].outputs) maker_[at(out)] = static_cast<int>(i);
-      for (const TensorId in : layer_.operators[i].inputs) readers_[at(in)].push_back(static_cast<int>(i));
+      for (const model::TensorId out : layer_.operators[i].outputs) maker_[at(out)] = static_cast<int>(i);
+      for (const model::TensorId in : layer_.operators[i].inputs) readers_[at(in)].push_back(static_cast<int>(i));
     }
   }
 
   void run() {
-    if (layer_.kind == LayerKind::embedding) label_table();
-    if (layer_.kind == LayerKind::head) label_logits();
-    if (layer_.kind == LayerKind::block) {
+    if (layer_.kind == model::LayerKind::embedding) label_table();
+    if (layer_.kind == model::LayerKind::head) label_logits();
+    if (layer_.kind == model::LayerKind::block) {
       for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-        if (layer_.operators[i].kind == OperatorKind::attention) label_heads(static_cast<int>(i));
+        if (layer_.operators[i].kind == model::OperatorKind::attention) label_heads(static_cast<int>(i));
       }
       for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
         if (draft_.linear[i]) label_columns(static_cast<int>(i));
@@ -42,12 +42,12 @@ class Labeller {
   }
 
  private:
-  using Labels = std::map<TensorId, std::vector<Extent>>;
+  using Labels = std::map<model::TensorId, std::vector<model::Extent>>;
 
-  std::int64_t row(TensorId id) const { return row_elements(layer_.tensors[at(id)]); }
-  bool labelled(TensorId id) const {
+  std::int64_t row(model::TensorId id) const { return model::row_elements(layer_.tensors[at(id)]); }
+  bool labelled(model::TensorId id) const {
     const auto& width = layer_.tensors[at(id)].width;
-    return std::any_of(width.begin(), width.end(), [](const Extent& e) { return e.axis != Axis::none; });
+    return std::any_of(width.begin(), width.end(), [](const model::Extent& e) { return e.axis != model::Axis::none; });
   }
 
   // Puts a label on a tensor and, through what does not mix columns, on its neighbours. False: this is no region.
@@ -55,13 +55,13 @@ class Labeller {
    public:
     Region(const Labeller& owner) : owner_(owner) {}
 
-    bool put(TensorId id, std::vector<Extent> width) {
+    bool put(model::TensorId id, std::vector<model::Extent> width) {
       const auto known = labels.find(id);
       if (known != labels.end()) return known->second == width;
-      const Layer& layer = owner_.layer_;
+      const model::Layer& layer = owner_.layer_;
       const std::int64_t row = owner_.row(id);
       std::int64_t product = 1;
-      for (const Extent& extent : width) {
+      for (const model::Extent& extent : width) {
         if (extent.size > row / product) return false;
         product *= extent.size;
       }
@@ -75,7 +75,7 @@ class Labeller {
 
     bool grow() {
       while (!waiting.empty()) {
-        const TensorId id = waiting.back();
+        const model::TensorId id = waiting.back();
         waiting.pop_back();
         if (!pass(owner_.maker_[at(id)], id, true)) return false;
         for (const int reader : owner_.readers_[at(id)]) {
@@ -91,32 +91,33 @@ class Labeller {
     std::vector<int> inside;   // work in between
 
    private:
-    bool pass(int index, TensorId id, bool made) {
-      const Operator& op = owner_.layer_.operators[at(index)];
+    bool pass(int index, model::TensorId id, bool made) {
+      const model::Operator& op = owner_.layer_.operators[at(index)];
       if (owner_.draft_.annotations[at(index)] == "whole") return false;
       if (owner_.draft_.linear[at(index)]) {
         // One that ends another region begins none, and the other way round.
         const auto& far = made ? op.inputs : op.outputs;
-        if (std::any_of(far.begin(), far.end(), [&](TensorId each) { return owner_.labelled(each); })) return false;
+        if (std::any_of(far.begin(), far.end(), [&](model::TensorId each) { return owner_.labelled(each); }))
+          return false;
         auto& list = made ? columns : rows;
         if (!has(list, index)) list.push_back(index);
         if (!made) return op.inputs.front() == id;
         // Parts of one result are divided alike.
         return op.outputs.size() == 1 || heads() ||
-               std::all_of(op.outputs.begin(), op.outputs.end(), [&](TensorId out) {
+               std::all_of(op.outputs.begin(), op.outputs.end(), [&](model::TensorId out) {
                  return put(out, {{owner_.row(out), labels.at(id).front().axis}});
                });
       }
-      if (op.kind == OperatorKind::attention) {
+      if (op.kind == model::OperatorKind::attention) {
         if (!has(inside, index)) inside.push_back(index);
         return heads();
       }
-      const bool norm = op.kind == OperatorKind::norm;
+      const bool norm = op.kind == model::OperatorKind::norm;
       if (!owner_.draft_.pointwise[at(index)] && !norm) return false;
       if (!has(inside, index)) inside.push_back(index);
-      const std::vector<Extent> width = labels.at(id);
+      const std::vector<model::Extent> width = labels.at(id);
       for (const auto* side : {&op.inputs, &op.outputs}) {
-        for (const TensorId other : *side) {
+        for (const model::TensorId other : *side) {
           if (other != id && !put_beside(op, id, other, width)) return false;
         }
       }
@@ -125,58 +126,60 @@ class Labeller {
 
     bool heads() const { return !labels.empty() && labels.begin()->second.size() == 2; }
 
-    bool put_beside(const Operator& op, TensorId id, TensorId other, const std::vector<Extent>& width) {
+    bool put_beside(const model::Operator& op, model::TensorId id, model::TensorId other,
+                    const std::vector<model::Extent>& width) {
       const std::int64_t here = owner_.row(id), there = owner_.row(other);
       if (there == here) return put(other, width);
       if (width.size() != 2) return false;
       const std::int64_t n = width.front().size;
       // Keys and values repeated for every query head.
-      const bool copies = op.kind == OperatorKind::copy && op.inputs.size() == 1;
+      const bool copies = op.kind == model::OperatorKind::copy && op.inputs.size() == 1;
       if (copies && op.outputs.front() == id && here % there == 0 && n % (here / there) == 0) {
-        return put(other, {{n / (here / there), Axis::kv_heads}, width.back()});
+        return put(other, {{n / (here / there), model::Axis::kv_heads}, width.back()});
       }
-      if (copies && op.inputs.front() == id && there % here == 0 && width.front().axis == Axis::kv_heads) {
-        return put(other, {{n * (there / here), Axis::heads}, width.back()});
+      if (copies && op.inputs.front() == id && there % here == 0 && width.front().axis == model::Axis::kv_heads) {
+        return put(other, {{n * (there / here), model::Axis::heads}, width.back()});
       }
       if (there % n == 0) return put(other, {width.front(), {there / n}});
       return false;
     }
 
     const Labeller& owner_;
-    std::vector<TensorId> waiting;
+    std::vector<model::TensorId> waiting;
   };
 
   void label_heads(int index) {
-    Operator& op = layer_.operators[at(index)];
-    AttentionShape& a = op.attention;
+    model::Operator& op = layer_.operators[at(index)];
+    model::AttentionShape& a = op.attention;
     if (op.inputs.size() < 3 || op.outputs.empty() || labelled(op.outputs.front())) return;
-    const Extent heads{a.heads.size, Axis::heads};
-    const Extent kv_heads{a.kv_heads.size, Axis::kv_heads};
+    const model::Extent heads{a.heads.size, model::Axis::heads};
+    const model::Extent kv_heads{a.kv_heads.size, model::Axis::kv_heads};
     // A copy that repeats keys makes them as many as queries.
-    const Extent& keys = a.kv_heads.size == a.heads.size ? heads : kv_heads;
+    const model::Extent& keys = a.kv_heads.size == a.heads.size ? heads : kv_heads;
     Region region(*this);
     const bool legal = region.put(op.inputs[0], {heads, {a.qk_dim}}) && region.put(op.inputs[1], {keys, {a.qk_dim}}) &&
                        region.put(op.inputs[2], {keys, {a.value_dim}}) &&
                        region.put(op.outputs[0], {heads, {a.value_dim}}) && region.grow() && complete(region);
     if (!legal) return;
     apply(region);
-    a.heads.axis = Axis::heads;
-    a.kv_heads.axis = Axis::kv_heads;
-    for (const TensorId id : op.saves) label_kept(id, heads);
+    a.heads.axis = model::Axis::heads;
+    a.kv_heads.axis = model::Axis::kv_heads;
+    for (const model::TensorId id : op.saves) label_kept(id, heads);
   }
 
   void label_columns(int index) {
-    const TensorId out = layer_.operators[at(index)].outputs.front();
+    const model::TensorId out = layer_.operators[at(index)].outputs.front();
     if (labelled(out) || draft_.annotations[at(index)] == "row") return;
     Region region(*this);
-    if (!region.put(out, {{row(out), Axis::ffn}}) || !region.grow() || !complete(region)) return;
+    if (!region.put(out, {{row(out), model::Axis::ffn}}) || !region.grow() || !complete(region)) return;
     apply(region);
     for (const auto* list : {&region.columns, &region.rows}) {
-      for (const int each : *list) layer_.operators[at(each)].module = Module::feed_forward;
+      for (const int each : *list) layer_.operators[at(each)].module = model::Module::feed_forward;
     }
     for (const int each : region.inside) {
-      if (layer_.operators[at(each)].kind != OperatorKind::norm) layer_.operators[at(each)].module = Module::activation;
-      for (const TensorId id : layer_.operators[at(each)].saves) label_kept(id, {row(out), Axis::ffn});
+      if (layer_.operators[at(each)].kind != model::OperatorKind::norm)
+        layer_.operators[at(each)].module = model::Module::activation;
+      for (const model::TensorId id : layer_.operators[at(each)].saves) label_kept(id, {row(out), model::Axis::ffn});
     }
   }
 
@@ -191,28 +194,28 @@ class Labeller {
     for (const auto& [id, width] : region.labels) layer_.tensors[at(id)].width = width;
     for (const int index : region.columns) label_column_weights(layer_.operators[at(index)]);
     for (const int index : region.rows) {
-      Operator& op = layer_.operators[at(index)];
+      model::Operator& op = layer_.operators[at(index)];
       const auto& width = layer_.tensors[at(op.inputs.front())].width;
-      Weight& weight = op.weights.front();
+      model::Weight& weight = op.weights.front();
       weight.shape.erase(weight.shape.begin() + 1, weight.shape.end());
       weight.shape.insert(weight.shape.end(), width.begin(), width.end());
     }
     for (const int index : region.inside) {
-      Operator& op = layer_.operators[at(index)];
-      if (op.kind == OperatorKind::attention || op.outputs.empty()) continue;
+      model::Operator& op = layer_.operators[at(index)];
+      if (op.kind == model::OperatorKind::attention || op.outputs.empty()) continue;
       const auto& width = layer_.tensors[at(op.outputs.front())].width;
-      for (Weight& weight : op.weights) {
+      for (model::Weight& weight : op.weights) {
         if (elements(weight) == row(op.outputs.front())) weight.shape = width;
       }
     }
   }
 
   // Weights of a column product have its results' rows; one matrix for several results is divided like each of them.
-  void label_column_weights(Operator& op) {
+  void label_column_weights(model::Operator& op) {
     const auto& first = layer_.tensors[at(op.outputs.front())].width;
     for (std::size_t i = 0; i < op.weights.size(); ++i) {
-      Weight& weight = op.weights[i];
-      std::vector<Extent> shape = first;
+      model::Weight& weight = op.weights[i];
+      std::vector<model::Extent> shape = first;
       if (op.outputs.size() > 1) {
         // Division by tp is the same for all parts: the first extent carries it.
         shape = {{weight.shape.front().size, divided_axis(op)}};
@@ -223,44 +226,49 @@ class Labeller {
   }
 
   // Of a matrix for queries, keys and values together: heads, as queries are the most.
-  Axis divided_axis(const Operator& op) const { return layer_.tensors[at(op.outputs.front())].width.front().axis; }
+  model::Axis divided_axis(const model::Operator& op) const {
+    return layer_.tensors[at(op.outputs.front())].width.front().axis;
+  }
 
   // What an operator of a divided region keeps besides: scores, statistics per head, masks.
-  void label_kept(TensorId id, const Extent& axis) {
-    Tensor& tensor = layer_.tensors[at(id)];
+  void label_kept(model::TensorId id, const model::Extent& axis) {
+    model::Tensor& tensor = layer_.tensors[at(id)];
     if (labelled(id) || maker_[at(id)] >= 0 || !readers_[at(id)].empty() || id == layer_.input) return;
-    const double all = real(row_elements(tensor)) * tensor.rows_per_unit;
+    const double all = real(model::row_elements(tensor)) * tensor.rows_per_unit;
     const double each = all / real(axis.size);
     if (each != real(static_cast<std::int64_t>(each))) return;
-    if (tensor.rows == Rows::single || tensor.rows == Rows::squared || tensor.rows == Rows::positions) return;
+    if (tensor.rows == model::Rows::single || tensor.rows == model::Rows::squared ||
+        tensor.rows == model::Rows::positions)
+      return;
     tensor.width = {axis};
     tensor.rows_per_unit = each;
   }
 
   void label_table() {
-    Operator& first = layer_.operators.front();
-    if (first.kind != OperatorKind::embedding || first.weights.empty() || draft_.annotations.front() == "whole") return;
-    const Tensor& out = layer_.tensors[at(first.outputs.front())];
-    if (out.rows != Rows::tokens && out.rows != Rows::samples) return;
-    first.weights.front().shape.front().axis = Axis::vocabulary;
+    model::Operator& first = layer_.operators.front();
+    if (first.kind != model::OperatorKind::embedding || first.weights.empty() || draft_.annotations.front() == "whole")
+      return;
+    const model::Tensor& out = layer_.tensors[at(first.outputs.front())];
+    if (out.rows != model::Rows::tokens && out.rows != model::Rows::samples) return;
+    first.weights.front().shape.front().axis = model::Axis::vocabulary;
   }
 
   void label_logits() {
     if (draft_.annotations[at(draft_.logits)] == "whole") return;
-    Operator& op = layer_.operators[at(draft_.logits)];
+    model::Operator& op = layer_.operators[at(draft_.logits)];
     const std::int64_t columns = row(op.outputs.front());
-    const Extent vocabulary{columns, Axis::vocabulary};
-    for (Weight& weight : op.weights) weight.shape.front().axis = Axis::vocabulary;
-    std::vector<TensorId> waiting = {op.outputs.front()};
+    const model::Extent vocabulary{columns, model::Axis::vocabulary};
+    for (model::Weight& weight : op.weights) weight.shape.front().axis = model::Axis::vocabulary;
+    std::vector<model::TensorId> waiting = {op.outputs.front()};
     std::vector<bool> seen(layer_.tensors.size(), false);
     while (!waiting.empty()) {
-      const TensorId id = waiting.back();
+      const model::TensorId id = waiting.back();
       waiting.pop_back();
       if (seen[at(id)] || !as_columns(id, columns)) continue;
       seen[at(id)] = true;
       layer_.tensors[at(id)].width = {vocabulary};
       for (const int reader : readers_[at(id)]) {
-        const Operator& next = layer_.operators[at(reader)];
+        const model::Operator& next = layer_.operators[at(reader)];
         waiting.insert(waiting.end(), next.outputs.begin(), next.outputs.end());
         waiting.insert(waiting.end(), next.saves.begin(), next.saves.end());
       }
@@ -268,8 +276,8 @@ class Labeller {
   }
 
   // Whether the tensor has rows of so many columns; makes them its rows.
-  bool as_columns(TensorId id, std::int64_t columns) {
-    Tensor& tensor = layer_.tensors[at(id)];
+  bool as_columns(model::TensorId id, std::int64_t columns) {
+    model::Tensor& tensor = layer_.tensors[at(id)];
     if (row(id) == columns) return true;
     const double rows = real(row(id)) * tensor.rows_per_unit / real(columns);
     if (rows < 0.5 || labelled(id)) return false;
@@ -280,8 +288,9 @@ class Labeller {
 
   // Sums of divided tensors are no sums of partial results.
   void finish_sums() {
-    for (Operator& op : layer_.operators) {
-      if (op.kind == OperatorKind::add && labelled(op.outputs.front())) op.kind = OperatorKind::elementwise;
+    for (model::Operator& op : layer_.operators) {
+      if (op.kind == model::OperatorKind::add && labelled(op.outputs.front()))
+        op.kind = model::OperatorKind::elementwise;
     }
   }
 
@@ -289,13 +298,14 @@ class Labeller {
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       const std::string& wanted = draft_.annotations[i];
       if (!draft_.linear[i] || wanted.empty() || wanted == "whole") continue;
-      const Operator& op = layer_.operators[i];
+      const model::Operator& op = layer_.operators[i];
       const bool column = labelled(op.outputs.front()), contracts = labelled(op.inputs.front());
       const auto& out = layer_.tensors[at(op.outputs.front())].width.front();
-      const bool met = wanted == "row"          ? contracts
-                       : wanted == "column"     ? column
-                       : wanted == "vocabulary" ? out.axis == Axis::vocabulary
-                                                : out.axis == Axis::heads || out.axis == Axis::kv_heads || contracts;
+      const bool met = wanted == "row"      ? contracts
+                       : wanted == "column" ? column
+                       : wanted == "vocabulary"
+                           ? out.axis == model::Axis::vocabulary
+                           : out.axis == model::Axis::heads || out.axis == model::Axis::kv_heads || contracts;
       if (met) continue;
       throw InputError(fmt::format("{}: splits: {} cannot be divided as \"{}\": no such region begins or ends there",
                                    source_, op.name, wanted));
@@ -303,7 +313,7 @@ class Labeller {
   }
 
   DraftLayer& draft_;
-  Layer& layer_;
+  model::Layer& layer_;
   const std::string& source_;
   std::vector<int> maker_;
   std::vector<std::vector<int>> readers_;
@@ -313,4 +323,4 @@ class Labeller {
 
 void label_splits(DraftLayer& draft, const std::string& source) { Labeller(draft, source).run(); }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -8,9 +8,9 @@
 
 #include "graph/layer_maker.h"
 
-namespace nest {
+namespace nest::graph {
 
 // Labels the layer's extents and modules. Throws InputError where an annotation asks for what is not possible.
 void label_splits(DraftLayer& draft, const std::string& source);
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -11,24 +11,24 @@
 #include "graph/naming.h"
 #include "graph/rows.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
-OperatorKind kind_of(RawOp op) {
+model::OperatorKind kind_of(RawOp op) {
   switch (op) {
     case RawOp::linear:
     case RawOp::matmul:
     case RawOp::expert_matmul:
-    case RawOp::conv: return OperatorKind::matmul;
-    case RawOp::attention: return OperatorKind::attention;
-    case RawOp::embedding: return OperatorKind::embedding;
-    case RawOp::norm: return OperatorKind::norm;
-    case RawOp::add: return OperatorKind::add;
+    case RawOp::conv: return model::OperatorKind::matmul;
+    case RawOp::attention: return model::OperatorKind::attention;
+    case RawOp::embedding: return model::OperatorKind::embedding;
+    case RawOp::norm: return model::OperatorKind::norm;
+    case RawOp::add: return model::OperatorKind::add;
     case RawOp::copy:
     case RawOp::gather:
-    case RawOp::scatter: return OperatorKind::copy;
-    case RawOp::loss: return OperatorKind::loss;
-    default: return OperatorKind::elementwise;
+    case RawOp::scatter: return model::OperatorKind::copy;
+    case RawOp::loss: return model::OperatorKind::loss;
+    default: return model::OperatorKind::elementwise;
   }
 }
 
@@ -36,7 +36,7 @@ OperatorKind kind_of(RawOp op) {
 struct Context {
   const Flow& flow;
   const RowSizes& rows;
-  const Implementation& implementation;
+  const model::Implementation& implementation;
   std::vector<int> layer_of;              // per node
   std::vector<std::vector<int>> readers;  // per tensor: nodes
   std::vector<int> weight_uses;
@@ -79,7 +79,7 @@ class LayerMaker {
   }
 
  private:
-  Layer& layer() { return draft_.layer; }
+  model::Layer& layer() { return draft_.layer; }
 
   // The table of the tokens first, where others look for it.
   std::vector<int> order() const {
@@ -95,21 +95,21 @@ class LayerMaker {
     return nodes;
   }
 
-  TensorId local(int tensor, const std::string& name) {
-    const auto [place, fresh] = ids_.try_emplace(tensor, static_cast<TensorId>(layer().tensors.size()));
+  model::TensorId local(int tensor, const std::string& name) {
+    const auto [place, fresh] = ids_.try_emplace(tensor, static_cast<model::TensorId>(layer().tensors.size()));
     if (fresh) layer().tensors.push_back(context_.rows.tensor(tensor, name));
     return place->second;
   }
-  TensorId input(int tensor) { return local(tensor, fmt::format("input {}", ids_.size())); }
+  model::TensorId input(int tensor) { return local(tensor, fmt::format("input {}", ids_.size())); }
 
-  std::vector<Weight> weights_of(const Node& node, const std::string& name) {
-    std::vector<Weight> weights;
+  std::vector<model::Weight> weights_of(const Node& node, const std::string& name) {
+    std::vector<model::Weight> weights;
     for (std::size_t i = 0; i < node.weights.size(); ++i) {
       const RawWeight& raw = context_.flow.graph->weights[at(node.weights[i])];
       const bool counted = raw.trainable || node.op == RawOp::linear || node.op == RawOp::conv ||
                            node.op == RawOp::embedding || node.op == RawOp::expert_matmul;
       if (!counted) continue;  // a buffer
-      Weight weight;
+      model::Weight weight;
       weight.name = names_.weight(raw.name, name);
       for (const std::int64_t size : raw.shape) weight.shape.push_back({size});
       if (weight.shape.empty()) weight.shape.push_back({1});
@@ -127,7 +127,7 @@ class LayerMaker {
       add_mixture(node, name);
       return;
     }
-    Operator op;
+    model::Operator op;
     op.name = name;
     op.kind = kind_of(node.op);
     for (const int in : node.inputs) op.inputs.push_back(input(in));
@@ -142,16 +142,16 @@ class LayerMaker {
     }
     op.weights = weights_of(node, name);
     shape_operator(node, op);
-    if (op.kind == OperatorKind::add && op.inputs.size() < 2) op.kind = OperatorKind::elementwise;
-    const bool needs_input = op.kind == OperatorKind::loss || op.kind == OperatorKind::matmul;
-    if (needs_input && op.inputs.empty()) op.kind = OperatorKind::elementwise;
+    if (op.kind == model::OperatorKind::add && op.inputs.size() < 2) op.kind = model::OperatorKind::elementwise;
+    const bool needs_input = op.kind == model::OperatorKind::loss || op.kind == model::OperatorKind::matmul;
+    if (needs_input && op.inputs.empty()) op.kind = model::OperatorKind::elementwise;
     const bool linear = node.op == RawOp::linear && !node.weights.empty();
     const bool pointwise =
         node.op == RawOp::elementwise || node.op == RawOp::add || node.op == RawOp::dropout || node.op == RawOp::copy;
     push(std::move(op), node, linear, pointwise);
   }
 
-  void push(Operator op, const Node& node, bool linear, bool pointwise) {
+  void push(model::Operator op, const Node& node, bool linear, bool pointwise) {
     const std::string wanted = context_.annotations.of(node.module);
     if (!wanted.empty()) op.name += " (" + wanted + ")";
     draft_.annotations.push_back(wanted);
@@ -161,14 +161,14 @@ class LayerMaker {
     layer().operators.push_back(std::move(op));
   }
 
-  void shape_operator(const Node& node, Operator& op) {
+  void shape_operator(const Node& node, model::Operator& op) {
     if (node.op == RawOp::attention) {
       op.attention = node.attention;
-      op.module = Module::core_attention;
+      op.module = model::Module::core_attention;
       return;
     }
-    if (node.op == RawOp::norm) op.module = Module::norm;
-    if (op.kind != OperatorKind::matmul) return;
+    if (node.op == RawOp::norm) op.module = model::Module::norm;
+    if (op.kind != model::OperatorKind::matmul) return;
     if (node.op == RawOp::matmul) {
       op.product = product_of(node);
       return;
@@ -187,7 +187,7 @@ class LayerMaker {
     op.taps = contracted / real(context_.rows.row(node.inputs.front()));
   }
 
-  Product product_of(const Node& node) const {
+  model::Product product_of(const Node& node) const {
     const RawGraph& graph = *context_.flow.graph;
     const RawOperator& raw = graph.operators[at(node.raw)];
     const auto& a = graph.tensors[at(raw.inputs[0])].shape;
@@ -196,14 +196,14 @@ class LayerMaker {
     Dimension k = raw.attributes.transpose_a && !flat ? a[a.size() - 2] : a.back();
     Dimension n = out.empty() ? Dimension{} : out.back();
     Dimension m = out.size() < 2 ? Dimension{} : out[out.size() - 2];
-    Dimension lead = out.size() < 3 ? Dimension{} : nest::product({out.begin(), out.end() - 2});
+    Dimension lead = out.size() < 3 ? Dimension{} : graph::product({out.begin(), out.end() - 2});
     if (lead.batch == 0 && m.batch > 0) m.batch -= 1;
     if (lead.sequence > 0 && m.sequence == 0) {
       m = {m.coefficient * lead.coefficient, m.batch, 1};
       lead.coefficient = 1;
       lead.sequence -= 1;
     }
-    Product product;
+    model::Product product;
     product.batches = lead.coefficient * more_at_traced_size(graph, lead);
     product.m = length_of(graph, m);
     product.n = length_of(graph, n);
@@ -222,7 +222,8 @@ class LayerMaker {
     parts.ffn = node.attributes.ffn;
     parts.gated = node.attributes.gated;
     parts.activation = node.attributes.activation;
-    for (Operator& op : write_mixture(parts, context_.implementation, layer())) push(std::move(op), node, false, false);
+    for (model::Operator& op : write_mixture(parts, context_.implementation, layer()))
+      push(std::move(op), node, false, false);
   }
 
   // What crosses and is kept by the layer that reads it is counted there; by several readers, in the first.
@@ -242,14 +243,14 @@ class LayerMaker {
     }
   }
 
-  double local_elements(TensorId id) const {
-    const Tensor& tensor = draft_.layer.tensors[at(id)];
-    return real(row_elements(tensor)) * tensor.rows_per_unit;
+  double local_elements(model::TensorId id) const {
+    const model::Tensor& tensor = draft_.layer.tensors[at(id)];
+    return real(model::row_elements(tensor)) * tensor.rows_per_unit;
   }
 
   void set_boundary() {
-    std::vector<std::pair<int, TensorId>> entering;  // maker's layer, tensor
-    std::vector<TensorId> leaving;
+    std::vector<std::pair<int, model::TensorId>> entering;  // maker's layer, tensor
+    std::vector<model::TensorId> leaving;
     for (const auto& [tensor, id] : ids_) {
       if (context_.flow.index[at(tensor)]) continue;
       const int maker = context_.flow.maker[at(tensor)];
@@ -271,8 +272,9 @@ class LayerMaker {
       if (id != layer().input) layer().side_inputs.push_back(id);
     }
     std::sort(layer().side_inputs.begin(), layer().side_inputs.end());
-    const auto largest = std::max_element(
-        leaving.begin(), leaving.end(), [&](TensorId a, TensorId b) { return local_elements(a) < local_elements(b); });
+    const auto largest = std::max_element(leaving.begin(), leaving.end(), [&](model::TensorId a, model::TensorId b) {
+      return local_elements(a) < local_elements(b);
+    });
     if (largest != leaving.end()) layer().output = *largest;
     std::sort(leaving.begin(), leaving.end());
     draft_.leaving = std::move(leaving);
@@ -283,22 +285,23 @@ class LayerMaker {
     int last_linear = -1;
     int weighted = 0;
     for (std::size_t i = 0; i < layer().operators.size(); ++i) {
-      const Operator& op = layer().operators[i];
-      table = table || op.kind == OperatorKind::embedding;
+      const model::Operator& op = layer().operators[i];
+      table = table || op.kind == model::OperatorKind::embedding;
       weighted += op.weights.empty() ? 0 : 1;
       if (!op.weights.empty())
-        only_norms = only_norms && (op.kind == OperatorKind::norm || op.kind == OperatorKind::elementwise);
+        only_norms =
+            only_norms && (op.kind == model::OperatorKind::norm || op.kind == model::OperatorKind::elementwise);
       if (draft_.linear[i]) last_linear = static_cast<int>(i);
     }
     const bool last = position_ + 1 == positions_;
     constexpr int kFewWeights = 6;
     const bool ends = last && last_linear >= 0 && positions_ > 1 && (!segment_.repeated || weighted <= kFewWeights) &&
                       projects_out(last_linear);
-    layer().kind = ends                                        ? LayerKind::head
-                   : segment_.repeated                         ? LayerKind::block
-                   : table                                     ? LayerKind::embedding
-                   : only_norms && !last && layer().input >= 0 ? LayerKind::norm
-                                                               : LayerKind::block;
+    layer().kind = ends                                        ? model::LayerKind::head
+                   : segment_.repeated                         ? model::LayerKind::block
+                   : table                                     ? model::LayerKind::embedding
+                   : only_norms && !last && layer().input >= 0 ? model::LayerKind::norm
+                                                               : model::LayerKind::block;
     layer().name = to_string(layer().kind);
     layer().may_stay_whole = true;
     if (!ends) return;
@@ -309,26 +312,28 @@ class LayerMaker {
   // Nothing is multiplied after it.
   bool projects_out(int linear) const {
     for (std::size_t i = at(linear) + 1; i < draft_.layer.operators.size(); ++i) {
-      const OperatorKind kind = draft_.layer.operators[i].kind;
-      if (kind == OperatorKind::matmul || kind == OperatorKind::attention || kind == OperatorKind::norm) return false;
+      const model::OperatorKind kind = draft_.layer.operators[i].kind;
+      if (kind == model::OperatorKind::matmul || kind == model::OperatorKind::attention ||
+          kind == model::OperatorKind::norm)
+        return false;
     }
     return true;
   }
 
   void add_loss(std::vector<std::string>& notes) {
-    const TensorId logits = layer().operators[at(draft_.logits)].outputs.front();
-    Tensor probabilities = layer().tensors[at(logits)];
+    const model::TensorId logits = layer().operators[at(draft_.logits)].outputs.front();
+    model::Tensor probabilities = layer().tensors[at(logits)];
     probabilities.name = "softmax fp32";
     probabilities.element_bytes = 4;
-    Tensor loss = probabilities;
+    model::Tensor loss = probabilities;
     loss.name = "loss";
     loss.width = {{1}};
-    const auto id = static_cast<TensorId>(layer().tensors.size());
+    const auto id = static_cast<model::TensorId>(layer().tensors.size());
     layer().tensors.push_back(std::move(probabilities));
     layer().tensors.push_back(std::move(loss));
-    Operator op;
+    model::Operator op;
     op.name = "cross entropy";
-    op.kind = OperatorKind::loss;
+    op.kind = model::OperatorKind::loss;
     op.inputs = {logits};
     op.outputs = {id + 1};
     op.saves = {id};
@@ -341,7 +346,7 @@ class LayerMaker {
   int position_;
   int positions_;
   LocalNames names_;
-  std::map<int, TensorId> ids_;
+  std::map<int, model::TensorId> ids_;
   DraftLayer draft_;
 };
 
@@ -389,11 +394,11 @@ void add_edges(const Context& context, Draft& draft) {
       if (context.layer_of[at(reader)] > from) to.insert(context.layer_of[at(reader)]);
     }
     if (to.empty()) continue;
-    const Tensor tensor = context.rows.tensor(static_cast<int>(t), {});
-    Edge edge;
+    const model::Tensor tensor = context.rows.tensor(static_cast<int>(t), {});
+    model::Edge edge;
     edge.from = from;
     edge.to.assign(to.begin(), to.end());
-    edge.width = row_elements(tensor);
+    edge.width = model::row_elements(tensor);
     edge.element_bytes = tensor.element_bytes;
     edge.rows = tensor.rows;
     edge.rows_per_unit = tensor.rows_per_unit;
@@ -403,7 +408,7 @@ void add_edges(const Context& context, Draft& draft) {
 
 }  // namespace
 
-Draft make_draft(const Flow& flow, const std::vector<Segment>& segments, const Implementation& implementation) {
+Draft make_draft(const Flow& flow, const std::vector<Segment>& segments, const model::Implementation& implementation) {
   const RowSizes rows(flow, implementation.activation_bytes);
   const Annotations annotations(*flow.graph);
   Context context{flow,           rows,
@@ -442,4 +447,4 @@ Draft make_draft(const Flow& flow, const std::vector<Segment>& segments, const I
   return draft;
 }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -7,7 +7,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::graph {
 
 inline bool has(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
@@ -34,4 +34,4 @@ class Once {
   std::size_t list_ = 1;
 };
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 // The last `count` components of a path.
@@ -108,4 +108,4 @@ const std::string& Annotations::of(const std::string& module) const {
   return found == wanted_.end() ? kAsFound : found->second;
 }
 
-}  // namespace nest
+}  // namespace nest::graph

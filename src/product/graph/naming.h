@@ -7,7 +7,7 @@
 
 #include "graph/raw_graph.h"
 
-namespace nest {
+namespace nest::graph {
 
 class LocalNames {
  public:
@@ -38,4 +38,4 @@ class Annotations {
 // Whether the path is the pattern, lies below it, or matches it with * and ?.
 bool matches(std::string_view pattern, std::string_view path);
 
-}  // namespace nest
+}  // namespace nest::graph

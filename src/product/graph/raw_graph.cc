@@ -5,7 +5,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 struct TypeName {
@@ -107,4 +107,4 @@ double extent(const Dimension& dimension, double batch, double sequence) {
   return dimension.coefficient * std::pow(batch, dimension.batch) * std::pow(sequence, dimension.sequence);
 }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace nest {
+namespace nest::graph {
 
 struct Dimension {
   double coefficient = 1;
@@ -136,4 +136,4 @@ double extent(const Dimension& dimension, double batch, double sequence);
 // by at most one operator, before anybody reads it; products fit together; sizes are sizes.
 void validate(const RawGraph& graph, const std::string& source);
 
-}  // namespace nest
+}  // namespace nest::graph

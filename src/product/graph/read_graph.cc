@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "doc/reader.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 constexpr double kMostElements = 0x1p40;  // of one dimension
@@ -21,14 +21,14 @@ constexpr std::size_t kMostOperatorEntries = 4096;  // inputs, outputs, weights 
 constexpr std::size_t kMostAnnotations = 4096;      // layers, splits
 constexpr double kLongest = 0x1p24;                 // batch, sequence
 
-std::optional<double> numeric(const Value& value) {
+std::optional<double> numeric(const doc::Value& value) {
   if (const std::int64_t* number = value.as_integer()) return real(*number);
   if (const double* number = value.as_real(); number && std::isfinite(*number)) return *number;
   return std::nullopt;
 }
 
-Dimension read_dimension(const Reader& reader, std::size_t at, const Value& value) {
-  const Array* parts = value.as_array();
+Dimension read_dimension(const doc::Reader& reader, std::size_t at, const doc::Value& value) {
+  const doc::Array* parts = value.as_array();
   const auto fail = [&](const std::string& message) { reader.fail("shape", fmt::format("[{}]: {}", at, message)); };
   if (!parts || parts->size() != 3) {
     fail(fmt::format("{} is no dimension; expected [coefficient, power of batch, power of sequence]", value.shown()));
@@ -50,7 +50,7 @@ Dimension read_dimension(const Reader& reader, std::size_t at, const Value& valu
   return dimension;
 }
 
-DataType read_type(Reader& reader) {
+DataType read_type(doc::Reader& reader) {
   const std::string text = reader.text("dtype");
   const auto type = parse_data_type(text);
   if (!type) {
@@ -60,11 +60,11 @@ DataType read_type(Reader& reader) {
   return *type;
 }
 
-RawTensor read_tensor(Reader reader) {
+RawTensor read_tensor(doc::Reader reader) {
   RawTensor tensor;
   tensor.name = reader.text("name");
-  const Value* shape = reader.raw("shape");
-  const Array* dimensions = shape ? shape->as_array() : nullptr;
+  const doc::Value* shape = reader.raw("shape");
+  const doc::Array* dimensions = shape ? shape->as_array() : nullptr;
   if (!dimensions)
     reader.fail("shape", "is missing or no list; expected one [coefficient, batch, sequence] per dimension");
   if (dimensions->size() > kHighestRank) {
@@ -78,7 +78,7 @@ RawTensor read_tensor(Reader reader) {
   return tensor;
 }
 
-RawWeight read_weight(Reader reader) {
+RawWeight read_weight(doc::Reader reader) {
   RawWeight weight;
   weight.name = reader.text("name");
   const auto shape = reader.maybe_integers("shape", {1, kMostElements}, kHighestRank);
@@ -90,14 +90,14 @@ RawWeight read_weight(Reader reader) {
   return weight;
 }
 
-std::vector<int> read_indices(Reader& reader, std::string_view key, std::size_t count,
+std::vector<int> read_indices(doc::Reader& reader, std::string_view key, std::size_t count,
                               std::size_t at_most = kMostOperatorEntries) {
   const auto indices = reader.maybe_integers(key, {0, real(count) - 1}, at_most);
   if (!indices) return {};
   return {indices->begin(), indices->end()};
 }
 
-RawAttributes read_attributes(Reader reader) {
+RawAttributes read_attributes(doc::Reader reader) {
   RawAttributes a;
   const auto count = [&](const char* key, std::int64_t otherwise) {
     return reader.integer_or(key, otherwise, {0, kMostElements});
@@ -122,7 +122,7 @@ RawAttributes read_attributes(Reader reader) {
   return a;
 }
 
-RawOperator read_operator(Reader reader, const RawGraph& graph) {
+RawOperator read_operator(doc::Reader reader, const RawGraph& graph) {
   RawOperator op;
   op.name = reader.text("name");
   const std::string kind = reader.text("op");
@@ -142,7 +142,7 @@ RawOperator read_operator(Reader reader, const RawGraph& graph) {
   return op;
 }
 
-void read_annotations(Reader& root, RawGraph& graph) {
+void read_annotations(doc::Reader& root, RawGraph& graph) {
   graph.layers = root.maybe_texts("layers", kMostAnnotations).value_or(std::vector<std::string>{});
   if (auto splits = root.maybe_object("splits")) {
     static const std::vector<std::string> kWays = {"column", "row", "heads", "vocabulary", "whole"};
@@ -158,14 +158,14 @@ void read_annotations(Reader& root, RawGraph& graph) {
 }  // namespace
 
 bool is_graph(const Document& document) {
-  const Object* root = document.root().as_object();
-  const Value* schema = root ? root->find("schema") : nullptr;
+  const doc::Object* root = document.root().as_object();
+  const doc::Value* schema = root ? root->find("schema") : nullptr;
   const std::string* text = schema ? schema->as_string() : nullptr;
   return text && text->starts_with("nest.graph/");
 }
 
 RawGraph read_graph(const Document& document) {
-  Reader root(document);
+  doc::Reader root(document);
   const std::string schema = root.text("schema");
   if (schema != kGraphSchema) root.fail("schema", fmt::format("expected \"{}\"", kGraphSchema));
   RawGraph graph;
@@ -177,9 +177,9 @@ RawGraph read_graph(const Document& document) {
   }
   graph.batch = root.integer("batch", {1, kLongest});
   graph.sequence = root.integer("sequence", {1, kLongest});
-  for (Reader& tensor : root.objects("tensors")) graph.tensors.push_back(read_tensor(std::move(tensor)));
-  for (Reader& weight : root.objects("weights")) graph.weights.push_back(read_weight(std::move(weight)));
-  for (Reader& op : root.objects("operators")) graph.operators.push_back(read_operator(std::move(op), graph));
+  for (doc::Reader& tensor : root.objects("tensors")) graph.tensors.push_back(read_tensor(std::move(tensor)));
+  for (doc::Reader& weight : root.objects("weights")) graph.weights.push_back(read_weight(std::move(weight)));
+  for (doc::Reader& op : root.objects("operators")) graph.operators.push_back(read_operator(std::move(op), graph));
   graph.inputs = read_indices(root, "inputs", graph.tensors.size(), kMostEntries);
   graph.outputs = read_indices(root, "outputs", graph.tensors.size(), kMostEntries);
   read_annotations(root, graph);
@@ -190,4 +190,4 @@ RawGraph read_graph(const Document& document) {
   return graph;
 }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -6,7 +6,7 @@
 #include "doc/value.h"
 #include "graph/raw_graph.h"
 
-namespace nest {
+namespace nest::graph {
 
 inline constexpr const char* kGraphSchema = "nest.graph/1";
 
@@ -19,4 +19,4 @@ RawGraph read_graph(const Document& document);
 // The same graph as a document again, for graphs that were read from something else.
 Document write_graph(const RawGraph& graph);
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -6,7 +6,7 @@
 #include "base/index.h"
 #include "graph/lists.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 constexpr double kWidestRow = 0x1p52;
@@ -68,7 +68,7 @@ void RowSizes::hint_products() {
   }
   for (const Node& node : flow_.nodes) {
     if (node.op != RawOp::attention || node.inputs.size() < 3) continue;
-    const AttentionShape& a = node.attention;
+    const model::AttentionShape& a = node.attention;
     hint(node.inputs[0], real(a.heads.size) * real(a.qk_dim));
     hint(node.inputs[1], real(a.kv_heads.size) * real(a.qk_dim));
     hint(node.inputs[2], real(a.kv_heads.size) * real(a.value_dim));
@@ -121,17 +121,19 @@ int RowSizes::element_bytes(int id) const {
   return bytes_of(type);
 }
 
-Tensor RowSizes::tensor(int id, const std::string& name) const {
+model::Tensor RowSizes::tensor(int id, const std::string& name) const {
   Dimension size = flow_.size(id);
   if (size.batch > 1) size.coefficient *= std::pow(real(flow_.graph->batch), size.batch - 1);
   if (size.sequence > 2) size.coefficient *= std::pow(real(flow_.graph->sequence), size.sequence - 2);
   const bool batch = size.batch > 0;
-  Tensor tensor;
+  model::Tensor tensor;
   tensor.name = name;
   switch (std::min(size.sequence, 2)) {
-    case 0: tensor.rows = !batch ? Rows::single : has_sequence_ ? Rows::samples : Rows::tokens; break;
-    case 1: tensor.rows = batch ? Rows::tokens : Rows::positions; break;
-    default: tensor.rows = batch ? Rows::pairs : Rows::squared;
+    case 0:
+      tensor.rows = !batch ? model::Rows::single : has_sequence_ ? model::Rows::samples : model::Rows::tokens;
+      break;
+    case 1: tensor.rows = batch ? model::Rows::tokens : model::Rows::positions; break;
+    default: tensor.rows = batch ? model::Rows::pairs : model::Rows::squared;
   }
   const std::int64_t row = row_[at(id)];
   tensor.width = {{row}};
@@ -140,4 +142,4 @@ Tensor RowSizes::tensor(int id, const std::string& name) const {
   return tensor;
 }
 
-}  // namespace nest
+}  // namespace nest::graph

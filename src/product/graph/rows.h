@@ -7,13 +7,13 @@
 #include "base/index.h"
 #include "graph/flow.h"
 
-namespace nest {
+namespace nest::graph {
 
 class RowSizes {
  public:
   RowSizes(const Flow& flow, int activation_bytes);
 
-  Tensor tensor(int id, const std::string& name) const;
+  model::Tensor tensor(int id, const std::string& name) const;
   std::int64_t row(int id) const { return row_[at(id)]; }
   int element_bytes(int id) const;
   bool has_sequence() const { return has_sequence_; }
@@ -37,4 +37,4 @@ struct LinearSize {
 };
 LinearSize linear_size(const RawGraph& graph, const Node& node);
 
-}  // namespace nest
+}  // namespace nest::graph

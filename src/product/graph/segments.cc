@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "graph/lists.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 constexpr int kMostLayers = 256;
@@ -71,7 +71,7 @@ class Segmenter {
       flops += 2 * out * elements / real(shape.front());
     }
     if (node.op == RawOp::attention && !node.outputs.empty()) {
-      const Length& keys = node.attention.keys;
+      const model::Length& keys = node.attention.keys;
       flops +=
           4 * flow_.elements(node.outputs.front()) * keys.size * (keys.per_sequence ? real(flow_.graph->sequence) : 1);
     }
@@ -405,4 +405,4 @@ class Segmenter {
 
 std::vector<Segment> find_segments(const Flow& flow) { return Segmenter(flow).run(); }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -11,7 +11,7 @@
 
 #include "graph/flow.h"
 
-namespace nest {
+namespace nest::graph {
 
 struct Segment {
   int first = 0;  // nodes, both included
@@ -22,4 +22,4 @@ struct Segment {
 
 std::vector<Segment> find_segments(const Flow& flow);
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -10,7 +10,7 @@
 #include "graph/lists.h"
 #include "graph/raw_graph.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 constexpr double kLargestTensor = 0x1p56;  // of one tensor, as traced
@@ -258,4 +258,4 @@ class Validator {
 
 void validate(const RawGraph& graph, const std::string& source) { Validator(graph, source).run(); }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "graph/read_graph.h"
 
-namespace nest {
+namespace nest::graph {
 namespace {
 
 // JSON text. Only what differs from its default is written.
@@ -175,7 +175,7 @@ Document write_graph(const RawGraph& graph) {
   }
   words("warnings", graph.warnings);
   out.raw("}");
-  return parse_json(graph.name, out.take());
+  return doc::parse_json(graph.name, out.take());
 }
 
-}  // namespace nest
+}  // namespace nest::graph

@@ -8,7 +8,7 @@
 #include "plan/strategy_text.h"
 #include "report/plan_why.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 struct Alternative {
@@ -22,11 +22,11 @@ struct Alternative {
 std::vector<Alternative> overruled(const std::vector<WhyNot>& whys) {
   std::vector<Alternative> list;
   for (const WhyNot& why : whys) {
-    Alternative other{why.name, why_verdict(why), "", 0, 0};
+    Alternative other{why.name, report::why_verdict(why), "", 0, 0};
     if (other.verdict.empty()) continue;
     const bool settled = why.outcome == WhyOutcome::slower || why.outcome == WhyOutcome::not_worse;
     if (settled && why.plan) {
-      other.detail = strategy_text(why.plan->strategy);
+      other.detail = plan::strategy_text(why.plan->strategy);
       other.iteration_s = why.plan->prediction.iteration_s;
     }
     if (why.outcome == WhyOutcome::unknown) other.detail = "not searched to the end";
@@ -41,8 +41,8 @@ std::vector<Alternative> ranked(const Plan& best, const std::vector<Plan>& plans
   for (std::size_t k = 0; k < plans.size(); ++k) {
     const double time_s = plans[k].prediction.iteration_s;
     const double excess = time_s / best.prediction.iteration_s - 1;
-    list.push_back({fmt::format("{}", k + 2), fmt::format("{:+.2f} %", 100 * excess), strategy_text(plans[k].strategy),
-                    time_s, excess});
+    list.push_back({fmt::format("{}", k + 2), fmt::format("{:+.2f} %", 100 * excess),
+                    plan::strategy_text(plans[k].strategy), time_s, excess});
   }
   return list;
 }
@@ -92,4 +92,4 @@ Markup alternatives_section(const PlanView& view) {
   return out;
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 // Class names of its own: in a page the style applies to the page.
@@ -150,4 +150,4 @@ Markup bar_chart(const BarChart& chart) {
 
 std::string bar_chart_svg(const BarChart& chart) { return bar_chart(chart).str() + "\n"; }
 
-}  // namespace nest
+}  // namespace nest::html

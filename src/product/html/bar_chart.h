@@ -10,7 +10,7 @@
 
 #include "html/markup.h"
 
-namespace nest {
+namespace nest::html {
 
 struct BarChart {
   struct Group {
@@ -31,4 +31,4 @@ Markup bar_chart(const BarChart& chart);
 // As a file.
 std::string bar_chart_svg(const BarChart& chart);
 
-}  // namespace nest
+}  // namespace nest::html

@@ -12,7 +12,7 @@
 #include "html/tile_art.h"
 #include "report/cluster_report.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::int64_t kSpelledOut = 64;      // devices: each is labelled with all it does
@@ -56,7 +56,8 @@ class ClusterDrawing {
 
   std::string lead() const {
     const Strategy& s = strategy_;
-    std::string text = fmt::format("{} devices: {}. ", format_integer(cluster_.devices), cluster_shape(cluster_));
+    std::string text =
+        fmt::format("{} devices: {}. ", format_integer(cluster_.devices), report::cluster_shape(cluster_));
     const std::int64_t a = s.devices_per_stage();
     if (s.pp > 1) {
       text += fmt::format("One replica of the model is {} devices: {} stages of {}. ", format_integer(s.pp * a), s.pp,
@@ -96,7 +97,8 @@ class ClusterDrawing {
                         {"width", percentage(width)},
                         {"height", "100%"},
                         {"fill", to_hex(stage_colour(s, p))}});
-      key.element("title", fmt::format("stage {}: {}", s, layers_label(view_.report.model, stage.first, stage.last)));
+      key.element("title",
+                  fmt::format("stage {}: {}", s, report::layers_label(view_.report.model, stage.first, stage.last)));
       key.close();
     }
     for (std::int64_t s = 0; s < p; s += every) {
@@ -353,7 +355,7 @@ class ClusterDrawing {
     for (std::int64_t s = 0; s < strategy_.pp; ++s) {
       const StagePlan& stage = view_.plan.stages[static_cast<std::size_t>(s)];
       const std::int64_t first = ranks_.device_of(groups::Place{s, 0, 0});
-      table.add({std::to_string(s), layers_label(view_.report.model, stage.first, stage.last),
+      table.add({std::to_string(s), report::layers_label(view_.report.model, stage.first, stage.last),
                  range_text(first, first + a - 1), range_text(tile_of(first), tile_of(first + a - 1)),
                  format_integer(a * strategy_.dp)});
     }
@@ -371,7 +373,7 @@ class ClusterDrawing {
   const PlanView& view_;
   const Strategy& strategy_;
   groups::RankGroups ranks_;
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   DeviceMap map_;
   TileArt art_;
   UnitKinds tile_kinds_;
@@ -382,4 +384,4 @@ class ClusterDrawing {
 
 Markup cluster_section(const PlanView& view) { return ClusterDrawing(view).run(); }
 
-}  // namespace nest
+}  // namespace nest::html

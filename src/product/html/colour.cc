@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr double kByte = 255;
@@ -52,4 +52,4 @@ Colour ink_on(const Colour& colour) {
   return contrast(colour, white) >= contrast(colour, black) ? white : black;
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace nest {
+namespace nest::html {
 
 struct Colour {
   double red = 0, green = 0, blue = 0;  // sRGB, 0 … 1
@@ -22,4 +22,4 @@ double contrast(const Colour& a, const Colour& b);
 // Black or white, whichever reads better on it; the contrast is at least 4.5.
 Colour ink_on(const Colour& colour);
 
-}  // namespace nest
+}  // namespace nest::html

@@ -5,10 +5,10 @@
 #include "base/units.h"
 #include "plan/strategy_text.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
-Markup table_of(const CompareReport& report) {
+Markup table_of(const report::CompareReport& report) {
   const ComparedPlanner* base = report.baseline();
   std::vector<HtmlTable::Column> columns = {
       {"planner", false}, {"per step"}, {base != nullptr ? "/ " + base->name : "ratio"}};
@@ -20,8 +20,8 @@ Markup table_of(const CompareReport& report) {
     Markup name, more;
     name.text(planner.name);
     if (planner.plan) {
-      more.element("code", strategy_text(planner.plan->strategy));
-      more.text(", " + memory_measures(*planner.plan) + ". ");
+      more.element("code", plan::strategy_text(planner.plan->strategy));
+      more.text(", " + report::memory_measures(*planner.plan) + ". ");
     }
     for (const std::string& note : {planner.note, planner.simulation_note}) {
       if (!note.empty()) more.text(note + ". ");
@@ -31,7 +31,7 @@ Markup table_of(const CompareReport& report) {
     if (planner.plan) {
       const Prediction& prediction = planner.plan->prediction;
       cells[next++].text(format_duration(prediction.iteration_s));
-      cells[next++].text(fmt::format("{:.3f}", ratio(report, planner).value_or(0)));
+      cells[next++].text(fmt::format("{:.3f}", report::ratio(report, planner).value_or(0)));
       if (report.simulated) cells[next++].text(planner.simulated_s ? format_duration(*planner.simulated_s) : "-");
       cells[next++].text(format_count(prediction.samples_per_s * static_cast<double>(report.about.run.sequence)));
       cells[next++].text(format_integer(planner.plan->strategy.devices_used()));
@@ -43,7 +43,7 @@ Markup table_of(const CompareReport& report) {
   return table.markup();
 }
 
-Markup sources(const CompareReport& report) {
+Markup sources(const report::CompareReport& report) {
   Markup list;
   list.open("ul");
   for (const ComparedPlanner& planner : report.planners) {
@@ -54,7 +54,7 @@ Markup sources(const CompareReport& report) {
 
 }  // namespace
 
-BarChart compare_chart(const CompareReport& report) {
+BarChart compare_chart(const report::CompareReport& report) {
   BarChart chart;
   chart.title = fmt::format("{} on {} x {}", report.about.model.title, format_integer(report.about.cluster.devices),
                             report.about.cluster.device);
@@ -64,7 +64,7 @@ BarChart compare_chart(const CompareReport& report) {
     BarChart::Group group{planner.name, {std::nullopt}, {""}};
     if (planner.plan) {
       group.values = {planner.plan->prediction.iteration_s};
-      group.labels = {fmt::format("{:.3f}x", ratio(report, planner).value_or(0))};
+      group.labels = {fmt::format("{:.3f}x", report::ratio(report, planner).value_or(0))};
     }
     chart.groups.push_back(std::move(group));
   }
@@ -75,10 +75,10 @@ BarChart compare_chart(const CompareReport& report) {
   return chart;
 }
 
-HtmlSection compare_section(const CompareReport& report) {
+HtmlSection compare_section(const report::CompareReport& report) {
   Markup body;
-  body.element("p", compare_headline(report), {{"class", "lead"}});
-  if (const std::string said = simulation_verdict(report); !said.empty()) body.element("p", said);
+  body.element("p", report::compare_headline(report), {{"class", "lead"}});
+  if (const std::string said = report::simulation_verdict(report); !said.empty()) body.element("p", said);
   body.open("figure").add(bar_chart(compare_chart(report))).close();
   body.add(table_of(report));
   body.element("p",
@@ -89,7 +89,7 @@ HtmlSection compare_section(const CompareReport& report) {
   return {"planners", "Planners side by side", std::move(body)};
 }
 
-HtmlPage compare_page(const CompareReport& report) {
+HtmlPage compare_page(const report::CompareReport& report) {
   const std::string title = compare_chart(report).title;
   HtmlPage page(title);
   Markup header;
@@ -99,4 +99,4 @@ HtmlPage compare_page(const CompareReport& report) {
   return page;
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -5,11 +5,11 @@
 #include "html/page.h"
 #include "report/compare_report.h"
 
-namespace nest {
+namespace nest::html {
 
-BarChart compare_chart(const CompareReport& report);
-HtmlSection compare_section(const CompareReport& report);
+BarChart compare_chart(const report::CompareReport& report);
+HtmlSection compare_section(const report::CompareReport& report);
 // The section alone, for comparisons without any plan.
-HtmlPage compare_page(const CompareReport& report);
+HtmlPage compare_page(const report::CompareReport& report);
 
-}  // namespace nest
+}  // namespace nest::html

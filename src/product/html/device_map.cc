@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::int64_t kLargestTile = 512;  // devices; larger units are cut into blocks
@@ -25,8 +25,8 @@ Tier equal_units(std::string name, std::int64_t size, std::int64_t devices, bool
   return tier;
 }
 
-Tier level_units(const Cluster& cluster, std::size_t level) {
-  const Fabric& fabric = cluster.fabric;
+Tier level_units(const cluster::Cluster& cluster, std::size_t level) {
+  const cluster::Fabric& fabric = cluster.fabric;
   const std::string name = clip(cluster.levels[level - 1].name, kLongestTierName);
   if (level == fabric.levels) return {name, {0}, fabric.devices, false};
   if (fabric.starts[level].empty()) return equal_units(name, fabric.unit[level], fabric.devices, false);
@@ -113,7 +113,7 @@ UnitKinds find_kinds(const groups::RankGroups& ranks, const Tier& tier) {
   return kinds;
 }
 
-DeviceMap make_device_map(const Cluster& cluster) {
+DeviceMap make_device_map(const cluster::Cluster& cluster) {
   DeviceMap map;
   if (cluster.torus) {
     const auto& dims = cluster.torus->dims;
@@ -141,4 +141,4 @@ DeviceMap make_device_map(const Cluster& cluster) {
   return map;
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -13,7 +13,7 @@
 #include "cluster/cluster.h"
 #include "groups/rank_groups.h"
 
-namespace nest {
+namespace nest::html {
 
 struct DeviceRun {
   std::int64_t begin = 0;
@@ -59,6 +59,6 @@ inline constexpr std::int64_t kMostDevicesInFull = 1024;
 inline constexpr std::size_t kMostUnits = 512;  // of an overview
 inline constexpr std::size_t kMostTilesOfUnit = 128;
 
-DeviceMap make_device_map(const Cluster& cluster);
+DeviceMap make_device_map(const cluster::Cluster& cluster);
 
-}  // namespace nest
+}  // namespace nest::html

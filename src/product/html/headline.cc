@@ -8,7 +8,7 @@
 #include "html/plan_sections.h"
 #include "plan/strategy_text.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 void figure_of(Markup& out, const std::string& value, const std::string& name) {
@@ -30,7 +30,7 @@ Markup figures(const PlanView& view) {
   figure_of(out, fmt::format("{} GiB", gibibytes(needed)),
             fmt::format("of {} GiB on the fullest device", gibibytes(view.report.plan.device_memory_bytes)));
   if (view.report.tokens > 0 && view.fits()) {
-    const TrainingTotals totals = training_totals(view.report);
+    const report::TrainingTotals totals = report::training_totals(view.report);
     figure_of(out, format_duration(totals.seconds), fmt::format("for {} tokens", format_count(view.report.tokens)));
     figure_of(out, format_count(totals.device_hours), "device-hours");
     if (totals.price > 0) {
@@ -148,8 +148,8 @@ Markup headline(const PlanView& view) {
       .close();
   out.add(figures(view));
   out.add(verdict(view));
-  out.open("p").element("code", strategy_text(view.strategy), {{"class", "strategy"}}).close();
+  out.open("p").element("code", plan::strategy_text(view.strategy), {{"class", "strategy"}}).close();
   return out.add(division(view));
 }
 
-}  // namespace nest
+}  // namespace nest::html

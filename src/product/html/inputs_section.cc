@@ -9,7 +9,7 @@
 #include "plan/plan_json.h"
 #include "report/json.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 // A document may be as large as its reader allows; the page may not.
@@ -70,7 +70,7 @@ Markup plan_listing(const Plan& plan) {
   // The plan holds the documents; what cannot fit is not written out first.
   std::string text;
   if (length_of(plan.model.config) + length_of(plan.cluster.description) <= kMostPlan)
-    text = to_text(plan_to_json(plan));
+    text = report::to_text(plan::plan_to_json(plan));
   if (text.empty() || text.size() > kMostPlan) {
     return out.element("p", "Too long for this page: run the command above with -o plan.json.");
   }
@@ -117,4 +117,4 @@ Markup inputs_section(const PlanView& view) {
   return out.add(details("The plan as JSON (nest.plan/2), for nest eval, check and export", plan_listing(view.plan)));
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -8,21 +8,21 @@
 
 #include "base/text.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
-std::size_t kinds_of(const Cluster& cluster) {
+std::size_t kinds_of(const cluster::Cluster& cluster) {
   return cluster.torus ? cluster.torus->dims.size() : cluster.fabric.levels;
 }
 
 // Hops along one dimension, the shorter way round.
-std::int64_t hops_along(const Torus& torus, std::size_t k, std::int64_t from, std::int64_t to) {
+std::int64_t hops_along(const cluster::Torus& torus, std::size_t k, std::int64_t from, std::int64_t to) {
   const std::int64_t straight = std::abs(to - from);
   return torus.wrap[k] ? std::min(straight, torus.dims[k] - straight) : straight;
 }
 
 // Units of a level that hold a device of the plan.
-double used_units(const Fabric& fabric, const Strategy& strategy, std::size_t level) {
+double used_units(const cluster::Fabric& fabric, const Strategy& strategy, std::size_t level) {
   std::int64_t units = 0, next = 0;
   for (std::int64_t r = 0; r < strategy.dp / strategy.dp_inner; ++r) {
     const std::int64_t first = r * strategy.effective_pitch();
@@ -36,17 +36,18 @@ double used_units(const Fabric& fabric, const Strategy& strategy, std::size_t le
 
 }  // namespace
 
-std::vector<LinkKind> link_kinds(const Cluster& cluster, const Strategy& strategy) {
+std::vector<LinkKind> link_kinds(const cluster::Cluster& cluster, const Strategy& strategy) {
   std::vector<LinkKind> kinds;
   const auto used = static_cast<double>(strategy.devices_used());
   if (cluster.torus) {
     for (std::size_t k = 0; k < cluster.torus->dims.size(); ++k) {
       const double sides = cluster.torus->dims[k] > 2 ? 2 : cluster.torus->dims[k] == 2 ? 1 : 0;
-      kinds.push_back({fmt::format("along {}", kDimensionNames[k]), sides * used, cluster.torus->link_bytes_per_s});
+      kinds.push_back(
+          {fmt::format("along {}", cluster::kDimensionNames[k]), sides * used, cluster.torus->link_bytes_per_s});
     }
     return kinds;
   }
-  const Fabric& fabric = cluster.fabric;
+  const cluster::Fabric& fabric = cluster.fabric;
   for (std::size_t l = 0; l < fabric.levels; ++l) {
     LinkKind kind;
     kind.bytes_per_s = fabric.capacity[l];
@@ -65,13 +66,13 @@ std::vector<LinkKind> link_kinds(const Cluster& cluster, const Strategy& strateg
   return kinds;
 }
 
-LinkLoad::LinkLoad(const Cluster& cluster) : cluster_(&cluster), bytes_(kinds_of(cluster), 0.0) {}
+LinkLoad::LinkLoad(const cluster::Cluster& cluster) : cluster_(&cluster), bytes_(kinds_of(cluster), 0.0) {}
 
 void LinkLoad::send(std::int64_t from, std::int64_t to, double bytes) {
   if (from == to || bytes <= 0) return;
   reach_.add(*cluster_, from, to);
   if (cluster_->torus) {
-    const Torus& torus = *cluster_->torus;
+    const cluster::Torus& torus = *cluster_->torus;
     for (std::size_t k = 0; k < torus.dims.size(); ++k) {
       const std::int64_t hops = hops_along(torus, k, from % torus.dims[k], to % torus.dims[k]);
       bytes_[k] += bytes * static_cast<double>(hops);
@@ -80,7 +81,7 @@ void LinkLoad::send(std::int64_t from, std::int64_t to, double bytes) {
     }
     return;
   }
-  const Fabric& fabric = cluster_->fabric;
+  const cluster::Fabric& fabric = cluster_->fabric;
   const std::size_t top = fabric.level_between(from, to);
   const bool by_port = fabric.has_rails() && top >= fabric.rail_level;
   for (std::size_t l = by_port ? fabric.rail_level : 0; l <= top; ++l) bytes_[l] += bytes;
@@ -104,7 +105,7 @@ void LinkLoad::exchange(const std::vector<std::int64_t>& members, double bytes, 
 
 void LinkLoad::exchange_on_tree(const std::vector<std::int64_t>& members, double bytes, std::int64_t top_k) {
   reach_.add(*cluster_, members.front(), members.back());
-  const Fabric& fabric = cluster_->fabric;
+  const cluster::Fabric& fabric = cluster_->fabric;
   const auto ranks = static_cast<double>(members.size());
   bytes_[0] += bytes * (ranks - 1);  // each of them sends (ranks - 1) / ranks of its bytes
   if (fabric.levels < 2) return;
@@ -135,4 +136,4 @@ void LinkLoad::add(const LinkLoad& other, double factor) {
   reach_.add(other.reach_);
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -13,7 +13,7 @@
 #include "cluster/reach.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::html {
 
 inline constexpr std::size_t kLongestLevelName = 24;  // longer names of levels are clipped
 
@@ -24,11 +24,11 @@ struct LinkKind {
 };
 
 // Of the devices that the strategy uses.
-std::vector<LinkKind> link_kinds(const Cluster& cluster, const Strategy& strategy);
+std::vector<LinkKind> link_kinds(const cluster::Cluster& cluster, const Strategy& strategy);
 
 class LinkLoad {
  public:
-  explicit LinkLoad(const Cluster& cluster);
+  explicit LinkLoad(const cluster::Cluster& cluster);
 
   // A message.
   void send(std::int64_t from, std::int64_t to, double bytes);
@@ -42,14 +42,14 @@ class LinkLoad {
   void add(const LinkLoad& other, double factor);
 
   const std::vector<double>& bytes() const { return bytes_; }  // by kind of link
-  const Reach& reach() const { return reach_; }
+  const cluster::Reach& reach() const { return reach_; }
 
  private:
   void exchange_on_tree(const std::vector<std::int64_t>& members, double bytes, std::int64_t top_k);
 
-  const Cluster* cluster_;
+  const cluster::Cluster* cluster_;
   std::vector<double> bytes_;
-  Reach reach_;
+  cluster::Reach reach_;
 };
 
-}  // namespace nest
+}  // namespace nest::html

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
@@ -139,4 +139,4 @@ std::string coordinate(double value) {
 
 std::string percentage(double fraction) { return coordinate(100 * fraction) + "%"; }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace nest {
+namespace nest::html {
 
 // & < > as entities, in attributes " too; control characters other than line feed and tab, and broken UTF-8, as U+FFFD.
 std::string escape_html(std::string_view text);
@@ -56,4 +56,4 @@ std::string coordinate(double value);
 // The same as a percentage: 0.125 -> "12.5%".
 std::string percentage(double fraction);
 
-}  // namespace nest
+}  // namespace nest::html

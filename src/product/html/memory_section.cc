@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "html/plan_sections.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::size_t kAllStages = 24;  // up to which every stage has a bar of its own
@@ -73,7 +73,8 @@ Markup memory_row(const PlanView& view, std::size_t stage, std::size_t last, dou
                  fmt::format("Stage {}: {}in all {} of {}", stage, spoken, format_bytes(memory.needed),
                              format_bytes(view.report.plan.device_memory_bytes)),
                  limit));
-  row.element("span", layers_label(view.report.model, plan.first, view.plan.stages[last].last), {{"class", "under"}});
+  row.element("span", report::layers_label(view.report.model, plan.first, view.plan.stages[last].last),
+              {{"class", "under"}});
   row.close();
   row.element("span", gibibytes(memory.needed),
               {{"class", memory.needed > view.report.plan.device_memory_bytes ? "busy over" : "busy"}});
@@ -100,8 +101,8 @@ Markup memory_table(const PlanView& view) {
   for (std::size_t s = 0; s < view.plan.stages.size(); ++s) {
     const StagePlan& stage = view.plan.stages[s];
     const StageMemory& m = stage.memory;
-    table.add({std::to_string(s), layers_label(view.report.model, stage.first, stage.last), gibibytes(m.weights),
-               gibibytes(m.gradients), gibibytes(m.optimizer), gibibytes(m.activations),
+    table.add({std::to_string(s), report::layers_label(view.report.model, stage.first, stage.last),
+               gibibytes(m.weights), gibibytes(m.gradients), gibibytes(m.optimizer), gibibytes(m.activations),
                fmt::format("{:.3g}", m.in_flight), gibibytes(m.working), gibibytes(m.buffers), gibibytes(m.total),
                gibibytes(m.needed), to_string(stage.recompute), std::to_string(stage.zero),
                format_integer(stage.zero_degree)});
@@ -151,4 +152,4 @@ Markup memory_section(const PlanView& view) {
   return out.add(memory_table(view));
 }
 
-}  // namespace nest
+}  // namespace nest::html

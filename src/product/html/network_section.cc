@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "html/plan_sections.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 const char* style_of(TrafficKind kind) {
@@ -129,4 +129,4 @@ Markup network_section(const PlanView& view) {
   return out;
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -8,7 +8,7 @@
 #include "cost/tables.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::int64_t kDevicesCounted = std::int64_t{1} << 17;  // positions repeat long before
@@ -44,50 +44,52 @@ struct LayerExchanges {
   }
 };
 
-double ring_bytes(const LayerCollective& exchange) {
+double ring_bytes(const split::LayerCollective& exchange) {
   const auto n = static_cast<double>(exchange.ranks);
   switch (exchange.kind) {
-    case CollectiveKind::all_reduce: return 2 * exchange.bytes * (n - 1) / n;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: return exchange.bytes * (n - 1) / n;
-    case CollectiveKind::ring_exchange: return exchange.bytes * (n - 1);
-    case CollectiveKind::all_to_all: return 0;
+    case split::CollectiveKind::all_reduce: return 2 * exchange.bytes * (n - 1) / n;
+    case split::CollectiveKind::all_gather:
+    case split::CollectiveKind::reduce_scatter: return exchange.bytes * (n - 1) / n;
+    case split::CollectiveKind::ring_exchange: return exchange.bytes * (n - 1);
+    case split::CollectiveKind::all_to_all: return 0;
   }
   return 0;
 }
 
-bool of_experts(const LayerCollective& exchange, const LocalOperator& op) {
-  return exchange.group == Group::expert || op.kind == OperatorKind::dispatch || op.kind == OperatorKind::combine ||
-         op.kind == OperatorKind::grouped_matmul;
+bool of_experts(const split::LayerCollective& exchange, const split::LocalOperator& op) {
+  return exchange.group == split::Group::expert || op.kind == model::OperatorKind::dispatch ||
+         op.kind == model::OperatorKind::combine || op.kind == model::OperatorKind::grouped_matmul;
 }
 
 // How often an exchange of the forward pass happens: again where it is recomputed.
-double repeats(const Job& job, const LayerCollective& exchange, const LocalOperator& op, Recompute recompute) {
-  if (exchange.phase == Phase::backward || recompute == Recompute::none) return 1;
+double repeats(const cost::Job& job, const split::LayerCollective& exchange, const split::LocalOperator& op,
+               Recompute recompute) {
+  if (exchange.phase == split::Phase::backward || recompute == Recompute::none) return 1;
   if (recompute == Recompute::full) return 2;
-  if (job.stack.selective == SelectiveKind::every_second_matmul) return exchange.group == Group::tensor ? 1.5 : 1;
-  return job.stack.selective == SelectiveKind::modules && of_experts(exchange, op) && op.recomputed ? 2 : 1;
+  if (job.stack.selective == cost::SelectiveKind::every_second_matmul)
+    return exchange.group == split::Group::tensor ? 1.5 : 1;
+  return job.stack.selective == cost::SelectiveKind::modules && of_experts(exchange, op) && op.recomputed ? 2 : 1;
 }
 
-LayerExchanges layer_exchanges(const Job& job, const Strategy& strategy, const StageGroups& groups, const Layer& layer,
-                               Recompute recompute) {
-  const RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
-  const LocalLayer local =
-      localise(layer, shape, strategy.split, timed_implementation(job), {job.stack.selective_modules, false});
+LayerExchanges layer_exchanges(const cost::Job& job, const Strategy& strategy, const cost::StageGroups& groups,
+                               const model::Layer& layer, Recompute recompute) {
+  const split::RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
+  const split::LocalLayer local = split::localise(layer, shape, strategy.split, cost::timed_implementation(job),
+                                                  {job.stack.selective_modules, false});
   LayerExchanges sum;
   sum.top_k = std::max<std::int64_t>(1, layer.top_k);
-  for (const LayerCollective& exchange : local.collectives) {
+  for (const split::LayerCollective& exchange : local.collectives) {
     if (exchange.ranks < 2) continue;
-    const LocalOperator& op = local.operators[static_cast<std::size_t>(exchange.operator_index)];
+    const split::LocalOperator& op = local.operators[static_cast<std::size_t>(exchange.operator_index)];
     const bool experts = of_experts(exchange, op);
-    const bool context = exchange.group == Group::context;
+    const bool context = exchange.group == split::Group::context;
     const double times = repeats(job, exchange, op, recompute);
     GroupBytes& bytes = context ? sum.context : experts ? sum.expert : sum.tensor;
-    double& ring = exchange.group == Group::tensor ? bytes.tensor_ring
-                   : context                       ? bytes.context_ring
-                                                   : bytes.expert_ring;
+    double& ring = exchange.group == split::Group::tensor ? bytes.tensor_ring
+                   : context                              ? bytes.context_ring
+                                                          : bytes.expert_ring;
     ring += times * ring_bytes(exchange);
-    if (exchange.kind == CollectiveKind::all_to_all) bytes.expert_exchange += times * exchange.bytes;
+    if (exchange.kind == split::CollectiveKind::all_to_all) bytes.expert_exchange += times * exchange.bytes;
     (context ? sum.context_s : experts ? sum.expert_s : sum.tensor_s) += times * groups.seconds(exchange, layer.top_k);
   }
   return sum;
@@ -98,18 +100,18 @@ struct SyncTraffic {
   double shard_step = 0, shard_micro = 0, between = 0;  // times the parameters: bytes
   double step_s = 0, micro_s = 0, per_step_s = 0;
   double dense = 0, expert = 0;  // parameters
-  ShardLines lines;
+  cost::ShardLines lines;
 };
 
 class Counter {
  public:
-  Counter(const Job& job, const Strategy& strategy, const Plan& evaluation)
+  Counter(const cost::Job& job, const Strategy& strategy, const Plan& evaluation)
       : job_(job),
         strategy_(strategy),
         ranks_(strategy),
         stages_(evaluation.stages),
         prediction_(evaluation.prediction),
-        table_(price_table(job, strategy.split, strategy.micro_batch)),
+        table_(cost::price_table(job, strategy.split, strategy.micro_batch)),
         m_(static_cast<double>(micro_batches(strategy, job.run.global_batch))),
         replicas_(
             std::clamp<std::int64_t>(kDevicesCounted / (strategy.pp * strategy.devices_per_stage()), 1, strategy.dp)),
@@ -182,7 +184,7 @@ class Counter {
   void count_layers(NetworkUse& use) {
     const Split& split = strategy_.split;
     if (a() == 1) return;
-    const StageGroups groups(job_.cluster, split);
+    const cost::StageGroups groups(job_.cluster, split);
     const auto& parts = prediction_.breakdown_s;
     Traffic tensor = start(TrafficKind::tensor, split.tp, parts.tp);
     Traffic context = start(TrafficKind::context, split.cp, parts.cp);
@@ -193,8 +195,8 @@ class Counter {
       LayerExchanges sum;
       for (int i = stages_[s].first; i <= stages_[s].last; ++i) {
         const int kind = job_.fused_model.layers[static_cast<std::size_t>(i)];
-        const Layer& layer = job_.fused_model.kinds[static_cast<std::size_t>(kind)];
-        const Recompute recompute = layer.kind == LayerKind::block ? stages_[s].recompute : Recompute::none;
+        const model::Layer& layer = job_.fused_model.kinds[static_cast<std::size_t>(kind)];
+        const Recompute recompute = layer.kind == model::LayerKind::block ? stages_[s].recompute : Recompute::none;
         auto found = known.find({kind, recompute});
         if (found == known.end()) {
           found = known.emplace(std::pair(kind, recompute), layer_exchanges(job_, strategy_, groups, layer, recompute))
@@ -242,7 +244,7 @@ class Counter {
       load_messages(load, from, to, m_ * times * bytes);
       if (from != pace && to != pace) return;
       traffic.sent_bytes += m_ * times * bytes;
-      traffic.exchange_s += m_ * times * message_line(job_.cluster, strategy_, from, to).at(bytes);
+      traffic.exchange_s += m_ * times * cost::message_line(job_.cluster, strategy_, from, to).at(bytes);
     };
     for (std::int64_t s = 0; s + 1 < strategy_.pp; ++s) {
       count(s, s + 1, chunks, table_.cut_bytes[static_cast<std::size_t>(stages_[static_cast<std::size_t>(s)].last)]);
@@ -253,20 +255,20 @@ class Counter {
 
   SyncTraffic sync_of(const StagePlan& stage) const {
     SyncTraffic sync;
-    const SyncRule rule = sync_rule(job_);
-    sync.lines = sync_lines(job_, strategy_, table_, stage.zero, stage.zero == 0 ? 0 : stage.zero_degree);
-    const StageSums sums = sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
+    const cost::SyncRule rule = cost::sync_rule(job_);
+    sync.lines = cost::sync_lines(job_, strategy_, table_, stage.zero, stage.zero == 0 ? 0 : stage.zero_degree);
+    const cost::StageSums sums = cost::sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
     sync.dense = sums.dense_parameters;
     sync.expert = sums.expert_parameters;
     const double g = rule.gradient_bytes, w = rule.weight_bytes;
-    const ShardingTraffic often = rule.traffic(stage.zero);
+    const cost::ShardingTraffic often = rule.traffic(stage.zero);
     sync.shard_step = often.step_scatters * g + often.step_gathers * w;
     sync.shard_micro = often.backward_scatters * g + often.micro_gathers() * w;
     sync.between = often.between * g;
-    const StageTraffic traffic = stage_traffic(rule, sums, sync.lines, stage.zero);
+    const cost::StageTraffic traffic = cost::stage_traffic(rule, sums, sync.lines, stage.zero);
     sync.step_s = traffic.reduce_s + traffic.gather_s;
     sync.micro_s = traffic.micro_s;
-    const StageCost cost = stage_cost(job_, rule, strategy_, sums, sync.lines, stage.zero, stage.recompute);
+    const cost::StageCost cost = cost::stage_cost(job_, rule, strategy_, sums, sync.lines, stage.zero, stage.recompute);
     sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s;
     return sync;
   }
@@ -299,9 +301,11 @@ class Counter {
 
   void load_sync(LinkLoad& load, std::size_t stage, const SyncTraffic& sync, double shard, double between) const {
     using groups::Weights;
-    load_replicas(load, Weights::dense, stage, sync.lines.dense_degree, shard * sync.dense, between * sync.dense);
+    load_replicas(load, groups::Weights::dense, stage, sync.lines.dense_degree, shard * sync.dense,
+                  between * sync.dense);
     if (sync.expert > 0) {
-      load_replicas(load, Weights::expert, stage, sync.lines.expert_degree, shard * sync.expert, between * sync.expert);
+      load_replicas(load, groups::Weights::expert, stage, sync.lines.expert_degree, shard * sync.expert,
+                    between * sync.expert);
     }
   }
 
@@ -310,15 +314,15 @@ class Counter {
       const auto n = static_cast<double>(degree), groups = static_cast<double>(replicas) / n;
       return parameters * (shard * (n - 1) / n + between / n * (groups - 1) / groups);
     };
-    return one(sync.dense, sync.lines.dense_degree, dense_replicas(strategy_)) +
-           one(sync.expert, sync.lines.expert_degree, expert_replicas(strategy_));
+    return one(sync.dense, sync.lines.dense_degree, groups::dense_replicas(strategy_)) +
+           one(sync.expert, sync.lines.expert_degree, groups::expert_replicas(strategy_));
   }
 
   void count_sync(NetworkUse& use) const {
-    if (dense_replicas(strategy_) < 2) return;
+    if (groups::dense_replicas(strategy_) < 2) return;
     const auto& parts = prediction_.breakdown_s;
     Traffic weights = start(TrafficKind::weights, 1, parts.zero);
-    Traffic gradients = start(TrafficKind::gradients, dense_replicas(strategy_), parts.grad_sync);
+    Traffic gradients = start(TrafficKind::gradients, groups::dense_replicas(strategy_), parts.grad_sync);
     LinkLoad weight_load(job_.cluster), gradient_load(job_.cluster);
     double latest_s = -1;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -339,12 +343,12 @@ class Counter {
     finish(use, gradients, gradient_load);
   }
 
-  const Job& job_;
+  const cost::Job& job_;
   const Strategy& strategy_;
   groups::RankGroups ranks_;
   const std::vector<StagePlan>& stages_;
   const Prediction& prediction_;
-  PriceTable table_;
+  cost::PriceTable table_;
   double m_;
   std::int64_t replicas_;  // looked at
   double replica_weight_;  // the others count as these
@@ -358,7 +362,7 @@ double NetworkUse::busy_s(std::size_t link, const Traffic& t) const {
   return capacity > 0 ? t.link_bytes[link] / capacity : 0;
 }
 
-NetworkUse network_use(const Job& job, const Strategy& strategy, const Plan& evaluation) {
+NetworkUse network_use(const cost::Job& job, const Strategy& strategy, const Plan& evaluation) {
   return Counter(job, strategy, evaluation).run();
 }
 
@@ -374,4 +378,4 @@ const char* to_string(TrafficKind kind) {
   return "?";
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -13,7 +13,7 @@
 #include "cost/evaluate.h"
 #include "html/link_load.h"
 
-namespace nest {
+namespace nest::html {
 
 enum class TrafficKind : std::uint8_t { tensor, context, expert, pipeline, weights, gradients };
 inline constexpr std::size_t kTrafficKinds = 6;
@@ -37,8 +37,8 @@ struct NetworkUse {
 };
 
 // The stages with their times filled in, as evaluate() returns them.
-NetworkUse network_use(const Job& job, const Strategy& strategy, const Plan& evaluation);
+NetworkUse network_use(const cost::Job& job, const Strategy& strategy, const Plan& evaluation);
 
 const char* to_string(TrafficKind kind);  // "tensor parallel"
 
-}  // namespace nest
+}  // namespace nest::html

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "html/style.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 // The style sheet is nest's own text: it holds nothing that would have to be escaped, which a test makes sure of.
@@ -139,4 +139,4 @@ Markup details(const std::string& summary, const Markup& body) {
   return markup.open("details").element("summary", summary).add(body).close();
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -14,7 +14,7 @@
 
 #include "html/markup.h"
 
-namespace nest {
+namespace nest::html {
 
 struct HtmlSection {
   std::string id;  // a word; the address of the section within the page
@@ -80,4 +80,4 @@ Markup legend_entry(const std::string& style, const std::string& name);
 // <details> with a summary.
 Markup details(const std::string& summary, const Markup& body);
 
-}  // namespace nest
+}  // namespace nest::html

@@ -7,7 +7,7 @@
 #include "cost/sharding_traffic.h"
 #include "schedule/pipeline.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::int64_t kRounds = 4;  // of p micro-batches that are always played
@@ -38,7 +38,7 @@ std::vector<std::vector<ScheduleCell>> play_cells(const schedule::Pipeline& pipe
 PassTimes pass_times(const StagePlan& stage) {
   const StageTime& time = stage.time;
   PassTimes pass;
-  const ShardingTraffic often = sharding_traffic(false)[at(stage.zero)];
+  const cost::ShardingTraffic often = cost::sharding_traffic(false)[at(stage.zero)];
   const double exchanges = often.micro_gathers() + often.backward_scatters;
   const double gathered_s = exchanges > 0 ? time.zero * often.forward_gathers / exchanges : 0;
   pass.forward_s = time.forward + time.p2p / 2 + gathered_s;
@@ -69,4 +69,4 @@ PipelineSchedule play_schedule(Schedule kind, std::int64_t virtual_stages, const
   return result;
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -13,7 +13,7 @@
 
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::html {
 
 struct PassTimes {  // seconds, one micro-batch on one stage
   double forward_s = 0;
@@ -46,4 +46,4 @@ PassTimes pass_times(const StagePlan& stage);
 PipelineSchedule play_schedule(Schedule kind, std::int64_t virtual_stages, const std::vector<PassTimes>& stages,
                                std::int64_t micro_batches);
 
-}  // namespace nest
+}  // namespace nest::html

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "html/plan_sections.h"
 
-namespace nest {
+namespace nest::html {
 
 std::string count_of(std::int64_t count, const std::string& name) {
   return fmt::format("{} {}{}", format_integer(count), clip(name, 30), count == 1 ? "" : "s");
@@ -44,4 +44,4 @@ HtmlPage plan_page(const PlanPage& input) {
   return page;
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -9,11 +9,11 @@
 #include "nest/search.h"
 #include "report/plan_report.h"
 
-namespace nest {
+namespace nest::html {
 
 struct PlanPage {
-  const PlanReport* report = nullptr;
-  const Job* job = nullptr;          // that the plan is for
+  const report::PlanReport* report = nullptr;
+  const cost::Job* job = nullptr;    // that the plan is for
   std::vector<WhyNot> why_not;       // one decision overruled each
   std::vector<Plan> next_best;       // in the order of their time
   std::vector<HtmlSection> first;    // sections of whoever asks for the page, before its own
@@ -23,4 +23,4 @@ struct PlanPage {
 
 HtmlPage plan_page(const PlanPage& input);
 
-}  // namespace nest
+}  // namespace nest::html

@@ -4,7 +4,7 @@
 #include "html/network_use.h"
 #include "html/plan_page.h"
 
-namespace nest {
+namespace nest::html {
 
 inline constexpr std::size_t kLongestTitle = 100;  // of a model, a cluster, a device; names come from files
 
@@ -20,10 +20,10 @@ struct PlanView {
         network(network_use(job, strategy, report.plan)) {}
 
   const PlanPage& input;
-  const PlanReport& report;
+  const report::PlanReport& report;
   const Plan& plan;
   const Strategy& strategy;
-  const Job& job;
+  const cost::Job& job;
   std::int64_t micro_batches;  // per replica and step
   NetworkUse network;
 
@@ -45,4 +45,4 @@ std::string gibibytes(std::int64_t bytes);                      // "68.1"
 std::string milliseconds(double seconds);                       // "12.34"
 std::string shell_line(const std::vector<std::string>& words);  // quoted so that a shell reads the same words
 
-}  // namespace nest
+}  // namespace nest::html

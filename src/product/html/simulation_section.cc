@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::size_t kMostLanes = 16;
@@ -19,7 +19,7 @@ std::string difference_text(double fraction) {
   return std::abs(fraction) < 5e-5 ? "0.00 %" : fmt::format("{:+.2f} %", 100 * fraction);
 }
 
-std::string lead(const SimulationSummary& summary) {
+std::string lead(const simulate::SimulationSummary& summary) {
   std::string text =
       fmt::format("Executed event by event on the simulated network the step takes {}; {} were predicted ({}).",
                   format_duration(summary.iteration_s), format_duration(summary.predicted_s),
@@ -28,7 +28,7 @@ std::string lead(const SimulationSummary& summary) {
   return text;
 }
 
-Markup phases(const SimulationSummary& summary) {
+Markup phases(const simulate::SimulationSummary& summary) {
   HtmlTable table("Simulated and predicted time of every part of a step",
                   {{"part", false}, {"simulated s"}, {"predicted s"}, {"apart"}, {"", false}}, "simulation-table");
   double largest = 0;
@@ -55,9 +55,10 @@ Markup phases(const SimulationSummary& summary) {
 }
 
 // The outline of shares over the slices of a step, on top of `below`.
-std::string outline(const std::array<double, kSlices>& shares, const std::array<double, kSlices>& below) {
+std::string outline(const std::array<double, simulate::kSlices>& shares,
+                    const std::array<double, simulate::kSlices>& below) {
   std::string path;
-  for (std::size_t k = 0; k < kSlices; ++k) {
+  for (std::size_t k = 0; k < simulate::kSlices; ++k) {
     const double base = kLaneHeight * (1 - std::min(1.0, below[k]));
     const double height = kLaneHeight * std::clamp(shares[k], 0.0, 1.0 - std::min(1.0, below[k]));
     if (height < 0.05) continue;
@@ -66,14 +67,14 @@ std::string outline(const std::array<double, kSlices>& shares, const std::array<
   return path;
 }
 
-Markup lane(const SimulationSummary& summary, std::size_t stage, bool pipelined) {
-  const StageUse& use = summary.stages[stage];
+Markup lane(const simulate::SimulationSummary& summary, std::size_t stage, bool pipelined) {
+  const simulate::StageUse& use = summary.stages[stage];
   Markup out;
   out.open("div", {{"class", "lane"}});
   out.element("span", pipelined ? std::to_string(stage) : "all", {{"class", "who"}});
   out.open("svg", {{"class", "strip"},
                    {"aria-hidden", "true"},
-                   {"viewBox", fmt::format("0 0 {} {}", kSlices, kLaneHeight)},
+                   {"viewBox", fmt::format("0 0 {} {}", simulate::kSlices, kLaneHeight)},
                    {"preserveAspectRatio", "none"}});
   out.empty("path", {{"class", "bwd"}, {"d", outline(use.computing, {})}});
   out.empty("path", {{"class", "p2p"}, {"d", outline(use.waiting, use.computing)}});
@@ -82,7 +83,7 @@ Markup lane(const SimulationSummary& summary, std::size_t stage, bool pipelined)
   return out.close();
 }
 
-Markup lanes(const SimulationSummary& summary) {
+Markup lanes(const simulate::SimulationSummary& summary) {
   const std::size_t stages = summary.stages.size(), count = std::min(stages, kMostLanes);
   Markup out;
   out.open("figure", {{"class", "timeline"}});
@@ -109,11 +110,11 @@ Markup lanes(const SimulationSummary& summary) {
   return out.close();
 }
 
-Markup links(const SimulationSummary& summary) {
+Markup links(const simulate::SimulationSummary& summary) {
   HtmlTable table("The busiest links of the simulated step",
                   {{"link", false}, {"alike"}, {"GB a step"}, {"busy"}, {"", false}});
   for (std::size_t i = 0; i < std::min(kMostLinks, summary.links.size()); ++i) {
-    const LinkUse& use = summary.links[i];
+    const simulate::LinkUse& use = summary.links[i];
     std::vector<Markup> cells(5);
     cells[0].text(use.name);
     cells[1].text(format_integer(use.alike));
@@ -127,8 +128,8 @@ Markup links(const SimulationSummary& summary) {
 
 }  // namespace
 
-HtmlSection simulation_section(const SimulationReport& report) {
-  const SimulationSummary& summary = report.summary;
+HtmlSection simulation_section(const report::SimulationReport& report) {
+  const simulate::SimulationSummary& summary = report.summary;
   Markup body;
   body.element("p", lead(summary), {{"class", "lead"}});
   body.add(lanes(summary));
@@ -148,4 +149,4 @@ HtmlSection simulation_section(const SimulationReport& report) {
   return {"simulation", "The simulation", std::move(body)};
 }
 
-}  // namespace nest
+}  // namespace nest::html

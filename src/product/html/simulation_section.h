@@ -4,8 +4,8 @@
 #include "html/page.h"
 #include "report/simulate_report.h"
 
-namespace nest {
+namespace nest::html {
 
-HtmlSection simulation_section(const SimulationReport& report);
+HtmlSection simulation_section(const report::SimulationReport& report);
 
-}  // namespace nest
+}  // namespace nest::html

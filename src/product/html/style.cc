@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 // No "<", "&" or closing style tag: the text goes into the page as it is. Text and its background differ by a contrast
@@ -123,4 +123,4 @@ svg,.strip,.box{print-color-adjust:exact;-webkit-print-color-adjust:exact}.scrol
 
 std::string style_sheet() { return std::string(kBase) + std::string(kParts); }
 
-}  // namespace nest
+}  // namespace nest::html

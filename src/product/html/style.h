@@ -3,8 +3,8 @@
 
 #include <string>
 
-namespace nest {
+namespace nest::html {
 
 std::string style_sheet();
 
-}  // namespace nest
+}  // namespace nest::html

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "html/colour.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr double kLargeWidth = 66, kLargeHeight = 38;
@@ -191,4 +191,4 @@ Markup TileArt::strip(std::int64_t begin, std::int64_t end, std::int64_t full, s
   return art;
 }
 
-}  // namespace nest
+}  // namespace nest::html

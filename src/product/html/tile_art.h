@@ -8,7 +8,7 @@
 #include "html/device_map.h"
 #include "html/markup.h"
 
-namespace nest {
+namespace nest::html {
 
 inline constexpr std::size_t kLongestName = 24;         // of a node, a device or a level; names come from files
 inline constexpr const char* kIdleFill = "url(#idle)";  // the pattern that idle_pattern() defines
@@ -23,7 +23,7 @@ Markup idle_pattern();
 
 class TileArt {
  public:
-  TileArt(const Strategy& strategy, const Cluster& cluster, std::int64_t columns)
+  TileArt(const Strategy& strategy, const cluster::Cluster& cluster, std::int64_t columns)
       : ranks_(strategy), cluster_(cluster), columns_(columns) {}
 
   // The devices begin … end-1 as squares of `cell`, runs of a stage joined and numbered, lines between devices.
@@ -44,8 +44,8 @@ class TileArt {
   std::string title_of(std::int64_t device, const std::optional<groups::Place>& place) const;
 
   groups::RankGroups ranks_;
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   std::int64_t columns_;
 };
 
-}  // namespace nest
+}  // namespace nest::html

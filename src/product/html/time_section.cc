@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "html/plan_sections.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 struct Part {
@@ -70,4 +70,4 @@ Markup time_section(const PlanView& view) {
   return out.add(table.markup());
 }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -9,7 +9,7 @@
 #include "html/pipeline_schedule.h"
 #include "html/plan_sections.h"
 
-namespace nest {
+namespace nest::html {
 namespace {
 
 constexpr std::size_t kMostRows = 16;
@@ -331,7 +331,7 @@ class Timeline {
     for (std::size_t s = 0; s < view_.plan.stages.size(); ++s) {
       const StagePlan& stage = view_.plan.stages[s];
       const StageTime& time = stage.time;
-      table.add({std::to_string(s), layers_label(view_.report.model, stage.first, stage.last),
+      table.add({std::to_string(s), report::layers_label(view_.report.model, stage.first, stage.last),
                  milliseconds(time.forward), milliseconds(time.backward), milliseconds(time.recompute),
                  milliseconds(time.p2p), milliseconds(time.zero), milliseconds(time.total), milliseconds(time.tp),
                  milliseconds(time.cp), milliseconds(time.ep)});
@@ -356,4 +356,4 @@ class Timeline {
 
 Markup timeline_section(const PlanView& view) { return Timeline(view).run(); }
 
-}  // namespace nest
+}  // namespace nest::html

@@ -8,7 +8,7 @@
 #include "launch/shell.h"
 #include "launch/word_builder.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 constexpr std::size_t kMostText = 1U << 20U;
@@ -62,4 +62,4 @@ std::vector<ShellWord> read_arguments(std::string_view source, std::string_view 
   return words;
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -3,7 +3,7 @@
 #include <cctype>
 #include <limits>
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 constexpr int kDeepest = 64;
@@ -115,4 +115,4 @@ std::optional<std::int64_t> evaluate_arithmetic(std::string_view text, const Num
   return Parser(text, number_of).run();
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace nest {
+namespace nest::launch {
 
 // Looks a variable up; nothing when it is not a known whole number.
 using NumberOf = std::function<std::optional<std::int64_t>(std::string_view name)>;
@@ -15,4 +15,4 @@ using NumberOf = std::function<std::optional<std::int64_t>(std::string_view name
 // Nothing when the text is anything else, divides by zero or overflows.
 std::optional<std::int64_t> evaluate_arithmetic(std::string_view text, const NumberOf& number_of);
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 constexpr int kDeepest = 4;  // bash -c inside bash -c
@@ -359,4 +359,4 @@ TrainingCommand find_training_command(std::string_view source, std::string_view 
   return *best;
 }
 
-}  // namespace nest
+}  // namespace nest::launch

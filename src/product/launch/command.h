@@ -11,7 +11,7 @@
 
 #include "launch/shell.h"
 
-namespace nest {
+namespace nest::launch {
 
 // A number that the text gives, or why it does not.
 struct LaunchCount {
@@ -37,4 +37,4 @@ using ReadNamedFile = std::function<std::optional<std::string>(const std::string
 TrainingCommand find_training_command(std::string_view source, std::string_view text, const ShellVariables& variables,
                                       const ReadNamedFile& read_file);
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -13,27 +13,29 @@
 #include "launch/titan_flavors.h"
 #include "launch/toml.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
-constexpr Range kRanks = {1, 1 << 24};
-constexpr Range kBatch = {1, 4294967296.0};
+constexpr doc::Range kRanks = {1, 1 << 24};
+constexpr doc::Range kBatch = {1, 4294967296.0};
 
 // --- DeepSpeed
 
 // Values that are to be found out by the program ("auto") say nothing.
-std::optional<std::int64_t> maybe_count(Reader& reader, std::string_view key, Range range) {
-  const Value* value = reader.raw(key);
+std::optional<std::int64_t> maybe_count(doc::Reader& reader, std::string_view key, doc::Range range) {
+  const doc::Value* value = reader.raw(key);
   if (value != nullptr && value->as_string() != nullptr && *value->as_string() == "auto") return std::nullopt;
   return reader.maybe_integer(key, range);
 }
 
-void read_deepspeed_zero(Reader& root, LaunchSetup& setup) {
+void read_deepspeed_zero(doc::Reader& root, LaunchSetup& setup) {
   auto zero = root.maybe_object("zero_optimization");
   if (!zero) return;
   setup.zero = static_cast<int>(zero->integer_or("stage", 0, {0, 3}));
   const bool overlaps = zero->flag_or("overlap_comm", setup.zero == 3);
-  setup.stack.data_overlap = !overlaps ? DataOverlap::none : setup.zero == 3 ? DataOverlap::fsdp : DataOverlap::buckets;
+  setup.stack.data_overlap = !overlaps         ? cost::DataOverlap::none
+                             : setup.zero == 3 ? cost::DataOverlap::fsdp
+                                               : cost::DataOverlap::buckets;
   if (const auto group = maybe_count(*zero, "mics_shard_size", {-1, 1 << 24}); group.value_or(-1) > 0) {
     setup.shard_degree = *group;
   }
@@ -48,7 +50,7 @@ void read_deepspeed_zero(Reader& root, LaunchSetup& setup) {
   }
 }
 
-void read_deepspeed(Reader& root, LaunchSetup& setup) {
+void read_deepspeed(doc::Reader& root, LaunchSetup& setup) {
   const auto batch = maybe_count(root, "train_batch_size", kBatch);
   const auto micro = maybe_count(root, "train_micro_batch_size_per_gpu", kRanks);
   const auto accumulation = maybe_count(root, "gradient_accumulation_steps", kBatch);
@@ -89,7 +91,7 @@ class TitanReader {
   TitanReader(std::string_view source, const Document& document) : root_(document) {
     setup_.framework = Framework::torchtitan;
     setup_.source = source;
-    setup_.stack = *find_stack("fsdp2");
+    setup_.stack = *cost::find_stack("fsdp2");
   }
 
   LaunchSetup run() {
@@ -102,13 +104,13 @@ class TitanReader {
     if (auto checkpoint = root_.maybe_object("activation_checkpoint")) read_checkpointing(*checkpoint);
     if (auto compile = root_.maybe_object("compile"); !compile || !compile->flag_or("enable", false)) {
       setup_.stack.fused_rowwise = false;
-      setup_.stack.loss = LossKernel::eager_fp32;
+      setup_.stack.loss = cost::LossKernel::eager_fp32;
     }
     return std::move(setup_);
   }
 
  private:
-  void read_model(Reader& model) {
+  void read_model(doc::Reader& model) {
     const std::string name = model.text_or("name", ""), flavor = model.text_or("flavor", "");
     for (const TitanFlavor& known : kTitanFlavors) {
       if (name == known.name && to_lower(flavor) == to_lower(known.flavor)) setup_.model_name = known.preset;
@@ -121,7 +123,7 @@ class TitanReader {
     }
   }
 
-  void read_training(Reader& training) {
+  void read_training(doc::Reader& training) {
     local_batch_ = training.integer_or("local_batch_size", 8, kBatch);
     const std::int64_t global = training.integer_or("global_batch_size", -1, {-1, 4294967296.0});
     if (global > 0) setup_.global_batch = global;
@@ -132,7 +134,7 @@ class TitanReader {
     }
   }
 
-  void read_parallelism(Reader& parallel) {
+  void read_parallelism(doc::Reader& parallel) {
     setup_.tp = parallel.integer_or("tensor_parallel_degree", 1, kRanks);
     setup_.cp = parallel.integer_or("context_parallel_degree", 1, kRanks);
     setup_.pp = parallel.integer_or("pipeline_parallel_degree", 1, kRanks);
@@ -155,7 +157,7 @@ class TitanReader {
     if (setup_.pp > 1) read_pipeline(parallel);
   }
 
-  void read_pipeline(Reader& parallel) {
+  void read_pipeline(doc::Reader& parallel) {
     const std::string schedule = to_lower(parallel.text_or("pipeline_parallel_schedule", "1F1B"));
     setup_.gpipe = schedule == "gpipe";
     const bool interleaved = schedule == "interleaved1f1b";
@@ -176,9 +178,9 @@ class TitanReader {
   }
 
   // module_fqns_per_model_part: what every stage holds, in order.
-  void read_parts(Reader& parallel) {
-    const Value* parts = parallel.raw("module_fqns_per_model_part");
-    const Array* list = parts == nullptr ? nullptr : parts->as_array();
+  void read_parts(doc::Reader& parallel) {
+    const doc::Value* parts = parallel.raw("module_fqns_per_model_part");
+    const doc::Array* list = parts == nullptr ? nullptr : parts->as_array();
     if (list == nullptr) {
       setup_.notes.emplace_back("stages are cut as nest cuts them evenly; torchtitan's own rule may differ by a layer");
       return;
@@ -188,11 +190,11 @@ class TitanReader {
                     fmt::format("{} parts do not divide over {} stages", list->size(), setup_.pp));
     }
     setup_.vpp = static_cast<std::int64_t>(list->size()) / setup_.pp;
-    for (const Value& part : *list) {
-      const Array* names = part.as_array();
+    for (const doc::Value& part : *list) {
+      const doc::Array* names = part.as_array();
       if (names == nullptr) parallel.fail("module_fqns_per_model_part", "every part is a list of names");
       LaunchChunk chunk;
-      for (const Value& name : *names) {
+      for (const doc::Value& name : *names) {
         const std::string* text = name.as_string();
         if (text == nullptr) parallel.fail("module_fqns_per_model_part", "every part is a list of names");
         chunk.embedding = chunk.embedding || *text == "tok_embeddings";
@@ -203,7 +205,7 @@ class TitanReader {
     }
   }
 
-  void read_checkpointing(Reader& checkpoint) {
+  void read_checkpointing(doc::Reader& checkpoint) {
     const std::vector<std::string> modes = {"selective", "full", "memory_budget", "none"};
     const std::string mode = checkpoint.choice_or("mode", "selective", modes);
     if (mode == "memory_budget") {
@@ -215,7 +217,7 @@ class TitanReader {
     }
   }
 
-  Reader root_;
+  doc::Reader root_;
   LaunchSetup setup_;
   std::int64_t local_batch_ = 8;
 };
@@ -257,7 +259,7 @@ Document with_overrides(const Document& document, const std::vector<ShellWord>& 
     return value == "true" || value == "false" || value.starts_with('[') ||
            (error == std::errc() && rest == value.data() + value.size() && !value.empty());
   };
-  auto root = std::make_shared<Object>();
+  auto root = std::make_shared<doc::Object>();
   std::string extra;
   for (const auto& [section, keys] : sections) {
     extra += "[" + section + "]\n";
@@ -268,25 +270,25 @@ Document with_overrides(const Document& document, const std::vector<ShellWord>& 
     }
   }
   const Document added = parse_toml("--from", extra);
-  const Object* base = document.root().as_object();
-  const Object* over = added.root().as_object();
-  for (const Object::Member& member : base->members()) {
-    const Value* changed = over->find(member.key);
+  const doc::Object* base = document.root().as_object();
+  const doc::Object* over = added.root().as_object();
+  for (const doc::Object::Member& member : base->members()) {
+    const doc::Value* changed = over->find(member.key);
     if (changed == nullptr || changed->as_object() == nullptr || member.value.as_object() == nullptr) {
       root->add(member.key, member.value);
       continue;
     }
-    auto merged = std::make_shared<Object>();
-    for (const Object::Member& inner : member.value.as_object()->members()) {
+    auto merged = std::make_shared<doc::Object>();
+    for (const doc::Object::Member& inner : member.value.as_object()->members()) {
       if (changed->as_object()->find(inner.key) == nullptr) merged->add(inner.key, inner.value);
     }
-    for (const Object::Member& inner : changed->as_object()->members()) merged->add(inner.key, inner.value);
-    root->add(member.key, Value(std::move(merged), member.value.offset()));
+    for (const doc::Object::Member& inner : changed->as_object()->members()) merged->add(inner.key, inner.value);
+    root->add(member.key, doc::Value(std::move(merged), member.value.offset()));
   }
-  for (const Object::Member& member : over->members()) {
+  for (const doc::Object::Member& member : over->members()) {
     if (base->find(member.key) == nullptr) root->add(member.key, member.value);
   }
-  return {document.source, Value(std::move(root), 0)};
+  return {document.source, doc::Value(std::move(root), 0)};
 }
 
 }  // namespace
@@ -295,14 +297,14 @@ LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text
   LaunchSetup setup;
   setup.framework = Framework::deepspeed;
   setup.source = source;
-  setup.stack = *find_stack("megatron-deepspeed");
+  setup.stack = *cost::find_stack("megatron-deepspeed");
   setup.precision = Precision::fp32;
   add_deepspeed_file(setup, source, text);
   return setup;
 }
 
 void add_deepspeed_file(LaunchSetup& setup, std::string_view source, const std::string& text) {
-  Reader root(parse_json(std::string(source), text));
+  doc::Reader root(doc::parse_json(std::string(source), text));
   read_deepspeed(root, setup);
 }
 
@@ -335,4 +337,4 @@ LaunchSetup read_torchtitan_launch(std::string_view source, const TrainingComman
   return setup;
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace nest {
+namespace nest::launch {
 
 enum class Framework : std::uint8_t { megatron, nemo, deepspeed, torchtitan };
 
@@ -15,4 +15,4 @@ inline constexpr std::array kFrameworkNames = {"megatron", "nemo", "deepspeed", 
 
 constexpr const char* to_string(Framework framework) { return kFrameworkNames[static_cast<std::size_t>(framework)]; }
 
-}  // namespace nest
+}  // namespace nest::launch

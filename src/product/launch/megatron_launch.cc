@@ -9,7 +9,7 @@
 #include "launch/pipeline_text.h"
 #include "launch/setup.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 constexpr std::int64_t kMostLayers = 1 << 14;
@@ -355,10 +355,14 @@ class MegatronReader {
   void read_modules() {
     const std::vector<std::string> names = options_.texts("--recompute-modules");
     if (names.empty()) return;
-    static const std::vector<std::pair<std::string, Module>> kModules = {
-        {"core_attn", Module::core_attention},     {"moe_act", Module::moe_activation}, {"layernorm", Module::norm},
-        {"mla_up_proj", Module::latent_up},        {"mlp", Module::feed_forward},       {"moe", Module::moe},
-        {"shared_experts", Module::shared_experts}};
+    static const std::vector<std::pair<std::string, model::Module>> kModules = {
+        {"core_attn", model::Module::core_attention},
+        {"moe_act", model::Module::moe_activation},
+        {"layernorm", model::Module::norm},
+        {"mla_up_proj", model::Module::latent_up},
+        {"mlp", model::Module::feed_forward},
+        {"moe", model::Module::moe},
+        {"shared_experts", model::Module::shared_experts}};
     setup_.stack.selective_modules.clear();
     for (const std::string& name : names) {
       const auto found =
@@ -374,12 +378,12 @@ class MegatronReader {
   }
 
   void read_stack() {
-    setup_.stack = *find_stack("megatron-core-plain");
-    SoftwareStack& stack = setup_.stack;
+    setup_.stack = *cost::find_stack("megatron-core-plain");
+    cost::SoftwareStack& stack = setup_.stack;
     read_modules();
-    if (options_.flag("--overlap-grad-reduce")) stack.data_overlap = DataOverlap::buckets;
+    if (options_.flag("--overlap-grad-reduce")) stack.data_overlap = cost::DataOverlap::buckets;
     if (options_.flag("--use-megatron-fsdp") || options_.flag("--use-torch-fsdp2"))
-      stack.data_overlap = DataOverlap::fsdp;
+      stack.data_overlap = cost::DataOverlap::fsdp;
     if (options_.flag("--tp-comm-overlap")) {
       if (!options_.flag("--sequence-parallel")) options_.fail("--tp-comm-overlap", "needs --sequence-parallel");
       stack.tensor_overlap = true;
@@ -393,12 +397,12 @@ class MegatronReader {
     stack.defer_head_gradient = options_.flag("--defer-embedding-wgrad-compute");
     stack.deterministic = options_.flag("--deterministic-mode");
     stack.cuda_graphs = options_.flag("--enable-cuda-graph");
-    if (options_.flag("--cross-entropy-loss-fusion")) stack.loss = LossKernel::fused;
+    if (options_.flag("--cross-entropy-loss-fusion")) stack.loss = cost::LossKernel::fused;
     if (options_.flag("--grad-reduce-in-bf16")) stack.gradient_traffic_bytes = 2;
     const std::string backend =
         options_.choice("--attention-backend", {"flash", "fused", "unfused", "local", "auto"}).value_or("auto");
-    if (backend == "unfused" || backend == "local") stack.attention = AttentionKernel::unfused;
-    if (backend == "flash") stack.attention = AttentionKernel::flash2;
+    if (backend == "unfused" || backend == "local") stack.attention = cost::AttentionKernel::unfused;
+    if (backend == "flash") stack.attention = cost::AttentionKernel::flash2;
     if (options_.text("--transformer-impl").value_or("") == "local") stack.fused_rowwise = false;
     const std::vector<std::string> exchange = options_.texts("--cp-comm-type");
     stack.context_all_to_all = !exchange.empty() && exchange.front() == "a2a";
@@ -414,8 +418,8 @@ class MegatronReader {
 
   void read_megatron_deepspeed(const ReadNamedFile& read_file) {
     setup_.framework = Framework::deepspeed;
-    const std::vector<Module> modules = setup_.stack.selective_modules;
-    setup_.stack = *find_stack("megatron-deepspeed");
+    const std::vector<model::Module> modules = setup_.stack.selective_modules;
+    setup_.stack = *cost::find_stack("megatron-deepspeed");
     setup_.stack.selective_modules = modules;
     setup_.zero = static_cast<int>(options_.integer("--zero-stage", 0, 3).value_or(setup_.zero));
     if (const auto ep = options_.integer("--moe-expert-parallel-size", 1, kMostRanks)) setup_.expert_ranks = *ep;
@@ -467,4 +471,4 @@ LaunchSetup read_megatron_launch(std::string_view source, const TrainingCommand&
   return MegatronReader(source, command).run(read_file);
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -4,7 +4,7 @@
 
 #include "launch/options.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 using enum OptionKind;
@@ -309,4 +309,4 @@ const std::vector<KnownOption>& megatron_option_table() {
   return table;
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 const KnownOption* find_known(std::string_view name) {
@@ -172,4 +172,4 @@ std::vector<std::string> LaunchOptions::texts(std::string_view name) const {
   return texts;
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -10,7 +10,7 @@
 
 #include "launch/shell.h"
 
-namespace nest {
+namespace nest::launch {
 
 enum class OptionKind : std::uint8_t { flag, value, list };
 
@@ -60,4 +60,4 @@ class LaunchOptions {
   std::vector<std::string> unknown_, unseen_;
 };
 
-}  // namespace nest
+}  // namespace nest::launch

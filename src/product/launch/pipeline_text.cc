@@ -4,7 +4,7 @@
 
 #include <cctype>
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 constexpr std::size_t kMostLayers = 1U << 16U;
@@ -186,4 +186,4 @@ std::optional<std::vector<std::int64_t>> parse_layer_frequency(std::string_view 
   return list;
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -9,7 +9,7 @@
 
 #include "launch/setup.h"
 
-namespace nest {
+namespace nest::launch {
 
 // "Et*3|(tt|)*29,m|L". On failure returns nothing and says why in `reason`. `mtp` counts m.
 std::optional<std::vector<LaunchChunk>> parse_layout(std::string_view text, std::int64_t& mtp, std::string& reason);
@@ -17,4 +17,4 @@ std::optional<std::vector<LaunchChunk>> parse_layout(std::string_view text, std:
 // An integer N (every N-th layer, from the first) or a list such as "([0]*3+[1]*58)": 1 for every layer with experts.
 std::optional<std::vector<std::int64_t>> parse_layer_frequency(std::string_view text, std::int64_t layers);
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -9,7 +9,7 @@
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 // --- what kind of text it is
@@ -52,14 +52,14 @@ std::string substituted(const std::string& text, const ShellVariables& variables
   return word.text;
 }
 
-void add_yaml_option(const Object::Member& member, const ShellVariables& variables, std::vector<ShellWord>& words,
+void add_yaml_option(const doc::Object::Member& member, const ShellVariables& variables, std::vector<ShellWord>& words,
                      const Document& document) {
   const int line = 1 + static_cast<int>(std::count(
                            document.source->text.begin(),
                            document.source->text.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                                member.value.offset(), document.source->text.size())),
                            '\n'));
-  const Value& value = member.value;
+  const doc::Value& value = member.value;
   if (value.is_null() || (value.as_bool() != nullptr && !*value.as_bool())) return;
   words.push_back({member.key, {}, line});
   if (value.as_bool() != nullptr) return;
@@ -83,8 +83,8 @@ void add_yaml_option(const Object::Member& member, const ShellVariables& variabl
     } else {
       add(*text);
     }
-  } else if (const Array* list = value.as_array(); list != nullptr) {
-    for (const Value& entry : *list) {
+  } else if (const doc::Array* list = value.as_array(); list != nullptr) {
+    for (const doc::Value& entry : *list) {
       if (entry.as_string() != nullptr) add(*entry.as_string());
       if (entry.as_integer() != nullptr) add(fmt::format("{}", *entry.as_integer()));
     }
@@ -95,15 +95,15 @@ void add_yaml_option(const Object::Member& member, const ShellVariables& variabl
 }
 
 TrainingCommand read_yaml_arguments(std::string_view source, const std::string& text, const ShellVariables& variables) {
-  const Document document = parse_yaml(std::string(source), text);
+  const Document document = doc::parse_yaml(std::string(source), text);
   TrainingCommand command;
-  const Object* root = document.root().as_object();
+  const doc::Object* root = document.root().as_object();
   if (root == nullptr) throw InputError(fmt::format("{}: the top level is no map", source));
-  for (const Object::Member& section : root->members()) {
+  for (const doc::Object::Member& section : root->members()) {
     if (!section.key.starts_with("MODEL_ARGS")) continue;
-    const Object* options = section.value.as_object();
+    const doc::Object* options = section.value.as_object();
     if (options == nullptr) throw InputError(fmt::format("{}: {}: is no map", source, section.key));
-    for (const Object::Member& option : options->members()) {
+    for (const doc::Object::Member& option : options->members()) {
       if (!option.key.starts_with("--")) {
         throw InputError(fmt::format("{}: {}.{}: options begin with --", source, section.key, clip(option.key, 40)));
       }
@@ -115,16 +115,16 @@ TrainingCommand read_yaml_arguments(std::string_view source, const std::string& 
 
 // --- laying out
 
-std::int64_t block_count(const Job& job) {
+std::int64_t block_count(const cost::Job& job) {
   std::int64_t blocks = 0;
   for (const int kind : job.model.layers) {
-    blocks += job.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block ? 1 : 0;
+    blocks += job.model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block ? 1 : 0;
   }
   return blocks;
 }
 
 // Stages as runs of layers: the blocks of all chunks of a stage together, as nest prices interleaved stages.
-std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const Job& job) {
+std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::Job& job) {
   const std::int64_t blocks = block_count(job);
   std::vector<LaunchChunk> stages(static_cast<std::size_t>(setup.pp));
   std::int64_t given = 0;
@@ -150,7 +150,7 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const Job& j
     StagePlan plan;
     plan.first = static_cast<int>(next);
     if (s == 0) {
-      while (next < layers.size() && kind_of(next) != LayerKind::block) ++next;
+      while (next < layers.size() && kind_of(next) != model::LayerKind::block) ++next;
     }
     for (std::int64_t taken = 0; taken < stages[s].blocks; ++taken) ++next;
     if (s + 1 == stages.size()) next = layers.size();
@@ -163,7 +163,7 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const Job& j
 }
 
 // Pipeline, placement and micro-batch, once the split and the replicas are known.
-Strategy finish_strategy(const LaunchSetup& setup, const Job& job, Strategy strategy) {
+Strategy finish_strategy(const LaunchSetup& setup, const cost::Job& job, Strategy strategy) {
   const std::int64_t expert_tp = setup.expert_tp == 0 ? setup.tp : setup.expert_tp;
   if (setup.replicas_last && setup.pp > 1 && expert_tp * setup.expert_ranks != setup.tp * setup.cp) {
     throw InputError(
@@ -184,7 +184,7 @@ Strategy finish_strategy(const LaunchSetup& setup, const Job& job, Strategy stra
   return strategy;
 }
 
-Strategy strategy_of(const LaunchSetup& setup, const Job& job) {
+Strategy strategy_of(const LaunchSetup& setup, const cost::Job& job) {
   const auto fail = [&](const std::string& message) { throw InputError(fmt::format("{}: {}", setup.source, message)); };
   Strategy strategy;
   Split& split = strategy.split;
@@ -199,8 +199,8 @@ Strategy strategy_of(const LaunchSetup& setup, const Job& job) {
                      pipeline));
   }
   const std::int64_t data = world / pipeline;
-  const bool experts =
-      std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const Layer& layer) { return layer.experts > 0; });
+  const bool experts = std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
+                                   [](const model::Layer& layer) { return layer.experts > 0; });
   if (!experts) {
     if (setup.expert_ranks > 1)
       fail(fmt::format("expert parallelism of {} needs a mixture of experts", setup.expert_ranks));
@@ -248,15 +248,16 @@ LaunchSetup read_launch(std::string_view source, const std::string& text, const 
   return read_megatron_launch(source, command, read_file);
 }
 
-LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job) {
+LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
   LaunchedPlan plan;
   plan.strategy = strategy_of(setup, job);
   if (plan.strategy.split.cp > 1 && plan.strategy.split.ep > 1) {
     plan.notes.emplace_back(
         "expert groups take context-parallel ranks first; priced are groups of the same size across them");
   }
-  const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
-                                         [](const Layer& layer) { return layer.kind == LayerKind::block; });
+  const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& layer) {
+    return layer.kind == model::LayerKind::block;
+  });
   if (setup.vpp > 1 && block_kinds > 1) {
     plan.notes.emplace_back("layers differ: an interleaved stage is priced as one run of as many layers");
   }
@@ -266,7 +267,7 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job) {
         fmt::format("{}: a global batch of {} is no multiple of micro-batch x data-parallel ranks = {} x {}",
                     setup.source, job.run.global_batch, plan.strategy.micro_batch, plan.strategy.batch_ranks()));
   }
-  const std::int64_t replicas = dense_replicas(plan.strategy);
+  const std::int64_t replicas = groups::dense_replicas(plan.strategy);
   if (setup.zero > 0 && setup.shard_instances > 1 && replicas % setup.shard_instances != 0) {
     throw InputError(fmt::format("{}: {} groups that shard on their own do not divide {} ranks", setup.source,
                                  setup.shard_instances, replicas));
@@ -284,7 +285,7 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job) {
       throw InputError(fmt::format("{}: {} layers do not divide over {} stages of {} chunks", setup.source, blocks,
                                    setup.pp, setup.vpp));
     }
-    plan.stages = even_stages(job, plan.strategy, setup.recompute, setup.zero, degree);
+    plan.stages = cost::even_stages(job, plan.strategy, setup.recompute, setup.zero, degree);
   } else {
     plan.stages = stages_from_chunks(setup, job);
   }
@@ -293,10 +294,10 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job) {
     stage.zero = setup.zero;
     stage.zero_degree = setup.zero == 0 ? 0 : degree;
   }
-  if (const std::string reason = refuse_strategy(job, plan.strategy, plan.stages); !reason.empty()) {
+  if (const std::string reason = cost::refuse_strategy(job, plan.strategy, plan.stages); !reason.empty()) {
     throw InputError(fmt::format("{}: {}", setup.source, reason));
   }
   return plan;
 }
 
-}  // namespace nest
+}  // namespace nest::launch

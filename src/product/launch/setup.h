@@ -13,7 +13,7 @@
 #include "launch/frameworks.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::launch {
 
 // A part of a pipeline as the text describes it.
 struct LaunchChunk {
@@ -51,7 +51,7 @@ struct LaunchSetup {
   std::int64_t shard_instances = 1;  // groups that shard on their own
   std::int64_t shard_degree = 0;     // or ranks of one such group; 0: all
 
-  SoftwareStack stack;             // the framework's, with what the text switches on and off
+  cost::SoftwareStack stack;       // the framework's, with what the text switches on and off
   std::vector<std::string> notes;  // what is not priced, not read or unknown
 };
 
@@ -69,7 +69,7 @@ struct LaunchedPlan {
   std::vector<StagePlan> stages;
   std::vector<std::string> notes;  // where the price is that of something slightly different
 };
-LaunchedPlan lay_out(const LaunchSetup& setup, const Job& job);
+LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job);
 
 // --- internal to launch
 LaunchSetup read_megatron_launch(std::string_view source, const TrainingCommand& command,
@@ -82,4 +82,4 @@ LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text
 // Takes over what a DeepSpeed file says beside Megatron-DeepSpeed's own options.
 void add_deepspeed_file(LaunchSetup& setup, std::string_view source, const std::string& text);
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -13,7 +13,7 @@
 #include "launch/shell_keywords.h"
 #include "launch/word_builder.h"
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 constexpr std::size_t kMostText = 1U << 20U;  // of a script, and of all that it expands to
@@ -490,4 +490,4 @@ ShellScript read_shell(std::string_view source, std::string_view text, const She
   return ShellReader(source, text, variables).run();
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace nest {
+namespace nest::launch {
 
 struct ShellWord {
   std::string text;
@@ -40,4 +40,4 @@ ShellScript read_shell(std::string_view source, std::string_view text, const She
 // special.
 std::vector<ShellWord> read_arguments(std::string_view source, std::string_view text);
 
-}  // namespace nest
+}  // namespace nest::launch

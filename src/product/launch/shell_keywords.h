@@ -10,7 +10,7 @@
 
 #include "launch/shell.h"
 
-namespace nest {
+namespace nest::launch {
 
 inline bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 inline bool is_name_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -50,4 +50,4 @@ inline bool starts_assignment(std::string_view text) {
   return rest.starts_with('=') || rest.starts_with("+=");
 }
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -3,7 +3,7 @@
 
 #include <array>
 
-namespace nest {
+namespace nest::launch {
 
 struct TitanFlavor {
   const char* name;
@@ -30,4 +30,4 @@ inline constexpr std::array kTitanFlavors = std::to_array<TitanFlavor>({
     {"gpt_oss", "120b", "gpt-oss-120b"},
 });
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -19,7 +19,7 @@
 #define TOML_MAX_NESTED_VALUES 16
 #include <toml++/toml.h>
 
-namespace nest {
+namespace nest::launch {
 namespace {
 
 constexpr std::int64_t kMostDots = 100;  // in one line: each part of a dotted key is a table within a table
@@ -47,11 +47,11 @@ std::int64_t dots_of(std::string_view line) {
 
 class TomlTree {
  public:
-  TomlTree(std::string name, std::string text, const Limits& limits) : limits_(limits) {
+  TomlTree(std::string name, std::string text, const doc::Limits& limits) : limits_(limits) {
     if (text.size() > limits.bytes) {
       throw InputError(fmt::format("{}: {} bytes are too many; allowed is up to {}", name, text.size(), limits.bytes));
     }
-    source_ = std::make_shared<SourceText>(SourceText{std::move(name), std::move(text)});
+    source_ = std::make_shared<doc::SourceText>(doc::SourceText{std::move(name), std::move(text)});
     find_lines();
   }
 
@@ -96,10 +96,10 @@ class TomlTree {
 
   [[noreturn]] void fail(toml::source_position place, const std::string& message) const {
     throw InputError(fmt::format("{}: line {}: {}", source_->name, place.line, clip(message, 200)),
-                     excerpt_at(*source_, offset_of(place)));
+                     doc::excerpt_at(*source_, offset_of(place)));
   }
 
-  Value table_of(const toml::table& table, std::size_t depth, std::size_t offset) {
+  doc::Value table_of(const toml::table& table, std::size_t depth, std::size_t offset) {
     struct Entry {
       const toml::key* key;
       const toml::node* node;
@@ -108,7 +108,7 @@ class TomlTree {
     for (const auto& [key, node] : table) entries.push_back({&key, &node});
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.key->source().begin < b.key->source().begin; });
-    auto object = std::make_shared<Object>();
+    auto object = std::make_shared<doc::Object>();
     for (const Entry& entry : entries) {
       const toml::source_position place = entry.key->source().begin;
       object->add(std::string(entry.key->str()), value_of(*entry.node, depth + 1, place));
@@ -116,13 +116,13 @@ class TomlTree {
     return {std::move(object), offset};
   }
 
-  Value value_of(const toml::node& node, std::size_t depth, toml::source_position place) {
+  doc::Value value_of(const toml::node& node, std::size_t depth, toml::source_position place) {
     if (depth > limits_.depth) fail(place, "values are nested too deeply");
     if (++values_ > limits_.values) fail(place, "there are too many values");
     const std::size_t offset = offset_of(place);
     if (const toml::table* table = node.as_table()) return table_of(*table, depth, offset);
     if (const toml::array* array = node.as_array()) {
-      auto list = std::make_shared<Array>();
+      auto list = std::make_shared<doc::Array>();
       for (const toml::node& each : *array) list->push_back(value_of(each, depth + 1, each.source().begin));
       return {std::move(list), offset};
     }
@@ -135,16 +135,16 @@ class TomlTree {
     fail(place, "a date, a time or a number that is not finite cannot stand here");
   }
 
-  Limits limits_;
-  std::shared_ptr<const SourceText> source_;
+  doc::Limits limits_;
+  std::shared_ptr<const doc::SourceText> source_;
   std::vector<std::size_t> lines_;  // where each begins
   std::size_t values_ = 0;
 };
 
 }  // namespace
 
-Document parse_toml(std::string name, std::string text, const Limits& limits) {
+Document parse_toml(std::string name, std::string text, const doc::Limits& limits) {
   return TomlTree(std::move(name), std::move(text), limits).read();
 }
 
-}  // namespace nest
+}  // namespace nest::launch

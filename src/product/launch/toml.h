@@ -5,10 +5,10 @@
 
 #include "doc/value.h"
 
-namespace nest {
+namespace nest::launch {
 
 // Throws InputError that names the file, line and what is wrong; a key or table given twice is wrong. Members stand in
 // the order in which they were written.
-Document parse_toml(std::string name, std::string text, const Limits& limits = {});
+Document parse_toml(std::string name, std::string text, const doc::Limits& limits = {});
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "launch/shell.h"
 
-namespace nest {
+namespace nest::launch {
 
 // What stands in a word for something that cannot be known: what was written, without blanks.
 inline ShellWord unknown_word(std::string_view written, int line) {
@@ -84,4 +84,4 @@ class WordBuilder {
   bool quoted_ = false;
 };
 
-}  // namespace nest
+}  // namespace nest::launch

@@ -16,7 +16,7 @@
 #include "model/presets.h"
 #include "onnx_graph/read_onnx.h"
 
-namespace nest {
+namespace nest::load {
 namespace {
 
 // "llama" for llama/config.json and llama/, "my-model" for my-model.json.
@@ -27,12 +27,12 @@ std::string title_of(const std::string& path) {
   return file_stem(generic ? file.parent_path().string() : path);
 }
 
-Architecture graph_outline(const RawGraph& graph, Document document) {
-  Architecture outline;
+model::Architecture graph_outline(const graph::RawGraph& graph, Document document) {
+  model::Architecture outline;
   outline.document = std::move(document);
   outline.name = graph.name;
   outline.family = "graph";
-  outline.default_sequence = default_sequence(graph);
+  outline.default_sequence = graph::default_sequence(graph);
   return outline;
 }
 
@@ -50,18 +50,19 @@ NamedModel read_model_file(const Input& given) {
   if (path.ends_with(".onnx")) {
     std::error_code ignored;
     const std::uintmax_t bytes = input.text ? input.text->size() : std::filesystem::file_size(path, ignored);
-    if (!ignored && bytes > kLargestOnnxBytes) {
+    if (!ignored && bytes > onnx_graph::kLargestOnnxBytes) {
       throw InputError(
           fmt::format("{}: a file of {} bytes; allowed are {}. Export it with external data: shapes are all "
                       "that is needed",
-                      source_name(input), bytes, kLargestOnnxBytes));
+                      source_name(input), bytes, onnx_graph::kLargestOnnxBytes));
     }
-    RawGraph read = read_onnx(source_name(input), title, read_text(input, {.bytes = kLargestOnnxBytes}));
+    graph::RawGraph read =
+        onnx_graph::read_onnx(source_name(input), title, read_text(input, {.bytes = onnx_graph::kLargestOnnxBytes}));
     read.source = source_name(input);
-    auto graph = std::make_shared<const RawGraph>(std::move(read));
-    return {graph_outline(*graph, write_graph(*graph)), title, source_name(input), graph};
+    auto graph = std::make_shared<const graph::RawGraph>(std::move(read));
+    return {graph_outline(*graph, graph::write_graph(*graph)), title, source_name(input), graph};
   }
-  return read_model(parse_json(source_name(input), read_text(input)), title);
+  return read_model(doc::parse_json(source_name(input), read_text(input)), title);
 }
 
 // Presets whose names contain the word or are contained in it, and those that a few typing mistakes lead to; closest
@@ -101,9 +102,9 @@ std::vector<std::string> close_names(const std::string& name) {
 
 std::vector<KnownName> known_names() {
   std::vector<KnownName> names;
-  for (const ModelPreset& preset : model_presets()) names.push_back({preset.name, "model"});
-  for (const Device& device : device_presets()) names.push_back({device.name, "device"});
-  for (const Cluster& cluster : cluster_presets()) names.push_back({cluster.name, "cluster"});
+  for (const model::ModelPreset& preset : model::model_presets()) names.push_back({preset.name, "model"});
+  for (const cluster::Device& device : cluster::device_presets()) names.push_back({device.name, "device"});
+  for (const cluster::Cluster& cluster : cluster::cluster_presets()) names.push_back({cluster.name, "cluster"});
   return names;
 }
 
@@ -116,15 +117,15 @@ void fail_unknown(const std::string& name, const std::string& wanted) {
 }
 
 NamedModel read_model(const Document& document, const std::string& name) {
-  if (!is_graph(document)) return {read_config(document, name), name, document.name()};
-  auto graph = std::make_shared<const RawGraph>(read_graph(document));
+  if (!graph::is_graph(document)) return {model::read_config(document, name), name, document.name()};
+  auto graph = std::make_shared<const graph::RawGraph>(graph::read_graph(document));
   return {graph_outline(*graph, document), graph->name, document.name(), graph};
 }
 
 NamedModel load_model(const Input& input) {
   const std::string& name = input.name;
   if (!input.text && name != "-") {
-    if (std::optional<ModelPreset> preset = find_preset(name)) {
+    if (std::optional<model::ModelPreset> preset = model::find_preset(name)) {
       return {std::move(preset->architecture), std::move(preset->description), "preset"};
     }
     if (!path_exists(name)) fail_unknown(name, "a model");
@@ -132,4 +133,4 @@ NamedModel load_model(const Input& input) {
   return read_model_file(input);
 }
 
-}  // namespace nest
+}  // namespace nest::load

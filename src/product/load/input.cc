@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
-namespace nest {
+namespace nest::load {
 namespace {
 
 class Descriptor {
@@ -61,7 +61,7 @@ bool looks_like_path(const std::string& word) {
   return false;
 }
 
-std::string read_text(const Input& input, const Limits& limits) {
+std::string read_text(const Input& input, const doc::Limits& limits) {
   const std::string& path = input.name;
   const auto refuse_size = [&](std::size_t bytes) {
     if (bytes <= limits.bytes) return;
@@ -87,4 +87,4 @@ std::string read_text(const Input& input, const Limits& limits) {
   }
 }
 
-}  // namespace nest
+}  // namespace nest::load

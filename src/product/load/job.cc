@@ -13,55 +13,57 @@
 #include "load/input.h"
 #include "nest/option.h"
 
-namespace nest {
+namespace nest::load {
 namespace {
 
 constexpr std::int64_t kUsualTokensPerStep = std::int64_t{4} << 20;
 constexpr std::int64_t kUsualSamplesPerStep = 1024;
 
-Cluster load_cluster(const Input& input, std::int64_t devices) {
+cluster::Cluster load_cluster(const Input& input, std::int64_t devices) {
   const std::string& name = input.name;
   if (!input.text) {
     const auto size = devices == 0 ? std::nullopt : std::optional(devices);
-    if (std::optional<Cluster> preset = find_cluster(name, size)) return std::move(*preset);
+    if (std::optional<cluster::Cluster> preset = cluster::find_cluster(name, size)) return std::move(*preset);
     if (!path_exists(name)) fail_unknown(name, "a cluster");
   }
-  Cluster cluster = read_cluster(parse_yaml(source_name(input), read_text(input)), file_stem(name));
-  return devices == 0 ? cluster : resized(cluster, devices);
+  cluster::Cluster cluster =
+      cluster::read_cluster(doc::parse_yaml(source_name(input), read_text(input)), file_stem(name));
+  return devices == 0 ? cluster : cluster::resized(cluster, devices);
 }
 
 // `key` is where the name stood.
-SoftwareStack load_stack(const Input& input, std::string_view key) {
+cost::SoftwareStack load_stack(const Input& input, std::string_view key) {
   const std::string& name = input.name;
   if (!input.text) {
-    if (auto preset = find_stack(name)) return *preset;
+    if (auto preset = cost::find_stack(name)) return *preset;
   }
   if (input.text || path_exists(name)) {
-    return read_stack(parse_yaml(source_name(input), read_text(input)), file_stem(name));
+    return cost::read_stack(doc::parse_yaml(source_name(input), read_text(input)), file_stem(name));
   }
   std::vector<std::string> names;
-  for (const SoftwareStack& stack : stack_presets()) names.push_back(stack.name);
+  for (const cost::SoftwareStack& stack : cost::stack_presets()) names.push_back(stack.name);
   throw InputError(fmt::format("{}: `{}` is neither a file nor one of {}{}", key, clip(name, 40), join_words(names),
                                did_you_mean(name, names)));
 }
 
 // The model of a graph depends on the bytes of activations, so on the job.
-Job assemble(const NamedModel& model, const Run& run, const SoftwareStack& stack, const Cluster& cluster) {
+cost::Job assemble(const NamedModel& model, const Run& run, const cost::SoftwareStack& stack,
+                   const cluster::Cluster& cluster) {
   const auto make = [&] {
-    if (!model.graph) return make_job(model.architecture, run, stack, cluster);
-    Implementation implementation;
+    if (!model.graph) return cost::make_job(model.architecture, run, stack, cluster);
+    model::Implementation implementation;
     implementation.stack = stack.kernels;
-    implementation.activation_bytes = facts_of(run.precision).activation_bytes;
-    GraphModels models = build_graph_models(*model.graph, implementation);
+    implementation.activation_bytes = cost::facts_of(run.precision).activation_bytes;
+    graph::GraphModels models = graph::build_graph_models(*model.graph, implementation);
     models.model.architecture.document = model.architecture.document;
-    return make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster);
+    return cost::make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster);
   };
-  Job job = make();
+  cost::Job job = make();
   job.title = model.title;
   return job;
 }
 
-std::int64_t usual_batch(const RawGraph* graph, std::int64_t sequence) {
+std::int64_t usual_batch(const graph::RawGraph* graph, std::int64_t sequence) {
   const bool samples = graph && sequence == 1;
   return samples ? kUsualSamplesPerStep : std::max<std::int64_t>(1, kUsualTokensPerStep / sequence);
 }
@@ -73,14 +75,14 @@ NamedModel model_of(const Plan& plan) {
   return model;
 }
 
-Cluster cluster_of(const Plan& plan) {
+cluster::Cluster cluster_of(const Plan& plan) {
   if (plan.cluster.description.empty()) return load_cluster(plan.cluster.name, plan.cluster.devices);
-  return resized(read_cluster(plan.cluster.description, plan.cluster.name), plan.cluster.devices);
+  return cluster::resized(cluster::read_cluster(plan.cluster.description, plan.cluster.name), plan.cluster.devices);
 }
 
-SoftwareStack stack_of(const Plan& plan) {
+cost::SoftwareStack stack_of(const Plan& plan) {
   if (plan.stack.empty()) return load_stack(plan.run.stack, "run.stack");
-  SoftwareStack stack = read_stack(plan.stack, plan.run.stack);
+  cost::SoftwareStack stack = cost::read_stack(plan.stack, plan.run.stack);
   if (stack.name != plan.run.stack) {
     throw InputError(fmt::format("{}: run.stack: is `{}`, but the stack that the plan describes is `{}`",
                                  plan.stack.name(), clip(plan.run.stack, 40), clip(stack.name, 40)));
@@ -97,27 +99,29 @@ void check_sequence(const NamedModel& model, std::int64_t asked) {
 
 }  // namespace
 
-Job load_job(const Question& question) {
+cost::Job load_job(const Question& question) {
   const NamedModel model = load_model(or_default(question.model, "llama3-70b"));
   check_sequence(model, question.seq);
-  const Cluster cluster = load_cluster(or_default(question.cluster, "dgx-h100"), question.devices);
+  const cluster::Cluster cluster = load_cluster(or_default(question.cluster, "dgx-h100"), question.devices);
   Run run;
   run.sequence = question.seq > 0 ? question.seq : model.architecture.default_sequence;
   run.encoder_sequence = question.encoder_seq;
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
   run.precision = question.precision.value_or(Precision::bf16);
   run.optimizer = question.optimizer.value_or(Optimizer::adam);
-  Job job = assemble(model, run, load_stack(or_default(question.stack, "megatron-core"), option("stack")), cluster);
+  cost::Job job =
+      assemble(model, run, load_stack(or_default(question.stack, "megatron-core"), option("stack")), cluster);
   if (!question.profile.empty()) {
-    attach_profile(job, read_profile(parse_json(source_name(question.profile), read_text(question.profile))));
+    cost::attach_profile(
+        job, cost::read_profile(doc::parse_json(source_name(question.profile), read_text(question.profile))));
   }
   return job;
 }
 
-Job load_job(const Plan& plan) {
-  Job job = assemble(model_of(plan), plan.run, stack_of(plan), cluster_of(plan));
-  if (!plan.profile.empty()) attach_profile(job, read_profile(plan.profile));
+cost::Job load_job(const Plan& plan) {
+  cost::Job job = assemble(model_of(plan), plan.run, stack_of(plan), cluster_of(plan));
+  if (!plan.profile.empty()) cost::attach_profile(job, cost::read_profile(plan.profile));
   return job;
 }
 
-}  // namespace nest
+}  // namespace nest::load

@@ -9,13 +9,13 @@
 #include "nest/job.h"
 #include "plan/plan.h"
 
-namespace nest {
+namespace nest::load {
 
 // Throws InputError.
-Job load_job(const Question& question);
+cost::Job load_job(const Question& question);
 
 // The job that a plan was made for: from its own documents; what a hand-written plan leaves out is looked up by name.
 // Throws InputError.
-Job load_job(const Plan& plan);
+cost::Job load_job(const Plan& plan);
 
-}  // namespace nest
+}  // namespace nest::load

@@ -14,7 +14,7 @@
 #include "onnx_graph/onnx_rules.h"
 #include "onnx_graph/onnx_values.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 namespace {
 
 constexpr int kNewestOpset = 1000;
@@ -199,6 +199,6 @@ class Inference {
 
 InferredShapes infer_at(onnx::ModelProto& model) { return Inference(model).run(); }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace nest {
+namespace nest::onnx_graph {
 
 inline constexpr std::int64_t kLargestDimension = std::int64_t{1} << 40;
 
@@ -24,6 +24,6 @@ using InferredShapes = std::map<std::string, InferredTensor>;
 // The model's inputs have sizes. Tensors whose shape does not follow are left out.
 InferredShapes infer_at(onnx::ModelProto& model);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

@@ -5,17 +5,17 @@
 #include "base/error.h"
 #include "onnx_graph/read_onnx.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 
 bool onnx_supported() { return false; }
 
-RawGraph read_onnx(const std::string& source, const std::string&, const std::string&) {
+graph::RawGraph read_onnx(const std::string& source, const std::string&, const std::string&) {
   throw InputError(
       fmt::format("{}: this nest was built without ONNX; install libonnx-dev and libprotobuf-dev (Debian, Ubuntu) and "
                   "build it again, or trace the model with Python's nest.trace",
                   source));
 }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

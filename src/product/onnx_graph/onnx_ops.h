@@ -9,12 +9,12 @@
 
 #include "graph/raw_graph.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 
 enum class Keeps : std::uint8_t { nothing, inputs, outputs, by_rule };
 
 struct OpEntry {
-  RawOp op;
+  graph::RawOp op;
   const char* kind;
   Keeps keeps;
 };
@@ -25,6 +25,6 @@ const std::map<std::string, OpEntry>& known_ops();
 // Makers of constants: shapes, ranges, literals.
 bool makes_constant(const std::string& type);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

@@ -4,12 +4,12 @@
 
 #include "graph/lists.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 namespace {
 
 class Joiner {
  public:
-  explicit Joiner(RawGraph& graph) : graph_(graph), gone_(graph.operators.size(), false) {
+  explicit Joiner(graph::RawGraph& graph) : graph_(graph), gone_(graph.operators.size(), false) {
     maker_.assign(graph.tensors.size(), -1);
     readers_.resize(graph.tensors.size());
     for (std::size_t i = 0; i < graph.operators.size(); ++i) {
@@ -26,7 +26,7 @@ class Joiner {
       lighten_silu(static_cast<int>(i));
       lighten_gelu(static_cast<int>(i));
     }
-    std::vector<RawOperator> kept;
+    std::vector<graph::RawOperator> kept;
     for (std::size_t i = 0; i < graph_.operators.size(); ++i) {
       if (!gone_[i]) kept.push_back(std::move(graph_.operators[i]));
     }
@@ -34,7 +34,7 @@ class Joiner {
   }
 
  private:
-  RawOperator& op(int index) { return graph_.operators[at(index)]; }
+  graph::RawOperator& op(int index) { return graph_.operators[at(index)]; }
   bool is(int index, const char* kind) const {
     return index >= 0 && !gone_[at(index)] && graph_.operators[at(index)].attributes.kind == kind;
   }
@@ -48,10 +48,11 @@ class Joiner {
   }
 
   void join_bias(int index) {
-    RawOperator& add = op(index);
+    graph::RawOperator& add = op(index);
     if (!is(index, "add") || add.inputs.size() != 1 || add.weights.size() != 1) return;
     const int product = maker_[at(add.inputs.front())];
-    if (product < 0 || gone_[at(product)] || op(product).op != RawOp::linear || op(product).weights.size() != 1) return;
+    if (product < 0 || gone_[at(product)] || op(product).op != graph::RawOp::linear || op(product).weights.size() != 1)
+      return;
     if (only_reader(add.inputs.front()) != index || graph_.weights[at(add.weights.front())].shape.size() != 1) return;
     op(product).weights.push_back(add.weights.front());
     op(product).outputs = add.outputs;
@@ -64,14 +65,14 @@ class Joiner {
     if (!is(index, "mean") || op(index).inputs.size() != 1) return;
     const int x = op(index).inputs.front();
     const int difference = reader(op(index).outputs.front(), "sub");
-    if (difference < 0 || !has(op(difference).inputs, x)) return;
+    if (difference < 0 || !graph::has(op(difference).inputs, x)) return;
     const int d = op(difference).outputs.front();
     const int square = reader(d, "pow");
     const int variance = square < 0 ? -1 : reader(op(square).outputs.front(), "mean");
     const int epsilon = variance < 0 ? -1 : reader(op(variance).outputs.front(), "add");
     const int root = epsilon < 0 ? -1 : reader(op(epsilon).outputs.front(), "sqrt");
     const int quotient = root < 0 ? -1 : reader(op(root).outputs.front(), "div");
-    if (quotient < 0 || !has(op(quotient).inputs, d)) return;
+    if (quotient < 0 || !graph::has(op(quotient).inputs, d)) return;
     std::vector<int> chain = {index, difference, square, variance, epsilon, root, quotient};
     finish_norm(x, std::move(chain), {"mul", "add"}, "layer");
   }
@@ -93,7 +94,7 @@ class Joiner {
       chain.push_back(reciprocal);
       by = reader(op(reciprocal).outputs.front(), "mul");
     }
-    if (by < 0 || !has(op(by).inputs, x)) return;
+    if (by < 0 || !graph::has(op(by).inputs, x)) return;
     chain.push_back(by);
     finish_norm(x, std::move(chain), {"mul"}, "rms");
   }
@@ -112,12 +113,12 @@ class Joiner {
     for (const int each : chain) {
       for (const int out : op(each).outputs) {
         const bool escapes = each != last && std::any_of(readers_[at(out)].begin(), readers_[at(out)].end(),
-                                                         [&](int r) { return !has(chain, r); });
+                                                         [&](int r) { return !graph::has(chain, r); });
         if (escapes) return;
       }
     }
-    RawOperator norm = op(last);
-    norm.op = RawOp::norm;
+    graph::RawOperator norm = op(last);
+    norm.op = graph::RawOp::norm;
     norm.inputs = {x};
     norm.weights = weights;
     norm.saves.reset();
@@ -133,7 +134,7 @@ class Joiner {
     if (!is(index, "sigmoid")) return;
     const int x = op(index).inputs.empty() ? -1 : op(index).inputs.front();
     const int product = only_reader(op(index).outputs.front());
-    if (x < 0 || !is(product, "mul") || !has(op(product).inputs, x)) return;
+    if (x < 0 || !is(product, "mul") || !graph::has(op(product).inputs, x)) return;
     op(index).saves = std::vector<int>{};
     op(product).saves = std::vector<int>{x};
   }
@@ -146,12 +147,12 @@ class Joiner {
     const int x = op(scaled).inputs.front();
     const int plus = only_reader(op(index).outputs.front());
     const int product = is(plus, "add") ? only_reader(op(plus).outputs.front()) : -1;
-    if (!is(product, "mul") || !has(op(product).inputs, x)) return;
+    if (!is(product, "mul") || !graph::has(op(product).inputs, x)) return;
     op(scaled).saves = op(index).saves = op(plus).saves = std::vector<int>{};
     op(product).saves = std::vector<int>{x};
   }
 
-  RawGraph& graph_;
+  graph::RawGraph& graph_;
   std::vector<bool> gone_;
   std::vector<int> maker_;
   std::vector<std::vector<int>> readers_;
@@ -159,6 +160,6 @@ class Joiner {
 
 }  // namespace
 
-void join_patterns(RawGraph& graph) { Joiner(graph).run(); }
+void join_patterns(graph::RawGraph& graph) { Joiner(graph).run(); }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph

@@ -3,9 +3,9 @@
 
 #include "graph/raw_graph.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 
 // Products followed by a bias; LayerNorm; what GELU and SiLU keep.
-void join_patterns(RawGraph& graph);
+void join_patterns(graph::RawGraph& graph);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph

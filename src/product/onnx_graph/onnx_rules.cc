@@ -9,7 +9,7 @@
 
 #include "onnx_graph/onnx_ops.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 namespace {
 
 bool is_known(const std::string& type) {
@@ -140,6 +140,6 @@ std::optional<std::vector<std::int64_t>> einsum_shape(const onnx::NodeProto& nod
   return shape;
 }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

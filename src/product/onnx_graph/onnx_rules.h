@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace nest {
+namespace nest::onnx_graph {
 
 // libonnx 1.12 reads dimensions by number before it looks how many there are, and some rules write as many as a file
 // asks for. So a rule is called only for operators nest knows, with ranks, axes and lists that fit together.
@@ -21,6 +21,6 @@ bool may_infer(const onnx::NodeProto& node, const std::vector<int>& ranks, const
 std::optional<std::vector<std::int64_t>> einsum_shape(const onnx::NodeProto& node,
                                                       const std::vector<std::vector<std::int64_t>>& inputs);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "onnx_graph/onnx_infer.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 namespace {
 
 constexpr std::int64_t kBatch = 2, kSequence = 128;  // where the file leaves them open
@@ -235,16 +235,16 @@ class ShapeFinder {
   }
 
   // How the extent grows: from what it is at twice the batch and twice the sequence.
-  Dimension dimension(const std::vector<std::int64_t>& shape, std::size_t d,
-                      const std::vector<std::int64_t>* more_batch,
-                      const std::vector<std::int64_t>* more_sequence) const {
+  graph::Dimension dimension(const std::vector<std::int64_t>& shape, std::size_t d,
+                             const std::vector<std::int64_t>* more_batch,
+                             const std::vector<std::int64_t>* more_sequence) const {
     const auto base = real(std::max<std::int64_t>(1, shape[d]));
     const auto power = [&](const std::vector<std::int64_t>* other) {
       if (!other || other->size() != shape.size() || (*other)[d] <= 0) return 0;
       const double log = std::log2(real((*other)[d]) / base);
       return std::clamp(static_cast<int>(std::lround(log)), 0, 4);
     };
-    Dimension result;
+    graph::Dimension result;
     result.batch = batch_grows_ ? power(more_batch) : 0;
     result.sequence = sequence_grows_ ? power(more_sequence) : 0;
     // Sizes that are fixed inside the graph, too, are recognised by their values.
@@ -282,6 +282,6 @@ class ShapeFinder {
 
 OnnxShapes infer_shapes(onnx::ModelProto& model, const std::string& source) { return ShapeFinder(model, source).run(); }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

@@ -12,10 +12,10 @@
 
 #include "graph/raw_graph.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 
 struct OnnxTensor {
-  std::vector<Dimension> shape;
+  std::vector<graph::Dimension> shape;
   int type = 0;  // TensorProto::DataType
 };
 
@@ -29,6 +29,6 @@ struct OnnxShapes {
 // dimensions of its inputs get sizes.
 OnnxShapes infer_shapes(onnx::ModelProto& model, const std::string& source);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

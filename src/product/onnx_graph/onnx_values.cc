@@ -9,7 +9,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 namespace {
 
 constexpr std::size_t kMostValues = 1024;
@@ -327,6 +327,6 @@ std::optional<OnnxValue> evaluate_node(const onnx::NodeProto& node, const std::m
   return Evaluator(node, known, shape_of).run();
 }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

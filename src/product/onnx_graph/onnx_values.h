@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace nest {
+namespace nest::onnx_graph {
 
 struct OnnxValue {
   std::vector<double> values;  // exact for what shapes are made of
@@ -31,6 +31,6 @@ using KnownShape = std::function<const std::vector<std::int64_t>*(const std::str
 std::optional<OnnxValue> evaluate_node(const onnx::NodeProto& node, const std::map<std::string, OnnxValue>& known,
                                        const KnownShape& shape_of);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

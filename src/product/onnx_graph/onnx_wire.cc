@@ -5,7 +5,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 namespace {
 
 class WireWalk {
@@ -63,4 +63,4 @@ std::size_t count_onnx_entries(std::string_view bytes, std::size_t most) {
   return walk.entries();
 }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph

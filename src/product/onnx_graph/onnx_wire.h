@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <string_view>
 
-namespace nest {
+namespace nest::onnx_graph {
 
 // Fields of all three, or `most` + 1 where there are more. What is no protobuf message counts as far as it can be read.
 std::size_t count_onnx_entries(std::string_view bytes, std::size_t most);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph

@@ -16,26 +16,26 @@
 #include "onnx_graph/onnx_shapes.h"
 #include "onnx_graph/onnx_wire.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 namespace {
 
-std::optional<DataType> data_type(int type) {
+std::optional<graph::DataType> data_type(int type) {
   switch (type) {
-    case onnx::TensorProto::FLOAT: return DataType::float32;
-    case onnx::TensorProto::DOUBLE: return DataType::float64;
-    case onnx::TensorProto::FLOAT16: return DataType::float16;
-    case onnx::TensorProto::BFLOAT16: return DataType::bfloat16;
+    case onnx::TensorProto::FLOAT: return graph::DataType::float32;
+    case onnx::TensorProto::DOUBLE: return graph::DataType::float64;
+    case onnx::TensorProto::FLOAT16: return graph::DataType::float16;
+    case onnx::TensorProto::BFLOAT16: return graph::DataType::bfloat16;
     case onnx::TensorProto::INT64:
-    case onnx::TensorProto::UINT64: return DataType::int64;
+    case onnx::TensorProto::UINT64: return graph::DataType::int64;
     case onnx::TensorProto::INT32:
-    case onnx::TensorProto::UINT32: return DataType::int32;
+    case onnx::TensorProto::UINT32: return graph::DataType::int32;
     case onnx::TensorProto::INT16:
-    case onnx::TensorProto::UINT16: return DataType::int16;
-    case onnx::TensorProto::INT8: return DataType::int8;
-    case onnx::TensorProto::UINT8: return DataType::uint8;
-    case onnx::TensorProto::BOOL: return DataType::boolean;
-    case onnx::TensorProto::COMPLEX64: return DataType::complex64;
-    case onnx::TensorProto::COMPLEX128: return DataType::complex128;
+    case onnx::TensorProto::UINT16: return graph::DataType::int16;
+    case onnx::TensorProto::INT8: return graph::DataType::int8;
+    case onnx::TensorProto::UINT8: return graph::DataType::uint8;
+    case onnx::TensorProto::BOOL: return graph::DataType::boolean;
+    case onnx::TensorProto::COMPLEX64: return graph::DataType::complex64;
+    case onnx::TensorProto::COMPLEX128: return graph::DataType::complex128;
     default: return std::nullopt;
   }
 }
@@ -69,7 +69,7 @@ class OnnxReader {
     graph_.module_class = clip(model_.graph().name(), 80);
   }
 
-  RawGraph run() {
+  graph::RawGraph run() {
     shapes_ = infer_shapes(model_, source_);
     graph_.batch = shapes_.batch;
     graph_.sequence = shapes_.sequence;
@@ -89,9 +89,9 @@ class OnnxReader {
       graph_.warnings.push_back(fmt::format("{}: unknown, costed by its bytes ({} times)", clip(type, 40), count));
     }
     if (graph_.operators.empty()) fail("no operator of it works on data");
-    validate(graph_, source_);
+    graph::validate(graph_, source_);
     join_patterns(graph_);
-    validate(graph_, source_);
+    graph::validate(graph_, source_);
     return std::move(graph_);
   }
 
@@ -125,8 +125,8 @@ class OnnxReader {
     std::int64_t elements = 1;
     for (const std::int64_t size : tensor.dims())
       elements = size == 0 ? 0 : std::min(elements * std::min<std::int64_t>(size, 1 << 20), std::int64_t{1} << 40);
-    if (!type || !is_floating(*type) || tensor.dims_size() == 0 || elements <= 1) return false;
-    RawWeight weight;
+    if (!type || !graph::is_floating(*type) || tensor.dims_size() == 0 || elements <= 1) return false;
+    graph::RawWeight weight;
     weight.name = name;
     weight.shape.assign(tensor.dims().begin(), tensor.dims().end());
     weight.type = *type;
@@ -136,8 +136,8 @@ class OnnxReader {
   }
 
   // Weights are listed when they are first used.
-  int use(int held, const RawOperator& op) {
-    const RawWeight& weight = held_[at(held)];
+  int use(int held, const graph::RawOperator& op) {
+    const graph::RawWeight& weight = held_[at(held)];
     const auto [place, fresh] = used_.try_emplace(held, static_cast<int>(graph_.weights.size()));
     // Exporters write vectors of equal values (biases of zeros, scales of ones) once; no model shares them.
     const bool vector = weight.shape.size() == 1;
@@ -160,7 +160,7 @@ class OnnxReader {
           "with Python's nest.trace",
           where, clip(name, 60)));
     }
-    RawTensor made;
+    graph::RawTensor made;
     made.name = name;
     made.shape = shape->second.shape;
     const auto type = data_type(shape->second.type);
@@ -215,7 +215,7 @@ class OnnxReader {
     const onnx::NodeProto& node = model_.graph().node(index);
     const std::string where = fmt::format("node {} ({} {})", index, clip(node.op_type(), 40), clip(node.name(), 60));
     if (makes_constant(node.op_type()) || passes_weight(node) || does_nothing(node)) return;
-    RawOperator op;
+    graph::RawOperator op;
     op.name = node.name().empty() ? fmt::format("{}_{}", node.op_type(), index) : module_name(node);
     op.module = module_of(node.name());
     std::vector<Held> weights;
@@ -280,7 +280,7 @@ class OnnxReader {
     return module.empty() ? node.name() : module + "." + node.op_type();
   }
 
-  void list_weights(RawOperator& op, const std::vector<Held>& weights) {
+  void list_weights(graph::RawOperator& op, const std::vector<Held>& weights) {
     for (const Held& held : weights) op.weights.push_back(use(held.weight, op));
   }
 
@@ -289,16 +289,17 @@ class OnnxReader {
     return std::count_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 1; }) <= 1;
   }
 
-  const RawWeight& raw(const Held& held) const { return held_[at(held.weight)]; }
+  const graph::RawWeight& raw(const Held& held) const { return held_[at(held.weight)]; }
 
-  void shape(const onnx::NodeProto& node, RawOperator& op, const std::vector<Held>& weights, const std::string& where) {
+  void shape(const onnx::NodeProto& node, graph::RawOperator& op, const std::vector<Held>& weights,
+             const std::string& where) {
     const std::string& type = node.op_type();
     if (type == "MatMul" || type == "Gemm") {
       shape_product(node, op, weights);
       return;
     }
     if (type == "Conv" || type == "ConvTranspose") {
-      op.op = weights.empty() ? RawOp::unknown : RawOp::conv;
+      op.op = weights.empty() ? graph::RawOp::unknown : graph::RawOp::conv;
       if (weights.empty()) ++unknown_[type + " with a computed weight"];
       op.attributes.transposed = type == "ConvTranspose";
       op.attributes.groups = integer(node, "group", 1);
@@ -308,24 +309,24 @@ class OnnxReader {
       return;
     }
     if (type == "Gather" && !weights.empty() && raw(weights.front()).shape.size() == 2) {
-      op.op = RawOp::embedding;
+      op.op = graph::RawOp::embedding;
       list_weights(op, {weights.front()});
       return;
     }
     const auto known = known_ops().find(type);
     if (known == known_ops().end()) {
-      op.op = RawOp::unknown;
+      op.op = graph::RawOp::unknown;
       ++unknown_[type];
       list_weights(op, weights);
       return;
     }
     op.op = known->second.op;
     op.attributes.kind = known->second.kind;
-    if (op.op == RawOp::view && op.inputs.empty()) op.op = RawOp::copy;
-    if (type == "Add" && op.inputs.size() == 2) op.op = RawOp::add;
+    if (op.op == graph::RawOp::view && op.inputs.empty()) op.op = graph::RawOp::copy;
+    if (type == "Add" && op.inputs.size() == 2) op.op = graph::RawOp::add;
     if (type == "BatchNormalization" && weights.size() > 2) {
       list_weights(op, {weights[0], weights[1]});
-    } else if (op.op != RawOp::resize) {  // which reads factors
+    } else if (op.op != graph::RawOp::resize) {  // which reads factors
       for (const Held& held : weights) {
         if (!is_mask(type, op, held)) op.weights.push_back(use(held.weight, op));
       }
@@ -336,7 +337,7 @@ class OnnxReader {
 
   // A table of sequence x sequence, the same for all heads, that scores are added to, chosen or multiplied by is a
   // mask, not a parameter; so is one that such a table is cut out of.
-  bool is_mask(const std::string& type, const RawOperator& op, const Held& held) const {
+  bool is_mask(const std::string& type, const graph::RawOperator& op, const Held& held) const {
     const bool cut = type == "Slice";
     if (!cut && type != "Add" && type != "Where" && type != "Mul") return false;
     const auto& sizes = raw(held).shape;
@@ -346,10 +347,10 @@ class OnnxReader {
     if (columns <= 1 || sizes[sizes.size() - 2] != columns || (!cut && columns != shapes_.sequence)) return false;
     if (std::any_of(sizes.begin(), sizes.end() - 2, [](std::int64_t size) { return size != 1; })) return false;
     return std::all_of(scores.end() - 2, scores.end(),
-                       [](const Dimension& each) { return each.sequence == 1 && each.coefficient == 1; });
+                       [](const graph::Dimension& each) { return each.sequence == 1 && each.coefficient == 1; });
   }
 
-  void set_saves(RawOperator& op, Keeps keeps) const {
+  void set_saves(graph::RawOperator& op, Keeps keeps) const {
     const bool scales = op.attributes.kind == "mul" || op.attributes.kind == "div";
     switch (keeps) {
       case Keeps::nothing: op.saves = std::vector<int>{}; break;
@@ -362,49 +363,49 @@ class OnnxReader {
     }
   }
 
-  void shape_product(const onnx::NodeProto& node, RawOperator& op, std::vector<Held> weights) {
+  void shape_product(const onnx::NodeProto& node, graph::RawOperator& op, std::vector<Held> weights) {
     const bool gemm = node.op_type() == "Gemm";
     const bool matrix = !weights.empty() && raw(weights.front()).shape.size() == 2;
     const bool second = node.input_size() > 1 && weight_of_.contains(node.input(1));
     if (matrix && second && op.inputs.size() == 1) {
-      op.op = RawOp::linear;
+      op.op = graph::RawOp::linear;
       // MatMul and Gemm hold W as (in, out).
       op.attributes.transposed = !weights.front().transposed != (gemm && integer(node, "transB", 0) != 0);
       list_weights(op, weights);
       return;
     }
     if (!weights.empty() && raw(weights.front()).shape.size() == 3 && second) {
-      op.op = RawOp::expert_matmul;
+      op.op = graph::RawOp::expert_matmul;
       list_weights(op, weights);
       return;
     }
     if (!gemm && matrix && !second && op.inputs.size() == 1 && weights.size() == 1 && multiply_from_left(op, weights)) {
       return;
     }
-    op.op = op.inputs.size() >= 2 ? RawOp::matmul : RawOp::unknown;
-    if (op.op == RawOp::unknown) ++unknown_[node.op_type() + " with a computed weight"];
+    op.op = op.inputs.size() >= 2 ? graph::RawOp::matmul : graph::RawOp::unknown;
+    if (op.op == graph::RawOp::unknown) ++unknown_[node.op_type() + " with a computed weight"];
     op.attributes.transpose_a = gemm && integer(node, "transA", 0) != 0;
     op.attributes.transpose_b = gemm && integer(node, "transB", 0) != 0;
     list_weights(op, weights);
   }
 
   // y = W x is y^T = x^T W^T, and turning matrices around costs nothing.
-  bool multiply_from_left(RawOperator& op, const std::vector<Held>& weights) {
+  bool multiply_from_left(graph::RawOperator& op, const std::vector<Held>& weights) {
     const int x = op.inputs.front(), y = op.outputs.front();
     if (graph_.tensors[at(x)].shape.size() < 2) return false;
-    RawOperator turn = op;
+    graph::RawOperator turn = op;
     turn.name += ".turned";
-    turn.op = RawOp::view;
+    turn.op = graph::RawOp::view;
     turn.saves = std::vector<int>{};
     turn.outputs = {turned(x)};
-    RawOperator product = op;
-    product.op = RawOp::linear;
+    graph::RawOperator product = op;
+    product.op = graph::RawOp::linear;
     product.name += ".product";
     product.inputs = turn.outputs;
     product.outputs = {turned(y)};
     product.attributes.transposed = weights.front().transposed;
     list_weights(product, weights);
-    op.op = RawOp::view;
+    op.op = graph::RawOp::view;
     op.saves = std::vector<int>{};
     op.inputs = product.outputs;
     graph_.operators.push_back(std::move(turn));
@@ -414,7 +415,7 @@ class OnnxReader {
 
   // The tensor with its last two dimensions exchanged.
   int turned(int tensor) {
-    RawTensor made = graph_.tensors[at(tensor)];
+    graph::RawTensor made = graph_.tensors[at(tensor)];
     made.name = fmt::format("{}.turned{}", made.name, graph_.tensors.size());
     std::swap(made.shape[made.shape.size() - 1], made.shape[made.shape.size() - 2]);
     graph_.tensors.push_back(std::move(made));
@@ -423,9 +424,9 @@ class OnnxReader {
 
   const std::string& source_;
   onnx::ModelProto model_;
-  RawGraph graph_;
+  graph::RawGraph graph_;
   OnnxShapes shapes_;
-  std::vector<RawWeight> held_;
+  std::vector<graph::RawWeight> held_;
   std::map<int, int> used_;
   std::map<std::string, Held> weight_of_;
   std::set<std::string> constants_;
@@ -439,10 +440,10 @@ class OnnxReader {
 
 bool onnx_supported() { return true; }
 
-RawGraph read_onnx(const std::string& source, const std::string& name, const std::string& bytes) {
+graph::RawGraph read_onnx(const std::string& source, const std::string& name, const std::string& bytes) {
   return OnnxReader(source, name, bytes).run();
 }
 
-}  // namespace nest
+}  // namespace nest::onnx_graph
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "graph/raw_graph.h"
 
-namespace nest {
+namespace nest::onnx_graph {
 
 inline constexpr std::size_t kLargestOnnxBytes = std::size_t{256} << 20U;
 
@@ -23,6 +23,6 @@ bool onnx_supported();
 
 // Throws InputError: `bytes` are no ONNX model, sizes or shapes are missing or impossible, control flow; or this build
 // has no ONNX.
-RawGraph read_onnx(const std::string& source, const std::string& name, const std::string& bytes);
+graph::RawGraph read_onnx(const std::string& source, const std::string& name, const std::string& bytes);
 
-}  // namespace nest
+}  // namespace nest::onnx_graph

@@ -5,20 +5,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/layout.h"
 #include "base/units.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
-#include "report/layout.h"
 #include "report/plan_report.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 // Whether memory and levels can be worked out: no violation of the plan's shape.
-bool has_shape(const std::vector<Violation>& violations) {
-  return std::all_of(violations.begin(), violations.end(), [](const Violation& violation) {
-    return violation.code >= ViolationCode::memory || violation.code == ViolationCode::device_list;
+bool has_shape(const std::vector<check::Violation>& violations) {
+  return std::all_of(violations.begin(), violations.end(), [](const check::Violation& violation) {
+    return violation.code >= check::ViolationCode::memory || violation.code == check::ViolationCode::device_list;
   });
 }
 
@@ -35,11 +35,12 @@ std::string level_table(const CheckReport& report, const Style& style) {
     const std::string stages =
         end - i == 1 ? fmt::format("stage {} to stage {}", boundaries[i].from, boundaries[i].to)
                      : fmt::format("stages {} … {}, each to the next", boundaries[i].from, boundaries[end - 1].to);
-    table.add({stages, "2", crossing_name(report.cluster, boundaries[i].crossing)});
+    table.add({stages, "2", check::crossing_name(report.cluster, boundaries[i].crossing)});
     i = end;
   }
-  for (const GroupCrossing& group : report.levels.groups) {
-    table.add({group.group + " parallel", format_integer(group.size), crossing_name(report.cluster, group.crossing)});
+  for (const check::GroupCrossing& group : report.levels.groups) {
+    table.add(
+        {group.group + " parallel", format_integer(group.size), check::crossing_name(report.cluster, group.crossing)});
   }
   return table.empty() ? std::string() : table.render(style) + "\n";
 }
@@ -69,15 +70,15 @@ std::string memory_table(const CheckReport& report, const Style& style) {
   return table.render(style);
 }
 
-Json crossing_json(const Cluster& cluster, const Crossing& crossing) {
+Json crossing_json(const cluster::Cluster& cluster, const check::Crossing& crossing) {
   if (cluster.torus) return {{"hops", {crossing.least, crossing.most}}};
   return {{"level", {crossing.least, crossing.most}},
           {"name", cluster.levels[static_cast<std::size_t>(crossing.most)].name}};
 }
 
-Json violations_json(const std::vector<Violation>& violations) {
+Json violations_json(const std::vector<check::Violation>& violations) {
   Json list = Json::array();
-  for (const Violation& violation : violations) {
+  for (const check::Violation& violation : violations) {
     list.push_back({{"code", to_string(violation.code)}, {"text", violation.text}});
   }
   return list;
@@ -85,17 +86,18 @@ Json violations_json(const std::vector<Violation>& violations) {
 
 }  // namespace
 
-CheckReport make_check_report(std::string title, const Plan& plan, const Model& model, const Cluster& cluster,
-                              const StateFloor& state, const ListedDevices& listed) {
+CheckReport make_check_report(std::string title, const Plan& plan, const model::Model& model,
+                              const cluster::Cluster& cluster, const check::StateFloor& state,
+                              const check::ListedDevices& listed) {
   CheckReport report;
   report.title = std::move(title);
   report.plan = plan;
   report.cluster = cluster;
   report.model = model;
-  report.violations = check_plan(plan, model, cluster, state, listed);
+  report.violations = check::check_plan(plan, model, cluster, state, listed);
   if (has_shape(report.violations)) {
-    report.levels = levels_crossed(plan.strategy, cluster);
-    report.memory_floor_bytes = memory_floors(plan, model, state);
+    report.levels = check::levels_crossed(plan.strategy, cluster);
+    report.memory_floor_bytes = check::memory_floors(plan, model, state);
   }
   return report;
 }
@@ -103,20 +105,20 @@ CheckReport make_check_report(std::string title, const Plan& plan, const Model& 
 std::string check_text(const CheckReport& report, const Style& style) {
   const Plan& plan = report.plan;
   const std::size_t broken = report.violations.size();
-  const std::string verdict = broken == 0   ? fmt::format("sound: all {} rules hold", kViolationCodes)
+  const std::string verdict = broken == 0   ? fmt::format("sound: all {} rules hold", check::kViolationCodes)
                               : broken == 1 ? std::string("not sound: 1 violation")
                                             : fmt::format("not sound: {} violations", broken);
   std::string text = fmt::format("{} on {} x {} ({})\n", report.title, format_integer(plan.strategy.devices_used()),
                                  plan.cluster.device, plan.cluster.name);
   text += style.paint(Ink::strong, verdict) + "\n";
   std::size_t widest = 0;
-  for (const Violation& violation : report.violations) {
+  for (const check::Violation& violation : report.violations) {
     widest = std::max(widest, std::string(to_string(violation.code)).size());
   }
-  for (const Violation& violation : report.violations) {
+  for (const check::Violation& violation : report.violations) {
     text += wrap_after("  " + pad_right(to_string(violation.code), widest) + "  ", violation.text) + "\n";
   }
-  text += fmt::format("\n  {}\n", strategy_text(plan.strategy));
+  text += fmt::format("\n  {}\n", plan::strategy_text(plan.strategy));
   if (report.memory_floor_bytes.empty()) return text;
   text += "\n" + level_table(report, style) + memory_table(report, style);
   return text + fmt::format("  of {}: weights, gradients, optimizer and kept tensors, nothing else\n",
@@ -128,13 +130,13 @@ Json check_json(const CheckReport& report) {
                {"sound", report.violations.empty()},
                {"violations", violations_json(report.violations)}};
   Json boundaries = Json::array();
-  for (const BoundaryCrossing& boundary : report.levels.boundaries) {
+  for (const check::BoundaryCrossing& boundary : report.levels.boundaries) {
     Json entry = {{"from", boundary.from}, {"to", boundary.to}};
     entry.update(crossing_json(report.cluster, boundary.crossing));
     boundaries.push_back(std::move(entry));
   }
   Json groups = Json::array();
-  for (const GroupCrossing& group : report.levels.groups) {
+  for (const check::GroupCrossing& group : report.levels.groups) {
     Json entry = {{"group", group.group}, {"ranks", group.size}};
     entry.update(crossing_json(report.cluster, group.crossing));
     groups.push_back(std::move(entry));
@@ -149,10 +151,10 @@ Json check_json(const CheckReport& report) {
   return json;
 }
 
-std::string reproducer_text(const Plan& plan, const std::vector<Violation>& violations) {
-  Json json = plan_to_json(plan);
+std::string reproducer_text(const Plan& plan, const std::vector<check::Violation>& violations) {
+  Json json = plan::plan_to_json(plan);
   json["evaluation"]["violations"] = violations_json(violations);
   return to_text(json);
 }
 
-}  // namespace nest
+}  // namespace nest::report

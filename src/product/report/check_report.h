@@ -9,26 +9,27 @@
 #include "report/json.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::report {
 
 struct CheckReport {
   std::string title;  // of the model
   Plan plan;
-  Cluster cluster;
-  Model model;
-  std::vector<Violation> violations;
+  cluster::Cluster cluster;
+  model::Model model;
+  std::vector<check::Violation> violations;
   // Empty where the plan's shape is broken.
-  LevelsCrossed levels;
+  check::LevelsCrossed levels;
   std::vector<double> memory_floor_bytes;  // per stage
 };
 
-CheckReport make_check_report(std::string title, const Plan& plan, const Model& model, const Cluster& cluster,
-                              const StateFloor& state, const ListedDevices& listed);
+CheckReport make_check_report(std::string title, const Plan& plan, const model::Model& model,
+                              const cluster::Cluster& cluster, const check::StateFloor& state,
+                              const check::ListedDevices& listed);
 
 std::string check_text(const CheckReport& report, const Style& style);
 Json check_json(const CheckReport& report);
 
 // A plan of ours that is not sound, with what is wrong: the file to report a bug with. `nest check` reads it.
-std::string reproducer_text(const Plan& plan, const std::vector<Violation>& violations);
+std::string reproducer_text(const Plan& plan, const std::vector<check::Violation>& violations);
 
-}  // namespace nest
+}  // namespace nest::report

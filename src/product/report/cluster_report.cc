@@ -4,25 +4,25 @@
 
 #include <algorithm>
 
+#include "base/layout.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "report/device_report.h"
-#include "report/layout.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 // What two devices that meet at `level` have when nobody else sends: the narrowest of the links that the flow takes.
-double alone_bytes_per_s(const Cluster& cluster, std::size_t level, const LevelSummary& summary) {
+double alone_bytes_per_s(const cluster::Cluster& cluster, std::size_t level, const cluster::LevelSummary& summary) {
   if (cluster.torus) return summary.link_bytes_per_s;
-  const Fabric& fabric = cluster.fabric;
+  const cluster::Fabric& fabric = cluster.fabric;
   const std::size_t first = fabric.has_rails() && level >= fabric.rail_level ? fabric.rail_level : 0;
   return *std::min_element(fabric.capacity.begin() + static_cast<std::ptrdiff_t>(first),
                            fabric.capacity.begin() + static_cast<std::ptrdiff_t>(level) + 1);
 }
 
-std::string torus_shape(const Torus& torus) {
+std::string torus_shape(const cluster::Torus& torus) {
   std::string dims;
   for (const std::int64_t size : torus.dims) dims += (dims.empty() ? "" : " x ") + std::to_string(size);
   const auto wrapped = std::count(torus.wrap.begin(), torus.wrap.end(), true);
@@ -42,18 +42,19 @@ std::string plural(const std::string& name, std::int64_t count) {
 }
 
 // "128 devices", or "72-128 devices" where units differ.
-std::string devices_of(const LevelSummary& level) {
+std::string devices_of(const cluster::LevelSummary& level) {
   if (level.fewest_devices_per_unit == level.devices_per_unit) return plural("device", level.devices_per_unit);
   return fmt::format("{}-{} devices", format_integer(level.fewest_devices_per_unit),
                      format_integer(level.devices_per_unit));
 }
 
 // The levels as nested boxes, the whole cluster on top.
-std::string tree_text(const Cluster& cluster, const std::vector<LevelSummary>& levels, const Style& style) {
+std::string tree_text(const cluster::Cluster& cluster, const std::vector<cluster::LevelSummary>& levels,
+                      const Style& style) {
   Table table({{"", Align::left, true, Ink::accent}, {"", Align::left}, {"", Align::left, true}});
   std::string indent;
   for (std::size_t l = levels.size(); l-- > 0;) {
-    const LevelSummary& level = levels[l];
+    const cluster::LevelSummary& level = levels[l];
     const std::string count = level.units == 1 ? std::string() : format_integer(level.units) + " x ";
     std::string link = fmt::format("{} per {}", format_bandwidth(level.link_bytes_per_s),
                                    level.rails || l == 0 ? "device" : levels[l - 1].name);
@@ -70,7 +71,8 @@ std::string tree_text(const Cluster& cluster, const std::vector<LevelSummary>& l
 
 // Classes of pairs of devices, closest first. On a torus more links serve a larger box, so a flow has one link and a
 // device that sends to all sides has several.
-std::string pairs_table(const Cluster& cluster, const std::vector<LevelSummary>& levels, const Style& style) {
+std::string pairs_table(const cluster::Cluster& cluster, const std::vector<cluster::LevelSummary>& levels,
+                        const Style& style) {
   const bool torus = cluster.torus.has_value();
   Table table({{torus ? "devices of one" : "two devices of one", Align::left, true, Ink::accent},
                {torus ? "one link" : "alone"},
@@ -85,10 +87,10 @@ std::string pairs_table(const Cluster& cluster, const std::vector<LevelSummary>&
 
 }  // namespace
 
-std::string cluster_shape(const Cluster& cluster) {
+std::string cluster_shape(const cluster::Cluster& cluster) {
   if (cluster.torus) return torus_shape(*cluster.torus);
   std::string shape;
-  for (const LevelSummary& level : summarise(cluster)) {
+  for (const cluster::LevelSummary& level : cluster::summarise(cluster)) {
     if (level.units == 1) continue;
     const std::string fewest = level.fewest_devices_per_unit < level.devices_per_unit
                                    ? format_integer(level.fewest_devices_per_unit) + "-"
@@ -99,8 +101,8 @@ std::string cluster_shape(const Cluster& cluster) {
   return shape.empty() ? "one unit" : shape;
 }
 
-std::string cluster_text(const Cluster& cluster, const Style& style) {
-  const std::vector<LevelSummary> levels = summarise(cluster);
+std::string cluster_text(const cluster::Cluster& cluster, const Style& style) {
+  const std::vector<cluster::LevelSummary> levels = cluster::summarise(cluster);
   const std::string headline =
       fmt::format("{}: {} x {}, {}", cluster.description.empty() ? cluster.name : cluster.description,
                   format_integer(cluster.devices), cluster.device.description, cluster_shape(cluster));
@@ -114,8 +116,8 @@ std::string cluster_text(const Cluster& cluster, const Style& style) {
       fmt::format("  together  {}, {} in {}\n",
                   format_bytes(static_cast<std::int64_t>(devices * static_cast<double>(cluster.device.memory_bytes))),
                   format_compute_rate(devices * cluster.device.peak(precision)), to_string(precision));
-  const SizeRule& sizes = cluster.sizes;
-  if (sizes.at_least < sizes.at_most && sizes.at_most < kMaxDevices) {
+  const cluster::SizeRule& sizes = cluster.sizes;
+  if (sizes.at_least < sizes.at_most && sizes.at_most < cluster::kMaxDevices) {
     text += fmt::format("  sizes     {} to {} devices", format_integer(sizes.at_least), format_integer(sizes.at_most));
     if (sizes.multiple_of > 1) text += fmt::format(", in steps of {}", sizes.multiple_of);
     text += " (--devices)\n";
@@ -124,11 +126,11 @@ std::string cluster_text(const Cluster& cluster, const Style& style) {
   return text;
 }
 
-Json cluster_json(const Cluster& cluster) {
+Json cluster_json(const cluster::Cluster& cluster) {
   Json levels = Json::array();
-  const std::vector<LevelSummary> summaries = summarise(cluster);
+  const std::vector<cluster::LevelSummary> summaries = cluster::summarise(cluster);
   for (std::size_t l = 0; l < summaries.size(); ++l) {
-    const LevelSummary& level = summaries[l];
+    const cluster::LevelSummary& level = summaries[l];
     levels.push_back({{"name", level.name},
                       {"units", level.units},
                       {"devices_per_unit", level.devices_per_unit},
@@ -160,4 +162,4 @@ Json cluster_json(const Cluster& cluster) {
   return document;
 }
 
-}  // namespace nest
+}  // namespace nest::report

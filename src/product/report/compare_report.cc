@@ -4,14 +4,14 @@
 
 #include <cmath>
 
+#include "base/layout.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
-#include "report/layout.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 constexpr double kEqual = 5e-4;  // what three digits do not show
@@ -158,7 +158,7 @@ std::string compare_text(const CompareReport& report, const Style& style) {
   Table strategies({{"", Align::left}, {"", Align::left, true}});
   for (const ComparedPlanner& planner : report.planners) {
     if (!planner.plan) continue;
-    strategies.add({planner.name, strategy_text(planner.plan->strategy) + ", " + memory_measures(*planner.plan)});
+    strategies.add({planner.name, plan::strategy_text(planner.plan->strategy) + ", " + memory_measures(*planner.plan)});
   }
   if (!strategies.empty()) text += strategies.render(style) + "\n";
   if (const std::string said = simulation_verdict(report); !said.empty()) text += wrap_after("", said) + "\n\n";
@@ -169,7 +169,7 @@ std::string compare_text(const CompareReport& report, const Style& style) {
 }
 
 Json compare_json(const CompareReport& report) {
-  const Json frame = plan_to_json(report.about);
+  const Json frame = plan::plan_to_json(report.about);
   Json json = {{"schema", "nest.compare/1"}};
   for (const char* key : {"model", "cluster", "stack", "profile", "run"}) json[key] = frame.at(key);
   json["device_memory_bytes"] = report.about.device_memory_bytes;
@@ -182,7 +182,7 @@ Json compare_json(const CompareReport& report) {
     row["plan"] = nullptr;
     Json search = {{"wall_s", planner.wall_s}, {"optimal", false}, {"planner", planner.name}};
     if (planner.plan) {
-      Json plan = plan_to_json(*planner.plan);
+      Json plan = plan::plan_to_json(*planner.plan);
       for (const char* key : {"strategy", "stages", "prediction"}) row[key] = plan.at(key);
       if (plan.contains("search")) search = plan.at("search");
       row["plan"] = std::move(plan);
@@ -198,4 +198,4 @@ Json compare_json(const CompareReport& report) {
   return json;
 }
 
-}  // namespace nest
+}  // namespace nest::report

@@ -10,7 +10,7 @@
 #include "report/json.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::report {
 
 struct CompareReport {
   Plan about;  // what was planned for: no strategy, no stages
@@ -40,4 +40,4 @@ std::string memory_measures(const Plan& plan);
 std::string compare_text(const CompareReport& report, const Style& style);
 Json compare_json(const CompareReport& report);  // nest.compare/1
 
-}  // namespace nest
+}  // namespace nest::report

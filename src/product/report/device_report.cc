@@ -4,18 +4,18 @@
 
 #include <algorithm>
 
+#include "base/layout.h"
 #include "base/units.h"
-#include "report/layout.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
-std::string peaks_table(const Device& device, const Style& style) {
+std::string peaks_table(const cluster::Device& device, const Style& style) {
   constexpr std::size_t kBar = 40;
   const double fastest = *std::max_element(device.peak_flops_per_s.begin(), device.peak_flops_per_s.end());
   Table table({{"", Align::left}, {""}, {"", Align::left, false, Ink::accent}});
-  for (const Precision precision : kDevicePrecisions) {
+  for (const Precision precision : cluster::kDevicePrecisions) {
     const double peak = device.peak(precision);
     if (peak <= 0) continue;
     table.add({to_string(precision), format_compute_rate(peak), bar(peak / fastest, kBar)});
@@ -25,14 +25,14 @@ std::string peaks_table(const Device& device, const Style& style) {
 
 }  // namespace
 
-Precision training_precision(const Device& device) {
+Precision training_precision(const cluster::Device& device) {
   for (const Precision precision : {Precision::bf16, Precision::fp16, Precision::tf32}) {
     if (device.peak(precision) > 0) return precision;
   }
   return Precision::fp32;
 }
 
-std::string device_text(const Device& device, const Style& style) {
+std::string device_text(const cluster::Device& device, const Style& style) {
   const Precision precision = training_precision(device);
   const std::string headline =
       fmt::format("{}: {} in {}, {} at {}", device.description, format_compute_rate(device.peak(precision)),
@@ -60,9 +60,9 @@ std::string device_text(const Device& device, const Style& style) {
   return text;
 }
 
-Json device_json(const Device& device) {
+Json device_json(const cluster::Device& device) {
   Json peaks = Json::object();
-  for (const Precision precision : kDevicePrecisions) {
+  for (const Precision precision : cluster::kDevicePrecisions) {
     if (device.peak(precision) > 0) {
       peaks[to_string(precision)] = json_number(device.peak(precision));
     }
@@ -80,4 +80,4 @@ Json device_json(const Device& device) {
           {"efficiency", device.efficiency}};
 }
 
-}  // namespace nest
+}  // namespace nest::report

@@ -5,7 +5,7 @@
 
 #include "nest/text.h"
 
-namespace nest {
+namespace nest::report {
 
 Json json_number(double value) {
   constexpr double kExact = 0x1p53;  // beyond it not every integer is a double, and the digits would be invented
@@ -17,8 +17,12 @@ std::string to_text(const Json& document) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
+}  // namespace nest::report
+
+namespace nest {
+
 std::string json_string(std::string_view text) {
-  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return report::Json(std::string(text)).dump(-1, ' ', false, report::Json::error_handler_t::replace);
 }
 
 }  // namespace nest

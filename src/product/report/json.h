@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace nest {
+namespace nest::report {
 
 using Json = nlohmann::ordered_json;
 
@@ -15,4 +15,4 @@ Json json_number(double value);
 // The document as text, indented by two, with a final newline. Names that are not UTF-8 are written with U+FFFD.
 std::string to_text(const Json& document);
 
-}  // namespace nest
+}  // namespace nest::report

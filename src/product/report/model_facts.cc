@@ -8,14 +8,14 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 constexpr std::int64_t kWeightBytes = 2;  // bf16
 
-double recompute_flops(const LocalLayer& local, Recompute mode) {
+double recompute_flops(const split::LocalLayer& local, Recompute mode) {
   double flops = 0;
-  for (const LocalOperator& op : local.operators) {
+  for (const split::LocalOperator& op : local.operators) {
     if (mode == Recompute::full || (mode == Recompute::selective && op.recomputed)) flops += op.flops_forward;
   }
   return flops;
@@ -27,12 +27,13 @@ struct WholeFlops {
   double executed = 0;
 };
 
-WholeFlops count_flops(const Model& model, const ModelQuestion& question, const Implementation& implementation) {
+WholeFlops count_flops(const model::Model& model, const ModelQuestion& question,
+                       const model::Implementation& implementation) {
   WholeFlops flops;
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     const auto count =
         static_cast<double>(std::count(model.layers.begin(), model.layers.end(), static_cast<int>(kind)));
-    const LocalLayer whole = localise(model.kinds[kind], question.shape, Split{}, implementation);
+    const split::LocalLayer whole = split::localise(model.kinds[kind], question.shape, Split{}, implementation);
     const double forward = whole.flops_forward() * count;
     flops.forward += forward;
     flops.executed += forward + (whole.flops_backward() + recompute_flops(whole, question.recompute)) * count;
@@ -40,14 +41,15 @@ WholeFlops count_flops(const Model& model, const ModelQuestion& question, const 
   return flops;
 }
 
-TokenFlops count_token_flops(const Model& model, const ModelQuestion& question) {
+TokenFlops count_token_flops(const model::Model& model, const ModelQuestion& question) {
   // What the mathematics needs is what plain kernels compute: stacks pad vocabularies, for example.
-  Implementation plain = question.implementation;
-  plain.stack = Stack::plain;
+  model::Implementation plain = question.implementation;
+  plain.stack = model::Stack::plain;
   plain.flash_attention = true;
   const auto tokens = static_cast<double>(question.shape.micro_batch * question.shape.sequence);
   TokenFlops flops;
-  const WholeFlops needed = count_flops(model.traced ? model : build_model(model.architecture, plain), question, plain);
+  const WholeFlops needed =
+      count_flops(model.traced ? model : model::build_model(model.architecture, plain), question, plain);
   flops.forward = needed.forward / tokens;
   flops.training = 3 * flops.forward;
   flops.executed = count_flops(model, question, question.implementation).executed / tokens;
@@ -55,14 +57,14 @@ TokenFlops count_token_flops(const Model& model, const ModelQuestion& question) 
 }
 
 // Parameters on this device of weights that an earlier layer has already; `seen` collects the labels met.
-std::int64_t shared_parameters(const LocalLayer& local, std::set<std::string>& seen) {
+std::int64_t shared_parameters(const split::LocalLayer& local, std::set<std::string>& seen) {
   std::int64_t shared = 0;
-  for (const LocalOperator& op : local.operators) {
+  for (const split::LocalOperator& op : local.operators) {
     std::int64_t all = 0;
     std::int64_t repeated = 0;
-    for (const Weight& weight : op.source->weights) {
-      all += elements(weight);
-      if (!weight.tied_to.empty() && !seen.insert(weight.tied_to).second) repeated += elements(weight);
+    for (const model::Weight& weight : op.source->weights) {
+      all += model::elements(weight);
+      if (!weight.tied_to.empty() && !seen.insert(weight.tied_to).second) repeated += model::elements(weight);
     }
     // Weights of one operator are divided alike.
     if (repeated > 0)
@@ -95,23 +97,23 @@ std::size_t repetitions(const std::vector<Part>& parts, std::size_t at, std::siz
   return times;
 }
 
-ModelFacts gather(Model model, const ModelQuestion& question) {
-  if (const std::string refused = refuse_split(model, question.shape, question.split); !refused.empty()) {
+ModelFacts gather(model::Model model, const ModelQuestion& question) {
+  if (const std::string refused = split::refuse_split(model, question.shape, question.split); !refused.empty()) {
     throw InputError(fmt::format("{}: {}", model.architecture.name, refused));
   }
   ModelFacts facts;
   facts.model = std::move(model);
   facts.question = question;
-  facts.parameters = count_parameters(facts.model);
+  facts.parameters = model::count_parameters(facts.model);
   facts.flops_per_token = count_token_flops(facts.model, question);
-  facts.stretches = find_stretches(facts.model.layers);
-  for (const Layer& layer : facts.model.kinds) {
+  facts.stretches = model::find_stretches(facts.model.layers);
+  for (const model::Layer& layer : facts.model.kinds) {
     LayerFacts about;
     about.layer = &layer;
-    about.local = localise(layer, question.shape, question.split, question.implementation);
+    about.local = split::localise(layer, question.shape, question.split, question.implementation);
     about.recompute_flops = recompute_flops(about.local, question.recompute);
-    for (const Operator& op : layer.operators) {
-      for (const Weight& weight : op.weights) about.parameters += elements(weight);
+    for (const model::Operator& op : layer.operators) {
+      for (const model::Weight& weight : op.weights) about.parameters += model::elements(weight);
     }
     facts.kinds.push_back(std::move(about));
   }
@@ -126,16 +128,16 @@ std::int64_t LayerFacts::weights_bytes() const {
   return (local.dense_parameters + local.expert_parameters) * kWeightBytes;
 }
 
-ModelFacts gather_facts(const Architecture& architecture, ModelQuestion question) {
-  RunShape& shape = question.shape;
+ModelFacts gather_facts(const model::Architecture& architecture, ModelQuestion question) {
+  split::RunShape& shape = question.shape;
   if (shape.sequence == 0) shape.sequence = architecture.default_sequence;
   if (shape.encoder_sequence == 0) shape.encoder_sequence = shape.sequence;
   question.implementation.sequence = shape.sequence;
-  return gather(build_model(architecture, question.implementation), question);
+  return gather(model::build_model(architecture, question.implementation), question);
 }
 
-ModelFacts gather_facts(Model traced, ModelQuestion question) {
-  RunShape& shape = question.shape;
+ModelFacts gather_facts(model::Model traced, ModelQuestion question) {
+  split::RunShape& shape = question.shape;
   if (shape.sequence == 0) shape.sequence = traced.architecture.default_sequence;
   if (shape.encoder_sequence == 0) shape.encoder_sequence = shape.sequence;
   question.implementation.sequence = shape.sequence;
@@ -157,7 +159,7 @@ ModelTotals add_up(const ModelFacts& facts) {
 
 std::string describe_layers(const ModelFacts& facts) {
   std::vector<Part> parts;
-  for (const LayerStretch& stretch : facts.stretches) parts.push_back({stretch.kind, stretch.count});
+  for (const model::LayerStretch& stretch : facts.stretches) parts.push_back({stretch.kind, stretch.count});
   constexpr std::size_t kLongestPeriod = 16;
   std::vector<std::string> words;
   for (std::size_t at = 0; at < parts.size();) {
@@ -186,11 +188,13 @@ std::string describe_layers(const ModelFacts& facts) {
 }
 
 std::size_t main_block(const ModelFacts& facts) {
-  const auto weight = [](const LayerFacts& about) { return about.layer->kind == LayerKind::block ? about.count : 0; };
+  const auto weight = [](const LayerFacts& about) {
+    return about.layer->kind == model::LayerKind::block ? about.count : 0;
+  };
   const auto best = std::max_element(facts.kinds.begin(), facts.kinds.end(),
                                      [&](const LayerFacts& a, const LayerFacts& b) { return weight(a) < weight(b); });
   NEST_CHECK(best != facts.kinds.end(), "a model has at least one layer");
   return static_cast<std::size_t>(best - facts.kinds.begin());
 }
 
-}  // namespace nest
+}  // namespace nest::report

@@ -15,20 +15,20 @@
 #include "split/local_layer.h"
 #include "split/split.h"
 
-namespace nest {
+namespace nest::report {
 
 struct ModelQuestion {
-  RunShape shape;  // sequence 0: the model's default
+  split::RunShape shape;  // sequence 0: the model's default
   Split split;
-  Implementation implementation;
+  model::Implementation implementation;
   Recompute recompute = Recompute::none;
 };
 
 struct LayerFacts {
-  const Layer* layer = nullptr;
+  const model::Layer* layer = nullptr;
   int count = 0;                // layers of this kind in the model
   std::int64_t parameters = 0;  // of the whole layer, shared weights included
-  LocalLayer local;             // on one device
+  split::LocalLayer local;      // on one device
   double recompute_flops = 0;   // run again in the backward pass, on one device
   std::int64_t weights_bytes() const;
 };
@@ -49,27 +49,27 @@ struct ModelFacts {
 
   std::string title;   // "Llama 3 70B", or the file's name
   std::string origin;  // "preset llama3-70b", or the path
-  Model model;
+  model::Model model;
   ModelQuestion question;  // with every default filled in
-  ParameterCount parameters;
+  model::ParameterCount parameters;
   TokenFlops flops_per_token;
   std::vector<LayerFacts> kinds;  // as Model::kinds
-  std::vector<LayerStretch> stretches;
+  std::vector<model::LayerStretch> stretches;
   std::vector<double> cut_bytes;  // what one device sends per micro-batch over a pipeline cut after layer i
 
   std::int64_t tokens() const { return question.shape.micro_batch * question.shape.sequence; }
 };
 
 // Throws InputError when the split is not possible for this model.
-ModelFacts gather_facts(const Architecture& architecture, ModelQuestion question);
-ModelFacts gather_facts(Model traced, ModelQuestion question);  // of a graph
+ModelFacts gather_facts(const model::Architecture& architecture, ModelQuestion question);
+ModelFacts gather_facts(model::Model traced, ModelQuestion question);  // of a graph
 
 // What one device would hold and compute if it had its part of every layer. Shared weights are held once.
 struct ModelTotals {
   std::int64_t weights_bytes = 0;
   double flops_forward = 0;
   double flops_backward = 0;
-  SavedBytes saved;
+  split::SavedBytes saved;
 };
 ModelTotals add_up(const ModelFacts& facts);
 
@@ -79,4 +79,4 @@ std::string describe_layers(const ModelFacts& facts);
 // Position in `kinds` of the block that the model mostly consists of.
 std::size_t main_block(const ModelFacts& facts);
 
-}  // namespace nest
+}  // namespace nest::report

@@ -4,32 +4,32 @@
 #include "cost/attention_size.h"
 #include "report/model_report.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
-std::string_view module_name(Module module) {
+std::string_view module_name(model::Module module) {
   switch (module) {
-    case Module::other: return "other";
-    case Module::core_attention: return "core_attention";
-    case Module::norm: return "norm";
-    case Module::activation: return "activation";
-    case Module::feed_forward: return "feed_forward";
-    case Module::moe_activation: return "moe_activation";
-    case Module::moe: return "moe";
-    case Module::latent_up: return "latent_up";
-    case Module::shared_experts: return "shared_experts";
-    case Module::shared_activation: return "shared_activation";
+    case model::Module::other: return "other";
+    case model::Module::core_attention: return "core_attention";
+    case model::Module::norm: return "norm";
+    case model::Module::activation: return "activation";
+    case model::Module::feed_forward: return "feed_forward";
+    case model::Module::moe_activation: return "moe_activation";
+    case model::Module::moe: return "moe";
+    case model::Module::latent_up: return "latent_up";
+    case model::Module::shared_experts: return "shared_experts";
+    case model::Module::shared_activation: return "shared_activation";
   }
   return "other";
 }
 
-Json saved_json(const SavedBytes& saved) {
+Json saved_json(const split::SavedBytes& saved) {
   return {{"none", json_number(saved.none)},
           {"selective", json_number(saved.selective)},
           {"full", json_number(saved.full)}};
 }
 
-Json attention_json(const AttentionSize& size) {
+Json attention_json(const cost::AttentionSize& size) {
   return {{"sequences", json_number(size.sequences)},
           {"heads", json_number(size.heads)},
           {"queries", json_number(size.queries)},
@@ -40,11 +40,11 @@ Json attention_json(const AttentionSize& size) {
           {"causal", size.causal}};
 }
 
-Json operator_json(const LocalOperator& op, const Layer& layer, const ModelQuestion& asked) {
+Json operator_json(const split::LocalOperator& op, const model::Layer& layer, const ModelQuestion& asked) {
   Json weights = Json::array();
-  for (const Weight& weight : op.source->weights) {
+  for (const model::Weight& weight : op.source->weights) {
     Json shape = Json::array();
-    for (const Extent& extent : weight.shape) shape.push_back(extent.size);
+    for (const model::Extent& extent : weight.shape) shape.push_back(extent.size);
     Json entry = {{"name", weight.name}, {"shape", std::move(shape)}};
     if (!weight.tied_to.empty()) entry["tied_to"] = weight.tied_to;
     weights.push_back(std::move(entry));
@@ -64,29 +64,31 @@ Json operator_json(const LocalOperator& op, const Layer& layer, const ModelQuest
                {"parameters_local", op.parameters},
                {"expert_weights", op.expert_weights},
                {"weights", std::move(weights)}};
-  if (op.kind == OperatorKind::attention) {
-    json["attention"] = attention_json(attention_size(op, layer, asked.shape, asked.split.cp));
+  if (op.kind == model::OperatorKind::attention) {
+    json["attention"] = attention_json(cost::attention_size(op, layer, asked.shape, asked.split.cp));
   }
   return json;
 }
 
-Json collective_json(const LayerCollective& collective, const LocalLayer& local) {
+Json collective_json(const split::LayerCollective& collective, const split::LocalLayer& local) {
   return {{"kind", to_string(collective.kind)},
           {"group", to_string(collective.group)},
-          {"phase", collective.phase == Phase::forward ? "forward" : "backward"},
+          {"phase", collective.phase == split::Phase::forward ? "forward" : "backward"},
           {"ranks", collective.ranks},
           {"bytes", json_number(collective.bytes)},
           {"tensor", collective.tensor},
           {"operator", local.operators.at(static_cast<std::size_t>(collective.operator_index)).source->name}};
 }
 
-Json layer_json(const LayerFacts& about, const LayerStretch& stretch, const ModelQuestion& asked) {
+Json layer_json(const LayerFacts& about, const model::LayerStretch& stretch, const ModelQuestion& asked) {
   Json operators = Json::array();
-  for (const LocalOperator& op : about.local.operators) operators.push_back(operator_json(op, *about.layer, asked));
+  for (const split::LocalOperator& op : about.local.operators)
+    operators.push_back(operator_json(op, *about.layer, asked));
   Json collectives = Json::array();
-  for (const LayerCollective& each : about.local.collectives) collectives.push_back(collective_json(each, about.local));
+  for (const split::LayerCollective& each : about.local.collectives)
+    collectives.push_back(collective_json(each, about.local));
   Json saved = Json::array();
-  for (const SavedTensor& tensor : about.local.saved_tensors) {
+  for (const split::SavedTensor& tensor : about.local.saved_tensors) {
     saved.push_back({{"name", tensor.name},
                      {"bytes", json_number(tensor.bytes)},
                      {"none", !tensor.only_selective},
@@ -128,14 +130,14 @@ Json run_json(const ModelFacts& facts) {
 }  // namespace
 
 Json model_json(const ModelFacts& facts) {
-  const Architecture& architecture = facts.model.architecture;
+  const model::Architecture& architecture = facts.model.architecture;
   const ModelTotals totals = add_up(facts);
   Json layers = Json::array();
-  for (const LayerStretch& stretch : facts.stretches)
+  for (const model::LayerStretch& stretch : facts.stretches)
     layers.push_back(layer_json(facts.kinds[static_cast<std::size_t>(stretch.kind)], stretch, facts.question));
   const auto blocks =
       static_cast<std::int64_t>(std::count_if(facts.model.layers.begin(), facts.model.layers.end(), [&](int kind) {
-        return facts.model.kinds[static_cast<std::size_t>(kind)].kind == LayerKind::block;
+        return facts.model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block;
       }));
   Json cuts = Json::array();
   for (const double bytes : facts.cut_bytes) cuts.push_back(json_number(bytes));
@@ -170,4 +172,4 @@ Json model_json(const ModelFacts& facts) {
           {"cut_bytes", std::move(cuts)}};
 }
 
-}  // namespace nest
+}  // namespace nest::report

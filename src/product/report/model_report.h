@@ -7,7 +7,7 @@
 #include "report/model_facts.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::report {
 
 // One screen; `all_operators` adds every operator, collective and kept tensor of every kind of layer.
 std::string model_text(const ModelFacts& facts, const Style& style, bool all_operators);
@@ -15,4 +15,4 @@ std::string model_text(const ModelFacts& facts, const Style& style, bool all_ope
 // Schema nest.show.model/1.
 Json model_json(const ModelFacts& facts);
 
-}  // namespace nest
+}  // namespace nest::report

@@ -5,12 +5,12 @@
 #include <map>
 #include <tuple>
 
+#include "base/layout.h"
 #include "base/units.h"
-#include "report/layout.h"
 #include "report/model_report.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 // The default view shows this many operators of the repeated block and sums up the rest, so that it stays one screen.
@@ -27,7 +27,7 @@ std::string flops_text(double flops) { return flops > 0 ? format_flops(flops) : 
 
 std::string heading(const Style& style, std::string_view text) { return style.paint(Ink::strong, text) + '\n'; }
 
-std::string attention_words(const Attention& attention) {
+std::string attention_words(const model::Attention& attention) {
   if (attention.latent) {
     return fmt::format("{} heads over latents of {}", attention.heads, format_integer(attention.latent->kv_rank));
   }
@@ -37,19 +37,19 @@ std::string attention_words(const Attention& attention) {
   return fmt::format("{} heads of {}{}", attention.heads, attention.head_dim, keys);
 }
 
-std::string feed_forward_words(const FeedForward& feed_forward) {
+std::string feed_forward_words(const model::FeedForward& feed_forward) {
   return fmt::format("{}{} {}", feed_forward.gated ? "gated " : "", to_string(feed_forward.activation),
                      format_integer(feed_forward.width));
 }
 
-std::string architecture_words(const Architecture& architecture, int main_kind) {
-  const Tower& tower = architecture.towers.back();
-  const Block& block =
+std::string architecture_words(const model::Architecture& architecture, int main_kind) {
+  const model::Tower& tower = architecture.towers.back();
+  const model::Block& block =
       tower.kinds[static_cast<std::size_t>(std::clamp(main_kind, 0, static_cast<int>(tower.kinds.size()) - 1))];
   std::string words =
       fmt::format("hidden {}, {}, ", format_integer(architecture.hidden), attention_words(block.attention));
   if (block.mixture) {
-    const Mixture& mixture = *block.mixture;
+    const model::Mixture& mixture = *block.mixture;
     words +=
         fmt::format("{} of {} experts with {}", mixture.top_k, mixture.experts, feed_forward_words(mixture.expert));
     if (mixture.shared) words += fmt::format(" and a shared one of {}", format_integer(mixture.shared->width));
@@ -63,7 +63,7 @@ std::string architecture_words(const Architecture& architecture, int main_kind) 
 }
 
 // Kind in the last tower of the block that occurs most often in it.
-int most_frequent_block(const Tower& tower) {
+int most_frequent_block(const model::Tower& tower) {
   int best = 0;
   std::ptrdiff_t most = 0;
   for (int kind = 0; kind < static_cast<int>(tower.kinds.size()); ++kind) {
@@ -78,12 +78,12 @@ int most_frequent_block(const Tower& tower) {
 
 // What a graph says about itself.
 std::string traced_words(const ModelFacts& facts) {
-  const Architecture& architecture = facts.model.architecture;
+  const model::Architecture& architecture = facts.model.architecture;
   std::vector<std::string> words = {"read from an operator graph"};
   if (architecture.hidden > 0) words.push_back(fmt::format("hidden {}", format_integer(architecture.hidden)));
-  for (const Operator& op : facts.kinds[main_block(facts)].layer->operators) {
-    if (op.kind != OperatorKind::attention) continue;
-    const AttentionShape& a = op.attention;
+  for (const model::Operator& op : facts.kinds[main_block(facts)].layer->operators) {
+    if (op.kind != model::OperatorKind::attention) continue;
+    const model::AttentionShape& a = op.attention;
     words.push_back(fmt::format(
         "{} heads of {}{}{}", a.heads.size, a.qk_dim,
         a.kv_heads.size == a.heads.size ? std::string() : fmt::format(" ({} for keys and values)", a.kv_heads.size),
@@ -101,7 +101,7 @@ std::string traced_words(const ModelFacts& facts) {
 }
 
 std::string headline(const ModelFacts& facts) {
-  const ParameterCount& count = facts.parameters;
+  const model::ParameterCount& count = facts.parameters;
   const std::string active = count.active == count.total
                                  ? std::string()
                                  : fmt::format(" ({} active)", format_count(static_cast<double>(count.active)));
@@ -143,18 +143,19 @@ std::string layer_table(const ModelFacts& facts, const Style& style) {
 }
 
 // Heads that one device computes.
-std::int64_t local_heads(const AttentionShape& shape, const Split& split) {
-  return shape.heads.axis == Axis::heads ? shape.heads.size / split.tp : shape.heads.size;
+std::int64_t local_heads(const model::AttentionShape& shape, const Split& split) {
+  return shape.heads.axis == model::Axis::heads ? shape.heads.size / split.tp : shape.heads.size;
 }
 
-std::string shape_words(const LocalOperator& op, const Split& split) {
+std::string shape_words(const split::LocalOperator& op, const Split& split) {
   const std::string rows = format_integer(std::llround(op.m));
   switch (op.kind) {
-    case OperatorKind::matmul: return fmt::format("{} x {} x {}", rows, format_integer(op.k), format_integer(op.n));
-    case OperatorKind::grouped_matmul:
+    case model::OperatorKind::matmul:
+      return fmt::format("{} x {} x {}", rows, format_integer(op.k), format_integer(op.n));
+    case model::OperatorKind::grouped_matmul:
       return fmt::format("{} x {} x {} in {}", rows, format_integer(op.k), format_integer(op.n), op.groups);
-    case OperatorKind::attention: {
-      const AttentionShape& shape = op.source->attention;
+    case model::OperatorKind::attention: {
+      const model::AttentionShape& shape = op.source->attention;
       const std::string window = shape.window > 0 ? fmt::format(", window {}", format_integer(shape.window)) : "";
       return fmt::format("{} heads of {}{}", local_heads(shape, split), shape.qk_dim, window);
     }
@@ -162,18 +163,19 @@ std::string shape_words(const LocalOperator& op, const Split& split) {
   }
 }
 
-std::string operator_table(const LocalLayer& local, const Split& split, const Style& style, std::size_t at_most) {
+std::string operator_table(const split::LocalLayer& local, const Split& split, const Style& style,
+                           std::size_t at_most) {
   Table table(
       {{"operator", Align::left, true}, {"rows x k x columns", Align::left}, {"forward"}, {"%"}, {"moves"}, {"%"}});
   const double flops = local.flops_forward();
   double bytes = 0;
-  for (const LocalOperator& op : local.operators) bytes += op.bytes_forward;
+  for (const split::LocalOperator& op : local.operators) bytes += op.bytes_forward;
 
   // Keep the operators that weigh most, in their order of execution.
   std::vector<std::size_t> order(local.operators.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto weight = [&](std::size_t i) {
-    const LocalOperator& op = local.operators[i];
+    const split::LocalOperator& op = local.operators[i];
     return (flops > 0 ? op.flops_forward / flops : 0) + (bytes > 0 ? op.bytes_forward / bytes : 0);
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
@@ -183,7 +185,7 @@ std::string operator_table(const LocalLayer& local, const Split& split, const St
   double rest_flops = 0;
   double rest_bytes = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const LocalOperator& op = local.operators[order[i]];
+    const split::LocalOperator& op = local.operators[order[i]];
     if (i >= shown) {
       rest_flops += op.flops_forward;
       rest_bytes += op.bytes_forward;
@@ -200,17 +202,17 @@ std::string operator_table(const LocalLayer& local, const Split& split, const St
 }
 
 // Collectives of the same kind, group and size in one row.
-std::string collective_table(const LocalLayer& local, const Style& style) {
-  using Key = std::tuple<Group, CollectiveKind, std::int64_t, double>;
+std::string collective_table(const split::LocalLayer& local, const Style& style) {
+  using Key = std::tuple<split::Group, split::CollectiveKind, std::int64_t, double>;
   struct Sum {
     int forward = 0;
     int backward = 0;
     std::vector<std::string> tensors;
   };
   std::map<Key, Sum> sums;
-  for (const LayerCollective& each : local.collectives) {
+  for (const split::LayerCollective& each : local.collectives) {
     Sum& sum = sums[{each.group, each.kind, each.ranks, each.bytes}];
-    ++(each.phase == Phase::forward ? sum.forward : sum.backward);
+    ++(each.phase == split::Phase::forward ? sum.forward : sum.backward);
     if (std::find(sum.tensors.begin(), sum.tensors.end(), each.tensor) == sum.tensors.end()) {
       sum.tensors.push_back(each.tensor);
     }
@@ -232,9 +234,9 @@ std::string collective_table(const LocalLayer& local, const Style& style) {
   return table.render(style);
 }
 
-std::string saved_table(const LocalLayer& local, const Style& style) {
+std::string saved_table(const split::LocalLayer& local, const Style& style) {
   Table table({{"kept for backward", Align::left, true}, {"bytes"}, {"%"}, {"selective", Align::left}});
-  for (const SavedTensor& tensor : local.saved_tensors) {
+  for (const split::SavedTensor& tensor : local.saved_tensors) {
     table.add({tensor.name, bytes_text(tensor.bytes),
                tensor.only_selective ? std::string() : share_text(tensor.bytes, local.saved.none),
                tensor.only_selective ? "kept only then"
@@ -293,7 +295,7 @@ std::string layer_sections(const LayerFacts& about, const Split& split, const St
 }  // namespace
 
 std::string model_text(const ModelFacts& facts, const Style& style, bool all_operators) {
-  const Architecture& architecture = facts.model.architecture;
+  const model::Architecture& architecture = facts.model.architecture;
   std::string text = style.paint(Ink::strong, wrap_after("", headline(facts))) + "\n\n";
   text += wrap_after("  ", describe_layers(facts)) + '\n';
   text += wrap_after("  ", facts.model.traced
@@ -314,4 +316,4 @@ std::string model_text(const ModelFacts& facts, const Style& style, bool all_ope
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::report

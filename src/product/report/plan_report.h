@@ -9,11 +9,11 @@
 #include "report/json.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::report {
 
 struct PlanReport {
   Plan plan;
-  Model model;                       // whose layers the stages hold
+  model::Model model;                // whose layers the stages hold
   double tokens = 0;                 // to train on in all; 0: not asked
   double price_per_device_hour = 0;  // 0: not asked
 };
@@ -27,9 +27,9 @@ struct TrainingTotals {
 TrainingTotals training_totals(const PlanReport& report);
 
 // "embedding, 0-9", "70-79, head": what a stage holds, blocks numbered from 0.
-std::string layers_label(const Model& model, int first, int last);
+std::string layers_label(const model::Model& model, int first, int last);
 
 std::string plan_text(const PlanReport& report, const Style& style);
 Json plan_json(const PlanReport& report);
 
-}  // namespace nest
+}  // namespace nest::report

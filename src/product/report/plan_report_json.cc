@@ -1,10 +1,10 @@
 #include "plan/plan_json.h"
 #include "report/plan_report.h"
 
-namespace nest {
+namespace nest::report {
 
 Json plan_json(const PlanReport& report) {
-  Json json = plan_to_json(report.plan);
+  Json json = plan::plan_to_json(report.plan);
   if (report.tokens > 0) {
     const TrainingTotals totals = training_totals(report);
     Json& training = json["evaluation"]["training"];
@@ -14,4 +14,4 @@ Json plan_json(const PlanReport& report) {
   return json;
 }
 
-}  // namespace nest
+}  // namespace nest::report

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/layout.h"
 #include "base/units.h"
 #include "plan/strategy_text.h"
-#include "report/layout.h"
 #include "report/plan_report.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 std::string gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 0x1p30); }
@@ -33,7 +33,7 @@ std::string strategy_lines(const PlanReport& report) {
   const Plan& plan = report.plan;
   const Strategy& s = plan.strategy;
   const std::int64_t m = micro_batches(s, plan.run.global_batch);
-  std::string text = fmt::format("  {}\n", strategy_text(s));
+  std::string text = fmt::format("  {}\n", plan::strategy_text(s));
   text += fmt::format("  {} micro-batch{} of {} x {} tokens per replica, schedule {}\n", format_integer(m),
                       m == 1 ? "" : "es", s.micro_batch, format_integer(plan.run.sequence), to_string(s.schedule));
   return text;
@@ -125,7 +125,7 @@ TrainingTotals training_totals(const PlanReport& report) {
   return totals;
 }
 
-std::string layers_label(const Model& model, int first, int last) {
+std::string layers_label(const model::Model& model, int first, int last) {
   // Blocks are numbered on their own, because that is how people and frameworks count layers.
   std::vector<std::string> parts;
   int block = 0;
@@ -137,8 +137,8 @@ std::string layers_label(const Model& model, int first, int last) {
     run_begin = -1;
   };
   for (int i = 0; i <= last; ++i) {
-    const Layer& layer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])];
-    const bool is_block = layer.kind == LayerKind::block;
+    const model::Layer& layer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])];
+    const bool is_block = layer.kind == model::LayerKind::block;
     if (i >= first && is_block) {
       if (run_begin < 0) run_begin = block;
       run_end = block;
@@ -166,4 +166,4 @@ std::string plan_text(const PlanReport& report, const Style& style) {
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::report

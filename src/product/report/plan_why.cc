@@ -4,25 +4,26 @@
 
 #include <algorithm>
 
+#include "base/layout.h"
 #include "base/units.h"
 #include "cluster/reach.h"
 #include "groups/rank_groups.h"
 #include "plan/strategy_text.h"
-#include "report/layout.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 
-std::string placement_text(const Plan& plan, const Cluster& cluster) {
+std::string placement_text(const Plan& plan, const cluster::Cluster& cluster) {
   const Strategy& s = plan.strategy;
   if (cluster.torus) return {};
   const groups::RankGroups ranks(s);
   std::string text;
   const auto line = [&](const char* name, std::int64_t degree, groups::Kind kind) {
     if (degree < 2) return;
-    Reach reach;
+    cluster::Reach reach;
     const std::int64_t stages = kind == groups::Kind::pipeline ? 1 : ranks.stages();
-    for (std::int64_t stage = 0; stage < stages; ++stage) reach.add(reach_of(cluster, ranks.groups(kind, stage)));
+    for (std::int64_t stage = 0; stage < stages; ++stage)
+      reach.add(cluster::reach_of(cluster, ranks.groups(kind, stage)));
     text += fmt::format("  {:<9}{:>6}   {}\n", name, format_integer(degree), reach.text(cluster));
   };
   line("tensor", s.split.tp, groups::Kind::tensor);
@@ -101,7 +102,7 @@ Json why_json(const std::vector<WhyNot>& whys) {
     if (why.outcome != WhyOutcome::no_plan) entry["excess"] = why.excess;
     if (!why.reason.empty()) entry["reason"] = why.reason;
     if (why.plan) {
-      entry["strategy"] = strategy_text(why.plan->strategy);
+      entry["strategy"] = plan::strategy_text(why.plan->strategy);
       entry["iteration_s"] = why.plan->prediction.iteration_s;
     }
     list.push_back(std::move(entry));
@@ -109,4 +110,4 @@ Json why_json(const std::vector<WhyNot>& whys) {
   return list;
 }
 
-}  // namespace nest
+}  // namespace nest::report

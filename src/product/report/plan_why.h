@@ -10,10 +10,10 @@
 #include "report/json.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::report {
 
 // "tensor 8 inside a node", one line per kind of group.
-std::string placement_text(const Plan& plan, const Cluster& cluster);
+std::string placement_text(const Plan& plan, const cluster::Cluster& cluster);
 
 // "Proven optimal: 412,806 candidates, 398 opened, 0.21 s. Checked independently: ok."
 std::string certificate_text(const Plan& plan);
@@ -24,4 +24,4 @@ std::string why_verdict(const WhyNot& why);
 std::string why_text(const std::vector<WhyNot>& whys, const Style& style);
 Json why_json(const std::vector<WhyNot>& whys);
 
-}  // namespace nest
+}  // namespace nest::report

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/layout.h"
 #include "base/units.h"
 #include "plan/strategy_text.h"
-#include "report/layout.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 constexpr std::size_t kLinksShown = 5;
@@ -21,7 +21,7 @@ std::string signed_percent(double fraction) {
 }
 
 std::string heading(const SimulationReport& report, const Style& style) {
-  const SimulationSummary& summary = report.summary;
+  const simulate::SimulationSummary& summary = report.summary;
   const Plan& plan = report.plan;
   return fmt::format("{} on {} x {} ({})\n", report.title, format_integer(plan.strategy.devices_used()),
                      plan.cluster.device, plan.cluster.name) +
@@ -30,7 +30,7 @@ std::string heading(const SimulationReport& report, const Style& style) {
                      signed_percent(summary.difference()));
 }
 
-std::string phase_table(const SimulationSummary& summary, const Style& style) {
+std::string phase_table(const simulate::SimulationSummary& summary, const Style& style) {
   Table table({{"phase", Align::left},
                {"simulated s", Align::right},
                {"predicted s", Align::right},
@@ -49,13 +49,13 @@ std::string phase_table(const SimulationSummary& summary, const Style& style) {
   return table.render(style);
 }
 
-bool alike(const StageUse& a, const StageUse& b, double whole) {
+bool alike(const simulate::StageUse& a, const simulate::StageUse& b, double whole) {
   const auto close = [&](double x, double y) { return std::abs(x - y) <= 5e-4 * whole; };
   return close(a.compute_s, b.compute_s) && close(a.message_s, b.message_s) && close(a.shard_s, b.shard_s) &&
          close(a.idle_s, b.idle_s);
 }
 
-std::string stage_table(const SimulationSummary& summary, const Style& style) {
+std::string stage_table(const simulate::SimulationSummary& summary, const Style& style) {
   Table table({{"stage", Align::right},
                {"computes", Align::right},
                {"waits for messages", Align::right},
@@ -66,7 +66,7 @@ std::string stage_table(const SimulationSummary& summary, const Style& style) {
   for (std::size_t s = 0; s < summary.stages.size();) {
     std::size_t end = s + 1;
     while (end < summary.stages.size() && alike(summary.stages[s], summary.stages[end], summary.iteration_s)) ++end;
-    const StageUse& use = summary.stages[s];
+    const simulate::StageUse& use = summary.stages[s];
     table.add({end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1), percent(use.compute_s),
                percent(use.message_s), percent(use.shard_s), percent(use.idle_s),
                bar(std::min(1.0, use.compute_s / summary.iteration_s), 20)});
@@ -75,14 +75,14 @@ std::string stage_table(const SimulationSummary& summary, const Style& style) {
   return table.render(style);
 }
 
-std::string link_table(const SimulationSummary& summary, const Style& style) {
+std::string link_table(const simulate::SimulationSummary& summary, const Style& style) {
   Table table({{"busiest links", Align::left, true},
                {"alike", Align::right},
                {"GB a step", Align::right},
                {"busy", Align::right},
                {"", Align::left, false, Ink::accent}});
   for (std::size_t i = 0; i < std::min(kLinksShown, summary.links.size()); ++i) {
-    const LinkUse& use = summary.links[i];
+    const simulate::LinkUse& use = summary.links[i];
     table.add({use.name, format_integer(use.alike), fmt::format("{:.2f}", use.bytes / 1e9), format_percent(use.busy),
                bar(std::min(1.0, use.busy), 16)});
   }
@@ -115,8 +115,8 @@ Json breakdown_json(const Prediction::Breakdown& breakdown) {
 
 }  // namespace
 
-SimulationReport make_simulation_report(std::string title, Plan plan, const LoweredPlan& lowered,
-                                        SimulationSummary summary) {
+SimulationReport make_simulation_report(std::string title, Plan plan, const simulate::LoweredPlan& lowered,
+                                        simulate::SimulationSummary summary) {
   SimulationReport report;
   report.title = std::move(title);
   report.plan = std::move(plan);
@@ -133,10 +133,10 @@ SimulationReport make_simulation_report(std::string title, Plan plan, const Lowe
 }
 
 std::string simulation_text(const SimulationReport& report, const Style& style) {
-  const SimulationSummary& summary = report.summary;
+  const simulate::SimulationSummary& summary = report.summary;
   std::string text = heading(report, style);
   if (!summary.cause.empty()) text += wrap_after("cause: ", summary.cause) + "\n";
-  text += fmt::format("\n  {}\n\n", strategy_text(report.plan.strategy));
+  text += fmt::format("\n  {}\n\n", plan::strategy_text(report.plan.strategy));
   text += phase_table(summary, style) + "\n" + stage_table(summary, style) + "\n" + link_table(summary, style);
   text += wrap_after("", symmetry_text(report)) + "\n";
   if (!report.as_predicted.empty()) {
@@ -146,9 +146,9 @@ std::string simulation_text(const SimulationReport& report, const Style& style) 
 }
 
 Json simulation_json(const SimulationReport& report) {
-  const SimulationSummary& summary = report.summary;
+  const simulate::SimulationSummary& summary = report.summary;
   Json stages = Json::array();
-  for (const StageUse& use : summary.stages) {
+  for (const simulate::StageUse& use : summary.stages) {
     stages.push_back({{"compute_s", use.compute_s},
                       {"message_s", use.message_s},
                       {"shard_s", use.shard_s},
@@ -156,7 +156,7 @@ Json simulation_json(const SimulationReport& report) {
                       {"end_s", use.end_s}});
   }
   Json links = Json::array();
-  for (const LinkUse& use : summary.links) {
+  for (const simulate::LinkUse& use : summary.links) {
     links.push_back({{"name", use.name}, {"alike", use.alike}, {"bytes", use.bytes}, {"busy", use.busy}});
   }
   return {{"schema", "nest.simulation/1"},
@@ -183,4 +183,4 @@ Json simulation_json(const SimulationReport& report) {
           {"as_predicted", report.as_predicted}};
 }
 
-}  // namespace nest
+}  // namespace nest::report

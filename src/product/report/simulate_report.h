@@ -10,12 +10,12 @@
 #include "report/style.h"
 #include "simulate/summary.h"
 
-namespace nest {
+namespace nest::report {
 
 struct SimulationReport {
   std::string title;  // of the model
   Plan plan;          // with the prediction
-  SimulationSummary summary;
+  simulate::SimulationSummary summary;
   // What was simulated for what.
   std::int64_t replica_classes = 1;
   std::int64_t links = 0;  // that the plan uses
@@ -27,10 +27,10 @@ struct SimulationReport {
   std::vector<std::string> as_predicted;
 };
 
-SimulationReport make_simulation_report(std::string title, Plan plan, const LoweredPlan& lowered,
-                                        SimulationSummary summary);
+SimulationReport make_simulation_report(std::string title, Plan plan, const simulate::LoweredPlan& lowered,
+                                        simulate::SimulationSummary summary);
 
 std::string simulation_text(const SimulationReport& report, const Style& style);
 Json simulation_json(const SimulationReport& report);
 
-}  // namespace nest
+}  // namespace nest::report

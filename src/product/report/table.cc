@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 constexpr std::size_t kGap = 2;
@@ -70,4 +70,4 @@ std::string Table::render(const Style& style, std::size_t indent, std::size_t li
   return text;
 }
 
-}  // namespace nest
+}  // namespace nest::report

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "report/layout.h"
+#include "base/layout.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::report {
 
 enum class Align : std::uint8_t { left, right };
 
@@ -42,4 +42,4 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace nest
+}  // namespace nest::report

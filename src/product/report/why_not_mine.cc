@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/layout.h"
 #include "base/units.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
-#include "report/layout.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::report {
 namespace {
 
 constexpr double kWorthShowing = 0.002;  // of yours
@@ -28,12 +28,12 @@ std::string verdict(const WhyNotMine& report, const Style& style) {
   } else {
     text += style.paint(Ink::strong, wrap_after("Yours: ", "does not fit: " + report.misfit)) + "\n";
   }
-  text += fmt::format("       {}\n", strategy_text(report.yours.strategy));
+  text += fmt::format("       {}\n", plan::strategy_text(report.yours.strategy));
   if (!report.has_best) return text + fmt::format("Best:  no plan that {} can run fits\n", report.framework);
   text += fmt::format("Best:  {} per step (MFU {})", format_duration(best.iteration_s), format_percent(best.mfu));
   if (report.fits) text += fmt::format(", {:.2f}x faster", yours.iteration_s / best.iteration_s);
   text += report.proven ? ", proven\n" : "\n";
-  return text + fmt::format("       {}\n", strategy_text(report.best.strategy));
+  return text + fmt::format("       {}\n", plan::strategy_text(report.best.strategy));
 }
 
 // What most of the difference is made of.
@@ -117,8 +117,8 @@ Json why_not_mine_json(const WhyNotMine& report) {
   Json json = {{"schema", "nest.why/1"}, {"framework", report.framework}, {"fits", report.fits}};
   if (!report.fits) json["misfit"] = report.misfit;
   json["spare_bytes"] = report.spare_bytes;
-  json["yours"] = plan_to_json(report.yours);
-  json["best"] = report.has_best ? plan_to_json(report.best) : Json();
+  json["yours"] = plan::plan_to_json(report.yours);
+  json["best"] = report.has_best ? plan::plan_to_json(report.best) : Json();
   json["proven"] = report.proven;
   json["terms"] = Json::array();
   for (const TermLine& line : report.terms) {
@@ -136,4 +136,4 @@ Json why_not_mine_json(const WhyNotMine& report) {
   return json;
 }
 
-}  // namespace nest
+}  // namespace nest::report

@@ -8,7 +8,7 @@
 #include "report/json.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::report {
 
 // One term of the time of a step.
 struct TermLine {
@@ -46,4 +46,4 @@ struct WhyNotMine {
 std::string why_not_mine_text(const WhyNotMine& report, const Style& style);
 Json why_not_mine_json(const WhyNotMine& report);
 
-}  // namespace nest
+}  // namespace nest::report

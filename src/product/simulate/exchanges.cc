@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-namespace nest {
+namespace nest::simulate {
 
-Exchanges::Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, const schedule::Chain& chain,
+Exchanges::Exchanges(const cost::Job& job, const Strategy& strategy, const PlanWork& work, const schedule::Chain& chain,
                      Merge merge)
     : cluster_(job.cluster), ranks_(strategy), network_(job.cluster) {
   for (std::int64_t link = 0; link + 1 < chain.shape().positions(); ++link) {
@@ -41,13 +41,13 @@ void Exchanges::add_state(std::int64_t stage, const StateTraffic& traffic, const
   for (const StateCall& call : traffic.calls) {
     const auto [entry, added] = states_.try_emplace({stage, call.weights, call.between}, std::vector<std::int32_t>());
     if (!added) continue;
-    const std::int64_t degree = call.weights == Weights::dense ? work.dense_degree : work.expert_degree;
+    const std::int64_t degree = call.weights == groups::Weights::dense ? work.dense_degree : work.expert_degree;
     const groups::StateGroups state = ranks_.state(call.weights, stage, degree);
     const GroupExchange exchange =
         group_exchange(cluster_, call.between ? state.replicate : state.shard, ranks_.stage_axis());
     if (exchange.transfers.empty()) {
       const std::string note = fmt::format("{} exchange of {} weights", to_string(exchange.algorithm),
-                                           call.weights == Weights::dense ? "dense" : "expert");
+                                           call.weights == groups::Weights::dense ? "dense" : "expert");
       if (std::find(as_predicted_.begin(), as_predicted_.end(), note) == as_predicted_.end()) {
         as_predicted_.push_back(note);
       }
@@ -63,4 +63,4 @@ void Exchanges::add_state(std::int64_t stage, const StateTraffic& traffic, const
   }
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

@@ -12,11 +12,12 @@
 #include "simulate/stage_work.h"
 #include "simulate/symmetry.h"
 
-namespace nest {
+namespace nest::simulate {
 
 class Exchanges {
  public:
-  Exchanges(const Job& job, const Strategy& strategy, const PlanWork& work, const schedule::Chain& chain, Merge merge);
+  Exchanges(const cost::Job& job, const Strategy& strategy, const PlanWork& work, const schedule::Chain& chain,
+            Merge merge);
 
   // Exchange of the messages from one stage to another, in which every device sends its counterpart one byte.
   std::int32_t message(std::int64_t from, std::int64_t to) const { return messages_.at({from, to}); }
@@ -32,15 +33,15 @@ class Exchanges {
   void add_state(std::int64_t stage, const StateTraffic& traffic, const StageWork& work);
   void add_flow(std::int32_t replica, std::int64_t count, double bytes, NetworkPath path);
 
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   groups::RankGroups ranks_;
   Network network_;
   std::int32_t exchanges_ = 0;
   std::vector<PhysicalFlow> flows_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> messages_;
-  std::map<std::tuple<std::int64_t, Weights, bool>, std::vector<std::int32_t>> states_;
+  std::map<std::tuple<std::int64_t, groups::Weights, bool>, std::vector<std::int32_t>> states_;
   Quotient symmetry_;
   std::vector<std::string> as_predicted_;
 };
 
-}  // namespace nest
+}  // namespace nest::simulate

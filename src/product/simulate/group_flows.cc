@@ -4,26 +4,28 @@
 
 #include "cluster/torus_collective.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 constexpr double kReferenceBytes = 256e6;  // at which the algorithm is chosen, as cost/group_time.cc does
 
 using Members = std::vector<std::int64_t>;
 
-Algorithm choose(const Cluster& cluster, GroupSpec groups, Stride stages) {
+cluster::Algorithm choose(const cluster::Cluster& cluster, GroupSpec groups, Stride stages) {
   groups.first = 0;
   groups.siblings.push_back(stages);
-  const GroupLayout layout = place_group(cluster, groups);
-  const CollectiveTime time = collective_time(cluster, layout, Collective::reduce_scatter, kReferenceBytes);
-  if (cluster.torus || time.algorithm == Algorithm::measured || !cluster.algorithms.as_nccl()) {
+  const cluster::GroupLayout layout = cluster::place_group(cluster, groups);
+  const cluster::CollectiveTime time =
+      cluster::collective_time(cluster, layout, cluster::Collective::reduce_scatter, kReferenceBytes);
+  if (cluster.torus || time.algorithm == cluster::Algorithm::measured || !cluster.algorithms.as_nccl()) {
     return time.algorithm;
   }
   // NCCL's choice: one ring or several.
-  const auto one = algorithm_time(cluster.fabric, layout, Collective::reduce_scatter, kReferenceBytes, Algorithm::ring);
-  const auto several =
-      algorithm_time(cluster.fabric, layout, Collective::reduce_scatter, kReferenceBytes, Algorithm::multi_ring);
-  return several && several->seconds < one->seconds ? Algorithm::multi_ring : Algorithm::ring;
+  const auto one = cluster::algorithm_time(cluster.fabric, layout, cluster::Collective::reduce_scatter, kReferenceBytes,
+                                           cluster::Algorithm::ring);
+  const auto several = cluster::algorithm_time(cluster.fabric, layout, cluster::Collective::reduce_scatter,
+                                               kReferenceBytes, cluster::Algorithm::multi_ring);
+  return several && several->seconds < one->seconds ? cluster::Algorithm::multi_ring : cluster::Algorithm::ring;
 }
 
 double pass_share(std::size_t members) { return static_cast<double>(members - 1) / static_cast<double>(members); }
@@ -37,7 +39,7 @@ void add_ring(const Members& order, std::vector<GroupFlow>& flows) {
 
 // As many rings as a node has members: every device passes all but one of them on inside its node, and sends one to its
 // counterpart in the next node.
-void add_rings(const Fabric& fabric, const Members& group, std::vector<GroupFlow>& flows) {
+void add_rings(const cluster::Fabric& fabric, const Members& group, std::vector<GroupFlow>& flows) {
   const std::size_t level = fabric.has_rails() ? fabric.rail_level : 1;
   std::size_t inside = 1;
   while (inside < group.size() && fabric.unit_of(level, group[inside]) == fabric.unit_of(level, group[0])) ++inside;
@@ -56,7 +58,7 @@ void add_rings(const Fabric& fabric, const Members& group, std::vector<GroupFlow
 // A box of a torus, dimension by dimension.
 class TorusBox {
  public:
-  TorusBox(const Torus& torus, const TorusPlace& place, std::int64_t first) : first_(first) {
+  TorusBox(const cluster::Torus& torus, const cluster::TorusPlace& place, std::int64_t first) : first_(first) {
     std::int64_t block = 1;
     for (std::size_t k = 0; k < torus.dims.size(); ++k) {
       const std::int64_t extent = place.extent[k];
@@ -115,15 +117,17 @@ class TorusBox {
   std::vector<Stride> dims_;
 };
 
-GroupExchange by_dimensions(const Cluster& cluster, const std::vector<Members>& groups, const GroupLayout& layout,
-                            Algorithm algorithm) {
-  const Torus& torus = *cluster.torus;
+GroupExchange by_dimensions(const cluster::Cluster& cluster, const std::vector<Members>& groups,
+                            const cluster::GroupLayout& layout, cluster::Algorithm algorithm) {
+  const cluster::Torus& torus = *cluster.torus;
   const std::size_t dims = TorusBox(torus, layout.torus, 0).dimensions();
-  const std::size_t rotations = algorithm == Algorithm::multi_ring ? dims : 1;
+  const std::size_t rotations = algorithm == cluster::Algorithm::multi_ring ? dims : 1;
   std::size_t directions = 1;
-  if (algorithm == Algorithm::multi_ring) {
-    const auto one = torus_dimension_rings(torus, layout.torus, Collective::reduce_scatter, kReferenceBytes, dims, 1);
-    const auto two = torus_dimension_rings(torus, layout.torus, Collective::reduce_scatter, kReferenceBytes, dims, 2);
+  if (algorithm == cluster::Algorithm::multi_ring) {
+    const auto one = cluster::torus_dimension_rings(torus, layout.torus, cluster::Collective::reduce_scatter,
+                                                    kReferenceBytes, dims, 1);
+    const auto two = cluster::torus_dimension_rings(torus, layout.torus, cluster::Collective::reduce_scatter,
+                                                    kReferenceBytes, dims, 2);
     if (two && two->seconds < one->seconds) directions = 2;
   }
   GroupExchange exchange;
@@ -146,14 +150,14 @@ GroupExchange by_dimensions(const Cluster& cluster, const std::vector<Members>& 
   return exchange;
 }
 
-GroupExchange torus_exchange(const Cluster& cluster, const GroupSpec& spec, const std::vector<Members>& groups,
-                             Algorithm algorithm) {
-  const GroupLayout layout = place_group(cluster, spec);
-  const bool dimensional = algorithm == Algorithm::multi_ring || algorithm == Algorithm::hierarchical;
+GroupExchange torus_exchange(const cluster::Cluster& cluster, const GroupSpec& spec, const std::vector<Members>& groups,
+                             cluster::Algorithm algorithm) {
+  const cluster::GroupLayout layout = cluster::place_group(cluster, spec);
+  const bool dimensional = algorithm == cluster::Algorithm::multi_ring || algorithm == cluster::Algorithm::hierarchical;
   if (layout.torus.boxed && dimensional) return by_dimensions(cluster, groups, layout, algorithm);
   GroupExchange exchange;
   exchange.algorithm = algorithm;
-  if (algorithm != Algorithm::ring) return exchange;
+  if (algorithm != cluster::Algorithm::ring) return exchange;
   exchange.transfers.resize(1);
   for (const Members& group : groups) {
     const Members order = layout.torus.boxed ? TorusBox(*cluster.torus, layout.torus, group.front()).snake() : group;
@@ -164,17 +168,17 @@ GroupExchange torus_exchange(const Cluster& cluster, const GroupSpec& spec, cons
 
 }  // namespace
 
-GroupExchange group_exchange(const Cluster& cluster, const GroupSpec& groups, Stride stages) {
+GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages) {
   if (groups.size() < 2) return {};
-  const Algorithm algorithm = choose(cluster, groups, stages);
+  const cluster::Algorithm algorithm = choose(cluster, groups, stages);
   const std::vector<Members> members = list_groups(groups);
   if (cluster.torus) return torus_exchange(cluster, groups, members, algorithm);
   GroupExchange exchange;
   exchange.algorithm = algorithm;
-  if (algorithm != Algorithm::ring && algorithm != Algorithm::multi_ring) return exchange;
+  if (algorithm != cluster::Algorithm::ring && algorithm != cluster::Algorithm::multi_ring) return exchange;
   exchange.transfers.resize(1);
   for (const Members& group : members) {
-    if (algorithm == Algorithm::ring) {
+    if (algorithm == cluster::Algorithm::ring) {
       add_ring(group, exchange.transfers[0]);
     } else {
       add_rings(cluster.fabric, group, exchange.transfers[0]);
@@ -183,4 +187,4 @@ GroupExchange group_exchange(const Cluster& cluster, const GroupSpec& groups, St
   return exchange;
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

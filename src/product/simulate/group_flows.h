@@ -12,7 +12,7 @@
 
 #include "cluster/cluster.h"
 
-namespace nest {
+namespace nest::simulate {
 
 struct GroupFlow {
   std::int64_t from = 0;
@@ -27,11 +27,11 @@ struct GroupExchange {
   // Transfers that follow each other; none where the algorithm's way is not known and its time must be taken as
   // predicted.
   std::vector<std::vector<GroupFlow>> transfers;
-  Algorithm algorithm = Algorithm::ring;
+  cluster::Algorithm algorithm = cluster::Algorithm::ring;
 };
 
 // One pass (reduce-scatter or all-gather) of all groups of the spec. `stages` further groups like these, one per stage
 // of the pipeline, `stage_stride` devices apart, exchange beside them: that decides which algorithm is best.
-GroupExchange group_exchange(const Cluster& cluster, const GroupSpec& groups, Stride stages);
+GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages);
 
-}  // namespace nest
+}  // namespace nest::simulate

@@ -11,7 +11,7 @@
 #include "schedule/pipeline.h"
 #include "simulate/exchanges.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 using Id = std::int32_t;
@@ -20,7 +20,7 @@ constexpr Id kNone = -1;
 
 // One forward or backward of one class of replicas on one stage.
 struct Pass {
-  Operation operation;
+  schedule::Operation operation;
   double seconds = 0;
   std::vector<Id> compute;  // pieces, one after the other
   Id done = kNone;
@@ -34,7 +34,7 @@ struct Track {
 
 class Lowering {
  public:
-  Lowering(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t steps,
+  Lowering(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t steps,
            Merge merge)
       : kind_(strategy.schedule), pp_(strategy.pp), chunks_(strategy.virtual_stages) {
     plan_.steps = steps;
@@ -89,7 +89,7 @@ class Lowering {
 
   // --- passes
 
-  double pass_seconds(std::int64_t stage, const Operation& operation) const {
+  double pass_seconds(std::int64_t stage, const schedule::Operation& operation) const {
     const StageWork& stage_work = work(stage);
     if (operation.is_forward()) return stage_work.forward_s / static_cast<double>(chunks_);
     double seconds = stage_work.backward_s / static_cast<double>(chunks_);
@@ -98,7 +98,7 @@ class Lowering {
     return seconds;
   }
 
-  Id add_compute(double seconds, const Operation& operation, std::int64_t stage, Id replicas) {
+  Id add_compute(double seconds, const schedule::Operation& operation, std::int64_t stage, Id replicas) {
     ActivityLabel label;
     label.part = operation.is_forward() ? Part::forward : Part::backward;
     label.backward = !operation.is_forward();
@@ -113,7 +113,7 @@ class Lowering {
   void add_track(Id replicas, std::int64_t stage, double hidden_s) {
     Track& added = track(replicas, stage);
     added = {};
-    for (const Operation& operation : pipeline_->order(stage)) {
+    for (const schedule::Operation& operation : pipeline_->order(stage)) {
       added.passes.push_back({operation, pass_seconds(stage, operation), {}, kNone});
     }
     double left_s = 0;
@@ -141,12 +141,12 @@ class Lowering {
     added.at_once = false;
   }
 
-  std::size_t index_of(const Operation& operation) const {
+  std::size_t index_of(const schedule::Operation& operation) const {
     const std::int64_t pass = operation.is_forward() ? 0 : 1;
     return at((pass * plan_.work.micro_batches + operation.micro_batch) * chunks_ + operation.chunk);
   }
 
-  const Pass& find_pass(Id replicas, std::int64_t stage, const Operation& operation) {
+  const Pass& find_pass(Id replicas, std::int64_t stage, const schedule::Operation& operation) {
     return track(replicas, stage).passes[at(positions_[at(stage)][index_of(operation)])];
   }
 
@@ -193,7 +193,7 @@ class Lowering {
     if (!source) {
       // The last chunk's backward follows its own forward.
       if (!pass.operation.is_forward()) {
-        Operation forward = pass.operation;
+        schedule::Operation forward = pass.operation;
         forward.pass = schedule::Pass::forward;
         inputs.push_back(find_pass(replicas, stage, forward).done);
       }
@@ -255,7 +255,7 @@ class Lowering {
       Track& on = track(c, stage);
       inputs.push_back(inputs_of(c, stage, on.passes[k], k == 0 ? begin : on.passes[k - 1].done));
     }
-    const Operation operation = track(0, stage).passes[k].operation;
+    const schedule::Operation operation = track(0, stage).passes[k].operation;
     const StateTraffic& traffic = operation.is_forward() ? work(stage).in_forward : work(stage).in_backward;
     if (traffic.calls.empty()) {
       for (Id c = 0; c < classes_; ++c) wait(track(c, stage).passes[k].compute.front(), inputs[at(c)]);
@@ -391,7 +391,7 @@ class Lowering {
 
 }  // namespace
 
-LoweredPlan lower_plan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        std::int64_t steps, Merge merge) {
   return Lowering(job, strategy, stages, steps, merge).run();
 }
@@ -402,4 +402,4 @@ const char* to_string(Part part) {
   return kNames[static_cast<std::size_t>(part)];
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

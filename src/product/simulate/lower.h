@@ -20,7 +20,7 @@
 #include "simulate/stage_work.h"
 #include "simulate/symmetry.h"
 
-namespace nest {
+namespace nest::simulate {
 
 enum class Part : std::uint8_t {
   forward,
@@ -61,9 +61,9 @@ struct LoweredPlan {
 inline constexpr std::size_t kMostActivities = 4'000'000;
 
 // The strategy must be sound. Throws InputError when the program would have more than kMostActivities.
-LoweredPlan lower_plan(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        std::int64_t steps = 1, Merge merge = Merge::alike);
 
 const char* to_string(Part part);
 
-}  // namespace nest
+}  // namespace nest::simulate

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 constexpr std::uint64_t kKinds = 8;
@@ -29,14 +29,14 @@ std::string Network::name_of(Kind kind, std::size_t level, std::int64_t unit) co
 
 std::int32_t Network::link(Kind kind, std::size_t level, std::int64_t unit, double bytes_per_s) {
   const std::uint64_t key =
-      (static_cast<std::uint64_t>(unit) * kMaxLevels + level) * kKinds + static_cast<std::uint64_t>(kind);
+      (static_cast<std::uint64_t>(unit) * cluster::kMaxLevels + level) * kKinds + static_cast<std::uint64_t>(kind);
   const auto [entry, added] = known_.try_emplace(key, static_cast<std::int32_t>(links_.size()));
   if (added) links_.push_back({name_of(kind, level, unit), bytes_per_s});
   return entry->second;
 }
 
 std::vector<std::int32_t> Network::climb(std::int64_t device, std::size_t top, bool upwards) {
-  const Fabric& fabric = cluster_.fabric;
+  const cluster::Fabric& fabric = cluster_.fabric;
   std::vector<std::int32_t> links;
   std::size_t l = 0;
   if (fabric.has_rails() && top >= fabric.rail_level) {
@@ -59,7 +59,7 @@ std::vector<std::int32_t> Network::climb(std::int64_t device, std::size_t top, b
 }
 
 NetworkPath Network::fabric_path(std::int64_t from, std::int64_t to) {
-  const Fabric& fabric = cluster_.fabric;
+  const cluster::Fabric& fabric = cluster_.fabric;
   std::size_t top = fabric.level_between(from, to);
   if (fabric.rail_switches && fabric.has_rails() && top == fabric.rail_level && top + 1 < fabric.levels) {
     const std::size_t r = fabric.rail_level;
@@ -78,7 +78,7 @@ NetworkPath Network::fabric_path(std::int64_t from, std::int64_t to) {
 }
 
 NetworkPath Network::torus_path(std::int64_t from, std::int64_t to, bool falling) {
-  const Torus& torus = *cluster_.torus;
+  const cluster::Torus& torus = *cluster_.torus;
   NetworkPath path;
   std::int64_t block = 1;
   std::int64_t at = from;
@@ -105,4 +105,4 @@ NetworkPath Network::path(std::int64_t from, std::int64_t to, bool falling) {
   return cluster_.torus ? torus_path(from, to, falling) : fabric_path(from, to);
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

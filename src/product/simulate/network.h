@@ -14,7 +14,7 @@
 
 #include "cluster/cluster.h"
 
-namespace nest {
+namespace nest::simulate {
 
 struct NetworkLink {
   std::string name;
@@ -29,7 +29,7 @@ struct NetworkPath {
 class Network {
  public:
   // The cluster must outlive the network.
-  explicit Network(const Cluster& cluster) : cluster_(cluster) {}
+  explicit Network(const cluster::Cluster& cluster) : cluster_(cluster) {}
 
   // Empty for a message to oneself. `falling`: of two equally short ways round a torus, take the one towards falling
   // coordinates, as the second ring of a pair does.
@@ -46,9 +46,9 @@ class Network {
   // The links of one end, innermost first.
   std::vector<std::int32_t> climb(std::int64_t device, std::size_t top, bool upwards);
 
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   std::vector<NetworkLink> links_;
   std::unordered_map<std::uint64_t, std::int32_t> known_;
 };
 
-}  // namespace nest
+}  // namespace nest::simulate

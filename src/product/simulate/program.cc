@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 constexpr double kTolerance = 1e-6;  // relative, of the whole timeline
@@ -98,4 +98,4 @@ std::string refuse_timeline(const SimulationProgram& program, const Timeline& ti
   return {};
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

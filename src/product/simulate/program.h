@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace nest {
+namespace nest::simulate {
 
 struct SimulatedLink {
   std::string name;
@@ -79,4 +79,4 @@ std::string refuse_program(const SimulationProgram& program);
 // shorter than it is and no flow faster than its narrowest link. Else what is wrong.
 std::string refuse_timeline(const SimulationProgram& program, const Timeline& timeline);
 
-}  // namespace nest
+}  // namespace nest::simulate

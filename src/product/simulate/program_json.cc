@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -111,4 +111,4 @@ Timeline read_timeline(std::string_view text) {
   });
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

@@ -6,7 +6,7 @@
 
 #include "simulate/program.h"
 
-namespace nest {
+namespace nest::simulate {
 
 inline constexpr const char* kProgramSchema = "nest.program/1";
 inline constexpr const char* kTimelineSchema = "nest.timeline/1";
@@ -19,4 +19,4 @@ std::string timeline_to_json(const Timeline& timeline);
 SimulationProgram read_program(std::string_view text);
 Timeline read_timeline(std::string_view text);
 
-}  // namespace nest
+}  // namespace nest::simulate

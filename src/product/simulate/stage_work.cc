@@ -5,29 +5,29 @@
 #include "cost/constants.h"
 #include "cost/tables.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 // The exchanges of one stage, priced as in cost/tables.h.
 class StateCalls {
  public:
-  StateCalls(const Job& job, const Strategy& strategy, const PriceTable& table, const StageSums& sums,
+  StateCalls(const cost::Job& job, const Strategy& strategy, const cost::PriceTable& table, const cost::StageSums& sums,
              const StagePlan& stage)
-      : rule_(sync_rule(job)), sums_(sums) {
+      : rule_(cost::sync_rule(job)), sums_(sums) {
     const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
-    lines_ = sync_lines(job, strategy, table, stage.zero, degree);
-    bare_ = shard_lines(job.cluster, strategy, degree);
+    lines_ = cost::sync_lines(job, strategy, table, stage.zero, degree);
+    bare_ = cost::shard_lines(job.cluster, strategy, degree);
   }
 
-  const SyncRule& rule() const { return rule_; }
-  const ShardLines& lines() const { return lines_; }
+  const cost::SyncRule& rule() const { return rule_; }
+  const cost::ShardLines& lines() const { return lines_; }
 
   std::vector<StateCall> scatter(double passes) const { return shard(rule_.gradient_bytes, passes); }
 
   std::vector<StateCall> gather(double passes, int zero) const {
     std::vector<StateCall> calls = shard(rule_.weight_bytes, passes);
     if (passes > 0 && rule_.per_tensor && zero < 3) {
-      if (calls.empty()) calls.push_back({Weights::dense, false, 0, 0, 0});
+      if (calls.empty()) calls.push_back({groups::Weights::dense, false, 0, 0, 0});
       calls.front().calls += passes * sums_.tensors;
       calls.front().predicted_s += passes * lines_.dense_shard.latency_s * sums_.tensors;
     }
@@ -36,35 +36,36 @@ class StateCalls {
 
   std::vector<StateCall> between(double passes) const {
     std::vector<StateCall> calls;
-    const auto add = [&](Weights weights, const CostLine& line, double parameters, std::int64_t degree) {
+    const auto add = [&](groups::Weights weights, const cost::CostLine& line, double parameters, std::int64_t degree) {
       const double bytes = rule_.gradient_bytes * parameters;
       if (bytes <= 0 || line.at(bytes) <= 0) return;
       calls.push_back({weights, true, passes * bytes / static_cast<double>(degree), passes, passes * line.at(bytes)});
     };
-    add(Weights::dense, lines_.dense_replicate, sums_.dense_parameters, lines_.dense_degree);
-    add(Weights::expert, lines_.expert_replicate, sums_.expert_parameters, lines_.expert_degree);
+    add(groups::Weights::dense, lines_.dense_replicate, sums_.dense_parameters, lines_.dense_degree);
+    add(groups::Weights::expert, lines_.expert_replicate, sums_.expert_parameters, lines_.expert_degree);
     return calls;
   }
 
  private:
   std::vector<StateCall> shard(double bytes_each, double passes) const {
     std::vector<StateCall> calls;
-    const auto add = [&](Weights weights, const CostLine& line, const CostLine& bare, double parameters) {
+    const auto add = [&](groups::Weights weights, const cost::CostLine& line, const cost::CostLine& bare,
+                         double parameters) {
       const double bytes = bytes_each * parameters;
       const double seconds = line.at(bytes);
       if (passes <= 0 || seconds <= 0) return;
       const double calls_made = bare.latency_s > 0 ? (seconds - bytes * bare.s_per_byte) / bare.latency_s : 0;
       calls.push_back({weights, false, passes * bytes, passes * calls_made, passes * seconds});
     };
-    add(Weights::dense, lines_.dense_shard, bare_.dense_shard, sums_.dense_parameters);
-    add(Weights::expert, lines_.expert_shard, bare_.expert_shard, sums_.expert_parameters);
+    add(groups::Weights::dense, lines_.dense_shard, bare_.dense_shard, sums_.dense_parameters);
+    add(groups::Weights::expert, lines_.expert_shard, bare_.expert_shard, sums_.expert_parameters);
     return calls;
   }
 
-  SyncRule rule_;
-  const StageSums& sums_;
-  ShardLines lines_;  // with the latency of all calls
-  ShardLines bare_;   // of one call
+  cost::SyncRule rule_;
+  const cost::StageSums& sums_;
+  cost::ShardLines lines_;  // with the latency of all calls
+  cost::ShardLines bare_;   // of one call
 };
 
 std::vector<StateCall> joined(std::vector<StateCall> first, const std::vector<StateCall>& second) {
@@ -74,9 +75,9 @@ std::vector<StateCall> joined(std::vector<StateCall> first, const std::vector<St
 
 double share_of(double part, double whole) { return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 1; }
 
-void add_traffic(const StateCalls& calls, const StageCost& cost, int zero, StageWork& work) {
-  const SyncRule& rule = calls.rule();
-  const ShardingTraffic often = rule.traffic(zero);
+void add_traffic(const StateCalls& calls, const cost::StageCost& cost, int zero, StageWork& work) {
+  const cost::SyncRule& rule = calls.rule();
+  const cost::ShardingTraffic often = rule.traffic(zero);
   work.in_forward.calls = calls.gather(often.forward_gathers, zero);
   work.in_backward.calls = joined(calls.gather(often.backward_gathers, zero), calls.scatter(often.backward_scatters));
   const double micro_s = work.in_forward.predicted_s() + work.in_backward.predicted_s();
@@ -99,22 +100,23 @@ double StateTraffic::predicted_s() const {
   return seconds;
 }
 
-PlanWork plan_work(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   PlanWork plan;
-  const PriceTable table = price_table(job, strategy.split, strategy.micro_batch);
-  const Plan evaluation = evaluate(job, strategy, stages);
+  const cost::PriceTable table = cost::price_table(job, strategy.split, strategy.micro_batch);
+  const Plan evaluation = cost::evaluate(job, strategy, stages);
   plan.micro_batches = micro_batches(strategy, job.run.global_batch);
-  plan.put_off = std::min(plan.micro_batches, constants::kDeferredMicroBatches);
-  plan.step_s = constants::kStep_s;
+  plan.put_off = std::min(plan.micro_batches, cost::constants::kDeferredMicroBatches);
+  plan.step_s = cost::constants::kStep_s;
   const bool overlapped = strategy.virtual_stages > 1 && job.stack.pipeline_overlap;
-  plan.message_exposed = overlapped ? constants::kMessageExposed : 1;
+  plan.message_exposed = overlapped ? cost::constants::kMessageExposed : 1;
   plan.wrap_bytes = table.wrap_bytes;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePlan& stage = stages[s];
     if (s + 1 < stages.size()) plan.boundary_bytes.push_back(table.cut_bytes[static_cast<std::size_t>(stage.last)]);
-    const StageSums sums = sum_stage(job, table, stage.first, stage.last, strategy.pp);
+    const cost::StageSums sums = cost::sum_stage(job, table, stage.first, stage.last, strategy.pp);
     const StateCalls calls(job, strategy, table, sums, stage);
-    const StageCost cost = stage_cost(job, calls.rule(), strategy, sums, calls.lines(), stage.zero, stage.recompute);
+    const cost::StageCost cost =
+        cost::stage_cost(job, calls.rule(), strategy, sums, calls.lines(), stage.zero, stage.recompute);
     StageWork work;
     work.time = evaluation.stages[s].time;
     work.forward_s = work.time.forward;
@@ -129,4 +131,4 @@ PlanWork plan_work(const Job& job, const Strategy& strategy, const std::vector<S
   return plan;
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

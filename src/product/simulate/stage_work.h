@@ -13,13 +13,11 @@
 #include "groups/rank_groups.h"
 #include "simulate/group_flows.h"
 
-namespace nest {
-
-using groups::Weights;
+namespace nest::simulate {
 
 // One exchange of state among the replicas of a stage.
 struct StateCall {
-  Weights weights = Weights::dense;
+  groups::Weights weights = groups::Weights::dense;
   bool between = false;  // between the sharding groups; else inside them
   double bytes = 0;      // of the buffer, times the passes over it
   double calls = 0;      // passes over parts of it, each of which has its latencies
@@ -65,6 +63,6 @@ struct PlanWork {
 };
 
 // The strategy must be sound (refuse_strategy).
-PlanWork plan_work(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
+PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
-}  // namespace nest
+}  // namespace nest::simulate

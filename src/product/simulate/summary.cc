@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 struct Interval {
@@ -304,4 +304,4 @@ SimulationSummary summarise(const LoweredPlan& plan, const Timeline& timeline, c
   return Summary(plan, timeline, prediction).run();
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

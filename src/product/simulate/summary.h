@@ -11,7 +11,7 @@
 
 #include "simulate/lower.h"
 
-namespace nest {
+namespace nest::simulate {
 
 inline constexpr std::size_t kSlices = 240;  // equal parts of a step over which a stage's use is told
 
@@ -49,4 +49,4 @@ inline constexpr double kWorthSaying = 0.05;
 
 SimulationSummary summarise(const LoweredPlan& plan, const Timeline& timeline, const Prediction& prediction);
 
-}  // namespace nest
+}  // namespace nest::simulate

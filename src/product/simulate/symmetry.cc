@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 using Colour = std::uint64_t;
@@ -203,4 +203,4 @@ Quotient find_symmetry(std::span<const NetworkLink> links, std::vector<PhysicalF
   return quotient;
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

@@ -19,7 +19,7 @@
 #include "simulate/network.h"
 #include "simulate/program.h"
 
-namespace nest {
+namespace nest::simulate {
 
 // `count` equal flows that start together.
 struct PhysicalFlow {
@@ -54,4 +54,4 @@ enum class Merge : std::uint8_t { alike, nothing };  // nothing: every replica, 
 Quotient find_symmetry(std::span<const NetworkLink> links, std::vector<PhysicalFlow> flows, std::int64_t replicas,
                        std::int32_t exchanges, Merge merge = Merge::alike);
 
-}  // namespace nest
+}  // namespace nest::simulate

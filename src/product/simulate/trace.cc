@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-namespace nest {
+namespace nest::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -175,4 +175,4 @@ std::string chrome_trace(const LoweredPlan& plan, const Timeline& timeline, cons
   return Trace(plan, timeline).write(title);
 }
 
-}  // namespace nest
+}  // namespace nest::simulate

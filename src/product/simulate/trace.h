@@ -6,11 +6,11 @@
 
 #include "simulate/lower.h"
 
-namespace nest {
+namespace nest::simulate {
 
 inline constexpr std::size_t kTracedLinks = 16;  // the busiest
 
 // JSON, one event per line. Times are microseconds, as the format wants them.
 std::string chrome_trace(const LoweredPlan& plan, const Timeline& timeline, const std::string& title);
 
-}  // namespace nest
+}  // namespace nest::simulate

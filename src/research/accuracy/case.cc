@@ -11,7 +11,7 @@
 namespace nest::accuracy {
 namespace {
 
-bool is_tpu(const Device& device) { return device.name.starts_with("tpu"); }
+bool is_tpu(const cluster::Device& device) { return device.name.starts_with("tpu"); }
 
 // Why a row cannot be priced at all; empty when it can.
 std::string missing(const PublishedRun& run, bool for_memory) {
@@ -42,7 +42,7 @@ std::int64_t assumed_micro_batches(const PublishedRun& run) {
 
 // Megatron's `ep` counts the ranks that hold different experts, among dp x cp x tp of them; ours counts only those
 // beyond the tensor-parallel ranks over which whole experts (etp = 1) are spread.
-void set_split(const PublishedRun& run, const Device& device, Strategy& strategy) {
+void set_split(const PublishedRun& run, const cluster::Device& device, Strategy& strategy) {
   Split& split = strategy.split;
   split.tp = *run.tp;
   split.cp = run.cp.value_or(1);
@@ -55,7 +55,7 @@ void set_split(const PublishedRun& run, const Device& device, Strategy& strategy
   split.ep = std::max<std::int64_t>(1, ranks * etp / split.tp);
 }
 
-Strategy strategy_of(const PublishedRun& run, const Device& device) {
+Strategy strategy_of(const PublishedRun& run, const cluster::Device& device) {
   Strategy strategy;
   set_split(run, device, strategy);
   strategy.pp = *run.pp;
@@ -80,7 +80,7 @@ void note_assumptions(const PublishedRun& run, std::vector<std::string>& assumed
 
 std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) {
   if (std::string reason = missing(run, for_memory); !reason.empty()) return Refusal{std::move(reason)};
-  const std::optional<Device> device = device_for(run.gpu);
+  const std::optional<cluster::Device> device = device_for(run.gpu);
   if (!device) return Refusal{"device not calibrated: " + run.gpu};
   Case made;
   made.strategy = strategy_of(run, *device);
@@ -91,15 +91,15 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
   what.sequence = run.model.sequence.value_or(2048);
   what.global_batch =
       run.global_batch.value_or(assumed_micro_batches(run) * made.strategy.micro_batch * made.strategy.batch_ranks());
-  const SoftwareStack stack = stack_for(run);
+  const cost::SoftwareStack stack = stack_for(run);
   what.stack = stack.name;
   what.precision = precision_for(run);
   try {
-    const Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
-    made.job = make_job(architecture_for(run), what, stack, cluster);
+    const cluster::Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
+    made.job = cost::make_job(architecture_for(run), what, stack, cluster);
     const int zero = static_cast<int>(std::clamp<std::int64_t>(run.zero.value_or(1), 0, 3));
-    made.stages = even_stages(made.job, made.strategy, recompute_of(run), zero, run.zero_degree.value_or(0));
-    if (const std::string why = refuse_strategy(made.job, made.strategy, made.stages); !why.empty())
+    made.stages = cost::even_stages(made.job, made.strategy, recompute_of(run), zero, run.zero_degree.value_or(0));
+    if (const std::string why = cost::refuse_strategy(made.job, made.strategy, made.stages); !why.empty())
       return Refusal{"not a plan of ours: " + why};
   } catch (const InputError& error) {
     return Refusal{std::string("not a plan of ours: ") + error.what()};

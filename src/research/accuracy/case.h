@@ -11,7 +11,7 @@
 namespace nest::accuracy {
 
 struct Case {
-  Job job;
+  cost::Job job;
   Strategy strategy;
   std::vector<StagePlan> stages;
   std::vector<std::string> assumed;  // what the row does not say: "recomputation not stated, none assumed"

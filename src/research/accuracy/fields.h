@@ -13,10 +13,10 @@ namespace nest::accuracy {
 
 class Fields {
  public:
-  explicit Fields(const Value* value) : object_(value ? value->as_object() : nullptr) {}
+  explicit Fields(const doc::Value* value) : object_(value ? value->as_object() : nullptr) {}
 
   bool empty() const { return object_ == nullptr; }
-  const Value* value(std::string_view key) const;
+  const doc::Value* value(std::string_view key) const;
   Fields object(std::string_view key) const { return Fields(value(key)); }
   std::optional<std::int64_t> integer(std::string_view key) const;  // also numbers without a fraction
   std::optional<double> number(std::string_view key) const;         // finite
@@ -24,7 +24,7 @@ class Fields {
   std::optional<bool> flag(std::string_view key) const;  // true, false, 0, 1
 
  private:
-  const Object* object_;
+  const doc::Object* object_;
 };
 
 }  // namespace nest::accuracy

@@ -36,10 +36,10 @@ constexpr std::array kNames = {
     Name{"tpu v4", "tpuv4"},
 };
 
-bool is_tpu(const Device& device) { return device.name.starts_with("tpu"); }
-bool is_rack_scale(const Device& device) { return device.name.starts_with("gb"); }
+bool is_tpu(const cluster::Device& device) { return device.name.starts_with("tpu"); }
+bool is_rack_scale(const cluster::Device& device) { return device.name.starts_with("gb"); }
 
-bool calibrated(const Device& device) {
+bool calibrated(const cluster::Device& device) {
   return std::any_of(device.efficiency.begin(), device.efficiency.end(),
                      [](const auto& constant) { return constant.first.starts_with("gemm"); });
 }
@@ -47,7 +47,7 @@ bool calibrated(const Device& device) {
 bool mentions(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
 // Line rate of one device's port into the network between nodes.
-double port_bytes_per_s(const PublishedRun& run, const Device& device) {
+double port_bytes_per_s(const PublishedRun& run, const cluster::Device& device) {
   const std::string& network = run.interconnect;
   if (mentions(network, "4x100Gb") || mentions(network, "4x Omni-Path")) return 6.25e9;  // 4 x 12.5 GB/s for 8 devices
   if (mentions(network, "1600Gb/s") || mentions(network, "8x200Gb") || mentions(network, "SuperPOD A100")) return 25e9;
@@ -58,7 +58,7 @@ double port_bytes_per_s(const PublishedRun& run, const Device& device) {
 }
 
 // Devices that reach each other at full link speed.
-std::int64_t domain_size(const PublishedRun& run, const Device& device, std::int64_t devices) {
+std::int64_t domain_size(const PublishedRun& run, const cluster::Device& device, std::int64_t devices) {
   if (is_tpu(device)) return devices;
   // Racks of 72 are used as 64 where a job needs several: powers of two fit.
   if (is_rack_scale(device)) return devices <= 72 ? devices : 64;
@@ -73,7 +73,7 @@ struct Reach {
   double port;
 };
 
-Reach reach_of(const PublishedRun& run, const Device& device) {
+Reach reach_of(const PublishedRun& run, const cluster::Device& device) {
   if (mentions(run.interconnect, "Omni-Path")) return {0.321, 0.313};
   return {device.efficiency_of("link").value_or(0.788), device.efficiency_of("nic").value_or(0.647)};
 }
@@ -83,14 +83,14 @@ constexpr double kPortLatency_s = 8e-6;
 
 }  // namespace
 
-std::optional<Device> device_for(const std::string& gpu) {
+std::optional<cluster::Device> device_for(const std::string& gpu) {
   const std::string name = to_lower(gpu);
   for (const Name& known : kNames) {
     if (!mentions(name, known.part)) continue;
-    auto device = find_device(known.device);
+    auto device = cluster::find_device(known.device);
     if (!device && std::string_view(known.device) == "a800") {
       // An A100 with two thirds of its links.
-      device = find_device("a100-80");
+      device = cluster::find_device("a100-80");
       if (device) {
         device->name = "a800";
         device->link_bytes_per_s = 200e9;
@@ -98,19 +98,19 @@ std::optional<Device> device_for(const std::string& gpu) {
     }
     return device && calibrated(*device) ? device : std::nullopt;
   }
-  auto device = find_device(name);
+  auto device = cluster::find_device(name);
   return device && calibrated(*device) ? device : std::nullopt;
 }
 
-Cluster cluster_for(const PublishedRun& run, const Device& device, std::int64_t devices) {
+cluster::Cluster cluster_for(const PublishedRun& run, const cluster::Device& device, std::int64_t devices) {
   const std::int64_t domain = domain_size(run, device, devices);
   const Reach reach = reach_of(run, device);
-  Cluster cluster;
+  cluster::Cluster cluster;
   cluster.name = run.id;
   cluster.device = device;
   cluster.devices = devices;
 
-  Level inside;
+  cluster::Level inside;
   inside.name = is_tpu(device) ? "slice" : is_rack_scale(device) ? "rack" : "node";
   inside.group = domain;
   // A ring on a torus uses half of the links of a device.
@@ -119,7 +119,7 @@ Cluster cluster_for(const PublishedRun& run, const Device& device, std::int64_t 
   inside.efficiency = reach.link;
   cluster.levels.push_back(inside);
   if (devices > domain) {
-    Level across;
+    cluster::Level across;
     across.name = "network";
     across.group = ceil_div(devices, domain);
     across.bandwidth_bytes_per_s = port_bytes_per_s(run, device);
@@ -128,7 +128,7 @@ Cluster cluster_for(const PublishedRun& run, const Device& device, std::int64_t 
     across.rails = true;
     cluster.levels.push_back(across);
   }
-  cluster.fabric = make_fabric(cluster.levels, devices);
+  cluster.fabric = cluster::make_fabric(cluster.levels, devices);
   return cluster;
 }
 

@@ -10,10 +10,10 @@
 namespace nest::accuracy {
 
 // The device of that name ("H100-SXM5-80GB", "TPU v5p", …), or nothing when nest has no constants fitted for it.
-std::optional<Device> device_for(const std::string& gpu);
+std::optional<cluster::Device> device_for(const std::string& gpu);
 
 // Nodes (or NVLink domains) of the devices with one port per device between them, at the efficiency that collectives
 // reach.
-Cluster cluster_for(const PublishedRun& run, const Device& device, std::int64_t devices);
+cluster::Cluster cluster_for(const PublishedRun& run, const cluster::Device& device, std::int64_t devices);
 
 }  // namespace nest::accuracy

@@ -16,18 +16,18 @@ namespace {
 bool is_recipe(const PublishedRun& run) { return run.source == "mbridge" || run.source == "dgxc"; }
 
 // Everything that a price depends on except the strategy. Of the stack: what differs between rows of these sources.
-std::string job_key(const PublishedRun& run, const Job& job) {
-  const SoftwareStack& stack = job.stack;
+std::string job_key(const PublishedRun& run, const cost::Job& job) {
+  const cost::SoftwareStack& stack = job.stack;
   std::string key =
       fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.model.name, run.model.attention, job.model.architecture.hidden,
                   job.model.architecture.vocabulary, fmt::join(job.model.layers, ","), job.cluster.device.name,
                   job.cluster.devices, job.run.global_batch, job.run.sequence, nest::to_string(job.run.precision));
-  for (const Level& level : job.cluster.levels) {
+  for (const cluster::Level& level : job.cluster.levels) {
     key += fmt::format("|{}x{}/{}", level.group, level.bandwidth_bytes_per_s, level.efficiency);
   }
   key += fmt::format("|{}|{}|{}|{}|{}|{}", stack.name, stack.gradient_bytes, stack.optimizer_bytes,
                      static_cast<int>(stack.loss), stack.expert_overlap, stack.shared_expert_overlap);
-  for (const Module module : stack.selective_modules) key += fmt::format("|{}", static_cast<int>(module));
+  for (const model::Module module : stack.selective_modules) key += fmt::format("|{}", static_cast<int>(module));
   return key;
 }
 
@@ -39,7 +39,7 @@ bool same_stages(const std::vector<StagePlan>& a, const std::vector<StagePlan>& 
 }
 
 // Cuts and options of every stage; the key is known to be one of the space.
-std::string outside_stages(const PlanSpace& space, const Key& key, const Strategy& strategy,
+std::string outside_stages(const search::PlanSpace& space, const search::Key& key, const Strategy& strategy,
                            const std::vector<StagePlan>& stages) {
   const std::int64_t chunks = strategy.virtual_stages;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -51,7 +51,7 @@ std::string outside_stages(const PlanSpace& space, const Key& key, const Strateg
     if (stage.last - stage.first + 1 < space.fewest_layers(index, key.stages, chunks)) {
       return fmt::format("stage {} has {} layers, too few for {} chunks", s, stage.last - stage.first + 1, chunks);
     }
-    if (stage.zero > 0 && stage.zero_degree != dense_replicas(strategy) &&
+    if (stage.zero > 0 && stage.zero_degree != groups::dense_replicas(strategy) &&
         stage.zero_degree != space.node_degree(strategy)) {
       return fmt::format("a sharding degree of {}", stage.zero_degree);
     }
@@ -59,8 +59,8 @@ std::string outside_stages(const PlanSpace& space, const Key& key, const Strateg
   return {};
 }
 
-std::string outside_space(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
-  const PlanSpace space(job, PlanLimits{}, job.cluster.devices);
+std::string outside_space(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  const search::PlanSpace space(job, plan::PlanLimits{}, job.cluster.devices);
   Split split = strategy.split;
   if (split.etp == split.tp) split.etp = 0;
   const auto in_splits = std::find(space.splits().begin(), space.splits().end(), split);
@@ -69,11 +69,11 @@ std::string outside_space(const Job& job, const Strategy& strategy, const std::v
   const auto in_sizes = std::find(sizes.begin(), sizes.end(), strategy.micro_batch);
   if (in_sizes == sizes.end()) return fmt::format("a micro-batch of {}", strategy.micro_batch);
   const auto& schedules = space.schedules();
-  const auto in_schedules = std::find_if(schedules.begin(), schedules.end(), [&](const ScheduleChoice& choice) {
+  const auto in_schedules = std::find_if(schedules.begin(), schedules.end(), [&](const search::ScheduleChoice& choice) {
     return choice.kind == strategy.schedule && choice.chunks == strategy.virtual_stages;
   });
   if (in_schedules == schedules.end()) return fmt::format("{} chunks per stage", strategy.virtual_stages);
-  Key key;
+  search::Key key;
   key.split = static_cast<int>(in_splits - space.splits().begin());
   key.micro_batch = static_cast<int>(in_sizes - sizes.begin());
   key.schedule = static_cast<int>(in_schedules - schedules.begin());
@@ -92,12 +92,12 @@ std::string outside_space(const Job& job, const Strategy& strategy, const std::v
 }
 
 // The same layout with as little recomputation as fits, where the row leaves that open.
-void find_what_fits(const PublishedRun& run, const Job& job, Recipe& recipe) {
+void find_what_fits(const PublishedRun& run, const cost::Job& job, Recipe& recipe) {
   if (recipe.evaluation.fits || run.recompute) return;
   for (const Recompute mode : {Recompute::selective, Recompute::full}) {
     std::vector<StagePlan> stages = recipe.evaluation.stages;
     for (StagePlan& stage : stages) stage.recompute = mode;
-    const Plan evaluation = evaluate(job, recipe.strategy, stages);
+    const Plan evaluation = cost::evaluate(job, recipe.strategy, stages);
     if (!evaluation.fits) continue;
     recipe.fits_with = mode;
     recipe.fits_with_s = evaluation.prediction.iteration_s;
@@ -108,7 +108,7 @@ void find_what_fits(const PublishedRun& run, const Job& job, Recipe& recipe) {
 void add_row(const PublishedRun& run, const Case& one, std::map<std::string, std::size_t>& known, RecipeJobs& all) {
   Recipe recipe;
   recipe.strategy = one.strategy;
-  recipe.evaluation = evaluate(one.job, one.strategy, one.stages);
+  recipe.evaluation = cost::evaluate(one.job, one.strategy, one.stages);
   const auto [place, fresh] = known.try_emplace(job_key(run, one.job), all.jobs.size());
   if (fresh) all.jobs.push_back({run.model.name, one.job, {}});
   std::vector<Recipe>& recipes = all.jobs[place->second].recipes;
@@ -127,32 +127,32 @@ void add_row(const PublishedRun& run, const Case& one, std::map<std::string, std
 }
 
 // Without a plan where the limits admit none, whatever its memory.
-PlanAnswer search(const Job& job, const PlanLimits& limits, PriceCache& prices) {
-  PlanRequest request;
+search::PlanAnswer search(const cost::Job& job, const plan::PlanLimits& limits, search::PriceCache& prices) {
+  search::PlanRequest request;
   request.job = &job;
   request.limits = limits;
   request.search.threads = 0;
   request.prices = &prices;
   try {
-    return make_plan(request);
+    return search::make_plan(request);
   } catch (const InputError&) {
-    PlanAnswer none;
+    search::PlanAnswer none;
     none.outcome = PlanOutcome::no_plan;
     return none;
   }
 }
 
 // Its distributed optimizer with any pipeline, or, where a recipe uses it, its FSDP without one.
-PlanAnswer megatron_plan(const RecipeJob& job, PriceCache& prices) {
-  PlanLimits limits;
-  restrict_to_megatron(limits);
-  PlanAnswer best = search(job.job, limits, prices);
+search::PlanAnswer megatron_plan(const RecipeJob& job, search::PriceCache& prices) {
+  plan::PlanLimits limits;
+  plan::restrict_to_megatron(limits);
+  search::PlanAnswer best = search(job.job, limits, prices);
   const bool fsdp = std::any_of(job.recipes.begin(), job.recipes.end(),
                                 [](const Recipe& recipe) { return recipe.evaluation.stages.front().zero == 3; });
   if (!fsdp) return best;
   limits.zero = {false, false, false, true};
   limits.pp.high = 1;
-  PlanAnswer sharded = search(job.job, limits, prices);
+  search::PlanAnswer sharded = search(job.job, limits, prices);
   const bool better = !sharded.plans.empty() && (best.plans.empty() || sharded.plans.front().prediction.iteration_s <
                                                                            best.plans.front().prediction.iteration_s);
   return better ? sharded : best;
@@ -170,7 +170,7 @@ RecipeJobs read_recipes(const std::filesystem::path& folder) {
   }
   RecipeJobs all;
   std::map<std::string, std::size_t> known;
-  for (const Value& value : *document->root().as_array()) {
+  for (const doc::Value& value : *document->root().as_array()) {
     const PublishedRun run = read_run(value);
     if (!is_recipe(run)) continue;
     auto made = make_case(run, false);
@@ -184,8 +184,8 @@ RecipeJobs read_recipes(const std::filesystem::path& folder) {
   return all;
 }
 
-Job job_with_room(const RecipeJob& job, const Recipe& recipe) {
-  Job roomy = job.job;
+cost::Job job_with_room(const RecipeJob& job, const Recipe& recipe) {
+  cost::Job roomy = job.job;
   for (const StagePlan& stage : recipe.evaluation.stages) {
     roomy.cluster.device.memory_bytes = std::max(roomy.cluster.device.memory_bytes, stage.memory.needed);
   }
@@ -193,16 +193,16 @@ Job job_with_room(const RecipeJob& job, const Recipe& recipe) {
 }
 
 RecipeAnswer plan_recipes(const RecipeJob& job) {
-  PriceCache prices(job.job);
+  search::PriceCache prices(job.job);
   RecipeAnswer answer;
-  answer.full = search(job.job, PlanLimits{}, prices);
+  answer.full = search(job.job, plan::PlanLimits{}, prices);
   answer.megatron = megatron_plan(job, prices);
   for (const Recipe& recipe : job.recipes) {
     answer.with_room.emplace_back();
     if (recipe.evaluation.fits) continue;
-    const Job roomy = job_with_room(job, recipe);
-    PriceCache own(roomy);
-    answer.with_room.back() = search(roomy, PlanLimits{}, own);
+    const cost::Job roomy = job_with_room(job, recipe);
+    search::PriceCache own(roomy);
+    answer.with_room.back() = search(roomy, plan::PlanLimits{}, own);
   }
   return answer;
 }

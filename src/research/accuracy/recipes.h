@@ -33,7 +33,7 @@ struct Recipe {
 // Recipes for the same model, cluster, batch, sequence, precision and software.
 struct RecipeJob {
   std::string model;
-  Job job;
+  cost::Job job;
   std::vector<Recipe> recipes;  // distinct, at least one
 };
 
@@ -47,12 +47,13 @@ struct RecipeJobs {
 RecipeJobs read_recipes(const std::filesystem::path& folder);
 
 // The job on devices with as much memory as the recipe needs by our count; the same job where it fits anyway.
-Job job_with_room(const RecipeJob& job, const Recipe& recipe);
+cost::Job job_with_room(const RecipeJob& job, const Recipe& recipe);
 
 struct RecipeAnswer {
-  PlanAnswer full;                                   // the whole space
-  PlanAnswer megatron;                               // what Megatron-Core can be told
-  std::vector<std::optional<PlanAnswer>> with_room;  // per recipe that does not fit: the whole space, job_with_room()
+  search::PlanAnswer full;      // the whole space
+  search::PlanAnswer megatron;  // what Megatron-Core can be told
+  std::vector<std::optional<search::PlanAnswer>>
+      with_room;  // per recipe that does not fit: the whole space, job_with_room()
 };
 
 RecipeAnswer plan_recipes(const RecipeJob& job);

@@ -44,7 +44,9 @@ struct Line {
   const Plan* same_memory() const { return recipe->evaluation.fits ? full : with_room; }
 };
 
-const Plan* first_of(const PlanAnswer& answer) { return answer.plans.empty() ? nullptr : &answer.plans.front(); }
+const Plan* first_of(const search::PlanAnswer& answer) {
+  return answer.plans.empty() ? nullptr : &answer.plans.front();
+}
 
 std::vector<Line> lines_of(const RecipeJobs& recipes, const std::vector<RecipeAnswer>& answers) {
   std::vector<Line> lines;
@@ -92,9 +94,9 @@ bool is_uneven(const Strategy& strategy, std::int64_t batch) {
 }
 
 std::string strategy_cell(const Strategy& strategy, const std::vector<StagePlan>& stages) {
-  std::string text = strategy_text(strategy);
+  std::string text = plan::strategy_text(strategy);
   text += " zero=" + per_stage(stages, [&](const StagePlan& stage) {
-            const bool part = stage.zero > 0 && stage.zero_degree != dense_replicas(strategy);
+            const bool part = stage.zero > 0 && stage.zero_degree != groups::dense_replicas(strategy);
             return part ? fmt::format("{}(of {})", stage.zero, stage.zero_degree) : fmt::format("{}", stage.zero);
           });
   const std::string recompute = per_stage(stages, [](const StagePlan& stage) { return word_of(stage.recompute); });
@@ -133,7 +135,7 @@ std::string table_of(const std::vector<Line>& lines) {
       "plan for Megatron-Core | predicted s | ratio |\n"
       "|---:|---|---|---|---|---:|---:|---|---:|---:|---:|---|---:|---:|\n";
   for (const Line& line : lines) {
-    const Job& job = line.job->job;
+    const cost::Job& job = line.job->job;
     const Recipe& recipe = *line.recipe;
     text += fmt::format("| {} | {} | {} × {} | {} × {} {} | {} | {} | {}{} | {} | {} | {} |\n", line.number,
                         line.job->model, job.cluster.devices, job.cluster.device.name, job.run.global_batch,
@@ -147,7 +149,7 @@ std::string table_of(const std::vector<Line>& lines) {
 }
 
 // Share of the device's memory that must be there, with margin and context.
-double memory_share(const Job& job, const Plan& plan) {
+double memory_share(const cost::Job& job, const Plan& plan) {
   std::int64_t most = 0;
   for (const StagePlan& stage : plan.stages) most = std::max(most, stage.memory.needed);
   return real(most) / real(job.cluster.device.memory_bytes);
@@ -245,7 +247,7 @@ std::vector<Caution> cautions() {
 
 std::string why_of(const Line& line) {
   const Recipe& recipe = *line.recipe;
-  const Job& job = line.job->job;
+  const cost::Job& job = line.job->job;
   std::string text = fmt::format("{}. ", line.number);
   for (std::size_t i = 0; i < recipe.ids.size(); ++i) text += (i > 0 ? ", " : "") + recipe.ids[i];
   text += ": ";

@@ -89,8 +89,8 @@ void read_parallel(const Fields& row, PublishedRun& run) {
   run.zero_degree = degree("zero_degree");
   run.sp = row.flag("sp").value_or(false);
   run.recompute = row.text("recompute");
-  if (const Value* modules = row.value("recompute_modules"); modules && modules->as_array()) {
-    for (const Value& module : *modules->as_array()) {
+  if (const doc::Value* modules = row.value("recompute_modules"); modules && modules->as_array()) {
+    for (const doc::Value& module : *modules->as_array()) {
       if (module.as_string()) run.recompute_modules.push_back(*module.as_string());
     }
   }
@@ -121,7 +121,7 @@ void read_notes(PublishedRun& run) {
 
 }  // namespace
 
-PublishedRun read_run(const Value& value) {
+PublishedRun read_run(const doc::Value& value) {
   const Fields row(&value);
   PublishedRun run;
   run.id = row.text("id").value_or("(no id)");

@@ -61,6 +61,6 @@ struct PublishedRun {
 };
 
 // Never throws; a row without the sizes of a model has layers = 0.
-PublishedRun read_run(const Value& row);
+PublishedRun read_run(const doc::Value& row);
 
 }  // namespace nest::accuracy

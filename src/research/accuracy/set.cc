@@ -65,7 +65,7 @@ std::optional<Document> read_list(const std::filesystem::path& path, Set& set) {
   const auto text = read_text(path);
   if (!text) return std::nullopt;
   try {
-    Document document = parse_json(name, *text);
+    Document document = doc::parse_json(name, *text);
     if (document.root().as_array()) return document;
     set.leave_out(name, name, "file is not a list of rows");
   } catch (const InputError&) {

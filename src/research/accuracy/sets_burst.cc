@@ -8,26 +8,28 @@
 namespace nest::accuracy {
 namespace {
 
-bool is_layer(MeasuredKind kind) {
-  return kind == MeasuredKind::layer_forward || kind == MeasuredKind::layer_both ||
-         kind == MeasuredKind::small_layer_forward || kind == MeasuredKind::small_layer_both;
+bool is_layer(calibrate::MeasuredKind kind) {
+  return kind == calibrate::MeasuredKind::layer_forward || kind == calibrate::MeasuredKind::layer_both ||
+         kind == calibrate::MeasuredKind::small_layer_forward || kind == calibrate::MeasuredKind::small_layer_both;
 }
 
-bool is_host(MeasuredKind kind) { return kind == MeasuredKind::host_forward || kind == MeasuredKind::host_both; }
+bool is_host(calibrate::MeasuredKind kind) {
+  return kind == calibrate::MeasuredKind::host_forward || kind == calibrate::MeasuredKind::host_both;
+}
 
 void add_file(const std::filesystem::path& path, bool layers, Set& set) {
   const auto document = read_list(path, set);
   if (!document) return;
   try {
-    const Device device = find_device("h200").value();
-    const BurstModel model(device);
-    const Measurements measured = read_measurements(*document);
-    for (const Measurement& row : measured.rows) {
+    const cluster::Device device = cluster::find_device("h200").value();
+    const calibrate::BurstModel model(device);
+    const calibrate::Measurements measured = calibrate::read_measurements(*document);
+    for (const calibrate::Measurement& row : measured.rows) {
       if (is_layer(row.kind) != layers || is_host(row.kind)) continue;
       ++set.rows;
       const std::string kind = to_string(row.kind);
       set.readings.push_back(
-          {kind + " " + row.label, kind, {predict_burst(model, row), row.seconds}, "s", false, true, 0, ""});
+          {kind + " " + row.label, kind, {calibrate::predict_burst(model, row), row.seconds}, "s", false, true, 0, ""});
     }
     for (std::size_t i = 0; i < measured.left_out && !layers; ++i) {
       ++set.rows;

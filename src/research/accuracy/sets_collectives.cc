@@ -13,7 +13,7 @@ std::string network_of(const Simulated& row) {
   return row.fabric->has_rails() ? "pods with a port per device" : "trees";
 }
 
-void add(const Value& value, Set& set) {
+void add(const doc::Value& value, Set& set) {
   ++set.rows;
   const auto row = read_simulated(value);
   if (!row) {
@@ -42,12 +42,12 @@ Set collectives(const std::filesystem::path& folder) {
   const auto text = read_text(folder / "collectives" / "simgrid.json");
   if (!text) return set;
   try {
-    const Document document = parse_json("simgrid.json", *text);
+    const Document document = doc::parse_json("simgrid.json", *text);
     const Fields root(&document.root());
     for (const char* list : {"rows", "mixed"}) {
-      const Value* rows = root.value(list);
+      const doc::Value* rows = root.value(list);
       if (!rows || !rows->as_array()) continue;
-      for (const Value& row : *rows->as_array()) add(row, set);
+      for (const doc::Value& row : *rows->as_array()) add(row, set);
     }
   } catch (const InputError&) {
     set.leave_out("simgrid.json", "simgrid.json", "file cannot be read as JSON");

@@ -22,7 +22,7 @@ template <class Use>
 void for_each_row(const std::filesystem::path& path, const std::string& kind, Set& set, Use use) {
   const auto document = read_list(path, set);
   if (!document) return;
-  for (const Value& value : *document->root().as_array()) {
+  for (const doc::Value& value : *document->root().as_array()) {
     const Fields row(&value);
     if (!kind.empty() && row.text("kind") != kind) continue;
     ++set.rows;
@@ -76,7 +76,7 @@ void add_steps(const std::filesystem::path& folder, const char* measured_key, Se
       set.leave_out(run.id, run.source, "not measured");
     } else {
       const Case& one = std::get<Case>(made);
-      const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
+      const Plan evaluation = cost::evaluate(one.job, one.strategy, one.stages);
       set.readings.push_back(
           {run.id, run.source, {predict(evaluation), *measured}, "", false, true, one.job.stack.memory_margin, ""});
     }
@@ -95,9 +95,9 @@ double counted_bytes(double bytes) {
 
 constexpr double kRandomStateBytes = 1024;  // per layer, kept by the attention kernel
 
-double saved_bytes(const LocalLayer& layer) {
+double saved_bytes(const split::LocalLayer& layer) {
   double total = 0;
-  for (const SavedTensor& tensor : layer.saved_tensors) {
+  for (const split::SavedTensor& tensor : layer.saved_tensors) {
     if (!tensor.only_selective) total += counted_bytes(tensor.bytes);
   }
   return total + kRandomStateBytes;
@@ -117,22 +117,23 @@ constexpr std::array kBlocks = {
     BlockShape{"gpt3_175b", 12288, 96, 96, 49152, false}, BlockShape{"bert_large", 1024, 16, 16, 4096, false},
 };
 
-Architecture plain_block(const BlockShape& shape) {
-  Block block;
+model::Architecture plain_block(const BlockShape& shape) {
+  model::Block block;
   block.attention.heads = shape.heads;
   block.attention.kv_heads = shape.kv_heads;
   block.attention.head_dim = shape.hidden / shape.heads;
-  block.feed_forward = FeedForward{shape.ffn, shape.gated, shape.gated ? Activation::silu : Activation::gelu,
-                                   !shape.gated, !shape.gated};
-  block.norm = shape.gated ? NormKind::rms : NormKind::layer;
+  block.feed_forward =
+      model::FeedForward{shape.ffn, shape.gated, shape.gated ? model::Activation::silu : model::Activation::gelu,
+                         !shape.gated, !shape.gated};
+  block.norm = shape.gated ? model::NormKind::rms : model::NormKind::layer;
   block.norm_bias = !shape.gated;
-  Attention& attention = block.attention;
+  model::Attention& attention = block.attention;
   attention.query_bias = attention.key_bias = attention.value_bias = attention.output_bias = !shape.gated;
-  Architecture arch;
+  model::Architecture arch;
   arch.hidden = shape.hidden;
   arch.vocabulary = 1024;
-  arch.position = PositionKind::none;
-  Tower tower;
+  arch.position = model::PositionKind::none;
+  model::Tower tower;
   tower.kinds = {block};
   tower.blocks = {0};
   arch.towers = {tower};
@@ -162,7 +163,8 @@ Set layer_saved(const std::filesystem::path& folder) {
     for (const BlockShape& known : kBlocks) {
       if (name == known.name) shape = &known;
     }
-    const RunShape run{.micro_batch = row.integer("mbs").value_or(0), .sequence = row.integer("seq").value_or(0)};
+    const split::RunShape run{.micro_batch = row.integer("mbs").value_or(0),
+                              .sequence = row.integer("seq").value_or(0)};
     const Split split{.tp = row.integer("tp").value_or(0)};
     const auto measured = row.number("saved_bytes");
     const std::string id = fmt::format("{} tp {} sequence {} batch {}", name, split.tp, run.sequence, run.micro_batch);
@@ -170,14 +172,20 @@ Set layer_saved(const std::filesystem::path& folder) {
       set.leave_out(id, name, shape ? "implementation not known" : "sizes of the block not known");
       return;
     }
-    const Implementation plain{.stack = Stack::plain};
-    const Model model = build_model(plain_block(*shape), plain);
-    if (!measured || !refuse_split(model, run, split).empty()) {
+    const model::Implementation plain{.stack = model::Stack::plain};
+    const model::Model model = model::build_model(plain_block(*shape), plain);
+    if (!measured || !split::refuse_split(model, run, split).empty()) {
       set.leave_out(id, name, "row is incomplete");
       return;
     }
-    set.readings.push_back(
-        {id, name, {saved_bytes(localise(model.kinds[1], run, split, plain)), *measured}, "", false, true, 0, ""});
+    set.readings.push_back({id,
+                            name,
+                            {saved_bytes(split::localise(model.kinds[1], run, split, plain)), *measured},
+                            "",
+                            false,
+                            true,
+                            0,
+                            ""});
   });
   return set;
 }
@@ -186,21 +194,22 @@ Set huggingface_saved(const std::filesystem::path& folder) {
   Set set{"huggingface_saved", "Hugging Face blocks on one H200: bytes kept for backward", "bytes", 0, {}, {}};
   for_each_row(folder / "h200" / "hf_layers.json", "", set, [&](const Fields& row, const Document&) {
     const std::string name = row.text("name").value_or("");
-    const auto arch = find_model_preset(name);
-    const RunShape run{.micro_batch = row.integer("mbs").value_or(0), .sequence = row.integer("seq").value_or(0)};
+    const auto arch = model::find_model_preset(name);
+    const split::RunShape run{.micro_batch = row.integer("mbs").value_or(0),
+                              .sequence = row.integer("seq").value_or(0)};
     const auto measured = row.number("layer_saved");
     const std::string id = fmt::format("{} sequence {} batch {}", name, run.sequence, run.micro_batch);
     if (!arch) {
       set.leave_out(id, name, "no preset of that name");
       return;
     }
-    const Implementation hf{.stack = Stack::huggingface, .dropout = true, .sequence = run.sequence};
-    const Model model = build_model(*arch, hf);
-    if (!measured || *measured <= 0 || !refuse_split(model, run, {}).empty()) {
+    const model::Implementation hf{.stack = model::Stack::huggingface, .dropout = true, .sequence = run.sequence};
+    const model::Model model = model::build_model(*arch, hf);
+    if (!measured || *measured <= 0 || !split::refuse_split(model, run, {}).empty()) {
       set.leave_out(id, name, "row is incomplete");
       return;
     }
-    const LocalLayer layer = localise(model.layer(1), run, {}, hf);
+    const split::LocalLayer layer = split::localise(model.layer(1), run, {}, hf);
     set.readings.push_back({id, name, {saved_bytes(layer), *measured}, "", false, true, 0, ""});
   });
   return set;
@@ -210,13 +219,14 @@ Set parameter_counts(const std::filesystem::path& folder) {
   Set set{"parameter_counts", "Parameters of real models", "parameters", 0, {}, {}};
   for_each_row(folder / "h200" / "hf_params.json", "", set, [&](const Fields& row, const Document& document) {
     const std::string name = row.text("name").value_or("(no name)");
-    const Value* config = row.value("config");
+    const doc::Value* config = row.value("config");
     const auto measured = row.number("params");
     if (!config || !config->as_object() || !measured || *measured <= 0) {
       set.leave_out(name, name, "row is incomplete");
       return;
     }
-    const ParameterCount count = count_parameters(build_model(read_config({document.source, *config}, name)));
+    const model::ParameterCount count =
+        model::count_parameters(model::build_model(model::read_config({document.source, *config}, name)));
     set.readings.push_back({name, name, {static_cast<double>(count.total), *measured}, "", false, true, 0, ""});
   });
   return set;

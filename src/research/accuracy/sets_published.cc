@@ -43,7 +43,7 @@ template <class Predict>
 void for_each_run(const std::filesystem::path& folder, Set& set, Predict predict) {
   const auto document = read_list(file_in(folder), set);
   if (!document) return;
-  for (const Value& value : *document->root().as_array()) {
+  for (const doc::Value& value : *document->root().as_array()) {
     const PublishedRun run = read_run(value);
     try {
       predict(run);
@@ -58,14 +58,14 @@ Reading reading_of(const PublishedRun& run, double predicted, double measured, s
 }
 
 // Bytes that the caching allocator can get: it gives its cache back before it fails.
-double usable_bytes(const Job& job) {
+double usable_bytes(const cost::Job& job) {
   constexpr double kContextAndCommunicators = 1.8e9;
   return real(job.cluster.device.memory_bytes) - kContextAndCommunicators;
 }
 
 double predicted_bytes(const Case& one, const Plan& evaluation, MemoryReading reading, bool last_stage_only) {
   double most = 0;
-  const double context = real(context_bytes(one.job, one.strategy));
+  const double context = real(cost::context_bytes(one.job, one.strategy));
   for (std::size_t s = 0; s < evaluation.stages.size(); ++s) {
     if (last_stage_only && s + 1 != evaluation.stages.size()) continue;
     const StageMemory& memory = evaluation.stages[s].memory;
@@ -89,7 +89,7 @@ void add_memory(const PublishedRun& run, Set& set) {
     return;
   }
   const Case& one = std::get<Case>(made);
-  const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
+  const Plan evaluation = cost::evaluate(one.job, one.strategy, one.stages);
   // Megatron's own tests log the memory of the last rank.
   const bool last_stage_only = run.source == "mlm";
   const auto add = [&](MemoryReading reading, double measured) {
@@ -109,10 +109,10 @@ double activation_percent(const Case& one) {
   plain.sp = false;
   const auto kept = [&](const Split& split, Recompute mode) {
     const auto& kinds = one.job.model.kinds;
-    const auto block =
-        std::find_if(kinds.begin(), kinds.end(), [](const Layer& layer) { return layer.kind == LayerKind::block; });
-    const LayerPrice price =
-        price_layer(one.job, static_cast<int>(block - kinds.begin()), split, one.strategy.micro_batch);
+    const auto block = std::find_if(kinds.begin(), kinds.end(),
+                                    [](const model::Layer& layer) { return layer.kind == model::LayerKind::block; });
+    const cost::LayerPrice price =
+        cost::price_layer(one.job, static_cast<int>(block - kinds.begin()), split, one.strategy.micro_batch);
     return price.kept_bytes[at(mode)];
   };
   return 100 * kept(one.strategy.split, one.stages.front().recompute) / kept(plain, Recompute::none);
@@ -134,7 +134,7 @@ Set published_time(const std::filesystem::path& folder) {
       return;
     }
     const Case& one = std::get<Case>(made);
-    const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
+    const Plan evaluation = cost::evaluate(one.job, one.strategy, one.stages);
     set.readings.push_back(
         reading_of(run, evaluation.prediction.iteration_s, *run.iteration_s, notes_on(run, one, evaluation)));
   });
@@ -178,7 +178,7 @@ std::string explain(const std::filesystem::path& folder, const std::string& id) 
       return;
     }
     const Case& one = std::get<Case>(made);
-    const Plan evaluation = evaluate(one.job, one.strategy, one.stages);
+    const Plan evaluation = cost::evaluate(one.job, one.strategy, one.stages);
     const auto& parts = evaluation.prediction.breakdown_s;
     text = fmt::format("{}: measured {} s, predicted {} s\n", id, run.iteration_s.value_or(0),
                        evaluation.prediction.iteration_s);

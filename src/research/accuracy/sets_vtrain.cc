@@ -84,7 +84,7 @@ void add(const PublishedRun& run, Set& set) {
       return;
     }
     const Case& one = std::get<Case>(made);
-    const double predicted = evaluate(one.job, one.strategy, one.stages).prediction.iteration_s;
+    const double predicted = cost::evaluate(one.job, one.strategy, one.stages).prediction.iteration_s;
     set.readings.push_back({run.id, source, {predicted, *run.iteration_s}, "", false, true, 0, ""});
   } catch (const InputError& error) {
     set.leave_out(run.id, source, std::string("not a plan of ours: ") + error.what());

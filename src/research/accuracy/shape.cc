@@ -16,8 +16,8 @@ bool is_megatron_gpt(const PublishedRun& run) {
          is_one_of(run.source, {"sc21", "korth", "mtnlg", "opt", "alpa", "mlm", "megads", "vtrain"});
 }
 
-LatentAttention latent_of(const std::string& words) {
-  LatentAttention latent{.query_rank = 0, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128};
+model::LatentAttention latent_of(const std::string& words) {
+  model::LatentAttention latent{.query_rank = 0, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128};
   std::smatch found;
   if (std::regex_search(words, found, std::regex("q_lora([0-9]{1,6})"))) latent.query_rank = std::stoll(found[1]);
   if (std::regex_search(words, found, std::regex("kv_lora([0-9]{1,6})"))) latent.kv_rank = std::stoll(found[1]);
@@ -29,32 +29,33 @@ LatentAttention latent_of(const std::string& words) {
   return latent;
 }
 
-Block dense_block(const PublishedRun& run) {
+model::Block dense_block(const PublishedRun& run) {
   const ModelShape& model = run.model;
-  Block block;
+  model::Block block;
   block.attention.heads = model.heads;
   block.attention.kv_heads = model.kv_heads;
   block.attention.head_dim = model.head_dim;
   if (model.attention.find("MLA") != std::string::npos) block.attention.latent = latent_of(model.attention);
-  block.feed_forward =
-      FeedForward{model.ffn, model.gated, model.gated ? Activation::silu : Activation::gelu, false, false};
+  block.feed_forward = model::FeedForward{
+      model.ffn, model.gated, model.gated ? model::Activation::silu : model::Activation::gelu, false, false};
   if (!model.gated) {
-    block.norm = NormKind::layer;
+    block.norm = model::NormKind::layer;
     block.norm_bias = true;
-    Attention& attention = block.attention;
+    model::Attention& attention = block.attention;
     attention.query_bias = attention.key_bias = attention.value_bias = attention.output_bias = true;
     block.feed_forward->up_bias = block.feed_forward->down_bias = true;
   }
   return block;
 }
 
-Mixture mixture_of(const PublishedRun& run) {
+model::Mixture mixture_of(const PublishedRun& run) {
   const ModelShape& model = run.model;
-  Mixture mixture;
+  model::Mixture mixture;
   mixture.experts = model.experts;
   mixture.top_k = std::min(model.top_k, model.experts);
-  mixture.expert = FeedForward{model.expert_ffn, true, Activation::silu, false, false};
-  if (model.shared_ffn > 0) mixture.shared = FeedForward{model.shared_ffn, true, Activation::silu, false, false};
+  mixture.expert = model::FeedForward{model.expert_ffn, true, model::Activation::silu, false, false};
+  if (model.shared_ffn > 0)
+    mixture.shared = model::FeedForward{model.shared_ffn, true, model::Activation::silu, false, false};
   return mixture;
 }
 
@@ -68,34 +69,34 @@ bool is_dense_layer(const ModelShape& model, std::int64_t layer) {
 
 }  // namespace
 
-Architecture architecture_for(const PublishedRun& run) {
+model::Architecture architecture_for(const PublishedRun& run) {
   const ModelShape& model = run.model;
-  Architecture arch;
+  model::Architecture arch;
   arch.name = model.name;
   arch.family = model.experts > 0 ? "mixtral" : model.gated ? "llama" : "gpt2";
   arch.hidden = model.hidden;
   arch.vocabulary = model.vocabulary;
   arch.max_positions = arch.default_sequence = model.sequence.value_or(2048);
   arch.tied_embeddings = model.tied;
-  arch.position = model.gated ? PositionKind::rotary : PositionKind::alibi;
+  arch.position = model.gated ? model::PositionKind::rotary : model::PositionKind::alibi;
   arch.dropout = arch.attention_dropout = 0.1;
   if (is_megatron_gpt(run)) {
-    arch.position = PositionKind::learned;
+    arch.position = model::PositionKind::learned;
     // Megatron's test model keeps a longer table than it uses.
     arch.position_rows = run.source == "mlm" ? std::max<std::int64_t>(8192, arch.max_positions) : arch.max_positions;
   }
 
-  Block dense = dense_block(run);
-  Block sparse = dense;
+  model::Block dense = dense_block(run);
+  model::Block sparse = dense;
   if (model.experts > 0) {
     sparse.feed_forward.reset();
     sparse.mixture = mixture_of(run);
   }
   const bool alternating_window = model.attention.find("sliding") != std::string::npos;
-  Tower tower;
+  model::Tower tower;
   tower.name = "decoder";
   for (std::int64_t layer = 0; layer < model.layers + model.extra_layers; ++layer) {
-    Block block = model.experts > 0 && !is_dense_layer(model, layer) ? sparse : dense;
+    model::Block block = model.experts > 0 && !is_dense_layer(model, layer) ? sparse : dense;
     if (alternating_window && layer % 2 == 0) block.attention.window = 128;
     const auto known = std::find(tower.kinds.begin(), tower.kinds.end(), block);
     tower.blocks.push_back(static_cast<int>(known - tower.kinds.begin()));

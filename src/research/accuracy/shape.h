@@ -6,6 +6,6 @@
 
 namespace nest::accuracy {
 
-Architecture architecture_for(const PublishedRun& run);
+model::Architecture architecture_for(const PublishedRun& run);
 
 }  // namespace nest::accuracy

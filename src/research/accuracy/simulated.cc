@@ -13,23 +13,23 @@ constexpr std::int64_t kMostDevices = 1 << 20;
 
 std::vector<double> numbers(const Fields& row, const char* key) {
   std::vector<double> values;
-  const Value* list = row.value(key);
+  const doc::Value* list = row.value(key);
   if (!list || !list->as_array()) return values;
-  for (const Value& value : *list->as_array()) {
+  for (const doc::Value& value : *list->as_array()) {
     values.push_back(value.as_integer() ? real(*value.as_integer()) : value.as_real() ? *value.as_real() : -1);
   }
   return values;
 }
 
-std::vector<std::int64_t> devices_of(const Value& list) {
+std::vector<std::int64_t> devices_of(const doc::Value& list) {
   std::vector<std::int64_t> values;
   if (!list.as_array()) return values;
-  for (const Value& value : *list.as_array()) values.push_back(value.as_integer() ? *value.as_integer() : -1);
+  for (const doc::Value& value : *list.as_array()) values.push_back(value.as_integer() ? *value.as_integer() : -1);
   return values;
 }
 
-Level level(double group, double gb_per_s, double latency_us) {
-  Level made;
+cluster::Level level(double group, double gb_per_s, double latency_us) {
+  cluster::Level made;
   made.name = "level";
   made.group = static_cast<std::int64_t>(group);
   made.bandwidth_bytes_per_s = gb_per_s * 1e9;
@@ -45,7 +45,7 @@ bool all_positive(const std::vector<double>& values, double most) {
 bool read_torus(const Fields& levels, Simulated& row) {
   const auto dims = numbers(levels, "dims");
   if (!all_positive(dims, 4096) || dims.size() > 3) return false;
-  Torus torus;
+  cluster::Torus torus;
   for (const double dim : dims) torus.dims.push_back(static_cast<std::int64_t>(dim));
   torus.wrap.assign(torus.dims.size(), true);
   torus.link_bytes_per_s = levels.number("link_GBps").value_or(0) * 1e9;
@@ -58,9 +58,9 @@ bool read_torus(const Fields& levels, Simulated& row) {
 bool read_fabric(const Fields& levels, Simulated& row) {
   const auto groups = numbers(levels, "devices_per_level");
   const auto latency_us = numbers(levels, "latency_us_by_highest_level_crossed");
-  if (!all_positive(groups, kMostDevices) || latency_us.size() != groups.size() || groups.size() > kMaxLevels)
+  if (!all_positive(groups, kMostDevices) || latency_us.size() != groups.size() || groups.size() > cluster::kMaxLevels)
     return false;
-  std::vector<Level> made;
+  std::vector<cluster::Level> made;
   if (const auto bandwidth = numbers(levels, "uplink_GBps_per_level"); !bandwidth.empty()) {
     if (bandwidth.size() != groups.size() || !all_positive(bandwidth, 1e9)) return false;
     for (std::size_t l = 0; l < groups.size(); ++l) made.push_back(level(groups[l], bandwidth[l], latency_us[l]));
@@ -77,9 +77,9 @@ bool read_fabric(const Fields& levels, Simulated& row) {
     made[1].rail_switches = rail;
   }
   double devices = 1;
-  for (const Level& one : made) devices *= real(one.group);
+  for (const cluster::Level& one : made) devices *= real(one.group);
   if (devices > real(kMostDevices)) return false;
-  row.fabric = make_fabric(made, static_cast<std::int64_t>(devices));
+  row.fabric = cluster::make_fabric(made, static_cast<std::int64_t>(devices));
   return true;
 }
 
@@ -90,9 +90,9 @@ bool inside(const std::vector<std::int64_t>& devices, std::int64_t count) {
                      [&](std::int64_t device) { return device >= 0 && device < count; });
 }
 
-bool read_listed(const Value& list, Simulated& row) {
+bool read_listed(const doc::Value& list, Simulated& row) {
   if (!list.as_array() || list.as_array()->empty()) return false;
-  for (const Value& one : *list.as_array()) {
+  for (const doc::Value& one : *list.as_array()) {
     row.listed.push_back(devices_of(one));
     if (row.listed.back().empty() || !inside(row.listed.back(), device_count(row))) return false;
   }
@@ -101,14 +101,14 @@ bool read_listed(const Value& list, Simulated& row) {
 
 bool read_group(const Fields& group, Simulated& row) {
   row.scattered = group.text("ids").value_or("").starts_with("mix");
-  if (const Value* listed = group.value("groups")) return read_listed(*listed, row);
+  if (const doc::Value* listed = group.value("groups")) return read_listed(*listed, row);
   const std::int64_t count = group.integer("count").value_or(0);
   const std::int64_t stride = group.integer("stride").value_or(1);
   if (count < 1 || stride < 1 || (!group.value("start") && !group.value("starts"))) return false;
   GroupSpec spec;
   spec.first = group.integer("start").value_or(0);
   spec.members = {{stride, count}};
-  const Value* starts = group.value("starts");
+  const doc::Value* starts = group.value("starts");
   if (starts && starts->as_array()) {
     for (const std::int64_t start : devices_of(*starts)) {
       row.listed.push_back(list_groups({start, spec.members, {}})[0]);
@@ -127,61 +127,65 @@ bool read_group(const Fields& group, Simulated& row) {
   return true;
 }
 
-std::optional<Collective> collective_of(const Simulated& row) {
-  static const std::map<std::string, Collective> kNames = {{"allreduce", Collective::all_reduce},
-                                                           {"allgather", Collective::all_gather},
-                                                           {"reducescatter", Collective::reduce_scatter},
-                                                           {"alltoall", Collective::all_to_all},
-                                                           {"p2p", Collective::send_recv}};
+std::optional<cluster::Collective> collective_of(const Simulated& row) {
+  static const std::map<std::string, cluster::Collective> kNames = {
+      {"allreduce", cluster::Collective::all_reduce},
+      {"allgather", cluster::Collective::all_gather},
+      {"reducescatter", cluster::Collective::reduce_scatter},
+      {"alltoall", cluster::Collective::all_to_all},
+      {"p2p", cluster::Collective::send_recv}};
   const auto found = kNames.find(row.collective);
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
-using Time = std::optional<CollectiveTime>;
+using Time = std::optional<cluster::CollectiveTime>;
 
-Time tree_time(const Simulated& row, Collective collective) {
-  const Fabric& fabric = *row.fabric;
-  const GroupLayout layout = row.spec ? make_layout(fabric, *row.spec) : count_layout(fabric, row.listed);
-  const auto with = [&](Algorithm algorithm) {
-    return algorithm_time(fabric, layout, collective, row.bytes, algorithm);
+Time tree_time(const Simulated& row, cluster::Collective collective) {
+  const cluster::Fabric& fabric = *row.fabric;
+  const cluster::GroupLayout layout =
+      row.spec ? cluster::make_layout(fabric, *row.spec) : cluster::count_layout(fabric, row.listed);
+  const auto with = [&](cluster::Algorithm algorithm) {
+    return cluster::algorithm_time(fabric, layout, collective, row.bytes, algorithm);
   };
-  if (row.kind == "multiring8") return with(Algorithm::multi_ring);
-  if (row.algorithm == "ring") return with(Algorithm::ring);
-  if (row.algorithm == "hd_near") return with(Algorithm::halving_doubling);
-  if (row.algorithm.starts_with("hier")) return hierarchical_time(fabric, layout, collective, row.bytes, row.dims);
-  if (row.algorithm == "direct" || row.algorithm == "p2p") return with(Algorithm::direct);
-  if (row.algorithm == "pairwise") return with(Algorithm::pairwise);
+  if (row.kind == "multiring8") return with(cluster::Algorithm::multi_ring);
+  if (row.algorithm == "ring") return with(cluster::Algorithm::ring);
+  if (row.algorithm == "hd_near") return with(cluster::Algorithm::halving_doubling);
+  if (row.algorithm.starts_with("hier"))
+    return cluster::hierarchical_time(fabric, layout, collective, row.bytes, row.dims);
+  if (row.algorithm == "direct" || row.algorithm == "p2p") return with(cluster::Algorithm::direct);
+  if (row.algorithm == "pairwise") return with(cluster::Algorithm::pairwise);
   return std::nullopt;
 }
 
-Time torus_time(const Simulated& row, Collective collective) {
-  const Torus& torus = *row.torus;
+Time torus_time(const Simulated& row, cluster::Collective collective) {
+  const cluster::Torus& torus = *row.torus;
   if (row.algorithm == "p2p" && !row.listed.empty() && row.listed[0].size() > 1) {
     const double hops = real(torus.hops(row.listed[0][0], row.listed[0][1]));
-    return CollectiveTime{.seconds = hops * torus.latency_s + row.bytes / torus.link_bytes_per_s};
+    return cluster::CollectiveTime{.seconds = hops * torus.latency_s + row.bytes / torus.link_bytes_per_s};
   }
   const std::int64_t first = row.listed.empty() ? 0 : row.listed[0][0];
-  const TorusPlace place = make_torus_place(torus, row.spec.value_or(GroupSpec{first, {{1, row.members}}, {}}));
-  const auto with = [&](Algorithm algorithm) {
-    return torus_algorithm_time(torus, place, collective, row.bytes, algorithm);
+  const cluster::TorusPlace place =
+      cluster::make_torus_place(torus, row.spec.value_or(GroupSpec{first, {{1, row.members}}, {}}));
+  const auto with = [&](cluster::Algorithm algorithm) {
+    return cluster::torus_algorithm_time(torus, place, collective, row.bytes, algorithm);
   };
   const auto rings = [&](std::size_t rotations, std::size_t directions) {
-    return torus_dimension_rings(torus, place, collective, row.bytes, rotations, directions);
+    return cluster::torus_dimension_rings(torus, place, collective, row.bytes, rotations, directions);
   };
-  if (row.algorithm == "ring" || row.algorithm == "ring_snake") return with(Algorithm::ring);
+  if (row.algorithm == "ring" || row.algorithm == "ring_snake") return with(cluster::Algorithm::ring);
   if (row.algorithm == "ring_bidir" || row.algorithm == "hier3_bidir") return rings(1, 2);
   if (row.algorithm == "hier2_xy" || row.algorithm == "hier3_xyz") return rings(1, 1);
   if (row.algorithm == "hier3_rot3") return rings(3, 1);
   if (row.algorithm == "hier3_rot3_bidir") return rings(3, 2);
-  if (row.algorithm == "hd_near") return with(Algorithm::halving_doubling);
-  if (row.algorithm == "direct") return with(Algorithm::direct);
-  if (row.algorithm == "pairwise") return with(Algorithm::pairwise);
+  if (row.algorithm == "hd_near") return with(cluster::Algorithm::halving_doubling);
+  if (row.algorithm == "direct") return with(cluster::Algorithm::direct);
+  if (row.algorithm == "pairwise") return with(cluster::Algorithm::pairwise);
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Simulated> read_simulated(const Value& value) {
+std::optional<Simulated> read_simulated(const doc::Value& value) {
   const Fields fields(&value);
   Simulated row;
   row.topology = fields.text("topology").value_or("");

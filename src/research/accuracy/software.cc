@@ -15,13 +15,13 @@ bool is_one_of(const std::string& word, std::initializer_list<const char*> words
 bool mentions(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
 // A stack that ships; the default one when there is none of that name.
-SoftwareStack shipped(std::string_view name) {
-  const auto found = find_stack(name);
-  return found ? *found : stack_presets().front();
+cost::SoftwareStack shipped(std::string_view name) {
+  const auto found = cost::find_stack(name);
+  return found ? *found : cost::stack_presets().front();
 }
 
-SoftwareStack megatron_deepspeed(const PublishedRun& run) {
-  SoftwareStack stack = shipped("megatron-deepspeed");
+cost::SoftwareStack megatron_deepspeed(const PublishedRun& run) {
+  cost::SoftwareStack stack = shipped("megatron-deepspeed");
   const bool wide = mentions(run.precision, "bf16");  // bf16 gradients are reduced and kept in fp32 besides
   stack.gradient_traffic_bytes = wide ? 4 : 2;
   stack.gradient_bytes = wide ? 6 : 2;
@@ -31,10 +31,10 @@ SoftwareStack megatron_deepspeed(const PublishedRun& run) {
 }
 
 // Megatron-Core as its own tests and simulators' authors run it: nothing tuned.
-SoftwareStack plain_megatron(const PublishedRun& run) {
-  SoftwareStack stack = shipped(run.source == "mlm" ? "megatron-core-deterministic" : "megatron-core-plain");
+cost::SoftwareStack plain_megatron(const PublishedRun& run) {
+  cost::SoftwareStack stack = shipped(run.source == "mlm" ? "megatron-core-deterministic" : "megatron-core-plain");
   if (run.source == "simumax") {
-    stack.loss = LossKernel::fused;
+    stack.loss = cost::LossKernel::fused;
     stack.routing_imbalance = 1;      // experts are filled to the same capacity
     stack.context_all_to_all = true;  // the default of its launcher
   }
@@ -42,14 +42,14 @@ SoftwareStack plain_megatron(const PublishedRun& run) {
   return stack;
 }
 
-SoftwareStack megatron_bridge(const PublishedRun& run) {
+cost::SoftwareStack megatron_bridge(const PublishedRun& run) {
   std::smatch release;
   const bool released = std::regex_search(run.id, release, std::regex("^mbridge-([0-9]{2}\\.[0-9]{2})"));
   // Released recipes are tuned; what else the project publishes are functional tests.
   const bool tuned = run.moe() && (released || mentions(run.notes, "CUDA graphs"));
-  SoftwareStack stack = shipped(tuned ? "megatron-core-moe" : "megatron-core");
+  cost::SoftwareStack stack = shipped(tuned ? "megatron-core-moe" : "megatron-core");
   stack.gradient_bytes = 2;
-  stack.loss = LossKernel::fused;
+  stack.loss = cost::LossKernel::fused;
   stack.expert_overlap = tuned && released && release[1].str() >= "26.06" && run.gpu.starts_with("GB");
   const std::string id = to_lower(run.id);
   if (mentions(id, "moonlight") || mentions(id, "deepseek")) {
@@ -61,37 +61,38 @@ SoftwareStack megatron_bridge(const PublishedRun& run) {
 
 // NeMo's performance scripts: gradients are kept in bf16 (grad_reduce_in_fp32 = False) and the loss is one kernel
 // (cross_entropy_fusion_impl = "te").
-SoftwareStack nemo_performance() {
-  SoftwareStack stack = shipped("megatron-core");
+cost::SoftwareStack nemo_performance() {
+  cost::SoftwareStack stack = shipped("megatron-core");
   stack.gradient_bytes = 2;
-  stack.loss = LossKernel::fused;
+  stack.loss = cost::LossKernel::fused;
   return stack;
 }
 
-SoftwareStack torchtitan(const PublishedRun& run) {
-  SoftwareStack stack = shipped("fsdp2");
+cost::SoftwareStack torchtitan(const PublishedRun& run) {
+  cost::SoftwareStack stack = shipped("fsdp2");
   const std::string id = to_lower(run.id);
   if (mentions(id, "eager")) stack.fused_rowwise = false;
   if (mentions(id, "async")) stack.tensor_overlap = true;
-  if (run.source == "automodel") stack.attention = AttentionKernel::native;
+  if (run.source == "automodel") stack.attention = cost::AttentionKernel::native;
   const bool float8 = mentions(run.precision, "fp8") || mentions(run.precision, "float8");
   if (float8 && !mentions(run.precision, "rowwise")) stack.weight_traffic_bytes = 1;
   const std::string words = to_lower(run.notes);
   if (run.tp.value_or(1) > 1) {
-    stack.loss = LossKernel::loss_parallel;
+    stack.loss = cost::LossKernel::loss_parallel;
   } else if (mentions(words, "compile") && mentions(id, "h200")) {
-    stack.loss = LossKernel::compiled;  // a later release: the loss is compiled with the model
+    stack.loss = cost::LossKernel::compiled;  // a later release: the loss is compiled with the model
   } else {
-    stack.loss = mentions(words, "eager") || mentions(id, "eager") ? LossKernel::eager_fp32 : LossKernel::unfused;
+    stack.loss =
+        mentions(words, "eager") || mentions(id, "eager") ? cost::LossKernel::eager_fp32 : cost::LossKernel::unfused;
   }
   return stack;
 }
 
-SoftwareStack by_source(const PublishedRun& run) {
+cost::SoftwareStack by_source(const PublishedRun& run) {
   const std::string& source = run.source;
   if (run.software == "transformers") {
-    SoftwareStack stack = shipped("pytorch");
-    stack.kernels = Stack::huggingface;
+    cost::SoftwareStack stack = shipped("pytorch");
+    stack.kernels = model::Stack::huggingface;
     stack.gradient_bytes = 2;  // kept in bf16; the optimizer step makes fp32 copies
     return stack;
   }
@@ -104,7 +105,7 @@ SoftwareStack by_source(const PublishedRun& run) {
   if (is_one_of(source, {"maxtext", "tpurecipe", "ironwood", "pax"})) return shipped("maxtext");
   if (is_one_of(source, {"titan", "fms", "automodel"})) return torchtitan(run);
   if (source == "mpt") {
-    SoftwareStack stack = shipped("llm-foundry");
+    cost::SoftwareStack stack = shipped("llm-foundry");
     stack.gradient_traffic_bytes = mentions(run.precision, "amp") ? 4 : 2;
     return stack;
   }
@@ -118,25 +119,25 @@ SoftwareStack by_source(const PublishedRun& run) {
   return shipped(run.moe() ? "megatron-core-moe" : "megatron-core");
 }
 
-std::vector<Module> modules_of(const std::vector<std::string>& names) {
-  std::vector<Module> modules;
+std::vector<model::Module> modules_of(const std::vector<std::string>& names) {
+  std::vector<model::Module> modules;
   for (const std::string& name : names) {
-    if (name == "core_attn") modules.push_back(Module::core_attention);
-    if (name == "mla_up_proj") modules.push_back(Module::latent_up);
-    if (name == "moe_act") modules.push_back(Module::moe_activation);
-    if (name == "mlp") modules.push_back(Module::feed_forward);
-    if (name == "moe") modules.push_back(Module::moe);
-    if (name == "layernorm") modules.push_back(Module::norm);
+    if (name == "core_attn") modules.push_back(model::Module::core_attention);
+    if (name == "mla_up_proj") modules.push_back(model::Module::latent_up);
+    if (name == "moe_act") modules.push_back(model::Module::moe_activation);
+    if (name == "mlp") modules.push_back(model::Module::feed_forward);
+    if (name == "moe") modules.push_back(model::Module::moe);
+    if (name == "layernorm") modules.push_back(model::Module::norm);
   }
   return modules;
 }
 
 }  // namespace
 
-SoftwareStack stack_for(const PublishedRun& run) {
-  SoftwareStack stack = by_source(run);
-  const std::vector<Module> modules = modules_of(run.recompute_modules);
-  if (stack.selective == SelectiveKind::modules && !modules.empty()) stack.selective_modules = modules;
+cost::SoftwareStack stack_for(const PublishedRun& run) {
+  cost::SoftwareStack stack = by_source(run);
+  const std::vector<model::Module> modules = modules_of(run.recompute_modules);
+  if (stack.selective == cost::SelectiveKind::modules && !modules.empty()) stack.selective_modules = modules;
   return stack;
 }
 

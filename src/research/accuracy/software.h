@@ -11,7 +11,7 @@ namespace nest::accuracy {
 
 // By rules on the source (and, for a source never seen, on the model and the ZeRO stage), so that new rows get a
 // sensible stack.
-SoftwareStack stack_for(const PublishedRun& run);
+cost::SoftwareStack stack_for(const PublishedRun& run);
 
 Precision precision_for(const PublishedRun& run);
 

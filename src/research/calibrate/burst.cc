@@ -7,7 +7,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::calibrate {
 namespace {
 
 using C = BurstConstant;
@@ -157,7 +157,7 @@ std::optional<RowwiseOperator> rowwise_operator(std::string_view name) {
   return std::nullopt;
 }
 
-BurstConstants burst_constants(const Device& device) {
+BurstConstants burst_constants(const cluster::Device& device) {
   BurstConstants constants;
   for (std::size_t i = 0; i < kBurstConstants; ++i) {
     const auto found = device.efficiency_of(fmt::format("burst_{}", kInfo[i].name));
@@ -242,4 +242,4 @@ double BurstModel::attention(const AttentionCall& call, const Protocol& protocol
   return launched(cool * throttle(cool, kAttentionShare, protocol), launch, 1, protocol);
 }
 
-}  // namespace nest
+}  // namespace nest::calibrate

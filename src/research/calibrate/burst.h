@@ -41,7 +41,7 @@
 #include "base/index.h"
 #include "cluster/device.h"
 
-namespace nest {
+namespace nest::calibrate {
 
 enum class BurstConstant : std::uint8_t {
   memory,
@@ -106,7 +106,7 @@ struct BurstConstants {
 };
 
 // What the device's efficiency map holds under "burst_...", and the defaults for the rest.
-BurstConstants burst_constants(const Device& device);
+BurstConstants burst_constants(const cluster::Device& device);
 
 enum class RowwiseOperator : std::uint8_t {
   copy,
@@ -157,8 +157,8 @@ struct Protocol {
 // One device with its constants; all functions are pure and return seconds.
 class BurstModel {
  public:
-  BurstModel(const Device& device, const BurstConstants& constants) : device_(device), c_(constants) {}
-  explicit BurstModel(const Device& device) : BurstModel(device, burst_constants(device)) {}
+  BurstModel(const cluster::Device& device, const BurstConstants& constants) : device_(device), c_(constants) {}
+  explicit BurstModel(const cluster::Device& device) : BurstModel(device, burst_constants(device)) {}
 
   double gemm(const GemmCall& shape, const Protocol& protocol) const;
   double rowwise(const RowwiseShape& shape, const Protocol& protocol) const;
@@ -190,8 +190,8 @@ class BurstModel {
   double throttle(double seconds, double share, const Protocol& protocol) const;
   double launched(double seconds, double launch_us, double calls, const Protocol& protocol) const;
 
-  const Device& device_;
+  const cluster::Device& device_;
   BurstConstants c_;
 };
 
-}  // namespace nest
+}  // namespace nest::calibrate

@@ -4,7 +4,7 @@
 #include "base/index.h"
 #include "calibrate/burst.h"
 
-namespace nest {
+namespace nest::calibrate {
 namespace {
 
 using C = BurstConstant;
@@ -118,4 +118,4 @@ double BurstModel::block_time(const BlockShape& block, bool backward, const Prot
   return backward && !protocol.queued ? device_s + c_[C::host_turn_us] * kMicro : device_s;
 }
 
-}  // namespace nest
+}  // namespace nest::calibrate

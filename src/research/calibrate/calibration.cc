@@ -6,14 +6,14 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/layout.h"
 #include "calibrate/device_yaml.h"
-#include "report/layout.h"
 #include "report/table.h"
 
-namespace nest {
+namespace nest::calibrate {
 namespace {
 
-void refuse_device(const Device& device) {
+void refuse_device(const cluster::Device& device) {
   if (device.peak(Precision::bf16) <= 0) {
     throw InputError(fmt::format("device {}: peak.bf16 is missing; calibration needs it", device.name));
   }
@@ -37,15 +37,15 @@ const KindError* find_kind(const std::vector<KindError>& errors, MeasuredKind ki
 }
 
 std::string error_table(const BurstFit& fit, const Style& style) {
-  Table table({{"error in %", Align::left},
-               {"rows"},
-               {"before"},
-               {"mean"},
-               {"median"},
-               {"bias"},
-               {"unseen"},
-               {"worst"},
-               {"at", Align::left, true, Ink::faint}});
+  report::Table table({{"error in %", report::Align::left},
+                       {"rows"},
+                       {"before"},
+                       {"mean"},
+                       {"median"},
+                       {"bias"},
+                       {"unseen"},
+                       {"worst"},
+                       {"at", report::Align::left, true, Ink::faint}});
   for (const KindError& after : fit.after) {
     table.add({to_string(after.kind), fmt::format("{}", after.rows), percent(find_kind(fit.before, after.kind)->mean),
                percent(after.mean), percent(after.median), fmt::format("{:+.1f}", 100 * after.bias),
@@ -61,12 +61,12 @@ const char* verdict(const FittedConstant& constant) {
 }
 
 std::string constant_table(const BurstFit& fit, const Style& style) {
-  Table table({{"constant", Align::left},
-               {"before"},
-               {"after"},
-               {"+err"},
-               {"", Align::left, false, Ink::accent},
-               {"allowed", Align::left, true, Ink::faint}});
+  report::Table table({{"constant", report::Align::left},
+                       {"before"},
+                       {"after"},
+                       {"+err"},
+                       {"", report::Align::left, false, Ink::accent},
+                       {"allowed", report::Align::left, true, Ink::faint}});
   for (const FittedConstant& constant : fit.fitted) {
     table.add({info(constant.constant).name, fmt::format("{:.4g}", constant.before),
                fmt::format("{:.4g}", constant.after),
@@ -76,21 +76,21 @@ std::string constant_table(const BurstFit& fit, const Style& style) {
   return table.render(style);
 }
 
-Json kind_json(const KindError& error) {
+report::Json kind_json(const KindError& error) {
   return {{"kind", to_string(error.kind)}, {"rows", error.rows}, {"mean", error.mean},
           {"median", error.median},        {"bias", error.bias}, {"worst", error.worst},
           {"worst_at", error.worst_label}};
 }
 
-Json kinds_json(const std::vector<KindError>& errors) {
-  Json list = Json::array();
+report::Json kinds_json(const std::vector<KindError>& errors) {
+  report::Json list = report::Json::array();
   for (const KindError& error : errors) list.push_back(kind_json(error));
   return list;
 }
 
 }  // namespace
 
-Calibration calibrate(const Device& device, std::span<const Document> files) {
+Calibration calibrate(const cluster::Device& device, std::span<const Document> files) {
   refuse_device(device);
   Calibration result;
   result.before = device;
@@ -156,27 +156,29 @@ std::string calibration_text(const Calibration& calibration, const Style& style)
   return text;
 }
 
-Json calibration_json(const Calibration& calibration) {
-  Json constants = Json::array();
+report::Json calibration_json(const Calibration& calibration) {
+  report::Json constants = report::Json::array();
   for (const FittedConstant& constant : calibration.fit.fitted) {
     const BurstConstantInfo& known = info(constant.constant);
-    constants.push_back({{"name", fmt::format("burst_{}", known.name)},
-                         {"before", constant.before},
-                         {"after", constant.after},
-                         {"low", known.low},
-                         {"high", known.high},
-                         {"measured", constant.measured},
-                         {"determined", constant.determined},
-                         {"at_bound", constant.at_bound},
-                         {"sensitivity", constant.measured ? Json(constant.sensitivity) : Json(nullptr)},
-                         {"meaning", known.meaning}});
+    constants.push_back(
+        {{"name", fmt::format("burst_{}", known.name)},
+         {"before", constant.before},
+         {"after", constant.after},
+         {"low", known.low},
+         {"high", known.high},
+         {"measured", constant.measured},
+         {"determined", constant.determined},
+         {"at_bound", constant.at_bound},
+         {"sensitivity", constant.measured ? report::Json(constant.sensitivity) : report::Json(nullptr)},
+         {"meaning", known.meaning}});
   }
   return {{"schema", "nest.calibration/1"},
           {"device", calibration.before.name},
           {"files", calibration.files},
           {"measured_on", calibration.origins},
           {"left_out", calibration.left_out},
-          {"sustained_gemm", calibration.sustained_gemm > 0 ? Json(calibration.sustained_gemm) : Json(nullptr)},
+          {"sustained_gemm",
+           calibration.sustained_gemm > 0 ? report::Json(calibration.sustained_gemm) : report::Json(nullptr)},
           {"errors",
            {{"before", kinds_json(calibration.fit.before)},
             {"after", kinds_json(calibration.fit.after)},
@@ -185,4 +187,4 @@ Json calibration_json(const Calibration& calibration) {
           {"efficiency", calibration.after.efficiency}};
 }
 
-}  // namespace nest
+}  // namespace nest::calibrate

@@ -10,11 +10,11 @@
 #include "report/json.h"
 #include "report/style.h"
 
-namespace nest {
+namespace nest::calibrate {
 
 struct Calibration {
-  Device before;
-  Device after;  // with the fitted constants, and a name and source that say so
+  cluster::Device before;
+  cluster::Device after;  // with the fitted constants, and a name and source that say so
   std::vector<std::string> files;
   std::vector<std::string> origins;  // "NVIDIA H200, torch 2.11, 2026-11-15" per file, as far as known
   std::size_t left_out = 0;
@@ -24,9 +24,9 @@ struct Calibration {
 
 // Throws InputError when the device lacks what the formulas need (bf16 rate, multiprocessors) or the files hold no
 // usable row.
-Calibration calibrate(const Device& device, std::span<const Document> files);
+Calibration calibrate(const cluster::Device& device, std::span<const Document> files);
 
 std::string calibration_text(const Calibration& calibration, const Style& style);
-Json calibration_json(const Calibration& calibration);  // schema nest.calibration/1
+report::Json calibration_json(const Calibration& calibration);  // schema nest.calibration/1
 
-}  // namespace nest
+}  // namespace nest::calibrate

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace nest {
+namespace nest::calibrate {
 namespace {
 
 // JSON strings are YAML strings.
@@ -16,7 +16,7 @@ std::string shortest(double value) { return fmt::format("{}", std::stod(fmt::for
 
 }  // namespace
 
-std::string device_yaml(const Device& device) {
+std::string device_yaml(const cluster::Device& device) {
   std::string text = fmt::format("name: {}\ndescription: {}\n", quoted(device.name), quoted(device.description));
   if (!device.source.empty()) text += fmt::format("source: {}\n", quoted(device.source));
   if (!device.aliases.empty()) {
@@ -28,7 +28,7 @@ std::string device_yaml(const Device& device) {
   }
   text += "peak: {";
   bool first = true;
-  for (const Precision precision : kDevicePrecisions) {
+  for (const Precision precision : cluster::kDevicePrecisions) {
     if (device.peak(precision) <= 0) continue;
     text += fmt::format("{}{}: {}TFLOPS", first ? "" : ", ", to_string(precision), device.peak(precision) * 1e-12);
     first = false;
@@ -44,8 +44,9 @@ std::string device_yaml(const Device& device) {
   return text;
 }
 
-Device calibrated_device(const Device& device, const BurstConstants& constants, double sustained_gemm) {
-  Device result = device;
+cluster::Device calibrated_device(const cluster::Device& device, const BurstConstants& constants,
+                                  double sustained_gemm) {
+  cluster::Device result = device;
   for (std::size_t i = 0; i < kBurstConstants; ++i) {
     const auto constant = static_cast<BurstConstant>(i);
     result.efficiency[fmt::format("burst_{}", info(constant).name)] = constants[constant];
@@ -54,4 +55,4 @@ Device calibrated_device(const Device& device, const BurstConstants& constants, 
   return result;
 }
 
-}  // namespace nest
+}  // namespace nest::calibrate

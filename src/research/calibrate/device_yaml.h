@@ -6,13 +6,14 @@
 #include "calibrate/burst.h"
 #include "cluster/device.h"
 
-namespace nest {
+namespace nest::calibrate {
 
 // Five significant digits per constant: more than any measurement determines.
-std::string device_yaml(const Device& device);
+std::string device_yaml(const cluster::Device& device);
 
 // The device with new constants in its efficiency map; `sustained_gemm` (share of the bf16 peak in long loops) where
 // measured, else 0.
-Device calibrated_device(const Device& device, const BurstConstants& constants, double sustained_gemm);
+cluster::Device calibrated_device(const cluster::Device& device, const BurstConstants& constants,
+                                  double sustained_gemm);
 
-}  // namespace nest
+}  // namespace nest::calibrate

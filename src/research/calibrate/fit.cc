@@ -8,7 +8,7 @@
 #include "base/index.h"
 #include "calibrate/predict.h"
 
-namespace nest {
+namespace nest::calibrate {
 namespace {
 
 using C = BurstConstant;
@@ -56,7 +56,8 @@ std::vector<Measurement> rows_of(const Group& group, std::span<const Measurement
 // One group's problem in x = log(constant).
 class Problem {
  public:
-  Problem(const Device& device, const BurstConstants& start, const Group& group, std::span<const Measurement> rows)
+  Problem(const cluster::Device& device, const BurstConstants& start, const Group& group,
+          std::span<const Measurement> rows)
       : device_(device), start_(start), group_(group), rows_(rows) {}
 
   std::size_t size() const { return group_.constants.size(); }
@@ -102,7 +103,7 @@ class Problem {
     return std::clamp(value, std::max(info(constant).low, 1e-3), info(constant).high);
   }
 
-  const Device& device_;
+  const cluster::Device& device_;
   const BurstConstants& start_;
   const Group& group_;
   std::span<const Measurement> rows_;
@@ -197,7 +198,7 @@ double mean_error(const BurstModel& model, std::span<const Measurement> rows) {
   return rows.empty() ? 0 : sum / real(rows.size());
 }
 
-FittedConstant judge(const Device& device, C constant, double before, const BurstConstants& fitted,
+FittedConstant judge(const cluster::Device& device, C constant, double before, const BurstConstants& fitted,
                      std::span<const Measurement> rows) {
   FittedConstant result{.constant = constant, .before = before, .after = fitted[constant]};
   if (rows.empty()) return result;
@@ -262,13 +263,14 @@ std::vector<bool> odd_rows(std::span<const Measurement> rows) {
 
 }  // namespace
 
-std::vector<KindError> errors_by_kind(const Device& device, const BurstConstants& constants,
+std::vector<KindError> errors_by_kind(const cluster::Device& device, const BurstConstants& constants,
                                       std::span<const Measurement> rows) {
   const BurstModel model(device, constants);
   return errors_of(rows, [&](std::size_t) -> const BurstModel& { return model; });
 }
 
-BurstConstants fit_burst(const Device& device, const BurstConstants& start, std::span<const Measurement> rows) {
+BurstConstants fit_burst(const cluster::Device& device, const BurstConstants& start,
+                         std::span<const Measurement> rows) {
   BurstConstants constants = start;
   for (const Group& group : groups()) {
     const std::vector<Measurement> own = rows_of(group, rows);
@@ -283,7 +285,8 @@ BurstConstants fit_burst(const Device& device, const BurstConstants& start, std:
   return constants;
 }
 
-BurstFit calibrate_burst(const Device& device, const BurstConstants& start, std::span<const Measurement> rows) {
+BurstFit calibrate_burst(const cluster::Device& device, const BurstConstants& start,
+                         std::span<const Measurement> rows) {
   BurstFit fit;
   fit.constants = fit_burst(device, start, rows);
   for (const Group& group : groups()) {
@@ -309,4 +312,4 @@ BurstFit calibrate_burst(const Device& device, const BurstConstants& start, std:
   return fit;
 }
 
-}  // namespace nest
+}  // namespace nest::calibrate

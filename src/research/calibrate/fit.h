@@ -14,7 +14,7 @@
 #include "calibrate/measurement.h"
 #include "cluster/device.h"
 
-namespace nest {
+namespace nest::calibrate {
 
 struct KindError {
   MeasuredKind kind = MeasuredKind::gemm;
@@ -27,7 +27,7 @@ struct KindError {
   std::string worst_label = {};
 };
 
-std::vector<KindError> errors_by_kind(const Device& device, const BurstConstants& constants,
+std::vector<KindError> errors_by_kind(const cluster::Device& device, const BurstConstants& constants,
                                       std::span<const Measurement> rows);
 
 struct FittedConstant {
@@ -50,9 +50,9 @@ struct BurstFit {
 };
 
 // The constants alone.
-BurstConstants fit_burst(const Device& device, const BurstConstants& start, std::span<const Measurement> rows);
+BurstConstants fit_burst(const cluster::Device& device, const BurstConstants& start, std::span<const Measurement> rows);
 
 // With errors, cross-check and sensitivities.
-BurstFit calibrate_burst(const Device& device, const BurstConstants& start, std::span<const Measurement> rows);
+BurstFit calibrate_burst(const cluster::Device& device, const BurstConstants& start, std::span<const Measurement> rows);
 
-}  // namespace nest
+}  // namespace nest::calibrate

@@ -11,16 +11,16 @@
 #include "doc/reader.h"
 #include "model/presets.h"
 
-namespace nest {
+namespace nest::calibrate {
 namespace {
 
 constexpr const char* kSchema = "nest.measurements/1";
 constexpr std::array<const char*, kMeasuredKinds> kKindNames = {
     "gemm",       "gemm fp8",  "gemm grouped",  "row-wise",  "attention fwd", "attention bwd", "flash2 fwd",
     "flash2 bwd", "layer fwd", "layer fwd+bwd", "small fwd", "small fwd+bwd", "host fwd",      "host fwd+bwd"};
-constexpr Range kExtent = {1, 1e8};
-constexpr Range kSeconds = {1e-9, 1e5};
-constexpr Range kRate = {1e-3, 1e6};
+constexpr doc::Range kExtent = {1, 1e8};
+constexpr doc::Range kSeconds = {1e-9, 1e5};
+constexpr doc::Range kRate = {1e-3, 1e6};
 constexpr std::int64_t kSmallHidden = 2048;
 constexpr double kListLayerRepetitions = 10;  // plain lists do not say; layers cost more and are repeated less
 
@@ -39,7 +39,7 @@ Measurement row_of(MeasuredKind kind, double seconds, const Context& context, st
   return row;
 }
 
-void read_gemm(Reader& entry, MeasuredKind kind, const Context& context, Measurements& out) {
+void read_gemm(doc::Reader& entry, MeasuredKind kind, const Context& context, Measurements& out) {
   const bool grouped = kind == MeasuredKind::gemm_grouped;
   GemmCall shape;
   shape.m = entry.integer(grouped ? "rows" : "m", kExtent);
@@ -54,7 +54,7 @@ void read_gemm(Reader& entry, MeasuredKind kind, const Context& context, Measure
   out.rows.push_back(std::move(row));
 }
 
-void read_rowwise(Reader& entry, const Context& context, Measurements& out) {
+void read_rowwise(doc::Reader& entry, const Context& context, Measurements& out) {
   const std::string name = entry.text("op");
   const auto op = rowwise_operator(name);
   if (!op) {
@@ -68,7 +68,7 @@ void read_rowwise(Reader& entry, const Context& context, Measurements& out) {
   out.rows.push_back(std::move(row));
 }
 
-void read_attention(Reader& entry, bool flash2, const Context& context, Measurements& out) {
+void read_attention(doc::Reader& entry, bool flash2, const Context& context, Measurements& out) {
   AttentionCall call;
   call.batch = entry.integer("b", kExtent);
   call.heads = entry.integer("heads", kExtent);
@@ -89,7 +89,7 @@ void read_attention(Reader& entry, bool flash2, const Context& context, Measurem
 }
 
 // The whole block, before it is divided.
-std::optional<BlockShape> shape_of(Reader& entry) {
+std::optional<BlockShape> shape_of(doc::Reader& entry) {
   BlockShape block;
   if (entry.has("h")) {
     block.hidden = entry.integer("h", kExtent);
@@ -103,9 +103,9 @@ std::optional<BlockShape> shape_of(Reader& entry) {
   }
   std::string name = entry.text("model");
   std::replace(name.begin(), name.end(), '_', '-');
-  const auto model = find_model_preset(name);
+  const auto model = model::find_model_preset(name);
   if (!model || model->towers.size() != 1 || model->towers.front().kinds.empty()) return std::nullopt;
-  const Block& kind = model->towers.front().kinds.front();
+  const model::Block& kind = model->towers.front().kinds.front();
   if (!kind.feed_forward || kind.attention.latent) return std::nullopt;
   block.hidden = model->hidden;
   block.heads = kind.attention.heads;
@@ -117,7 +117,7 @@ std::optional<BlockShape> shape_of(Reader& entry) {
   return block;
 }
 
-void read_layer(Reader& entry, const Context& context, Measurements& out) {
+void read_layer(doc::Reader& entry, const Context& context, Measurements& out) {
   std::optional<BlockShape> block = shape_of(entry);
   if (!block || entry.text_or("impl", "plain") != "plain") {
     ++out.left_out;
@@ -147,7 +147,7 @@ void read_layer(Reader& entry, const Context& context, Measurements& out) {
   if (const auto host = entry.maybe_number("host_fwd_bwd", kSeconds)) add(MeasuredKind::host_both, *host);
 }
 
-void read_entry(Reader& entry, const Context& context, Measurements& out) {
+void read_entry(doc::Reader& entry, const Context& context, Measurements& out) {
   const std::string kind = entry.text("kind");
   if (kind == "gemm") return read_gemm(entry, MeasuredKind::gemm, context, out);
   if (kind == "gemm_fp8") return read_gemm(entry, MeasuredKind::gemm_fp8, context, out);
@@ -168,7 +168,7 @@ void read_entry(Reader& entry, const Context& context, Measurements& out) {
   ++out.left_out;
 }
 
-void read_header(Reader& root, Measurements& out, Context& context) {
+void read_header(doc::Reader& root, Measurements& out, Context& context) {
   const std::string schema = root.text("schema");
   if (schema != kSchema) root.fail("schema", fmt::format("\"{}\" is not {}", clip(schema, 40), kSchema));
   out.date = root.text_or("date", "");
@@ -190,17 +190,17 @@ const char* to_string(MeasuredKind kind) { return kKindNames[at(kind)]; }
 Measurements read_measurements(const Document& document) {
   Measurements out;
   Context context;
-  if (const Array* list = document.root().as_array()) {
-    for (const Value& value : *list) {
-      Reader entry(Document{document.source, value});
+  if (const doc::Array* list = document.root().as_array()) {
+    for (const doc::Value& value : *list) {
+      doc::Reader entry(Document{document.source, value});
       read_entry(entry, context, out);
     }
     return out;
   }
-  Reader root(document);
+  doc::Reader root(document);
   read_header(root, out, context);
-  for (Reader& entry : root.objects("entries")) read_entry(entry, context, out);
+  for (doc::Reader& entry : root.objects("entries")) read_entry(entry, context, out);
   return out;
 }
 
-}  // namespace nest
+}  // namespace nest::calibrate

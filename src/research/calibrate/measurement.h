@@ -24,7 +24,7 @@
 #include "calibrate/burst.h"
 #include "doc/value.h"
 
-namespace nest {
+namespace nest::calibrate {
 
 // Which formula a measurement tests, and under which name its errors are reported.
 enum class MeasuredKind : std::uint8_t {
@@ -72,4 +72,4 @@ struct Measurements {
 // Throws InputError that names file, entry, key and value.
 Measurements read_measurements(const Document& document);
 
-}  // namespace nest
+}  // namespace nest::calibrate

@@ -1,6 +1,6 @@
 #include "calibrate/predict.h"
 
-namespace nest {
+namespace nest::calibrate {
 
 double predict_burst(const BurstModel& model, const Measurement& row) {
   const Protocol protocol{.queued = row.queued, .repetitions = row.repetitions};
@@ -23,4 +23,4 @@ double predict_burst(const BurstModel& model, const Measurement& row) {
   return 0;
 }
 
-}  // namespace nest
+}  // namespace nest::calibrate

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::instance {
 namespace {
 
 struct Link {
@@ -208,4 +208,4 @@ ProfileEvaluation evaluate_profile_plan(const ProfileInstance& instance, const P
   return evaluation;
 }
 
-}  // namespace nest
+}  // namespace nest::instance

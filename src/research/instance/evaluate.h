@@ -7,7 +7,7 @@
 
 #include "instance/instance.h"
 
-namespace nest {
+namespace nest::instance {
 
 enum class ProfileViolation : std::uint8_t {
   unknown_width,     // no graph of that width
@@ -48,4 +48,4 @@ struct ProfileEvaluation {
 
 ProfileEvaluation evaluate_profile_plan(const ProfileInstance& instance, const ProfilePlan& plan);
 
-}  // namespace nest
+}  // namespace nest::instance

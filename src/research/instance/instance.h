@@ -31,7 +31,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace nest {
+namespace nest::instance {
 
 struct ProfileNode {
   std::int64_t id = 0;  // as in the file; may be negative
@@ -89,4 +89,4 @@ struct ProfilePlan {
   bool operator==(const ProfilePlan&) const = default;
 };
 
-}  // namespace nest
+}  // namespace nest::instance

@@ -6,7 +6,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::instance {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -75,4 +75,4 @@ std::optional<LeastMemory> least_profile_memory(const ProfileInstance& instance)
   return least;
 }
 
-}  // namespace nest
+}  // namespace nest::instance

@@ -6,7 +6,7 @@
 
 #include "instance/instance.h"
 
-namespace nest {
+namespace nest::instance {
 
 struct LeastMemory {
   std::int64_t bytes = 0;  // the smallest M for which some plan is valid
@@ -18,4 +18,4 @@ struct LeastMemory {
 // several). Nothing when every width needs more devices for one stage than there are.
 std::optional<LeastMemory> least_profile_memory(const ProfileInstance& instance);
 
-}  // namespace nest
+}  // namespace nest::instance

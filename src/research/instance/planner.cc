@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace nest {
+namespace nest::instance {
 
 ProfileAnswer plan_profile_instance(const ProfileInstance& instance) {
   ProfileAnswer answer;
@@ -30,4 +30,4 @@ ProfileAnswer plan_profile_instance(const ProfileInstance& instance) {
   return answer;
 }
 
-}  // namespace nest
+}  // namespace nest::instance

@@ -8,7 +8,7 @@
 #include "instance/least_memory.h"
 #include "instance/solve.h"
 
-namespace nest {
+namespace nest::instance {
 
 struct ProfileAnswer {
   ProfileSolution solution;
@@ -20,4 +20,4 @@ struct ProfileAnswer {
 // (InternalError).
 ProfileAnswer plan_profile_instance(const ProfileInstance& instance);
 
-}  // namespace nest
+}  // namespace nest::instance

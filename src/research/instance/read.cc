@@ -14,25 +14,25 @@
 #include "base/text.h"
 #include "doc/reader.h"
 
-namespace nest {
+namespace nest::instance {
 namespace {
 
-constexpr Range kDegrees{1, static_cast<double>(ProfileLimits::kDevices)};
-constexpr Range kSizes{0, static_cast<double>(ProfileLimits::kGraphBytes)};
-constexpr Range kTimes{0, ProfileLimits::kTime};
-constexpr Range kIds{-0x1p53, 0x1p53};
+constexpr doc::Range kDegrees{1, static_cast<double>(ProfileLimits::kDevices)};
+constexpr doc::Range kSizes{0, static_cast<double>(ProfileLimits::kGraphBytes)};
+constexpr doc::Range kTimes{0, ProfileLimits::kTime};
+constexpr doc::Range kIds{-0x1p53, 0x1p53};
 
 // One number per network level.
-std::vector<double> level_numbers(Reader& reader, std::string_view key, Range range, std::size_t levels) {
-  const Value* value = reader.raw(key);
+std::vector<double> level_numbers(doc::Reader& reader, std::string_view key, doc::Range range, std::size_t levels) {
+  const doc::Value* value = reader.raw(key);
   if (!value) reader.fail(key, "missing");
-  const Array* array = value->as_array();
+  const doc::Array* array = value->as_array();
   if (!array) reader.fail(key, fmt::format("found {}; expected a list of numbers", value->shown()));
   if (array->size() != levels) {
     reader.fail(key, fmt::format("{} entries for the {} levels of devices_per_level", array->size(), levels));
   }
   std::vector<double> numbers;
-  for (const Value& entry : *array) {
+  for (const doc::Value& entry : *array) {
     const double* real = entry.as_real();
     const std::int64_t* whole = entry.as_integer();
     const double number = real ? *real : whole ? static_cast<double>(*whole) : std::nan("");
@@ -44,7 +44,7 @@ std::vector<double> level_numbers(Reader& reader, std::string_view key, Range ra
   return numbers;
 }
 
-void read_network(Reader& reader, ProfileInstance& instance) {
+void read_network(doc::Reader& reader, ProfileInstance& instance) {
   const auto groups = reader.maybe_integers("devices_per_level", kDegrees, ProfileLimits::kLevels);
   if (!groups) reader.fail("devices_per_level", "missing");
   if (groups->empty()) reader.fail("devices_per_level", "empty; there is at least one level");
@@ -95,7 +95,8 @@ std::vector<std::size_t> stack_order(std::size_t nodes, const std::vector<FileEd
 
 class GraphReader {
  public:
-  GraphReader(Reader& nodes, Reader& edges, std::string key) : nodes_(nodes), edges_(edges), key_(std::move(key)) {}
+  GraphReader(doc::Reader& nodes, doc::Reader& edges, std::string key)
+      : nodes_(nodes), edges_(edges), key_(std::move(key)) {}
 
   ProfileGraph read(std::int64_t width) {
     read_nodes();
@@ -118,12 +119,12 @@ class GraphReader {
 
  private:
   void read_nodes() {
-    std::vector<Reader> entries = nodes_.objects(key_);
+    std::vector<doc::Reader> entries = nodes_.objects(key_);
     if (entries.empty()) nodes_.fail(key_, "no nodes; a width needs at least one");
     if (entries.size() > ProfileLimits::kNodes) {
       nodes_.fail(key_, fmt::format("{} nodes; at most {} are supported", entries.size(), ProfileLimits::kNodes));
     }
-    for (Reader& entry : entries) {
+    for (doc::Reader& entry : entries) {
       ProfileNode node;
       node.id = entry.integer("id", kIds);
       node.parameter_bytes = entry.integer("parameterSize", kSizes);
@@ -143,7 +144,7 @@ class GraphReader {
   }
 
   void read_edges() {
-    for (Reader& entry : edges_.objects(key_)) {
+    for (doc::Reader& entry : edges_.objects(key_)) {
       const std::size_t source = node_index(entry, "sourceId");
       const std::size_t destination = node_index(entry, "destId");
       const std::int64_t bytes = entry.integer("communicationCost", kSizes);
@@ -154,7 +155,7 @@ class GraphReader {
     }
   }
 
-  std::size_t node_index(Reader& edge, std::string_view key) const {
+  std::size_t node_index(doc::Reader& edge, std::string_view key) const {
     const std::int64_t id = edge.integer(key, kIds);
     const auto found = index_of_id_.find(id);
     if (found == index_of_id_.end())
@@ -163,7 +164,7 @@ class GraphReader {
   }
 
   // Keeps every later sum of bytes exact.
-  void count_bytes(const Reader& entry, std::int64_t bytes) {
+  void count_bytes(const doc::Reader& entry, std::int64_t bytes) {
     total_bytes_ += bytes;
     if (total_bytes_ > ProfileLimits::kGraphBytes) {
       entry.fail(fmt::format("the sizes up to here add up to more than {} bytes", ProfileLimits::kGraphBytes));
@@ -178,8 +179,8 @@ class GraphReader {
                                   listed_[stuck].id));
   }
 
-  Reader& nodes_;
-  Reader& edges_;
+  doc::Reader& nodes_;
+  doc::Reader& edges_;
   std::string key_;
   std::vector<ProfileNode> listed_;
   std::vector<FileEdge> file_edges_;
@@ -188,7 +189,7 @@ class GraphReader {
 };
 
 // "4" -> 4; widths are the keys of `nodes` and `edges`.
-std::int64_t parse_width(const Reader& nodes, const std::string& key) {
+std::int64_t parse_width(const doc::Reader& nodes, const std::string& key) {
   constexpr std::size_t kMostDigits = 7;
   const bool digits = !key.empty() && key.size() <= kMostDigits &&
                       std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -200,9 +201,9 @@ std::int64_t parse_width(const Reader& nodes, const std::string& key) {
   return width;
 }
 
-void read_graphs(Reader& reader, ProfileInstance& instance) {
-  Reader nodes = reader.object("nodes");
-  Reader edges = reader.object("edges");
+void read_graphs(doc::Reader& reader, ProfileInstance& instance) {
+  doc::Reader nodes = reader.object("nodes");
+  doc::Reader edges = reader.object("edges");
   const std::vector<std::string> keys = nodes.keys();
   if (keys.empty()) reader.fail("nodes", "empty; expected the layers of at least one tensor width");
   if (keys.size() > ProfileLimits::kWidths) {
@@ -222,7 +223,7 @@ void read_graphs(Reader& reader, ProfileInstance& instance) {
 }  // namespace
 
 ProfileInstance read_profile_instance(const Document& document) {
-  Reader reader(document);
+  doc::Reader reader(document);
   ProfileInstance instance;
   read_network(reader, instance);
   instance.device_memory_bytes =
@@ -244,4 +245,4 @@ ProfileInstance read_profile_instance(const Document& document) {
   return instance;
 }
 
-}  // namespace nest
+}  // namespace nest::instance

@@ -12,7 +12,7 @@
 #include "doc/value.h"
 #include "instance/instance.h"
 
-namespace nest {
+namespace nest::instance {
 
 // What is accepted; beyond it nobody means it, and exact arithmetic or memory would give out.
 struct ProfileLimits {
@@ -30,4 +30,4 @@ struct ProfileLimits {
 // next.
 ProfileInstance read_profile_instance(const Document& document);
 
-}  // namespace nest
+}  // namespace nest::instance

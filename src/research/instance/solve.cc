@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "instance/stage_table.h"
 
-namespace nest {
+namespace nest::instance {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -225,4 +225,4 @@ ProfileSolution solve_profile_instance(const ProfileInstance& instance) {
   return solution;
 }
 
-}  // namespace nest
+}  // namespace nest::instance

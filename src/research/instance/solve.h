@@ -21,7 +21,7 @@
 
 #include "instance/instance.h"
 
-namespace nest {
+namespace nest::instance {
 
 struct ProfileCounters {
   std::int64_t widths = 0;       // graphs that fit on the devices at all
@@ -40,4 +40,4 @@ struct ProfileSolution {
 
 ProfileSolution solve_profile_instance(const ProfileInstance& instance);
 
-}  // namespace nest
+}  // namespace nest::instance

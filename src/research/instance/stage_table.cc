@@ -5,7 +5,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::instance {
 namespace {
 
 // Time of one tensor over a link of each level.
@@ -169,4 +169,4 @@ void StageTable::fill_recomputed(const ProfileGraph& graph) {
   }
 }
 
-}  // namespace nest
+}  // namespace nest::instance

@@ -18,7 +18,7 @@
 #include "base/index.h"
 #include "instance/instance.h"
 
-namespace nest {
+namespace nest::instance {
 
 class StageTable {
  public:
@@ -68,4 +68,4 @@ class StageTable {
   std::vector<int> deepest_;
 };
 
-}  // namespace nest
+}  // namespace nest::instance

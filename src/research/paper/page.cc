@@ -24,14 +24,14 @@ struct GroupText {
 
 // "node 8 x 900 GB/s, rack 4 x 100 GB/s, core 400 GB/s": links of every switch, from the inside out. How many the
 // outermost one has depends on the size.
-std::string network_text(const Cluster& cluster) {
+std::string network_text(const cluster::Cluster& cluster) {
   if (cluster.torus) {
     return fmt::format("a {}-D torus of {} links", cluster.torus->dims.size(),
                        format_bandwidth(cluster.torus->link_bytes_per_s));
   }
   std::vector<std::string> levels;
   for (std::size_t l = 0; l < cluster.levels.size(); ++l) {
-    const Level& level = cluster.levels[l];
+    const cluster::Level& level = cluster.levels[l];
     const std::string count = l + 1 < cluster.levels.size() ? fmt::format("{} x ", level.group) : "";
     levels.push_back(fmt::format("{} {}{}", level.name, count, format_bandwidth(level.bandwidth_bytes_per_s)));
   }
@@ -46,7 +46,7 @@ std::string conditions_text(const std::string& group) {
   };
   for (const Point& point : all_points()) {
     if (point.group != group) continue;
-    const Cluster cluster = find_cluster(point.cluster).value();
+    const cluster::Cluster cluster = cluster::find_cluster(point.cluster).value();
     add(clusters, fmt::format("`{}` ({}: {})", point.cluster, cluster.device.name, network_text(cluster)));
     add(sizes, fmt::format("{}", point.micro_batch));
     add(factors, fmt::format("{:g}:1", point.oversubscription));
@@ -126,7 +126,7 @@ class Writer {
 
   const PlannerResult* own_of(const Point& point) const {
     const Record* record = record_of(point);
-    return record == nullptr ? nullptr : record->find(kOwnPlanner);
+    return record == nullptr ? nullptr : record->find(rivals::kOwnPlanner);
   }
 
   void summary() {
@@ -212,7 +212,7 @@ class Writer {
   }
 
   std::string row_of(const Point& point, const Record& record) const {
-    const PlannerResult* own = record.find(kOwnPlanner);
+    const PlannerResult* own = record.find(rivals::kOwnPlanner);
     const bool plan = own != nullptr && own->has_plan();
     std::string row = fmt::format("| {} | {} |", label_of(point), plan ? format_duration(own->iteration_s) : "-");
     for (const std::string& rival : rivals_) {
@@ -253,7 +253,7 @@ class Writer {
           "In the paper BERT runs in {:g} MB per device. Here {} plan fits in that. The framework's context and "
           "libraries alone count {}.\n\n",
           static_cast<double>(point.memory_bytes) * 1e-6, own->has_plan() ? "a" : "no",
-          format_bytes(context_bytes(job_of(point), Strategy{})));
+          format_bytes(cost::context_bytes(job_of(point), Strategy{})));
     }
   }
 
@@ -264,7 +264,7 @@ class Writer {
       if (std::find(models.begin(), models.end(), point.model) == models.end()) models.push_back(point.model);
     }
     for (const std::string& model : models) {
-      BarChart chart;
+      html::BarChart chart;
       chart.title = fmt::format("{}: {}", group.title, model);
       chart.axis = "throughput over nest's";
       chart.series = rivals_;
@@ -272,9 +272,9 @@ class Writer {
       chart.mark_value = 1;
       for (const Point& point : points) {
         const Record& record = *record_of(point);
-        const PlannerResult* own = record.find(kOwnPlanner);
+        const PlannerResult* own = record.find(rivals::kOwnPlanner);
         if (point.model != model || own == nullptr || !own->has_plan()) continue;
-        BarChart::Group bars{
+        html::BarChart::Group bars{
             group.name == std::string("memory") ? label_of(point).substr(model.size() + 2) : short_label(point),
             {},
             {}};
@@ -286,7 +286,7 @@ class Writer {
       }
       if (chart.groups.empty()) continue;
       const std::string file = fmt::format("{}-{}.svg", group.name, model);
-      figures_[file] = bar_chart_svg(chart);
+      figures_[file] = html::bar_chart_svg(chart);
       out_ += fmt::format("![{}: throughput of every planner's plan over nest's]({}/{})\n", chart.title, folder_, file);
     }
     out_ += "\n";
@@ -315,11 +315,11 @@ class Writer {
       const Loss& loss = all[k];
       out_ += fmt::format("| {} | {} | {} | {} | {} |\n", loss.record->id, loss.result->planner, times(loss.ratio),
                           loss.result->strategy,
-                          differences(loss.record->find(kOwnPlanner)->strategy, loss.result->strategy));
+                          differences(loss.record->find(rivals::kOwnPlanner)->strategy, loss.result->strategy));
     }
     std::map<std::string, int> counts;
     for (const Loss& loss : all) {
-      const std::string names = differences(loss.record->find(kOwnPlanner)->strategy, loss.result->strategy);
+      const std::string names = differences(loss.record->find(rivals::kOwnPlanner)->strategy, loss.result->strategy);
       for (const std::string_view name : split_text(names, ',')) ++counts[std::string(trim(name))];
     }
     std::vector<std::pair<int, std::string>> order;
@@ -336,7 +336,7 @@ class Writer {
         "## Search time\n\nProcessor time of one thread. The paper reports 3 minutes to 1.5 hours for NEST and up to "
         "48 hours for Alpa.\n\n"
         "| planner | median | longest | stopped by the limit |\n|---|---:|---:|---:|\n";
-    std::vector<std::string> names{kOwnPlanner};
+    std::vector<std::string> names{rivals::kOwnPlanner};
     names.insert(names.end(), rivals_.begin(), rivals_.end());
     for (const std::string& name : names) {
       int stopped = 0;

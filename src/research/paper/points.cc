@@ -114,27 +114,27 @@ std::vector<std::string> group_names() {
   return {"fat-tree", "spine-leaf", "v100", "micro-batch", "memory", "network"};
 }
 
-Job job_of(const Point& point) {
-  const auto architecture = find_model_preset(point.model);
-  auto cluster = find_cluster(point.cluster, point.devices);
+cost::Job job_of(const Point& point) {
+  const auto architecture = model::find_model_preset(point.model);
+  auto cluster = cluster::find_cluster(point.cluster, point.devices);
   NEST_CHECK(architecture && cluster, "the evaluation names presets: " + point.id());
   if (point.memory_bytes > 0) cluster->device.memory_bytes = point.memory_bytes;
   if (point.oversubscription != 1) {
     cluster->levels.back().oversubscription = point.oversubscription;
-    cluster->fabric = make_fabric(cluster->levels, cluster->devices);
+    cluster->fabric = cluster::make_fabric(cluster->levels, cluster->devices);
   }
   Run run;
   run.global_batch = kGlobalBatch;
   run.sequence = architecture->default_sequence;
   const bool old = cluster->device.peak(Precision::bf16) <= 0;  // before 16-bit brain floats
   run.precision = old ? Precision::fp16 : Precision::bf16;
-  return make_job(*architecture, run, find_stack(run.stack).value(), *cluster);
+  return cost::make_job(*architecture, run, cost::find_stack(run.stack).value(), *cluster);
 }
 
-PlanLimits limits_of(const Point& point) {
-  PlanLimits limits;
-  set_limit(limits, fmt::format("mbs={}", point.micro_batch));
-  for (const std::string& setting : point.settings) set_limit(limits, setting);
+plan::PlanLimits limits_of(const Point& point) {
+  plan::PlanLimits limits;
+  plan::set_limit(limits, fmt::format("mbs={}", point.micro_batch));
+  for (const std::string& setting : point.settings) plan::set_limit(limits, setting);
   return limits;
 }
 

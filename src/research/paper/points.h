@@ -34,7 +34,7 @@ std::vector<Point> all_points();
 std::vector<Point> distinct_points(const std::string& group = {});
 std::vector<std::string> group_names();
 
-Job job_of(const Point& point);
-PlanLimits limits_of(const Point& point);
+cost::Job job_of(const Point& point);
+plan::PlanLimits limits_of(const Point& point);
 
 }  // namespace nest::paper

@@ -25,7 +25,7 @@ double processor_s() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-PlannerResult result_of(const PlannerRun& run) {
+PlannerResult result_of(const rivals::PlannerRun& run) {
   PlannerResult result;
   result.planner = run.planner;
   result.optimal = run.optimal;
@@ -33,19 +33,20 @@ PlannerResult result_of(const PlannerRun& run) {
   if (!run.plan) return result;
   const Plan& plan = *run.plan;
   result.iteration_s = plan.prediction.iteration_s;
-  result.strategy = strategy_text(plan.strategy);
+  result.strategy = plan::strategy_text(plan.strategy);
   if (plan.strategy.dp > 1 && plan.strategy.pp > 1)
     result.strategy += fmt::format(" dp_inner={}", plan.strategy.dp_inner);
-  result.strategy += ", " + memory_measures(plan);
+  result.strategy += ", " + report::memory_measures(plan);
   result.devices = plan.strategy.devices_used();
   result.mfu = plan.prediction.mfu;
   return result;
 }
 
-void simulate_plan(const Job& job, const Plan& plan, const Effort& effort, PlannerResult& result) {
+void simulate_plan(const cost::Job& job, const Plan& plan, const Effort& effort, PlannerResult& result) {
   try {
-    const LoweredPlan lowered = lower_plan(job, plan.strategy, plan.stages);
-    const Timeline timeline = simulate(effort.simulator, lowered.program, {.seconds = effort.simulation_s});
+    const simulate::LoweredPlan lowered = simulate::lower_plan(job, plan.strategy, plan.stages);
+    const simulate::Timeline timeline =
+        run_simulator(effort.simulator, lowered.program, {.seconds = effort.simulation_s});
     result.simulated_s = summarise(lowered, timeline, plan.prediction).iteration_s;
   } catch (const SimulatorError& error) {
     result.simulation_note = error.what();
@@ -55,7 +56,7 @@ void simulate_plan(const Job& job, const Plan& plan, const Effort& effort, Plann
 }
 
 // Planners that agree are simulated once.
-void simulate_or_copy(const Job& job, const PlannerRun& run, const Effort& effort, Record& record) {
+void simulate_or_copy(const cost::Job& job, const rivals::PlannerRun& run, const Effort& effort, Record& record) {
   PlannerResult& result = record.planners.back();
   for (const PlannerResult& other : record.planners) {
     if (&other == &result || other.strategy != result.strategy || other.iteration_s != result.iteration_s) continue;
@@ -76,13 +77,13 @@ const PlannerResult* Record::find(const std::string& planner) const {
 }
 
 std::optional<double> Record::ratio(const std::string& planner) const {
-  const PlannerResult *own = find(kOwnPlanner), *other = find(planner);
+  const PlannerResult *own = find(rivals::kOwnPlanner), *other = find(planner);
   if (own == nullptr || other == nullptr || !own->has_plan() || !other->has_plan()) return std::nullopt;
   return other->iteration_s / own->iteration_s;
 }
 
 std::optional<double> Record::simulated_ratio(const std::string& planner) const {
-  const PlannerResult *own = find(kOwnPlanner), *other = find(planner);
+  const PlannerResult *own = find(rivals::kOwnPlanner), *other = find(planner);
   if (own == nullptr || other == nullptr || own->simulated_s <= 0 || other->simulated_s <= 0) return std::nullopt;
   return other->simulated_s / own->simulated_s;
 }
@@ -98,8 +99,8 @@ bool Record::answers(const Point& point, const Effort& effort) const {
 }
 
 Record run_point(const Point& point, const Effort& effort, std::mutex& solver) {
-  const Job job = job_of(point);
-  RivalRequest request;
+  const cost::Job job = job_of(point);
+  rivals::RivalRequest request;
   request.job = &job;
   request.limits = limits_of(point);
   request.seed = effort.seed;
@@ -110,11 +111,11 @@ Record run_point(const Point& point, const Effort& effort, std::mutex& solver) {
   record.time_limit_s = effort.time_limit_s;
   record.seed = effort.seed;
   record.batch = kGlobalBatch;
-  for (const std::string& name : planner_names()) {
+  for (const std::string& name : rivals::planner_names()) {
     std::unique_lock alone(solver, std::defer_lock);
     if (name == "alpa") alone.lock();
     const double start_s = processor_s();
-    const PlannerRun run = run_planner(name, request);
+    const rivals::PlannerRun run = rivals::run_planner(name, request);
     const double search_s = processor_s() - start_s;
     if (alone.owns_lock()) alone.unlock();
     PlannerResult& result = record.planners.emplace_back(result_of(run));

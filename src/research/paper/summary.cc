@@ -53,7 +53,7 @@ Tally tally(const Records& records, const std::string& planner, const std::strin
     const auto record = records.find(point.id());
     if (record == records.end()) continue;
     if (const PlannerResult* result = record->second.find(planner)) searches.push_back(result->search_s);
-    const PlannerResult* own = record->second.find(kOwnPlanner);
+    const PlannerResult* own = record->second.find(rivals::kOwnPlanner);
     if (own == nullptr || !own->has_plan()) continue;
     ++sum.points;
     const std::optional<double> ratio = record->second.ratio(planner);
@@ -86,7 +86,7 @@ std::vector<std::string> lost_points(const Records& records) {
   for (const auto& [id, record] : records) {
     for (const PlannerResult& result : record.planners) {
       const std::optional<double> ratio = record.ratio(result.planner);
-      const PlannerResult* own = record.find(kOwnPlanner);
+      const PlannerResult* own = record.find(rivals::kOwnPlanner);
       const bool alone = result.has_plan() && own != nullptr && !own->has_plan();
       if (alone || (ratio && *ratio < 1 - kFaster)) lost.push_back(id + " (" + result.planner + ")");
     }
@@ -113,7 +113,7 @@ std::vector<std::string> rival_names(const Records& records) {
   for (const auto& [id, record] : records) {
     for (const PlannerResult& result : record.planners) {
       const bool known = std::find(names.begin(), names.end(), result.planner) != names.end();
-      if (!known && result.planner != kOwnPlanner) names.push_back(result.planner);
+      if (!known && result.planner != rivals::kOwnPlanner) names.push_back(result.planner);
     }
   }
   return names;

@@ -9,7 +9,7 @@
 #include "rivals/aceso_primitives.h"
 #include "rivals/settle.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 constexpr int kMostHops = 7;                        // as published
@@ -36,7 +36,7 @@ struct Score {
 
 class Alleviation {
  public:
-  Alleviation(const PlanSpace& space, ConfigurationPricer& pricer, const Deadline& deadline)
+  Alleviation(const search::PlanSpace& space, ConfigurationPricer& pricer, const Deadline& deadline)
       : space_(space), pricer_(pricer), deadline_(deadline) {}
 
   // Where the search from this start ends.
@@ -59,7 +59,7 @@ class Alleviation {
   }
 
  private:
-  using Name = std::pair<Key, std::pair<std::vector<std::int64_t>, std::vector<int>>>;
+  using Name = std::pair<search::Key, std::pair<std::vector<std::int64_t>, std::vector<int>>>;
   struct Candidate {
     Score score;
     Configuration configuration;
@@ -92,7 +92,7 @@ class Alleviation {
     return false;
   }
 
-  const PlanSpace& space_;
+  const search::PlanSpace& space_;
   ConfigurationPricer& pricer_;
   const Deadline& deadline_;
   std::set<Name> seen_;
@@ -102,7 +102,7 @@ class Alleviation {
 };
 
 // Numbers of stages: all up to 8, then in steps of about a quarter, and powers of two.
-std::vector<std::int64_t> stage_counts(const PlanSpace& space) {
+std::vector<std::int64_t> stage_counts(const search::PlanSpace& space) {
   constexpr std::int64_t kAll = 8;
   std::vector<std::int64_t> counts;
   for (std::int64_t p = 1; p <= std::min(space.layers(), space.devices()); ++p) {
@@ -114,7 +114,7 @@ std::vector<std::int64_t> stage_counts(const PlanSpace& space) {
 }
 
 // Tensor-parallel degrees to start from: none, half a node, a node.
-std::vector<int> start_splits(const PlanSpace& space) {
+std::vector<int> start_splits(const search::PlanSpace& space) {
   const std::int64_t node = usual_node(space.job().cluster);
   std::vector<int> starts;
   for (const std::int64_t wanted : {std::int64_t{1}, std::max<std::int64_t>(1, node / 2), node}) {
@@ -138,7 +138,7 @@ std::vector<int> start_splits(const PlanSpace& space) {
 }
 
 // Of every kind of schedule the first that is admitted with the split and the stages, in the smallest micro-batch.
-std::vector<Configuration> starts_of(const PlanSpace& space, ConfigurationPricer& pricer, int split,
+std::vector<Configuration> starts_of(const search::PlanSpace& space, ConfigurationPricer& pricer, int split,
                                      std::int64_t stages, bool together) {
   std::vector<Configuration> starts;
   std::set<Schedule> seen;
@@ -164,8 +164,8 @@ std::vector<Configuration> starts_of(const PlanSpace& space, ConfigurationPricer
 
 RivalAnswer plan_aceso(const RivalRequest& request) {
   const Deadline deadline(request);
-  const PlanSpace space(*request.job, request.limits, device_limit(request));
-  PriceCache prices(*request.job);
+  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
+  search::PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);
   BestPlan best(space);
   const std::vector<int> splits = start_splits(space);
@@ -193,4 +193,4 @@ RivalAnswer plan_aceso(const RivalRequest& request) {
   return best.answer(request, pricer.priced(), deadline.elapsed_s(), stopped, std::move(note));
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -22,8 +22,8 @@
 
 #include "rivals/rival.h"
 
-namespace nest {
+namespace nest::rivals {
 
 RivalAnswer plan_aceso(const RivalRequest& request);
 
-}  // namespace nest
+}  // namespace nest::rivals

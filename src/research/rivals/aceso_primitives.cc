@@ -5,12 +5,12 @@
 #include "base/index.h"
 #include "rivals/neighbours.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 class Primitives {
  public:
-  Primitives(const PlanSpace& space, ConfigurationPricer& pricer, const Configuration& here,
+  Primitives(const search::PlanSpace& space, ConfigurationPricer& pricer, const Configuration& here,
              const ConfigurationPrice& price, std::int64_t stage)
       : space_(space), pricer_(pricer), here_(here), price_(price), stage_(stage) {}
 
@@ -18,15 +18,16 @@ class Primitives {
     switch (resource) {
       case Resource::arithmetic:
         fewer_layers();
-        options(
-            [](const StageChoice& a, const StageChoice& b) { return b.recompute < a.recompute && b.zero == a.zero; });
+        options([](const search::StageChoice& a, const search::StageChoice& b) {
+          return b.recompute < a.recompute && b.zero == a.zero;
+        });
         micro_batch(1);
         splits([](const Split& a, const Split& b) { return b.tp * b.cp * b.ep >= a.tp * a.cp * a.ep; });
         schedules();
         break;
       case Resource::communication:
         splits([](const Split& a, const Split& b) { return b.tp * b.cp * b.ep <= a.tp * a.cp * a.ep; });
-        options([](const StageChoice& a, const StageChoice& b) {
+        options([](const search::StageChoice& a, const search::StageChoice& b) {
           return b.recompute == a.recompute && (b.zero < a.zero || (b.zero == a.zero && b.in_node != a.in_node));
         });
         micro_batch(1);
@@ -34,7 +35,7 @@ class Primitives {
         schedules();
         break;
       case Resource::memory:
-        options([](const StageChoice& a, const StageChoice& b) {
+        options([](const search::StageChoice& a, const search::StageChoice& b) {
           return b.recompute >= a.recompute && b.zero >= a.zero && (b.recompute > a.recompute || b.zero > a.zero);
         });
         fewer_layers();
@@ -67,7 +68,7 @@ class Primitives {
 
   template <class Wanted>
   void options(Wanted wanted) {
-    const StageChoice& now = space_.choices()[at(here_.options[at(stage_)])];
+    const search::StageChoice& now = space_.choices()[at(here_.options[at(stage_)])];
     for (const int option : admitted_options(space_, space_.strategy(here_.key))) {
       if (!wanted(now, space_.choices()[at(option)])) continue;
       if (!space_.limits().uniform) {
@@ -111,7 +112,7 @@ class Primitives {
     if (filled) found_.push_back(std::move(*filled));
   }
 
-  const PlanSpace& space_;
+  const search::PlanSpace& space_;
   ConfigurationPricer& pricer_;
   const Configuration& here_;
   const ConfigurationPrice& price_;
@@ -119,8 +120,8 @@ class Primitives {
   std::vector<Configuration> found_;
 };
 
-bool cuts_hold(const PlanSpace& space, const Configuration& configuration) {
-  const Key& key = configuration.key;
+bool cuts_hold(const search::PlanSpace& space, const Configuration& configuration) {
+  const search::Key& key = configuration.key;
   const std::int64_t chunks = space.schedule(key).chunks;
   if (static_cast<std::int64_t>(configuration.cuts.size()) != key.stages + 1) return false;
   for (std::int64_t s = 0; s < key.stages; ++s) {
@@ -152,15 +153,15 @@ std::vector<Resource> scarce_resources(const ConfigurationPrice& price, std::int
   return {Resource::arithmetic, Resource::communication, Resource::memory};
 }
 
-std::vector<Configuration> relieved(const PlanSpace& space, ConfigurationPricer& pricer,
+std::vector<Configuration> relieved(const search::PlanSpace& space, ConfigurationPricer& pricer,
                                     const Configuration& configuration, const ConfigurationPrice& price,
                                     std::int64_t stage, Resource resource) {
   return Primitives(space, pricer, configuration, price, stage).spare(resource);
 }
 
-std::optional<Configuration> refilled(const PlanSpace& space, ConfigurationPricer& pricer, Configuration configuration,
-                                      bool together) {
-  Key& key = configuration.key;
+std::optional<Configuration> refilled(const search::PlanSpace& space, ConfigurationPricer& pricer,
+                                      Configuration configuration, bool together) {
+  search::Key& key = configuration.key;
   if (key.micro_batch < 0 || key.micro_batch >= static_cast<int>(space.micro_batches().size())) return std::nullopt;
   if (!space.admits_pair(key) || key.stages > space.most_stages(key) || !space.limits().pp.admits(key.stages) ||
       !space.admits_schedule(key)) {
@@ -187,4 +188,4 @@ std::optional<Configuration> refilled(const PlanSpace& space, ConfigurationPrice
   return configuration;
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

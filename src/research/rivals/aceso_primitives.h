@@ -6,7 +6,7 @@
 
 #include "rivals/configuration.h"
 
-namespace nest {
+namespace nest::rivals {
 
 enum class Resource : std::uint8_t { arithmetic, communication, memory };
 
@@ -17,13 +17,13 @@ std::vector<std::int64_t> bottleneck_order(const ConfigurationPrice& price);
 std::vector<Resource> scarce_resources(const ConfigurationPrice& price, std::int64_t stage);
 
 // All plans that one primitive makes of this one to spare `resource` on `stage`.
-std::vector<Configuration> relieved(const PlanSpace& space, ConfigurationPricer& pricer,
+std::vector<Configuration> relieved(const search::PlanSpace& space, ConfigurationPricer& pricer,
                                     const Configuration& configuration, const ConfigurationPrice& price,
                                     std::int64_t stage, Resource resource);
 
 // Replicas fill the devices, in the rank order that the plan has; cuts stay where they are if they can. Nothing when
 // the key is not admitted.
-std::optional<Configuration> refilled(const PlanSpace& space, ConfigurationPricer& pricer, Configuration configuration,
-                                      bool together);
+std::optional<Configuration> refilled(const search::PlanSpace& space, ConfigurationPricer& pricer,
+                                      Configuration configuration, bool together);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -16,15 +16,15 @@
 #include "rivals/partition.h"
 #include "rivals/settle.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 constexpr std::int64_t kMostTensor = 64;  // as search/space.h
 constexpr double kProgramSeconds = 10;    // of one integer program
 constexpr double kCollecting = 0.8;       // share of the time for integer programs; the rest is for stages
 
-PlanLimits alpa_limits(const PlanLimits& limits) {
-  PlanLimits alpa = limits;
+plan::PlanLimits alpa_limits(const plan::PlanLimits& limits) {
+  plan::PlanLimits alpa = limits;
   if (alpa.cp.admits(1)) alpa.cp = {1, 1, {}};
   alpa.refuse(Schedule::interleaved);
   alpa.refuse(Schedule::gpipe);
@@ -33,12 +33,12 @@ PlanLimits alpa_limits(const PlanLimits& limits) {
   return alpa;
 }
 
-std::int64_t mesh_width(const Cluster& cluster) {
-  return cluster.torus ? cluster.torus->dims.front() : devices_per_node(cluster).value();
+std::int64_t mesh_width(const cluster::Cluster& cluster) {
+  return cluster.torus ? cluster.torus->dims.front() : cluster::devices_per_node(cluster).value();
 }
 
 // Devices of the submeshes: divisors of a node, and nodes.
-std::vector<std::int64_t> submesh_sizes(const Cluster& cluster, std::int64_t devices) {
+std::vector<std::int64_t> submesh_sizes(const cluster::Cluster& cluster, std::int64_t devices) {
   const std::int64_t width = std::min(mesh_width(cluster), devices);
   std::vector<std::int64_t> sizes;
   for (std::int64_t part = 1; part < width; ++part) {
@@ -64,7 +64,7 @@ class Alpa {
         best_(full_) {
     kind_count_.assign(job_.model.kinds.size(), 0);
     for (const int kind : job_.model.layers) ++kind_count_[at(kind)];
-    for (const Layer& layer : job_.model.kinds) experts_ = experts_ || layer.experts > 0;
+    for (const model::Layer& layer : job_.model.kinds) experts_ = experts_ || layer.experts > 0;
   }
 
   RivalAnswer plan(const RivalRequest& request) {
@@ -124,7 +124,7 @@ class Alpa {
 
   // Whether the request may admit a plan with so many tensor-parallel ranks on so many devices per stage.
   bool may_admit(std::int64_t tp, std::int64_t size, std::int64_t fewest, std::int64_t most) const {
-    const PlanLimits& limits = space_.limits();
+    const plan::PlanLimits& limits = space_.limits();
     if (!limits.tp.admits(tp) || (!experts_ && !limits.dp.admits(size / tp))) return false;
     for (std::int64_t stages = fewest; stages <= most; ++stages) {
       if (limits.pp.admits(stages)) return true;
@@ -151,7 +151,7 @@ class Alpa {
       }
       return any;
     };
-    const PlanLimits& limits = space_.limits();
+    const plan::PlanLimits& limits = space_.limits();
     const bool free = is_free(limits.tp) && is_free(limits.ep) && is_free(limits.dp);
     if (is_admitted({AxisRule::open, AxisRule::open}) || free) return;
     for (const AxisRules& rules : told) is_admitted(rules);
@@ -209,7 +209,7 @@ class Alpa {
       strategy.dp = strategy.dp_inner = size / (found.tp * found.ep);
       if (strategy.dp * found.tp * found.ep != size || sequences % strategy.batch_ranks() != 0) continue;
       strategy.micro_batch = sequences / strategy.batch_ranks();
-      const std::optional<Key> key = key_of(space_, strategy);
+      const std::optional<search::Key> key = key_of(space_, strategy);
       if (!key) continue;
       strategy = space_.strategy(*key);
       std::vector<Strategy>& known = strategies_[sequences];
@@ -263,13 +263,13 @@ class Alpa {
     if (best) best_.offer(chosen, best->stages);
   }
 
-  const Job& job_;
+  const cost::Job& job_;
   Deadline deadline_;
   double limit_s_;
-  PlanSpace space_;
-  PriceCache prices_;
+  search::PlanSpace space_;
+  search::PriceCache prices_;
   ChainPartition partition_;
-  PlanSpace full_;
+  search::PlanSpace full_;
   BestPlan best_;
   std::vector<std::int64_t> kind_count_;
   std::map<std::pair<View, AxisRules>, std::optional<Split>> splits_;
@@ -283,4 +283,4 @@ class Alpa {
 
 RivalAnswer plan_alpa(const RivalRequest& request) { return Alpa(request).plan(request); }
 
-}  // namespace nest
+}  // namespace nest::rivals

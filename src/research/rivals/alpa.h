@@ -24,9 +24,9 @@
 
 #include "rivals/rival.h"
 
-namespace nest {
+namespace nest::rivals {
 
 // Needs a solver (alpa_ilp.h).
 RivalAnswer plan_alpa(const RivalRequest& request);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/index.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 double edge_cost(const IlpProblem& problem, const IlpEdge& edge, int i, int j) {
@@ -184,4 +184,4 @@ IlpAnswer solve_ilp(const IlpProblem& /*problem*/, double /*time_limit_s*/) { re
 
 #endif
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace nest {
+namespace nest::rivals {
 
 // Costs are finite and >= 0, or infinity: not to be chosen.
 struct IlpNode {
@@ -50,4 +50,4 @@ struct IlpAnswer {
 // solver nothing is found.
 IlpAnswer solve_ilp(const IlpProblem& problem, double time_limit_s = 0);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -9,7 +9,7 @@
 #include "cost/tables.h"
 #include "split/local_layer.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 enum class Choice : std::uint8_t {
@@ -58,38 +58,38 @@ using Choices = std::array<Choice, 2>;  // along the axes of the mesh
 
 // An operator, or a tensor that comes from elsewhere.
 struct Node {
-  const Operator* op = nullptr;
+  const model::Operator* op = nullptr;
   std::vector<Choices> strategies;
   double compute_s = 0;  // undivided
   double flops = 0;
   double input_bytes = 0, output_bytes = 0;
   double gradient_bytes = 0;  // of its weights, through the network, per micro-batch
 
-  bool is_grouped() const { return op != nullptr && op->kind == OperatorKind::grouped_matmul; }
+  bool is_grouped() const { return op != nullptr && op->kind == model::OperatorKind::grouped_matmul; }
 };
 
-bool is_product(const Operator& op) {
-  return op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul ||
-         op.kind == OperatorKind::attention;
+bool is_product(const model::Operator& op) {
+  return op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul ||
+         op.kind == model::OperatorKind::attention;
 }
 
-bool follows(const Operator& op) {
-  return op.kind == OperatorKind::elementwise || op.kind == OperatorKind::copy || op.kind == OperatorKind::router ||
-         op.kind == OperatorKind::dispatch;
+bool follows(const model::Operator& op) {
+  return op.kind == model::OperatorKind::elementwise || op.kind == model::OperatorKind::copy ||
+         op.kind == model::OperatorKind::router || op.kind == model::OperatorKind::dispatch;
 }
 
 class LayerProgram {
  public:
-  LayerProgram(const Job& job, int kind, const LogicalMesh& mesh, std::int64_t sequences, const AxisRules& rules)
+  LayerProgram(const cost::Job& job, int kind, const LogicalMesh& mesh, std::int64_t sequences, const AxisRules& rules)
       : job_(job),
         layer_(job.fused_model.kinds[at(kind)]),
         mesh_(mesh),
         sequences_(sequences),
         rules_(rules),
         producer_(layer_.tensors.size(), -1) {
-    const RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
-    const LocalLayer local = localise(layer_, shape, Split{}, timed_implementation(job));
-    for (const LocalOperator& op : local.operators) add(op);
+    const split::RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
+    const split::LocalLayer local = split::localise(layer_, shape, Split{}, cost::timed_implementation(job));
+    for (const split::LocalOperator& op : local.operators) add(op);
     if (layer_.output >= 0 && layer_.input >= 0) join(layer_.output, node_of(layer_.input), true);
     for (const auto& [ends, cost] : edges_) problem_.edges.push_back({std::get<0>(ends), std::get<1>(ends), cost});
     for (const Node& node : nodes_) problem_.nodes.push_back({costs(node)});
@@ -117,7 +117,7 @@ class LayerProgram {
     }
   }
 
-  const Tensor& tensor(TensorId id) const { return layer_.tensors[at(id)]; }
+  const model::Tensor& tensor(model::TensorId id) const { return layer_.tensors[at(id)]; }
 
   double tokens() const {
     const bool encodes = layer_.encoder && job_.run.encoder_sequence > 0;
@@ -125,24 +125,24 @@ class LayerProgram {
   }
 
   // Of the whole micro-batch.
-  double bytes(TensorId id) const {
-    const Tensor& t = tensor(id);
+  double bytes(model::TensorId id) const {
+    const model::Tensor& t = tensor(id);
     double rows = tokens();
-    if (t.rows == Rows::routed) rows *= real(std::max<std::int64_t>(1, layer_.top_k));
-    if (t.rows == Rows::samples) rows = real(sequences_);
-    if (t.rows == Rows::memory && job_.run.encoder_sequence > 0) {
+    if (t.rows == model::Rows::routed) rows *= real(std::max<std::int64_t>(1, layer_.top_k));
+    if (t.rows == model::Rows::samples) rows = real(sequences_);
+    if (t.rows == model::Rows::memory && job_.run.encoder_sequence > 0) {
       rows = real(sequences_) * real(job_.run.encoder_sequence);
     }
-    return rows * t.rows_per_unit * real(row_elements(t)) * t.element_bytes;
+    return rows * t.rows_per_unit * real(model::row_elements(t)) * t.element_bytes;
   }
 
   // Whether columns can be divided, and evenly. Keys may have fewer heads than queries: those are copied.
-  static bool divides(const std::vector<Extent>& width, std::int64_t parts) {
+  static bool divides(const std::vector<model::Extent>& width, std::int64_t parts) {
     bool labelled = false;
-    for (const Extent& extent : width) {
-      if (extent.axis == Axis::none || extent.axis == Axis::experts) continue;
+    for (const model::Extent& extent : width) {
+      if (extent.axis == model::Axis::none || extent.axis == model::Axis::experts) continue;
       labelled = true;
-      if (extent.axis != Axis::kv_heads && extent.size % parts != 0) return false;
+      if (extent.axis != model::Axis::kv_heads && extent.size % parts != 0) return false;
     }
     return labelled;
   }
@@ -155,11 +155,11 @@ class LayerProgram {
     return product;
   }
 
-  bool is_possible(const Operator& op, const Choices& choices) const {
+  bool is_possible(const model::Operator& op, const Choices& choices) const {
     const auto has = [&](Choice choice) { return choices[0] == choice || choices[1] == choice; };
-    const bool weighs = op.kind == OperatorKind::matmul || op.kind == OperatorKind::grouped_matmul;
+    const bool weighs = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
     const bool with_weights = weighs && op.product.batches == 0;
-    const bool embeds = op.kind == OperatorKind::embedding;
+    const bool embeds = op.kind == model::OperatorKind::embedding;
     if ((embeds && op.weights.empty()) || (weighs && (op.inputs.empty() || op.outputs.empty()))) {
       return choices == Choices{Choice::replicate, Choice::replicate};
     }
@@ -168,7 +168,7 @@ class LayerProgram {
     if (has(Choice::column) || has(Choice::gather_column)) {
       const std::int64_t columns = parts(choices, {Choice::column, Choice::gather_column});
       const bool all = std::all_of(op.outputs.begin(), op.outputs.end(),
-                                   [&](TensorId id) { return divides(tensor(id).width, columns); });
+                                   [&](model::TensorId id) { return divides(tensor(id).width, columns); });
       if (!with_weights || !all) return false;
     }
     if (has(Choice::contraction) || has(Choice::scatter)) {
@@ -183,7 +183,7 @@ class LayerProgram {
       if (!divides(tensor(op.inputs.front()).width, parts(choices, {Choice::along}))) return false;
     }
     if (!has(Choice::experts)) return true;
-    return op.kind == OperatorKind::grouped_matmul && layer_.experts % parts(choices, {Choice::experts}) == 0;
+    return op.kind == model::OperatorKind::grouped_matmul && layer_.experts % parts(choices, {Choice::experts}) == 0;
   }
 
   bool keeps_rules(const Choices& choices) const {
@@ -196,7 +196,7 @@ class LayerProgram {
   }
 
   // Products are replicated along an axis only where nothing else is possible.
-  std::vector<Choices> strategies(const Operator& op) const {
+  std::vector<Choices> strategies(const model::Operator& op) const {
     std::vector<Choices> kept, divided, all;
     for (int first = 0; first < kChoices; ++first) {
       for (int second = 0; second < kChoices; ++second) {
@@ -217,7 +217,7 @@ class LayerProgram {
     return divided.empty() ? all : divided;
   }
 
-  int add_input(TensorId id) {
+  int add_input(model::TensorId id) {
     Node node;
     for (const Choice first : {Choice::replicate, Choice::data}) {
       for (const Choice second : {Choice::replicate, Choice::data}) {
@@ -231,17 +231,17 @@ class LayerProgram {
     return producer_[at(id)];
   }
 
-  int node_of(TensorId id) {
+  int node_of(model::TensorId id) {
     const int node = producer_[at(id)];
     return node >= 0 ? node : add_input(id);
   }
 
-  void add(const LocalOperator& local) {
-    const Operator& op = *local.source;
+  void add(const split::LocalOperator& local) {
+    const model::Operator& op = *local.source;
     if (follows(op) && !op.inputs.empty()) {
       const int leader = node_of(op.inputs.front());
-      for (const TensorId id : op.outputs) producer_[at(id)] = leader;
-      for (const TensorId id : op.inputs) join(id, leader, true);
+      for (const model::TensorId id : op.outputs) producer_[at(id)] = leader;
+      for (const model::TensorId id : op.inputs) join(id, leader, true);
       return;
     }
     Node node;
@@ -249,22 +249,22 @@ class LayerProgram {
     node.strategies = strategies(op);
     const auto times = real(sequences_);
     node.flops = local.flops_forward + local.flops_backward;
-    const DeviceRates rates = sustained_rates(job_.cluster.device, job_.run.precision, job_.stack);
+    const cost::DeviceRates rates = cost::sustained_rates(job_.cluster.device, job_.run.precision, job_.stack);
     const double moved = (local.bytes_forward + local.bytes_backward) / rates.memory_bytes_per_s;
     node.compute_s = times * std::max(node.flops / rates.matrix_flops_per_s, moved);
     if (!op.inputs.empty()) node.input_bytes = bytes(op.inputs.front());
-    for (const TensorId id : op.outputs) node.output_bytes += bytes(id);
+    for (const model::TensorId id : op.outputs) node.output_bytes += bytes(id);
     const double micro_batches = std::max(1.0, real(job_.run.global_batch) / times);
-    node.gradient_bytes = real(local.parameters) * sync_rule(job_).gradient_bytes / micro_batches;
-    for (const TensorId id : op.inputs) node_of(id);  // tensors from elsewhere come before who reads them
+    node.gradient_bytes = real(local.parameters) * cost::sync_rule(job_).gradient_bytes / micro_batches;
+    for (const model::TensorId id : op.inputs) node_of(id);  // tensors from elsewhere come before who reads them
     const int index = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));
-    for (const TensorId id : op.inputs) join(id, index, false);
-    for (const TensorId id : op.outputs) producer_[at(id)] = index;
+    for (const model::TensorId id : op.inputs) join(id, index, false);
+    for (const model::TensorId id : op.outputs) producer_[at(id)] = index;
   }
 
   // The tensor must lie as node `to` reads it (or, beside what `to` makes, as that lies).
-  void join(TensorId id, int to, bool beside) {
+  void join(model::TensorId id, int to, bool beside) {
     const int from = node_of(id);
     if (from == to) return;
     const double moved = bytes(id);
@@ -328,8 +328,8 @@ class LayerProgram {
     }
   }
 
-  const Job& job_;
-  const Layer& layer_;
+  const cost::Job& job_;
+  const model::Layer& layer_;
   const LogicalMesh& mesh_;
   std::int64_t sequences_;
   const AxisRules& rules_;
@@ -350,12 +350,12 @@ void AxisWork::add(const AxisWork& other, double times) {
   expert_whole += times * other.expert_whole;
 }
 
-MeshAnswer mesh_layer(const Job& job, int kind, const LogicalMesh& mesh, std::int64_t sequences, const AxisRules& rules,
-                      double time_limit_s) {
+MeshAnswer mesh_layer(const cost::Job& job, int kind, const LogicalMesh& mesh, std::int64_t sequences,
+                      const AxisRules& rules, double time_limit_s) {
   const LayerProgram program(job, kind, mesh, sequences, rules);
   const IlpAnswer answer = solve_ilp(program.problem(), time_limit_s);
   if (!answer.solution) return {std::nullopt, answer.proven};
   return {MeshedLayer{answer.solution->cost, program.work(answer.solution->choice)}, answer.proven};
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

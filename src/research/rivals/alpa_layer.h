@@ -25,7 +25,7 @@
 #include "rivals/alpa_ilp.h"
 #include "rivals/alpa_mesh.h"
 
-namespace nest {
+namespace nest::rivals {
 
 // What products do along an axis: whatever is cheapest, or data or tensor parallelism wherever that is possible.
 enum class AxisRule : std::uint8_t { open, data, tensor };
@@ -50,7 +50,7 @@ struct MeshAnswer {
 };
 
 // `kind` is an index into Model::kinds; a micro-batch has `sequences` over all devices of the mesh.
-MeshAnswer mesh_layer(const Job& job, int kind, const LogicalMesh& mesh, std::int64_t sequences, const AxisRules& rules,
-                      double time_limit_s);
+MeshAnswer mesh_layer(const cost::Job& job, int kind, const LogicalMesh& mesh, std::int64_t sequences,
+                      const AxisRules& rules, double time_limit_s);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -15,7 +15,7 @@
 #include "base/index.h"
 #include "cluster/cluster.h"
 
-namespace nest {
+namespace nest::rivals {
 
 struct MeshAxis {
   std::int64_t size = 1;
@@ -38,6 +38,6 @@ struct MeshAxis {
 using LogicalMesh = std::array<MeshAxis, 2>;  // outer, inner
 
 // x * y is at most the cluster's devices.
-LogicalMesh logical_mesh(const Cluster& cluster, std::int64_t x, std::int64_t y);
+LogicalMesh logical_mesh(const cluster::Cluster& cluster, std::int64_t x, std::int64_t y);
 
-}  // namespace nest
+}  // namespace nest::rivals

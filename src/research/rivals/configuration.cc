@@ -7,24 +7,24 @@
 #include "cost/constants.h"
 #include "schedule/step_time.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 constexpr std::size_t kMostKnown = 2'000'000;
 
 }  // namespace
 
-const PairPrices& ConfigurationPricer::pair(const Key& key) {
-  std::shared_ptr<const PairPrices>& known = pairs_[{key.split, key.micro_batch}];
+const search::PairPrices& ConfigurationPricer::pair(const search::Key& key) {
+  std::shared_ptr<const search::PairPrices>& known = pairs_[{key.split, key.micro_batch}];
   if (known == nullptr) {
     known = prices_->get(space_->splits()[at(key.split)], space_->micro_batches()[at(key.micro_batch)]);
   }
   return *known;
 }
 
-double ConfigurationPricer::fullness(const PairPrices& pair, const Strategy& strategy,
+double ConfigurationPricer::fullness(const search::PairPrices& pair, const Strategy& strategy,
                                      const Configuration& configuration, std::size_t stage, std::int64_t degree) {
-  const Key& key = configuration.key;
+  const search::Key& key = configuration.key;
   if (known_ > kMostKnown) {
     fullness_.clear();
     known_ = 0;
@@ -37,32 +37,33 @@ double ConfigurationPricer::fullness(const PairPrices& pair, const Strategy& str
   const auto [place, fresh] = known.try_emplace(name, 0);
   if (!fresh) return place->second;
   ++known_;
-  const StagePlan plan = stage_of(begin, end, space_->choices()[option], degree);
+  const StagePlan plan = search::stage_of(begin, end, space_->choices()[option], degree);
   const auto needed = real(pair.memory().estimate(strategy, plan, static_cast<std::int64_t>(stage)).needed);
   return place->second = needed / real(space_->job().cluster.device.memory_bytes);
 }
 
 const ConfigurationPrice& ConfigurationPricer::price(const Configuration& configuration) {
   ++priced_;
-  const Job& job = space_->job();
-  const Key& key = configuration.key;
-  const PairPrices& prices = pair(key);
+  const cost::Job& job = space_->job();
+  const search::Key& key = configuration.key;
+  const search::PairPrices& prices = pair(key);
   const Strategy strategy = space_->strategy(key);
-  const SyncPrices& sync = placements_.sync(key, prices.table());
-  const Messages& messages = placements_.messages(key);
+  const search::SyncPrices& sync = placements_.sync(key, prices.table());
+  const search::Messages& messages = placements_.messages(key);
   const std::int64_t p = key.stages;
   const auto m = real(space_->micro_batch_count(key));
   const auto v = real(strategy.virtual_stages);
-  const double share = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? constants::kMessageExposed : 1;
+  const double share = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
   const double wrap_s = p > 1 ? share * (v - 1) * messages.wrap.at(prices.table().wrap_bytes) : 0;
   double arrives_s = 0, slowest_s = 0, sum_s = 0, last_s = 0;
   price_.fullness = 0;
   price_.stages.resize(at(p));
   for (std::int64_t s = 0; s < p; ++s) {
     const std::int64_t begin = configuration.cuts[at(s)], end = configuration.cuts[at(s + 1)];
-    const StageChoice& choice = space_->choices()[at(configuration.options[at(s)])];
-    const StageSums sums = prices.sums(begin, end, p > 1);
-    const StageCost cost = stage_cost(job, rule_, strategy, sums, sync.of(choice), choice.zero, choice.recompute);
+    const search::StageChoice& choice = space_->choices()[at(configuration.options[at(s)])];
+    const cost::StageSums sums = prices.sums(begin, end, p > 1);
+    const cost::StageCost cost =
+        cost::stage_cost(job, rule_, strategy, sums, sync.of(choice), choice.zero, choice.recompute);
     const double leaves_s = s + 1 < p ? share * v * messages.hops[at(s)].at(prices.table().cut_bytes[at(end - 1)]) : 0;
     const double messages_s = arrives_s + leaves_s + (s == 0 || s + 1 == p ? wrap_s : 0);
     arrives_s = leaves_s;
@@ -70,7 +71,7 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
     stage.time_s =
         sums.forward_s + sums.backward_s + sums.recompute_s[at(choice.recompute)] + cost.micro_exposed_s + messages_s;
     stage.traffic_s = sums.tp_s + sums.cp_s + sums.ep_s + cost.micro_exposed_s + messages_s;
-    stage.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + constants::kStep_s;
+    stage.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + cost::constants::kStep_s;
     stage.fullness = fullness(prices, strategy, configuration, at(s), sync.degrees[1]);
     slowest_s = std::max(slowest_s, stage.time_s);
     sum_s += stage.time_s;
@@ -81,7 +82,7 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
   return price_;
 }
 
-std::vector<int> admitted_options(const PlanSpace& space, const Strategy& strategy) {
+std::vector<int> admitted_options(const search::PlanSpace& space, const Strategy& strategy) {
   const bool inner = space.node_degree(strategy).has_value();
   std::vector<int> options;
   for (int option = 0; option < std::ssize(space.choices()); ++option) {
@@ -90,7 +91,8 @@ std::vector<int> admitted_options(const PlanSpace& space, const Strategy& strate
   return options;
 }
 
-std::optional<std::vector<std::int64_t>> balanced_cuts(const PlanSpace& space, const PairPrices& pair, const Key& key) {
+std::optional<std::vector<std::int64_t>> balanced_cuts(const search::PlanSpace& space, const search::PairPrices& pair,
+                                                       const search::Key& key) {
   const std::int64_t n = space.layers(), p = key.stages, chunks = space.schedule(key).chunks;
   const std::vector<double>& prefix = pair.prefix(p > 1);
   std::int64_t after = 0;
@@ -115,8 +117,8 @@ std::optional<std::vector<std::int64_t>> balanced_cuts(const PlanSpace& space, c
   return cuts;
 }
 
-bool move_cut(const PlanSpace& space, Configuration& configuration, std::int64_t stage, int direction) {
-  const Key& key = configuration.key;
+bool move_cut(const search::PlanSpace& space, Configuration& configuration, std::int64_t stage, int direction) {
+  const search::Key& key = configuration.key;
   const std::int64_t chunks = space.schedule(key).chunks;
   std::int64_t& cut = configuration.cuts[at(stage)];
   const std::int64_t before = configuration.cuts[at(stage - 1)], after = configuration.cuts[at(stage + 1)];
@@ -130,13 +132,13 @@ bool move_cut(const PlanSpace& space, Configuration& configuration, std::int64_t
   return false;
 }
 
-std::optional<std::int64_t> most_admitted_replicas(const PlanSpace& space, const Key& key) {
-  const std::optional<Plateau> plateau = space.plateau(key, space.most_replicas(key));
+std::optional<std::int64_t> most_admitted_replicas(const search::PlanSpace& space, const search::Key& key) {
+  const std::optional<search::Plateau> plateau = space.plateau(key, space.most_replicas(key));
   return plateau ? space.next_replicas(key, *plateau) : std::nullopt;
 }
 
-std::vector<StagePlan> stages_of(const PlanSpace& space, const Configuration& configuration) {
+std::vector<StagePlan> stages_of(const search::PlanSpace& space, const Configuration& configuration) {
   return space.stages(space.strategy(configuration.key), configuration.cuts, configuration.options);
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -13,10 +13,10 @@
 #include "search/placement.h"
 #include "search/space.h"
 
-namespace nest {
+namespace nest::rivals {
 
 struct Configuration {
-  Key key;
+  search::Key key;
   std::vector<std::int64_t> cuts;  // 0 = cuts[0] < … < cuts[p] = layers
   std::vector<int> options;        // indices into PlanSpace::choices
 
@@ -41,22 +41,22 @@ struct ConfigurationPrice {
 // Remembers what the network charges a placement and what stages keep in memory. One per thread.
 class ConfigurationPricer {
  public:
-  ConfigurationPricer(const PlanSpace& space, PriceCache& prices)
-      : space_(&space), prices_(&prices), rule_(sync_rule(space.job())), placements_(space) {}
+  ConfigurationPricer(const search::PlanSpace& space, search::PriceCache& prices)
+      : space_(&space), prices_(&prices), rule_(cost::sync_rule(space.job())), placements_(space) {}
 
   const ConfigurationPrice& price(const Configuration& configuration);  // until the next call
   std::int64_t priced() const { return priced_; }
-  const PairPrices& pair(const Key& key);
+  const search::PairPrices& pair(const search::Key& key);
 
  private:
-  double fullness(const PairPrices& pair, const Strategy& strategy, const Configuration& configuration,
+  double fullness(const search::PairPrices& pair, const Strategy& strategy, const Configuration& configuration,
                   std::size_t stage, std::int64_t degree);
 
-  const PlanSpace* space_;
-  PriceCache* prices_;
-  SyncRule rule_;
-  PlacementPrices placements_;
-  std::map<std::pair<int, int>, std::shared_ptr<const PairPrices>> pairs_;
+  const search::PlanSpace* space_;
+  search::PriceCache* prices_;
+  cost::SyncRule rule_;
+  search::PlacementPrices placements_;
+  std::map<std::pair<int, int>, std::shared_ptr<const search::PairPrices>> pairs_;
   // What memory depends on: split, micro-batch, stages, replicas, sharding degree inside a node, schedule; then layers,
   // option and stage.
   using Context = std::array<std::int64_t, 6>;
@@ -67,18 +67,19 @@ class ConfigurationPricer {
 };
 
 // Options that a placement admits.
-std::vector<int> admitted_options(const PlanSpace& space, const Strategy& strategy);
+std::vector<int> admitted_options(const search::PlanSpace& space, const Strategy& strategy);
 
 // Stages of about equal time; nothing when the chain cannot be cut so often.
-std::optional<std::vector<std::int64_t>> balanced_cuts(const PlanSpace& space, const PairPrices& pair, const Key& key);
+std::optional<std::vector<std::int64_t>> balanced_cuts(const search::PlanSpace& space, const search::PairPrices& pair,
+                                                       const search::Key& key);
 
 // Whether the boundary before `stage` (1 … p - 1) may move by one layer (one motif where chunks interleave), to the
 // left or to the right; moves it when it may.
-bool move_cut(const PlanSpace& space, Configuration& configuration, std::int64_t stage, int direction);
+bool move_cut(const search::PlanSpace& space, Configuration& configuration, std::int64_t stage, int direction);
 
 // The most replicas that the devices and the batch admit, of those with equally many micro-batches the fewest.
-std::optional<std::int64_t> most_admitted_replicas(const PlanSpace& space, const Key& key);
+std::optional<std::int64_t> most_admitted_replicas(const search::PlanSpace& space, const search::Key& key);
 
-std::vector<StagePlan> stages_of(const PlanSpace& space, const Configuration& configuration);
+std::vector<StagePlan> stages_of(const search::PlanSpace& space, const Configuration& configuration);
 
-}  // namespace nest
+}  // namespace nest::rivals

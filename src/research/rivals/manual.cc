@@ -12,7 +12,7 @@
 #include "rivals/configuration.h"
 #include "rivals/settle.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 // Degrees as published. The first ten: Table 1 of the SC 2021 paper; the others: NeMo's recipes.
@@ -46,14 +46,14 @@ class Expert {
         space_(*request.job, request.limits, device_limit(request)),
         pricer_(space_, prices_),
         best_(space_) {
-    for (const Layer& layer : request.job->model.kinds) experts_ = std::max(experts_, layer.experts);
+    for (const model::Layer& layer : request.job->model.kinds) experts_ = std::max(experts_, layer.experts);
     node_ = usual_node(request.job->cluster);
     // Limits that leave nothing inside a node are followed all the same.
     std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
     for (const Split& split : space_.splits()) smallest = std::min(smallest, split.tp * split.ep);
     if (!space_.splits().empty()) node_ = std::max(node_, smallest);
     for (const int kind : request.job->model.layers) {
-      if (request.job->model.kinds[at(kind)].kind == LayerKind::block) ++blocks_;
+      if (request.job->model.kinds[at(kind)].kind == model::LayerKind::block) ++blocks_;
     }
   }
 
@@ -140,7 +140,7 @@ class Expert {
   }
 
   void follow_tables(std::int64_t size, Recompute recompute) {
-    const auto parameters = real(count_parameters(request_.job->model).total);
+    const auto parameters = real(model::count_parameters(request_.job->model).total);
     const auto look = [&](const PublishedRun& run) {
       if (std::abs(std::log(run.parameters / parameters)) > std::log(kAboutTheSize)) return;
       try_all({preferred({run.tp, true, 1, run.ep, 0}), run.pp}, size, recompute);
@@ -196,7 +196,7 @@ class Expert {
     strategy.micro_batch = size;
     for (const std::int64_t dp : replicas_of(strategy)) {
       strategy.dp = dp;
-      for (const ScheduleChoice& schedule : space_.schedules()) {
+      for (const search::ScheduleChoice& schedule : space_.schedules()) {
         strategy.schedule = schedule.kind;
         strategy.virtual_stages = schedule.chunks;
         if (schedule.chunks > 1 && (degrees.pp == 1 || blocks_ % (degrees.pp * schedule.chunks) != 0)) continue;
@@ -211,16 +211,16 @@ class Expert {
   }
 
   bool try_one(const Strategy& strategy, Recompute recompute, int zero) {
-    const std::optional<Key> key = key_of(space_, strategy);
+    const std::optional<search::Key> key = key_of(space_, strategy);
     if (!key) return false;
-    const std::vector<StagePlan> stages = even_stages(*request_.job, strategy, recompute, zero);
-    if (!refuse_strategy(*request_.job, strategy, stages).empty() || !admits_stages(space_, strategy, stages)) {
+    const std::vector<StagePlan> stages = cost::even_stages(*request_.job, strategy, recompute, zero);
+    if (!cost::refuse_strategy(*request_.job, strategy, stages).empty() || !admits_stages(space_, strategy, stages)) {
       return false;
     }
     Configuration configuration{*key, {0}, {}};
     for (const StagePlan& stage : stages) {
       configuration.cuts.push_back(stage.last + 1);
-      configuration.options.push_back(find_choice(space_.choices(), {recompute, zero, false}).value());
+      configuration.options.push_back(search::find_choice(space_.choices(), {recompute, zero, false}).value());
     }
     const ConfigurationPrice& price = pricer_.price(configuration);
     if (best_fullness_ == 0 || price.fullness < best_fullness_) best_fullness_ = price.fullness;
@@ -234,8 +234,8 @@ class Expert {
 
   const RivalRequest& request_;
   Deadline deadline_;
-  PriceCache prices_;
-  PlanSpace space_;
+  search::PriceCache prices_;
+  search::PlanSpace space_;
   ConfigurationPricer pricer_;
   BestPlan best_;
   std::int64_t experts_ = 1, node_ = 0, blocks_ = 0;
@@ -247,4 +247,4 @@ class Expert {
 
 RivalAnswer plan_manual(const RivalRequest& request) { return Expert(request).plan(); }
 
-}  // namespace nest
+}  // namespace nest::rivals

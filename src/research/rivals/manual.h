@@ -17,8 +17,8 @@
 
 #include "rivals/rival.h"
 
-namespace nest {
+namespace nest::rivals {
 
 RivalAnswer plan_manual(const RivalRequest& request);
 
-}  // namespace nest
+}  // namespace nest::rivals

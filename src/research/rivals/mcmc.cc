@@ -7,7 +7,7 @@
 #include "rivals/neighbours.h"
 #include "rivals/settle.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 constexpr int kWalks = 10;
@@ -17,7 +17,7 @@ constexpr double kWarm = 0.2, kCold = 0.0005;  // T at the first and at the last
 
 class Walk {
  public:
-  Walk(const PlanSpace& space, ConfigurationPricer& pricer, std::uint64_t seed)
+  Walk(const search::PlanSpace& space, ConfigurationPricer& pricer, std::uint64_t seed)
       : space_(&space), pricer_(&pricer), lots_(seed) {
     neighbours_.resize(space.splits().size());
     const double doublings = 1 + std::log2(real(space.devices()));
@@ -70,7 +70,7 @@ class Walk {
 
   std::optional<Configuration> anywhere() {
     Configuration start;
-    Key& key = start.key;
+    search::Key& key = start.key;
     key.split = static_cast<int>(lots_.below(static_cast<std::int64_t>(space_->splits().size())));
     key.micro_batch = static_cast<int>(lots_.below(static_cast<std::int64_t>(space_->micro_batches().size())));
     if (space_->most_stages(key) < 1) return std::nullopt;
@@ -118,7 +118,7 @@ class Walk {
 
   std::optional<Configuration> other_structure(const Configuration& here) {
     Configuration next = here;
-    Key& key = next.key;
+    search::Key& key = next.key;
     bool fill = lots_.chance(0.8);
     // One decision; now and then two or three, for those that only pay together.
     do {
@@ -128,7 +128,7 @@ class Walk {
   }
 
   // Changes one decision; false when replicas are not to fill the devices.
-  bool change(Key& key) {
+  bool change(search::Key& key) {
     switch (lots_.below(7)) {
       case 0:
       case 1: {
@@ -157,7 +157,7 @@ class Walk {
 
   // Replicas, where they sit, cuts and options, after everything before them in the key was chosen.
   std::optional<Configuration> mend(Configuration next, const Configuration& here, bool fill) {
-    Key& key = next.key;
+    search::Key& key = next.key;
     if (key.micro_batch < 0 || key.micro_batch >= static_cast<int>(space_->micro_batches().size())) return std::nullopt;
     if (!space_->admits_pair(key) || key.stages < 1 || key.stages > space_->most_stages(key)) return std::nullopt;
     if (!space_->limits().pp.admits(key.stages) || !space_->admits_schedule(key)) return std::nullopt;
@@ -198,7 +198,7 @@ class Walk {
     return next;
   }
 
-  const PlanSpace* space_;
+  const search::PlanSpace* space_;
   ConfigurationPricer* pricer_;
   Lots lots_;
   std::int64_t proposals_ = 0;
@@ -211,8 +211,8 @@ class Walk {
 
 RivalAnswer plan_mcmc(const RivalRequest& request) {
   const Deadline deadline(request);
-  const PlanSpace space(*request.job, request.limits, device_limit(request));
-  PriceCache prices(*request.job);
+  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
+  search::PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);
   BestPlan best(space);
   int walks = 0;
@@ -227,4 +227,4 @@ RivalAnswer plan_mcmc(const RivalRequest& request) {
                      best.is_empty() ? "no plan that fits was met" : "");
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -14,8 +14,8 @@
 
 #include "rivals/rival.h"
 
-namespace nest {
+namespace nest::rivals {
 
 RivalAnswer plan_mcmc(const RivalRequest& request);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -10,16 +10,16 @@
 #include "rivals/settle.h"
 #include "rivals/simple_network.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 // Replicas that fill the devices: as many as there is room for, as many of them as have work for every round, and as
 // many as the batch divides by.
-std::set<std::int64_t> filling_replicas(const PlanSpace& space, const std::vector<std::int64_t>& batch_divisors,
-                                        const Key& key) {
+std::set<std::int64_t> filling_replicas(const search::PlanSpace& space, const std::vector<std::int64_t>& batch_divisors,
+                                        const search::Key& key) {
   std::set<std::int64_t> replicas;
   const std::int64_t most = space.most_replicas(key);
-  const std::optional<Plateau> plateau = space.plateau(key, most);
+  const std::optional<search::Plateau> plateau = space.plateau(key, most);
   if (!plateau) return replicas;
   replicas.insert(*space.next_replicas(key, *plateau));
   for (std::int64_t count = plateau->high; count >= plateau->low; --count) {
@@ -40,7 +40,7 @@ std::set<std::int64_t> filling_replicas(const PlanSpace& space, const std::vecto
 // Plans of one network, by its own prediction.
 class Tuner {
  public:
-  Tuner(const Job& job, const RivalRequest& request, const Deadline& deadline)
+  Tuner(const cost::Job& job, const RivalRequest& request, const Deadline& deadline)
       : space_(job, mist_limits(request.limits), device_limit(request)),
         prices_(job),
         partition_(space_, prices_),
@@ -76,8 +76,8 @@ class Tuner {
   bool is_complete() const { return complete_; }
 
  private:
-  PlanSpace space_;
-  PriceCache prices_;
+  search::PlanSpace space_;
+  search::PriceCache prices_;
   ChainPartition partition_;
   const Deadline* deadline_;
   std::int64_t considered_ = 0;
@@ -86,8 +86,8 @@ class Tuner {
 
 }  // namespace
 
-PlanLimits mist_limits(const PlanLimits& limits) {
-  PlanLimits mist = limits;
+plan::PlanLimits mist_limits(const plan::PlanLimits& limits) {
+  plan::PlanLimits mist = limits;
   if (mist.cp.admits(1)) mist.cp = {1, 1, {}};
   mist.refuse(Schedule::interleaved);
   mist.refuse(Schedule::gpipe);
@@ -96,10 +96,10 @@ PlanLimits mist_limits(const PlanLimits& limits) {
   return mist;
 }
 
-std::vector<Strategy> mist_strategies(const PlanSpace& space) {
+std::vector<Strategy> mist_strategies(const search::PlanSpace& space) {
   std::vector<Strategy> strategies;
-  const std::vector<std::int64_t> batch_divisors = divisors_of(space.job().run.global_batch);
-  Key key;
+  const std::vector<std::int64_t> batch_divisors = search::divisors_of(space.job().run.global_batch);
+  search::Key key;
   if (space.schedules().empty()) return strategies;
   for (key.split = 0; key.split < static_cast<int>(space.splits().size()); ++key.split) {
     for (key.micro_batch = 0; key.micro_batch < static_cast<int>(space.micro_batches().size()); ++key.micro_batch) {
@@ -122,12 +122,12 @@ std::vector<Strategy> mist_strategies(const PlanSpace& space) {
 
 RivalAnswer plan_mist(const RivalRequest& request) {
   const Deadline deadline(request);
-  const PlanSpace space(*request.job, request.limits, device_limit(request));
+  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
   BestPlan best(space);
   std::int64_t considered = 0;
   bool complete = true, any = false;
-  Job job = *request.job;
-  for (const Cluster& network : two_level_networks(request.job->cluster)) {
+  cost::Job job = *request.job;
+  for (const cluster::Cluster& network : two_level_networks(request.job->cluster)) {
     job.cluster = network;
     Tuner tuner(job, request, deadline);
     const auto found = tuner.tune();
@@ -146,4 +146,4 @@ RivalAnswer plan_mist(const RivalRequest& request) {
   return best.answer(request, considered, deadline.elapsed_s(), !complete, note);
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -18,14 +18,14 @@
 #include "rivals/rival.h"
 #include "search/space.h"
 
-namespace nest {
+namespace nest::rivals {
 
 RivalAnswer plan_mist(const RivalRequest& request);
 
 // What Mist admits of a request.
-PlanLimits mist_limits(const PlanLimits& limits);
+plan::PlanLimits mist_limits(const plan::PlanLimits& limits);
 
 // Everything that it chooses from but cuts and stages' options. The space has mist_limits().
-std::vector<Strategy> mist_strategies(const PlanSpace& space);
+std::vector<Strategy> mist_strategies(const search::PlanSpace& space);
 
-}  // namespace nest
+}  // namespace nest::rivals

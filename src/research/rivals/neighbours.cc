@@ -4,9 +4,9 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::rivals {
 
-std::vector<int> carried_options(const PlanSpace& space, const std::vector<int>& options, std::int64_t stages,
+std::vector<int> carried_options(const search::PlanSpace& space, const std::vector<int>& options, std::int64_t stages,
                                  const std::vector<int>& admitted) {
   const auto is_admitted = [&](int option) {
     return std::find(admitted.begin(), admitted.end(), option) != admitted.end();
@@ -15,16 +15,16 @@ std::vector<int> carried_options(const PlanSpace& space, const std::vector<int>&
   for (std::int64_t s = 0; s < stages; ++s) {
     int option = options[at(s * std::ssize(options) / stages)];
     if (!is_admitted(option)) {  // then it may be admitted over all replicas
-      StageChoice choice = space.choices()[at(option)];
+      search::StageChoice choice = space.choices()[at(option)];
       choice.in_node = false;
-      option = find_choice(space.choices(), choice).value_or(admitted.front());
+      option = search::find_choice(space.choices(), choice).value_or(admitted.front());
     }
     carried.push_back(is_admitted(option) ? option : admitted.front());
   }
   return carried;
 }
 
-std::vector<int> neighbouring_splits(const PlanSpace& space, int split) {
+std::vector<int> neighbouring_splits(const search::PlanSpace& space, int split) {
   const Split& here = space.splits()[at(split)];
   // Which degrees differ; etp of 0 follows tp.
   const auto differ = [&](const Split& other) {
@@ -48,4 +48,4 @@ std::vector<int> neighbouring_splits(const PlanSpace& space, int split) {
   return list;
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

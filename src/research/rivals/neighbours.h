@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "rivals/configuration.h"
 
-namespace nest {
+namespace nest::rivals {
 
 // Draws that are the same on every platform: the distributions of the standard library are not.
 class Lots {
@@ -31,11 +31,11 @@ class Lots {
 };
 
 // Options of the old stages spread over the new ones, of those that the placement admits: at least one.
-std::vector<int> carried_options(const PlanSpace& space, const std::vector<int>& options, std::int64_t stages,
+std::vector<int> carried_options(const search::PlanSpace& space, const std::vector<int>& options, std::int64_t stages,
                                  const std::vector<int>& admitted);
 
 // Splits that differ from this one in a single degree, to the next larger or smaller one that is legal, or in sp or
 // etp.
-std::vector<int> neighbouring_splits(const PlanSpace& space, int split);
+std::vector<int> neighbouring_splits(const search::PlanSpace& space, int split);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -12,7 +12,7 @@
 #include "search/partition.h"
 #include "search/space.h"
 
-namespace nest {
+namespace nest::rivals {
 
 struct Partition {
   double time_s = 0;
@@ -22,7 +22,7 @@ struct Partition {
 class ChainPartition {
  public:
   // `messages_count`: messages between stages are part of their time.
-  ChainPartition(const PlanSpace& space, PriceCache& prices, bool messages_count = true);
+  ChainPartition(const search::PlanSpace& space, search::PriceCache& prices, bool messages_count = true);
 
   // Positions where the chain may be cut; all unless told.
   void cut_only_at(const std::vector<std::int64_t>& positions);
@@ -33,11 +33,11 @@ class ChainPartition {
   std::optional<Partition> solve(const Strategy& strategy, double limit_s);
 
  private:
-  const PlanSpace* space_;
-  PriceCache* prices_;
+  const search::PlanSpace* space_;
+  search::PriceCache* prices_;
   std::vector<char> may_cut_;
-  KeyPrices key_prices_;
-  PartitionSolver solver_;
+  search::KeyPrices key_prices_;
+  search::PartitionSolver solver_;
 };
 
-}  // namespace nest
+}  // namespace nest::rivals

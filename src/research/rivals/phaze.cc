@@ -9,22 +9,22 @@
 #include "rivals/settle.h"
 #include "rivals/simple_network.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 constexpr int kRanked = 6;      // plans of each flat network that are looked at
 constexpr double kTied = 1e-9;  // relative
 
 // On a flat network all groupings of replicas are alike: one stands for all.
-PlanLimits flat_limits(const PlanLimits& limits) {
-  PlanLimits flat = limits;
+plan::PlanLimits flat_limits(const plan::PlanLimits& limits) {
+  plan::PlanLimits flat = limits;
   if (is_free(limits.dp_inner)) flat.replicas_together = true;
   return flat;
 }
 
 // The dimensions that were published, as far as the request admits them.
-PlanLimits piper_limits(const PlanLimits& limits) {
-  PlanLimits piper = flat_limits(limits);
+plan::PlanLimits piper_limits(const plan::PlanLimits& limits) {
+  plan::PlanLimits piper = flat_limits(limits);
   if (piper.cp.admits(1)) piper.cp = {1, 1, {}};
   if (piper.admits(Schedule::one_f_one_b) && piper.vpp.admits(1)) piper.schedule = {true, false, false};
   return piper;
@@ -54,7 +54,7 @@ void place(BestPlan& best, const Plan& planned) {
 }
 
 // The best plan of a ranking and those that tie with it; the next ones only where none of them can be realised.
-void realise(const PlanSpace& space, const std::vector<Plan>& ranked, BestPlan& best) {
+void realise(const search::PlanSpace& space, const std::vector<Plan>& ranked, BestPlan& best) {
   BestPlan here(space);
   for (const Plan& planned : ranked) {
     const double least_s = ranked.front().prediction.iteration_s;
@@ -65,9 +65,9 @@ void realise(const PlanSpace& space, const std::vector<Plan>& ranked, BestPlan& 
 }
 
 // Where the published dimensions admit nothing, there is nothing to search.
-std::optional<PlanAnswer> search(const PlanRequest& request) {
+std::optional<search::PlanAnswer> search(const search::PlanRequest& request) {
   try {
-    return make_plan(request);
+    return search::make_plan(request);
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -77,19 +77,19 @@ std::optional<PlanAnswer> search(const PlanRequest& request) {
 
 RivalAnswer plan_phaze(const RivalRequest& request) {
   const Deadline deadline(request);
-  const PlanSpace space(*request.job, request.limits, device_limit(request));
+  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
   BestPlan best(space);
   std::int64_t considered = 0;
   bool complete = true, searched = false, fits = false;
-  Job job = *request.job;
-  const std::vector<Cluster> networks = flat_networks(request.job->cluster);
-  const std::vector<PlanLimits> spaces = {flat_limits(request.limits), piper_limits(request.limits)};
+  cost::Job job = *request.job;
+  const std::vector<cluster::Cluster> networks = flat_networks(request.job->cluster);
+  const std::vector<plan::PlanLimits> spaces = {flat_limits(request.limits), piper_limits(request.limits)};
   auto searches_left = real(networks.size() * spaces.size());
-  for (const Cluster& network : networks) {
+  for (const cluster::Cluster& network : networks) {
     job.cluster = network;
-    PriceCache prices(job);
-    for (const PlanLimits& limits : spaces) {
-      PlanRequest flat;
+    search::PriceCache prices(job);
+    for (const plan::PlanLimits& limits : spaces) {
+      search::PlanRequest flat;
       flat.job = &job;
       flat.limits = limits;
       flat.most_devices = request.most_devices;
@@ -99,7 +99,7 @@ RivalAnswer plan_phaze(const RivalRequest& request) {
         flat.search.time_limit_s = std::max(0.0, request.time_limit_s - deadline.elapsed_s()) / searches_left;
       }
       --searches_left;
-      const std::optional<PlanAnswer> answer = search(flat);
+      const std::optional<search::PlanAnswer> answer = search(flat);
       if (!answer) continue;
       searched = true;
       fits = fits || !answer->plans.empty();
@@ -112,4 +112,4 @@ RivalAnswer plan_phaze(const RivalRequest& request) {
                      searched && !fits ? "none of its plans fits into memory" : "");
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -14,8 +14,8 @@
 
 #include "rivals/rival.h"
 
-namespace nest {
+namespace nest::rivals {
 
 RivalAnswer plan_phaze(const RivalRequest& request);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -16,11 +16,11 @@
 #include "plan/limits.h"
 #include "search/planner.h"
 
-namespace nest {
+namespace nest::rivals {
 
 struct RivalRequest {
-  const Job* job = nullptr;
-  PlanLimits limits;                        // what a person or a framework admits; rivals keep to it
+  const cost::Job* job = nullptr;
+  plan::PlanLimits limits;                  // what a person or a framework admits; rivals keep to it
   std::int64_t most_devices = 0;            // 0: all of the cluster
   std::uint64_t seed = 1;                   // of those that draw lots
   double time_limit_s = 0;                  // 0: none
@@ -46,4 +46,4 @@ struct Rival {
 const std::vector<Rival>& rivals();
 const Rival* find_rival(std::string_view name);
 
-}  // namespace nest
+}  // namespace nest::rivals

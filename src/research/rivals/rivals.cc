@@ -8,7 +8,7 @@
 #include "rivals/phaze.h"
 #include "rivals/rival.h"
 
-namespace nest {
+namespace nest::rivals {
 
 const std::vector<Rival>& rivals() {
   static const std::vector<Rival> kRivals = {
@@ -35,4 +35,4 @@ const Rival* find_rival(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

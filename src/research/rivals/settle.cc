@@ -7,26 +7,26 @@
 #include "cost/group_time.h"
 #include "search/judge.h"
 
-namespace nest {
+namespace nest::rivals {
 
-bool is_free(const Limit& limit) {
+bool is_free(const plan::Limit& limit) {
   return limit.only.empty() && limit.low <= 1 && limit.high == std::numeric_limits<std::int64_t>::max();
 }
 
-std::int64_t usual_node(const Cluster& cluster) {
+std::int64_t usual_node(const cluster::Cluster& cluster) {
   constexpr std::int64_t kUsual = 8;
-  return cluster.fabric.levels < 2 ? kUsual : devices_per_node(cluster).value_or(kUsual);
+  return cluster.fabric.levels < 2 ? kUsual : cluster::devices_per_node(cluster).value_or(kUsual);
 }
 
-std::optional<Key> key_of(const PlanSpace& space, const Strategy& strategy) {
-  Key key;
+std::optional<search::Key> key_of(const search::PlanSpace& space, const Strategy& strategy) {
+  search::Key key;
   Split wanted = strategy.split;
   if (wanted.etp == wanted.tp) wanted.etp = 0;
   const auto split = std::find(space.splits().begin(), space.splits().end(), wanted);
   const auto& sizes = space.micro_batches();
   const auto size = std::find(sizes.begin(), sizes.end(), strategy.micro_batch);
   const auto& schedules = space.schedules();
-  const auto schedule = std::find_if(schedules.begin(), schedules.end(), [&](const ScheduleChoice& choice) {
+  const auto schedule = std::find_if(schedules.begin(), schedules.end(), [&](const search::ScheduleChoice& choice) {
     return choice.kind == strategy.schedule && choice.chunks == strategy.virtual_stages;
   });
   if (split == space.splits().end() || size == sizes.end() || schedule == schedules.end()) return std::nullopt;
@@ -52,14 +52,14 @@ std::optional<Key> key_of(const PlanSpace& space, const Strategy& strategy) {
   return key;
 }
 
-bool admits_stages(const PlanSpace& space, const Strategy& strategy, const std::vector<StagePlan>& stages) {
-  const PlanLimits& limits = space.limits();
+bool admits_stages(const search::PlanSpace& space, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  const plan::PlanLimits& limits = space.limits();
   const std::optional<std::int64_t> inner = space.node_degree(strategy);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePlan& stage = stages[s];
     if (!limits.recompute[at(stage.recompute)]) return false;
     if (stage.zero < 0 || stage.zero > 3 || !limits.zero[at(stage.zero)]) return false;
-    const bool all = stage.zero_degree == 0 || stage.zero_degree == dense_replicas(strategy);
+    const bool all = stage.zero_degree == 0 || stage.zero_degree == groups::dense_replicas(strategy);
     if (stage.zero > 0 && !all && stage.zero_degree != inner) return false;
     if (s > 0 && !space.may_cut(stage.first, strategy.virtual_stages)) return false;
     if (stage.last - stage.first + 1 <
@@ -75,13 +75,13 @@ bool admits_stages(const PlanSpace& space, const Strategy& strategy, const std::
 }
 
 bool BestPlan::offer(Strategy strategy, const std::vector<StagePlan>& stages) {
-  const std::optional<Key> key = key_of(*space_, strategy);
+  const std::optional<search::Key> key = key_of(*space_, strategy);
   if (!key) return false;
   strategy = space_->strategy(*key);
-  if (!refuse_strategy(space_->job(), strategy, stages).empty() || !admits_stages(*space_, strategy, stages)) {
+  if (!cost::refuse_strategy(space_->job(), strategy, stages).empty() || !admits_stages(*space_, strategy, stages)) {
     return false;
   }
-  Plan plan = evaluate(space_->job(), strategy, stages);
+  Plan plan = cost::evaluate(space_->job(), strategy, stages);
   if (!plan.fits) {
     std::int64_t needed = 0;
     for (const StagePlan& stage : plan.stages) needed = std::max(needed, stage.memory.needed);
@@ -113,11 +113,11 @@ RivalAnswer BestPlan::answer(const RivalRequest& request, std::int64_t considere
   answer.considered = considered;
   answer.wall_s = wall_s;
   if (plan_) {
-    require_sound(*plan_, *request.job);
+    search::require_sound(*plan_, *request.job);
   } else if (answer.note.empty()) {
     answer.note = misfit_.empty() ? "none of its configurations is admitted" : "nothing fits: " + misfit_;
   }
   return answer;
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

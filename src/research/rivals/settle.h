@@ -10,7 +10,7 @@
 #include "rivals/rival.h"
 #include "search/space.h"
 
-namespace nest {
+namespace nest::rivals {
 
 // Seconds since it was made, and whether they are more than were granted.
 class Deadline {
@@ -31,30 +31,30 @@ class Deadline {
 };
 
 // Devices of a node; the usual 8 where the network has none.
-std::int64_t usual_node(const Cluster& cluster);
+std::int64_t usual_node(const cluster::Cluster& cluster);
 
 // Whether a limit leaves everything open.
-bool is_free(const Limit& limit);
+bool is_free(const plan::Limit& limit);
 
 // Devices that the request admits.
 inline std::int64_t device_limit(const RivalRequest& request) {
-  return device_limit(*request.job, request.most_devices);
+  return search::device_limit(*request.job, request.most_devices);
 }
 
 inline constexpr const char* kStopped = "stopped by the time limit";
 
 // The strategy as a key of the space; nothing when the limits, the batch or the devices do not admit it. With one stage
 // every tight grouping of the replicas is the same placement, and stands for the one that the space knows.
-std::optional<Key> key_of(const PlanSpace& space, const Strategy& strategy);
+std::optional<search::Key> key_of(const search::PlanSpace& space, const Strategy& strategy);
 
 // Whether the space holds these stages of an admitted strategy: cuts that chunks can realise, options that the limits
 // admit.
-bool admits_stages(const PlanSpace& space, const Strategy& strategy, const std::vector<StagePlan>& stages);
+bool admits_stages(const search::PlanSpace& space, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
 // The fastest of what it was offered.
 class BestPlan {
  public:
-  explicit BestPlan(const PlanSpace& space) : space_(&space) {}
+  explicit BestPlan(const search::PlanSpace& space) : space_(&space) {}
 
   // True when the plan is sound, admitted, fits, and was faster than all before.
   bool offer(Strategy strategy, const std::vector<StagePlan>& stages);
@@ -69,10 +69,10 @@ class BestPlan {
                      std::string note = {}) const;
 
  private:
-  const PlanSpace* space_;
+  const search::PlanSpace* space_;
   std::optional<Plan> plan_;
   std::string misfit_;             // of what was offered and did not fit, what came closest lacks
   std::int64_t needed_bytes_ = 0;  // by that
 };
 
-}  // namespace nest
+}  // namespace nest::rivals

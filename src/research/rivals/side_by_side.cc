@@ -10,18 +10,18 @@
 #include "base/index.h"
 #include "rivals/settle.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 PlannerRun run_own(const RivalRequest& request) {
-  PlanRequest own;
+  search::PlanRequest own;
   own.job = request.job;
   own.limits = request.limits;
   own.most_devices = request.most_devices;
   own.search.threads = 1;
   own.search.stop = request.stop;
   if (request.time_limit_s > 0) own.search.time_limit_s = request.time_limit_s;
-  PlanAnswer answer = make_plan(own);
+  search::PlanAnswer answer = search::make_plan(own);
   PlannerRun run{kOwnPlanner, "the fastest plan of the whole space, and the proof", "this program", {}, {}};
   if (!answer.plans.empty()) run.plan = std::move(answer.plans.front());
   run.optimal = answer.outcome == PlanOutcome::optimal;
@@ -65,8 +65,8 @@ PlannerRun run_planner(const std::string& name, const RivalRequest& request) {
 
 std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, const RivalRequest& request, int threads,
                                      const std::function<void(const PlannerRun&)>& done) {
-  const PlanSpace space(*request.job, request.limits, device_limit(request));
-  refuse_empty(space, space.count_keys());
+  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
+  search::refuse_empty(space, space.count_keys());
   std::vector<PlannerRun> runs(names.size());
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
@@ -93,4 +93,4 @@ std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, cons
   return runs;
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -8,7 +8,7 @@
 
 #include "rivals/rival.h"
 
-namespace nest {
+namespace nest::rivals {
 
 inline constexpr const char* kOwnPlanner = "nest";
 
@@ -37,4 +37,4 @@ PlannerRun run_planner(const std::string& name, const RivalRequest& request);
 std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, const RivalRequest& request, int threads,
                                      const std::function<void(const PlannerRun&)>& done = {});
 
-}  // namespace nest
+}  // namespace nest::rivals

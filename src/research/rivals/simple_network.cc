@@ -5,7 +5,7 @@
 
 #include "base/index.h"
 
-namespace nest {
+namespace nest::rivals {
 namespace {
 
 struct Link {
@@ -18,8 +18,8 @@ void add_new(std::vector<Link>& links, const Link& link) {
   if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
 }
 
-Level level_of(const char* name, std::int64_t group, const Link& link) {
-  Level level;
+cluster::Level level_of(const char* name, std::int64_t group, const Link& link) {
+  cluster::Level level;
   level.name = name;
   level.group = group;
   level.bandwidth_bytes_per_s = link.bytes_per_s;
@@ -27,14 +27,14 @@ Level level_of(const char* name, std::int64_t group, const Link& link) {
   return level;
 }
 
-Cluster with_levels(const Cluster& cluster, std::vector<Level> levels) {
-  Cluster simple;
+cluster::Cluster with_levels(const cluster::Cluster& cluster, std::vector<cluster::Level> levels) {
+  cluster::Cluster simple;
   simple.name = cluster.name;
   simple.device = cluster.device;
   simple.devices = cluster.devices;
   simple.algorithms = cluster.algorithms;
   simple.levels = std::move(levels);
-  simple.fabric = make_fabric(simple.levels, simple.devices);
+  simple.fabric = cluster::make_fabric(simple.levels, simple.devices);
   simple.fabric.message_overhead_s =
       cluster.torus ? cluster.torus->message_overhead_s : cluster.fabric.message_overhead_s;
   return simple;
@@ -42,27 +42,27 @@ Cluster with_levels(const Cluster& cluster, std::vector<Level> levels) {
 
 }  // namespace
 
-std::vector<Cluster> flat_networks(const Cluster& cluster) {
+std::vector<cluster::Cluster> flat_networks(const cluster::Cluster& cluster) {
   if (!cluster.torus && cluster.fabric.levels == 1) return {cluster};
   std::vector<Link> links;
-  for (const LevelSummary& level : summarise(cluster)) {
+  for (const cluster::LevelSummary& level : cluster::summarise(cluster)) {
     add_new(links, {level.link_bytes_per_s, level.latency_s});
     add_new(links, {level.device_bytes_per_s, level.latency_s});
   }
-  std::vector<Cluster> networks;
+  std::vector<cluster::Cluster> networks;
   networks.reserve(links.size());
   for (const Link& link : links) networks.push_back(with_levels(cluster, {level_of("node", cluster.devices, link)}));
   return networks;
 }
 
-std::vector<Cluster> two_level_networks(const Cluster& cluster) {
+std::vector<cluster::Cluster> two_level_networks(const cluster::Cluster& cluster) {
   if (cluster.torus) return flat_networks(cluster);
   if (cluster.fabric.levels <= 2 && cluster.fabric.regular) return {cluster};
-  const std::vector<LevelSummary> levels = summarise(cluster);
-  const std::int64_t node = devices_per_node(cluster).value();
+  const std::vector<cluster::LevelSummary> levels = cluster::summarise(cluster);
+  const std::int64_t node = cluster::devices_per_node(cluster).value();
   std::vector<Link> inside, between;
   for (std::size_t l = 0; l < levels.size(); ++l) {
-    const LevelSummary& level = levels[l];
+    const cluster::LevelSummary& level = levels[l];
     if (l <= cluster.node_level) {
       add_new(inside, {level.link_bytes_per_s, level.latency_s});
       continue;
@@ -73,10 +73,10 @@ std::vector<Cluster> two_level_networks(const Cluster& cluster) {
     add_new(between, {level.link_bytes_per_s, level.latency_s});
   }
   if (between.empty()) return flat_networks(cluster);
-  std::vector<Cluster> networks;
+  std::vector<cluster::Cluster> networks;
   for (const Link& port : inside) {
     for (const Link& uplink : between) {
-      Level outer = level_of("cluster", (cluster.devices + node - 1) / node, uplink);
+      cluster::Level outer = level_of("cluster", (cluster.devices + node - 1) / node, uplink);
       outer.rails = cluster.fabric.has_rails();
       outer.latency_s = std::max(outer.latency_s, port.latency_s);
       networks.push_back(with_levels(cluster, {level_of("node", node, port), outer}));
@@ -85,4 +85,4 @@ std::vector<Cluster> two_level_networks(const Cluster& cluster) {
   return networks;
 }
 
-}  // namespace nest
+}  // namespace nest::rivals

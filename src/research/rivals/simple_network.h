@@ -11,13 +11,13 @@
 
 #include "cluster/cluster.h"
 
-namespace nest {
+namespace nest::rivals {
 
 // Every device at one switch. A cluster that is flat is itself the only answer.
-std::vector<Cluster> flat_networks(const Cluster& cluster);
+std::vector<cluster::Cluster> flat_networks(const cluster::Cluster& cluster);
 
 // Nodes, and one switch between all of them. A cluster of one or two even levels is itself the only answer; a torus,
 // which has no nodes, is taken as flat.
-std::vector<Cluster> two_level_networks(const Cluster& cluster);
+std::vector<cluster::Cluster> two_level_networks(const cluster::Cluster& cluster);
 
-}  // namespace nest
+}  // namespace nest::rivals

@@ -192,8 +192,9 @@ std::string find_simulator() {
                   kName));
 }
 
-Timeline simulate(const std::string& simulator, const SimulationProgram& program, const SimulatorLimits& limits) {
-  const std::string input = program_to_json(program);
+simulate::Timeline run_simulator(const std::string& simulator, const simulate::SimulationProgram& program,
+                                 const SimulatorLimits& limits) {
+  const std::string input = simulate::program_to_json(program);
   Exchange exchange{input, {}, {}};
   Pipe in, out, err;
   open_pipe(in, true);
@@ -205,13 +206,13 @@ Timeline simulate(const std::string& simulator, const SimulationProgram& program
   err.write.close();
   converse(in, out, err, exchange, limits);
   refuse_status(child.wait(), simulator, exchange.errors);
-  Timeline timeline;
+  simulate::Timeline timeline;
   try {
-    timeline = read_timeline(exchange.answer);
+    timeline = simulate::read_timeline(exchange.answer);
   } catch (const InputError& error) {
     throw SimulatorError(fmt::format("{} answered with something else than a timeline: {}", kName, error.what()));
   }
-  if (const std::string reason = refuse_timeline(program, timeline); !reason.empty()) {
+  if (const std::string reason = simulate::refuse_timeline(program, timeline); !reason.empty()) {
     throw SimulatorError(fmt::format("{} answered with a timeline that cannot be: {}", kName, reason));
   }
   return timeline;

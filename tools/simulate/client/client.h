@@ -21,6 +21,7 @@ struct SimulatorLimits {
 
 // Executes the program and returns a timeline that fits it (refuse_timeline). Throws SimulatorError when the simulator
 // cannot be started, is killed, fails, takes too long, or answers with anything else.
-Timeline simulate(const std::string& simulator, const SimulationProgram& program, const SimulatorLimits& limits = {});
+simulate::Timeline run_simulator(const std::string& simulator, const simulate::SimulationProgram& program,
+                                 const SimulatorLimits& limits = {});
 
 }  // namespace nest

@@ -15,16 +15,16 @@ namespace {
 constexpr double kSearchSeconds = 60;
 constexpr std::int64_t kTokensPerStep = std::int64_t{4} << 20;
 
-SimulationSummary simulated(const Job& job, const Strategy& strategy, const Plan& evaluation,
-                            const std::string& simulator, std::int64_t* classes = nullptr) {
-  const LoweredPlan lowered = lower_plan(job, strategy, evaluation.stages);
+simulate::SimulationSummary simulated(const cost::Job& job, const Strategy& strategy, const Plan& evaluation,
+                                      const std::string& simulator, std::int64_t* classes = nullptr) {
+  const simulate::LoweredPlan lowered = simulate::lower_plan(job, strategy, evaluation.stages);
   if (classes) *classes = static_cast<std::int64_t>(lowered.symmetry.replica_classes());
-  return summarise(lowered, simulate(simulator, lowered.program), evaluation.prediction);
+  return simulate::summarise(lowered, run_simulator(simulator, lowered.program), evaluation.prediction);
 }
 
-bool has_experts(const Job& job) {
+bool has_experts(const cost::Job& job) {
   return std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
-                     [](const Layer& layer) { return layer.experts > 0; });
+                     [](const model::Layer& layer) { return layer.experts > 0; });
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ ComparedPlan compare(const RandomPlan& plan, const std::string& simulator) {
   row.devices = plan.job.cluster.devices;
   row.model = plan.model;
   row.stack = plan.job.stack.name;
-  row.strategy = strategy_text(plan.strategy);
+  row.strategy = plan::strategy_text(plan.strategy);
   row.zero = plan.stages.front().zero;
   row.dp_inner = plan.strategy.dp_inner;
   row.micro_batches = micro_batches(plan.strategy, plan.job.run.global_batch);
@@ -60,11 +60,11 @@ std::vector<TopCase> top_cases() {
                                            {256, "mixtral-8x22b"},
                                            {512, "llama3-405b"}}};
   std::vector<TopCase> cases;
-  for (const Cluster& preset : cluster_presets()) {
+  for (const cluster::Cluster& preset : cluster::cluster_presets()) {
     for (const Size& size : kSizes) {
       if (size.devices < preset.sizes.at_least || size.devices > preset.sizes.at_most) continue;
       try {
-        static_cast<void>(resized(preset, size.devices));
+        static_cast<void>(cluster::resized(preset, size.devices));
       } catch (const InputError&) {
         continue;  // no whole nodes
       }
@@ -78,35 +78,35 @@ std::vector<TopCase> top_cases() {
 }
 
 void settle(TopCase& question, int plans, const std::string& simulator) {
-  const Cluster cluster = find_cluster(question.cluster, question.devices).value();
-  const Architecture architecture = find_model_preset(question.model).value();
+  const cluster::Cluster cluster = cluster::find_cluster(question.cluster, question.devices).value();
+  const model::Architecture architecture = model::find_model_preset(question.model).value();
   Run run;
   run.sequence = architecture.default_sequence;
   run.global_batch = std::max<std::int64_t>(question.devices, kTokensPerStep / run.sequence);
   const bool old = cluster.device.peak(Precision::bf16) <= 0;
   run.precision = old ? Precision::fp16 : Precision::bf16;
-  const Job job = make_job(architecture, run, find_stack(run.stack).value(), cluster);
+  const cost::Job job = cost::make_job(architecture, run, cost::find_stack(run.stack).value(), cluster);
   question.global_batch = run.global_batch;
-  PriceCache prices(job);
-  PlanRequest request;
+  search::PriceCache prices(job);
+  search::PlanRequest request;
   request.job = &job;
   request.prices = &prices;
   request.search.top = plans;
   request.search.threads = 0;
   request.search.time_limit_s = kSearchSeconds;
-  const PlanAnswer answer = make_plan(request);
+  const search::PlanAnswer answer = search::make_plan(request);
   for (std::size_t k = 0; k < answer.plans.size(); ++k) {
     const Plan& planned = answer.plans[k];
     const double seconds = simulated(job, planned.strategy, planned, simulator).iteration_s;
     if (k == 0) {
       question.predicted_s = planned.prediction.iteration_s;
       question.simulated_s = seconds;
-      question.strategy = strategy_text(planned.strategy);
+      question.strategy = plan::strategy_text(planned.strategy);
     }
     if (k == 0 || seconds < question.best_s * (1 - 1e-9)) {
       question.best_s = seconds;
       question.best = static_cast<std::int64_t>(k);
-      question.best_strategy = strategy_text(planned.strategy);
+      question.best_strategy = plan::strategy_text(planned.strategy);
       question.runner_up_s = planned.prediction.iteration_s;
     }
     ++question.plans;

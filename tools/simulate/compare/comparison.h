@@ -22,7 +22,7 @@ struct ComparedPlan {
   std::int64_t micro_batches = 1;
   std::int64_t replicas_simulated = 1;
   bool mixture = false;
-  SimulationSummary summary;
+  simulate::SimulationSummary summary;
 };
 
 ComparedPlan compare(const RandomPlan& plan, const std::string& simulator);

@@ -45,26 +45,26 @@ class Dice {
   std::mt19937 engine_;
 };
 
-std::optional<Cluster> draw_cluster(Dice& dice, std::uint32_t seed) {
-  const auto& presets = cluster_presets();
-  const Cluster& preset = presets[seed % presets.size()];
+std::optional<cluster::Cluster> draw_cluster(Dice& dice, std::uint32_t seed) {
+  const auto& presets = cluster::cluster_presets();
+  const cluster::Cluster& preset = presets[seed % presets.size()];
   const std::int64_t devices = dice.pick(kDevices);
   if (devices < preset.sizes.at_least || devices > preset.sizes.at_most) return std::nullopt;
   try {
-    return resized(preset, devices);
+    return cluster::resized(preset, devices);
   } catch (const InputError&) {
     return std::nullopt;  // not in whole nodes
   }
 }
 
-std::optional<Strategy> draw_strategy(Dice& dice, const Job& job) {
+std::optional<Strategy> draw_strategy(Dice& dice, const cost::Job& job) {
   constexpr std::array<std::int64_t, 5> kTensor = {1, 2, 4, 8, 16};
   constexpr std::array<std::int64_t, 6> kContext = {1, 1, 1, 1, 2, 4};
   constexpr std::array<std::int64_t, 5> kExpert = {1, 2, 4, 8, 16};
   constexpr std::array<std::int64_t, 10> kStages = {1, 2, 2, 3, 4, 4, 6, 8, 8, 16};
   constexpr std::array<std::int64_t, 4> kMicro = {1, 1, 2, 4};
-  const bool mixture =
-      std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const Layer& layer) { return layer.experts > 0; });
+  const bool mixture = std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
+                                   [](const model::Layer& layer) { return layer.experts > 0; });
   Strategy s;
   s.split.tp = dice.pick(kTensor);
   s.split.sp = s.split.tp > 1 && dice.chance(60);
@@ -93,15 +93,15 @@ std::int64_t draw_batch(Dice& dice, const Strategy& s) {
   return m * s.micro_batch * s.batch_ranks();
 }
 
-std::vector<StagePlan> draw_stages(Dice& dice, const Job& job, const Strategy& s) {
+std::vector<StagePlan> draw_stages(Dice& dice, const cost::Job& job, const Strategy& s) {
   const auto recompute = static_cast<Recompute>(dice.below(3));
   const int zero = dice.chance(50) ? 1 : static_cast<int>(dice.below(4));
-  std::int64_t degree = dense_replicas(s);
+  std::int64_t degree = groups::dense_replicas(s);
   if (dice.chance(25)) {
     degree = dice.divisor(degree);
-    if (!can_shard(s, degree)) degree = dense_replicas(s);
+    if (!groups::can_shard(s, degree)) degree = groups::dense_replicas(s);
   }
-  std::vector<StagePlan> stages = even_stages(job, s, recompute, zero, zero == 0 ? 1 : degree);
+  std::vector<StagePlan> stages = cost::even_stages(job, s, recompute, zero, zero == 0 ? 1 : degree);
   // Sometimes a boundary is moved.
   for (std::size_t b = 0; b + 1 < stages.size(); ++b) {
     if (!dice.chance(25)) continue;
@@ -117,13 +117,13 @@ std::vector<StagePlan> draw_stages(Dice& dice, const Job& job, const Strategy& s
 }
 
 std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed) {
-  const std::optional<Cluster> cluster = draw_cluster(dice, seed);
+  const std::optional<cluster::Cluster> cluster = draw_cluster(dice, seed);
   RandomPlan plan;
   plan.seed = seed;
   plan.model = dice.pick(kModels);
-  const auto stack = find_stack(dice.pick(kStacks));
+  const auto stack = cost::find_stack(dice.pick(kStacks));
   if (!cluster || !stack) return std::nullopt;
-  const auto architecture = find_model_preset(plan.model);
+  const auto architecture = model::find_model_preset(plan.model);
   if (!architecture) return std::nullopt;
   Run run;
   run.sequence = std::min<std::int64_t>(architecture->default_sequence, dice.chance(50) ? 4096 : 2048);
@@ -131,13 +131,13 @@ std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed) {
   run.stack = stack->name;
   const bool old = cluster->device.peak(Precision::bf16) <= 0;
   run.precision = old ? Precision::fp16 : Precision::bf16;
-  plan.job = make_job(*architecture, run, *stack, *cluster);
+  plan.job = cost::make_job(*architecture, run, *stack, *cluster);
   const std::optional<Strategy> strategy = draw_strategy(dice, plan.job);
   if (!strategy || strategy->pp > static_cast<std::int64_t>(plan.job.model.layers.size())) return std::nullopt;
   plan.strategy = *strategy;
   plan.job.run.global_batch = draw_batch(dice, plan.strategy);
-  const RunShape shape{plan.strategy.micro_batch, run.sequence, 0, 1.0};
-  if (!refuse_split(plan.job.model, shape, plan.strategy.split).empty()) return std::nullopt;
+  const split::RunShape shape{plan.strategy.micro_batch, run.sequence, 0, 1.0};
+  if (!split::refuse_split(plan.job.model, shape, plan.strategy.split).empty()) return std::nullopt;
   plan.stages = draw_stages(dice, plan.job, plan.strategy);
   if (!refuse_strategy(plan.job, plan.strategy, plan.stages).empty()) return std::nullopt;
   plan.evaluation = evaluate(plan.job, plan.strategy, plan.stages);

@@ -12,7 +12,7 @@ namespace nest {
 
 struct RandomPlan {
   std::uint32_t seed = 0;
-  Job job;
+  cost::Job job;
   Strategy strategy;
   std::vector<StagePlan> stages;
   Plan evaluation;

@@ -25,7 +25,7 @@ std::vector<double> sorted_differences(std::span<const ComparedPlan> rows) {
 std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
 // The phase in which the two differ most, with the difference as a share of the predicted step.
-std::pair<std::string, double> worst_phase(const SimulationSummary& summary) {
+std::pair<std::string, double> worst_phase(const simulate::SimulationSummary& summary) {
   std::pair<std::string, double> worst{"", 0};
   for (const BreakdownPart& phase : kBreakdownParts) {
     const double apart =

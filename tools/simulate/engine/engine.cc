@@ -27,7 +27,8 @@ constexpr double kScale = 1024;
 
 class Executor {
  public:
-  explicit Executor(const SimulationProgram& program) : program_(program), states_(program.activities.size()) {
+  explicit Executor(const simulate::SimulationProgram& program)
+      : program_(program), states_(program.activities.size()) {
     build_platform();
     timeline_.start_s.resize(program.activities.size());
     timeline_.end_s.resize(program.activities.size());
@@ -39,7 +40,7 @@ class Executor {
     }
   }
 
-  Timeline run() {
+  simulate::Timeline run() {
     sg::Activity::on_completion_cb([this](const sg::Activity& activity) { on_end(activity); });
     for (std::size_t i = 0; i < states_.size(); ++i) {
       if (states_[i].waits_for == 0 && !states_[i].started) ready_.push_back(i);
@@ -78,7 +79,7 @@ class Executor {
       sg::Host* from = zone->create_host(fmt::format("a{}", i), 1.0)->seal();
       sg::Host* to = zone->create_host(fmt::format("b{}", i), 1.0)->seal();
       std::vector<sg::LinkInRoute> route;
-      for (const RouteLoad& load : program_.routes[i].loads) {
+      for (const simulate::RouteLoad& load : program_.routes[i].loads) {
         for (std::int64_t k = 0; k < load.times; ++k) {
           route.emplace_back(links[static_cast<std::size_t>(load.link)]);
         }
@@ -94,10 +95,10 @@ class Executor {
     State& state = states_[index];
     state.started = true;
     timeline_.start_s[index] = sg::Engine::get_clock() / kMicro;
-    const SimulatedActivity& activity = program_.activities[index];
+    const simulate::SimulatedActivity& activity = program_.activities[index];
     state.parts = 1;  // held until all flows have been started
     if (activity.seconds > 0) start_delay(index, activity.seconds, nullptr);
-    for (const SimulatedFlow& flow : activity.flows) {
+    for (const simulate::SimulatedFlow& flow : activity.flows) {
       if (flow.latency_s > 0) {
         start_delay(index, flow.latency_s, &flow);
       } else {
@@ -107,7 +108,7 @@ class Executor {
     end_part(index);
   }
 
-  void start_delay(std::size_t index, double seconds, const SimulatedFlow* next) {
+  void start_delay(std::size_t index, double seconds, const simulate::SimulatedFlow* next) {
     ++states_[index].parts;
     simgrid::kernel::timer::Timer::set(sg::Engine::get_clock() + seconds * kMicro, [this, index, next] {
       if (next) start_flow(index, *next);
@@ -116,7 +117,7 @@ class Executor {
     });
   }
 
-  void start_flow(std::size_t index, const SimulatedFlow& flow) {
+  void start_flow(std::size_t index, const simulate::SimulatedFlow& flow) {
     const auto units = static_cast<std::uint64_t>(std::llround(flow.bytes * kScale));
     if (units == 0 || program_.routes[static_cast<std::size_t>(flow.route)].loads.empty()) return;
     ++states_[index].parts;
@@ -154,18 +155,18 @@ class Executor {
     }
   }
 
-  const SimulationProgram& program_;
+  const simulate::SimulationProgram& program_;
   std::vector<State> states_;
   std::vector<std::pair<sg::Host*, sg::Host*>> ends_;  // of every route
   std::vector<std::size_t> ready_;
   std::unordered_map<const sg::Activity*, std::pair<std::size_t, sg::CommPtr>> running_;
   std::size_t ended_ = 0;
-  Timeline timeline_;
+  simulate::Timeline timeline_;
 };
 
 }  // namespace
 
-Timeline execute(const SimulationProgram& program) {
+simulate::Timeline execute(const simulate::SimulationProgram& program) {
   char name[] = "nest-simulate";
   char quiet[] = "--log=root.threshold:error";
   int argc = 2;

@@ -6,6 +6,6 @@
 namespace nest {
 
 // Once per process: SimGrid's engine is a singleton. Throws InputError when activities wait for each other in a circle.
-Timeline execute(const SimulationProgram& program);
+simulate::Timeline execute(const simulate::SimulationProgram& program);
 
 }  // namespace nest

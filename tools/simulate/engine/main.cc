@@ -14,8 +14,8 @@ int main() {
   try {
     std::ios::sync_with_stdio(false);
     const std::string text((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
-    const nest::SimulationProgram program = nest::read_program(text);
-    std::cout << nest::timeline_to_json(nest::execute(program)) << '\n' << std::flush;
+    const nest::simulate::SimulationProgram program = nest::simulate::read_program(text);
+    std::cout << nest::simulate::timeline_to_json(nest::execute(program)) << '\n' << std::flush;
     if (!std::cout) throw nest::InputError("cannot write the timeline");
     return 0;
   } catch (const std::exception& error) {
