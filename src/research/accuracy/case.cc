@@ -7,6 +7,7 @@
 #include "accuracy/shape.h"
 #include "accuracy/software.h"
 #include "base/error.h"
+#include "base/index.h"
 
 namespace nest::accuracy {
 namespace {
@@ -15,6 +16,7 @@ bool is_tpu(const cluster::Device& device) { return device.name.starts_with("tpu
 
 // Why a row cannot be priced at all; empty when it can.
 std::string missing(const PublishedRun& run, bool for_memory) {
+  if (run.model.hybrid) return "hybrid model: not read";
   if (run.model.layers < 1) return "sizes of the model not stated";
   if (!run.tp || !run.pp || !run.dp) return "parallel layout not stated";
   if (run.zero == 3 && run.source == "sc21") return "ZeRO-3 of 2021 without prefetching";
@@ -67,6 +69,40 @@ Strategy strategy_of(const PublishedRun& run, const cluster::Device& device) {
   return strategy;
 }
 
+// Blocks of every stage where the row gives Megatron's layout; empty where it gives none that is of this model.
+std::vector<std::int64_t> blocks_of_layout(const PublishedRun& run, const Strategy& strategy) {
+  const auto letters = read_layout(run.settings.layout, strategy.pp);
+  if (!letters) return {};
+  std::vector<std::int64_t> blocks;
+  std::int64_t layers = 0;
+  for (const StageLetters& stage : *letters) {
+    layers += stage.layers;
+    blocks.push_back(stage.layers);
+  }
+  const StageLetters& first = letters->front();
+  const StageLetters& last = letters->back();
+  if (layers != run.model.layers || first.embedding != 1 || last.loss != 1) return {};
+  // Multi-token prediction stands before the loss.
+  blocks.back() += run.model.extra_layers;
+  return std::all_of(blocks.begin(), blocks.end(), [](std::int64_t count) { return count > 0; })
+             ? blocks
+             : std::vector<std::int64_t>{};
+}
+
+// The same number of blocks as `blocks` on every stage, in one run; chunks of an interleaved schedule are not placed.
+void place_blocks(const cost::Job& job, const std::vector<std::int64_t>& blocks, std::vector<StagePlan>& stages) {
+  if (blocks.size() != stages.size()) return;
+  const auto kind = [&](std::size_t i) { return job.model.kinds[at(job.model.layers[i])].kind; };
+  std::size_t next = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages[s].first = static_cast<int>(next);
+    for (std::int64_t taken = 0; next < job.model.layers.size() && taken < blocks[s]; ++next)
+      taken += kind(next) == model::LayerKind::block ? 1 : 0;
+    if (s + 1 == stages.size()) next = job.model.layers.size();
+    stages[s].last = static_cast<int>(next) - 1;
+  }
+}
+
 void note_assumptions(const PublishedRun& run, std::vector<std::string>& assumed) {
   if (!run.recompute) assumed.emplace_back("recomputation not stated, none assumed");
   if (!run.micro_batch) assumed.emplace_back("micro-batch not stated, 1 assumed");
@@ -91,14 +127,21 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
   what.sequence = run.model.sequence.value_or(2048);
   what.global_batch =
       run.global_batch.value_or(assumed_micro_batches(run) * made.strategy.micro_batch * made.strategy.batch_ranks());
-  const cost::SoftwareStack stack = stack_for(run);
-  what.stack = stack.name;
+  const Software software = software_for(run);
+  made.not_expressed = software.not_expressed;
+  what.stack = software.stack.name;
   what.precision = precision_for(run);
   try {
     const cluster::Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
-    made.job = cost::make_job(architecture_for(run), what, stack, cluster);
+    made.job = cost::make_job(architecture_for(run), what, software.stack, cluster);
     const int zero = static_cast<int>(std::clamp<std::int64_t>(run.zero.value_or(1), 0, 3));
     made.stages = cost::even_stages(made.job, made.strategy, recompute_of(run), zero, run.zero_degree.value_or(0));
+    const std::vector<StagePlan> even = made.stages;
+    place_blocks(made.job, blocks_of_layout(run, made.strategy), made.stages);
+    if (!cost::refuse_strategy(made.job, made.strategy, made.stages).empty()) {
+      made.stages = even;
+      made.not_expressed.emplace_back("layout of the pipeline");
+    }
     if (const std::string why = cost::refuse_strategy(made.job, made.strategy, made.stages); !why.empty())
       return Refusal{"not a plan of ours: " + why};
   } catch (const InputError& error) {

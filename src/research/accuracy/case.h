@@ -14,7 +14,8 @@ struct Case {
   cost::Job job;
   Strategy strategy;
   std::vector<StagePlan> stages;
-  std::vector<std::string> assumed;  // what the row does not say: "recomputation not stated, none assumed"
+  std::vector<std::string> assumed;        // what the row does not say: "recomputation not stated, none assumed"
+  std::vector<std::string> not_expressed;  // what the row says and nest cannot yet: "paged stash"
 };
 
 struct Refusal {

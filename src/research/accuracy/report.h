@@ -15,6 +15,11 @@ std::string to_json(const std::vector<Set>& sets, const Summary& summary, const 
 // none.
 std::string to_markdown(const std::vector<Set>& sets, const Summary& summary, bool carried, const std::string& plots);
 
+// Refused runs, runs that differ in one thing, releases and devices, and what is not expressed; part of the page.
+std::string runs_sections(const Summary& summary);
+// The figures of the published runs in a few lines, for the terminal.
+std::string runs_text(const Summary& summary);
+
 struct Picture {
   std::string file;  // "time.svg"
   std::string title;

@@ -30,6 +30,15 @@ Json reading_json(const Reading& reading) {
                {"measured", reading.point.measured},
                {"error", reading.point.error()}};
   if (!reading.note.empty()) json["note"] = reading.note;
+  const RunFacts& run = reading.run;
+  if (run.file.empty()) return json;
+  json["file"] = run.file;
+  if (!run.release.empty()) json["release"] = run.release;
+  json["device"] = run.device;
+  if (!run.ab_group.empty()) json["ab"] = {{"group", run.ab_group}, {"change", run.ab_change}};
+  if (!run.not_expressed.empty()) json["not_expressed"] = run.not_expressed;
+  json["fits"] = run.fits;
+  json["over"] = run.over;
   return json;
 }
 
@@ -82,6 +91,54 @@ Json readings_json(const Set& set) {
   return list;
 }
 
+Json errors_json(const Errors& errors) {
+  Json json = {{"used", errors.count}};
+  add_errors(json, errors);
+  return json;
+}
+
+Json refusals_json(const Refusals& file) {
+  Json json = {{"file", file.file.empty() ? "all" : file.file},
+               {"strict", {{"runs", file.strict}, {"refused", file.strict_refused}, {"share", file.strict_share()}}},
+               {"all", {{"runs", file.all}, {"refused", file.all_refused}, {"share", file.share()}}}};
+  json["refused"] = Json::array();
+  for (const RefusedRun& run : file.runs)
+    json["refused"].push_back({{"id", run.id}, {"over", run.over}, {"strict", run.strict}});
+  return json;
+}
+
+void add_runs(const Summary& summary, Json& root) {
+  root["files"] = Json::array();
+  for (const FilePart& file : summary.files) {
+    Json json = errors_json(file.part.errors);
+    json["file"] = file.file;
+    json["part"] = file.part.name;
+    root["files"].push_back(std::move(json));
+  }
+  root["refused"] = Json::array();
+  for (const Refusals& file : summary.refusals) root["refused"].push_back(refusals_json(file));
+  root["ratios"] = Json::array();
+  for (const Ratio& ratio : summary.ratios) {
+    root["ratios"].push_back({{"group", ratio.group},
+                              {"of", ratio.quantity},
+                              {"from", ratio.from},
+                              {"to", ratio.to},
+                              {"measured", ratio.point.measured},
+                              {"predicted", ratio.point.predicted},
+                              {"strict", ratio.strict}});
+  }
+  root["slices"] = Json::array();
+  for (const Slice& slice : summary.slices) {
+    root["slices"].push_back({{"release", slice.release},
+                              {"device", slice.device},
+                              {"dense", errors_json(slice.dense)},
+                              {"mixtures", errors_json(slice.mixtures)}});
+  }
+  root["not_expressed"] = Json::array();
+  for (const Unexpressed& one : summary.not_expressed)
+    root["not_expressed"].push_back({{"name", one.name}, {"runs", one.runs}});
+}
+
 }  // namespace
 
 std::string to_json(const std::vector<Set>& sets, const Summary& summary, const std::string& data) {
@@ -118,6 +175,7 @@ std::string to_json(const std::vector<Set>& sets, const Summary& summary, const 
                                      {"lowest_margin", surprises.lowest_margin},
                                      {"highest_margin", surprises.highest_margin},
                                      {"largest_excess", surprises.largest_excess}};
+  add_runs(summary, root);
   root["readings"] = Json::object();
   for (const Set& set : sets) root["readings"][set.name] = readings_json(set);
   // Names in rows that are not UTF-8 are written with U+FFFD.

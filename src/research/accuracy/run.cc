@@ -30,6 +30,7 @@ ModelShape read_shape(const Fields& row) {
   shape.shared_ffn = row.integer("shared_expert_ffn").value_or(0);
   shape.dense_layers = shape.experts > 0 ? row.integer("dense_layers").value_or(0) : 0;
   shape.attention = row.text("attention").value_or("");
+  shape.hybrid = !row.object("hybrid").empty();
   for (const std::int64_t size : {shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.ffn,
                                   shape.vocabulary, shape.sequence.value_or(1), shape.top_k, shape.expert_ffn}) {
     if (size < 1) shape.layers = 0;
@@ -103,8 +104,9 @@ void read_notes(PublishedRun& run) {
   if (!run.zero_degree && std::regex_search(run.notes, found, std::regex("zero1(?: group size |=)([0-9]{1,6})"))) {
     run.zero_degree = std::stoll(found[1]);
   }
-  if (run.notes.find("Includes MTP") != std::string::npos) run.model.extra_layers = 1;
-  if (!run.recompute_modules.empty()) return;
+  const bool in_words = run.notes.find("Includes MTP") != std::string::npos;
+  run.model.extra_layers = std::clamp<std::int64_t>(run.settings.extra_layers.value_or(in_words ? 1 : 0), 0, 8);
+  if (run.settings.stated || !run.recompute_modules.empty()) return;
   // The first sentence on recomputation that names modules of Megatron's.
   const std::string plain = std::regex_replace(run.notes, std::regex(R"(\([^)]*\))"), "");
   const std::regex sentence_end(R"(\.\s|;)");
@@ -140,6 +142,10 @@ PublishedRun read_run(const doc::Value& value) {
   run.precision = to_lower(row.text("precision").value_or("bf16"));
   run.tier = row.text("tier").value_or("");
   run.complete = row.flag("config_complete").value_or(false);
+  run.release = row.text("release").value_or("");
+  run.settings = read_settings(row.object("settings"));
+  run.ab_group = row.text("ab_group").value_or("");
+  run.ab_change = row.text("ab_change").value_or("");
   read_notes(run);
 
   const Fields measured = row.object("measured");
@@ -148,6 +154,8 @@ PublishedRun read_run(const doc::Value& value) {
   if (!run.peak_bytes) run.peak_bytes = positive(measured.number("peak_mem_gb"), 1e9);
   run.reserved_bytes = positive(measured.number("peak_reserved_gib"), kGib);
   if (!run.reserved_bytes) run.reserved_bytes = positive(measured.number("peak_reserved_gb"), 1e9);
+  run.last_rank_bytes = positive(measured.number("last_rank_peak_mem_gb"), 1e9);
+  run.out_of_memory = measured.flag("out_of_memory").value_or(false);
   run.activation_share = positive(measured.number("activation_mem_pct_of_tp_baseline"), 1);
   return run;
 }

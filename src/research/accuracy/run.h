@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accuracy/fields.h"
+#include "accuracy/settings.h"
 
 namespace nest::accuracy {
 
@@ -29,11 +30,14 @@ struct ModelShape {
   std::int64_t dense_layers = 0;  // of a mixture: layers without experts
   std::int64_t extra_layers = 0;  // multi-token prediction
   std::string attention;          // words: "MLA q_lora1536 kv_lora512 …", "sliding"
+  bool hybrid = false;            // other mixers beside attention: its layers are not stated as a transformer's
 };
 
 struct PublishedRun {
   std::string id;
-  std::string source;  // the id up to its first dash
+  std::string file;     // that holds the row: "runs26.json"
+  std::string source;   // the id up to its first dash
+  std::string release;  // of the software or the benchmark; empty: not stated
   std::string citation;
   std::string notes;
   std::string software;  // stack by name, where the row gives it; else it follows from the source
@@ -50,11 +54,15 @@ struct PublishedRun {
   std::string precision;
   std::string tier;
   bool complete = false;  // everything that a prediction needs is stated
+  Settings settings;
+  std::string ab_group, ab_change;  // runs of a group differ in one thing
 
   std::optional<double> iteration_s;
   std::optional<double> peak_bytes;  // what it means (allocated, reserved, seen from outside) depends on the source
+  std::optional<double> last_rank_bytes;  // allocated, on the last stage
   std::optional<double> reserved_bytes;
   std::optional<double> activation_share;  // of tensor parallelism alone, percent
+  bool out_of_memory = false;              // it did not run: its peak is what it had when it failed
 
   bool moe() const { return model.experts > 0; }
   bool strict() const { return complete && (tier == "A" || tier == "B"); }

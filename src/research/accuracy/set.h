@@ -15,6 +15,17 @@
 
 namespace nest::accuracy {
 
+// Of a published run: where its row stands, what it is, and whether it would be said to fit.
+struct RunFacts {
+  std::string file;
+  std::string release;
+  std::string device;
+  std::string ab_group, ab_change;  // runs of a group differ in one thing, named by the change
+  std::vector<std::string> not_expressed;
+  bool fits = true;
+  double over = 0;  // memory needed, margin included, over that of the device, less 1: of the fullest stage
+};
+
 struct Reading {
   std::string id;
   std::string source;  // rows of one source are summarised together
@@ -24,6 +35,7 @@ struct Reading {
   bool strict = true;  // everything needed is stated, and the source is trusted
   double margin = 0;   // memory: the margin that a plan must leave
   std::string note;    // why it may be off, where that is known
+  RunFacts run = {};
 };
 
 struct LeftOut {

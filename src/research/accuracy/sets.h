@@ -10,6 +10,7 @@
 
 namespace nest::accuracy {
 
+// All rows of all files folder/published/*.json that are lists of runs (or of folder/runs.json).
 Set published_time(const std::filesystem::path& folder);
 Set published_memory(const std::filesystem::path& folder);
 Set published_activations(const std::filesystem::path& folder);
@@ -22,6 +23,9 @@ Set parameter_counts(const std::filesystem::path& folder);
 Set operators(const std::filesystem::path& folder);
 Set layer_time(const std::filesystem::path& folder);
 Set collectives(const std::filesystem::path& folder);
+
+// Those files, sorted by name.
+std::vector<std::filesystem::path> published_files(const std::filesystem::path& folder);
 
 // How one published run is priced, part by part, in words; what is missing when it is not.
 std::string explain(const std::filesystem::path& folder, const std::string& id);

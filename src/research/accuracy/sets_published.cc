@@ -15,12 +15,6 @@
 namespace nest::accuracy {
 namespace {
 
-// The rows that ship with nest lie in their folder directly.
-std::filesystem::path file_in(const std::filesystem::path& folder) {
-  const std::filesystem::path usual = folder / "published" / "runs.json";
-  return std::filesystem::exists(usual) ? usual : folder / "runs.json";
-}
-
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
@@ -38,23 +32,56 @@ std::string notes_on(const PublishedRun& run, const Case& one, const Plan& evalu
   return joined(notes);
 }
 
+bool holds_runs(const Document& document) {
+  const doc::Array& rows = *document.root().as_array();
+  return rows.empty() ||
+         std::any_of(rows.begin(), rows.end(), [](const doc::Value& row) { return Fields(&row).value("model"); });
+}
+
 // A row of the file that could not be predicted for a reason of ours is left out like any other.
 template <class Predict>
 void for_each_run(const std::filesystem::path& folder, Set& set, Predict predict) {
-  const auto document = read_list(file_in(folder), set);
-  if (!document) return;
-  for (const doc::Value& value : *document->root().as_array()) {
-    const PublishedRun run = read_run(value);
-    try {
-      predict(run);
-    } catch (const InputError& error) {
-      set.leave_out(run.id, run.source, std::string("not a plan of ours: ") + error.what());
+  for (const std::filesystem::path& path : published_files(folder)) {
+    const auto document = read_list(path, set);
+    if (!document) continue;
+    if (!holds_runs(*document)) {
+      set.leave_out(path.filename().string(), path.filename().string(), "file is not a list of runs");
+      continue;
+    }
+    for (const doc::Value& value : *document->root().as_array()) {
+      PublishedRun run = read_run(value);
+      run.file = path.filename().string();
+      try {
+        predict(run);
+      } catch (const InputError& error) {
+        set.leave_out(run.id, run.source, std::string("not a plan of ours: ") + error.what());
+      }
     }
   }
 }
 
 Reading reading_of(const PublishedRun& run, double predicted, double measured, std::string note) {
-  return {run.id, run.source, {predicted, measured}, "", run.moe(), run.strict(), 0, std::move(note)};
+  Reading reading;
+  reading.id = run.id;
+  reading.source = run.source;
+  reading.point = {predicted, measured};
+  reading.moe = run.moe();
+  reading.strict = run.strict();
+  reading.note = std::move(note);
+  reading.run.file = run.file;
+  reading.run.release = run.release;
+  reading.run.device = run.gpu;
+  reading.run.ab_group = run.ab_group;
+  reading.run.ab_change = run.ab_change;
+  return reading;
+}
+
+void add_room(const Case& one, const Plan& evaluation, Reading& reading) {
+  const auto there = real(one.job.cluster.device.memory_bytes);
+  reading.run.fits = evaluation.fits;
+  reading.run.not_expressed = one.not_expressed;
+  for (const StagePlan& stage : evaluation.stages)
+    reading.run.over = std::max(reading.run.over, real(stage.memory.needed) / there - 1);
 }
 
 // Bytes that the caching allocator can get: it gives its cache back before it fails.
@@ -81,7 +108,7 @@ double predicted_bytes(const Case& one, const Plan& evaluation, MemoryReading re
 }
 
 void add_memory(const PublishedRun& run, Set& set) {
-  if (!run.peak_bytes && !run.reserved_bytes) return;
+  if (run.out_of_memory || (!run.peak_bytes && !run.reserved_bytes && !run.last_rank_bytes)) return;
   ++set.rows;
   auto made = make_case(run, true);
   if (const auto* refusal = std::get_if<Refusal>(&made)) {
@@ -92,15 +119,15 @@ void add_memory(const PublishedRun& run, Set& set) {
   const Plan evaluation = cost::evaluate(one.job, one.strategy, one.stages);
   // Megatron's own tests log the memory of the last rank.
   const bool last_stage_only = run.source == "mlm";
-  const auto add = [&](MemoryReading reading, double measured) {
-    Reading row =
-        reading_of(run, predicted_bytes(one, evaluation, reading, last_stage_only), measured, joined(one.assumed));
+  const auto add = [&](MemoryReading reading, double measured, bool last_stage) {
+    Reading row = reading_of(run, predicted_bytes(one, evaluation, reading, last_stage), measured, joined(one.assumed));
     row.source += fmt::format("{} {}", run.moe() ? " moe" : "", to_string(reading));
     row.margin = one.job.stack.memory_margin;
     set.readings.push_back(std::move(row));
   };
-  if (run.peak_bytes) add(reading_for(run), *run.peak_bytes);
-  if (run.reserved_bytes) add(MemoryReading::reserved, *run.reserved_bytes);
+  if (run.peak_bytes) add(reading_for(run), *run.peak_bytes, last_stage_only);
+  if (run.last_rank_bytes) add(MemoryReading::allocated, *run.last_rank_bytes, true);
+  if (run.reserved_bytes) add(MemoryReading::reserved, *run.reserved_bytes, last_stage_only);
 }
 
 // Kept bytes of one block under this row's split and recomputation over those under plain tensor parallelism.
@@ -120,6 +147,18 @@ double activation_percent(const Case& one) {
 
 }  // namespace
 
+std::vector<std::filesystem::path> published_files(const std::filesystem::path& folder) {
+  // The rows that ship with nest lie in their folder directly.
+  const std::filesystem::path inside = folder / "published";
+  if (!std::filesystem::is_directory(inside)) return {folder / "runs.json"};
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(inside)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 Set published_time(const std::filesystem::path& folder) {
   Set set{"published_time", "Published training runs: iteration time", "s", 0, {}, {}};
   for_each_run(folder, set, [&](const PublishedRun& run) {
@@ -135,8 +174,10 @@ Set published_time(const std::filesystem::path& folder) {
     }
     const Case& one = std::get<Case>(made);
     const Plan evaluation = cost::evaluate(one.job, one.strategy, one.stages);
-    set.readings.push_back(
-        reading_of(run, evaluation.prediction.iteration_s, *run.iteration_s, notes_on(run, one, evaluation)));
+    Reading reading =
+        reading_of(run, evaluation.prediction.iteration_s, *run.iteration_s, notes_on(run, one, evaluation));
+    add_room(one, evaluation, reading);
+    set.readings.push_back(std::move(reading));
   });
   return set;
 }
@@ -195,6 +236,8 @@ std::string explain(const std::filesystem::path& folder, const std::string& id) 
           s, stage.first, stage.last, stage.time.total, stage.time.forward, stage.time.backward, stage.time.recompute,
           stage.memory.allocated, stage.memory.total, stage.memory.moment);
     }
+    text += fmt::format("  {}\n", evaluation.fits ? "fits" : "does not fit");
+    for (const std::string& name : one.not_expressed) text += "  not expressed: " + name + "\n";
     for (const std::string& note : one.assumed) text += "  " + note + "\n";
     for (const std::string& note : evaluation.assumptions) text += "  " + note + "\n";
   });

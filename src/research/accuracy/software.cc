@@ -102,7 +102,10 @@ cost::SoftwareStack by_source(const PublishedRun& run) {
   }
   if (is_one_of(source, {"bloom", "megads"})) return megatron_deepspeed(run);
   if (is_one_of(source, {"simumax", "mlm"})) return plain_megatron(run);
-  if (is_one_of(source, {"maxtext", "tpurecipe", "ironwood", "pax"})) return shipped("maxtext");
+  if (is_one_of(source, {"maxtext", "tpurecipe", "ironwood", "pax"}) ||
+      is_one_of(run.settings.framework, {"maxtext", "levanter"})) {
+    return shipped("maxtext");
+  }
   if (is_one_of(source, {"titan", "fms", "automodel"})) return torchtitan(run);
   if (source == "mpt") {
     cost::SoftwareStack stack = shipped("llm-foundry");
@@ -134,12 +137,18 @@ std::vector<model::Module> modules_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
-cost::SoftwareStack stack_for(const PublishedRun& run) {
-  cost::SoftwareStack stack = by_source(run);
+Software software_for(const PublishedRun& run) {
+  const Settings& settings = run.settings;
+  const bool megatron = settings.stated && settings.framework.empty() && run.software.empty();
+  Software software = megatron ? megatron_with_settings(run) : Software{by_source(run), {}};
+  if (settings.offloaded_activations) software.not_expressed.emplace_back("activations kept on the host");
   const std::vector<model::Module> modules = modules_of(run.recompute_modules);
+  cost::SoftwareStack& stack = software.stack;
   if (stack.selective == cost::SelectiveKind::modules && !modules.empty()) stack.selective_modules = modules;
-  return stack;
+  return software;
 }
+
+cost::SoftwareStack stack_for(const PublishedRun& run) { return software_for(run).stack; }
 
 Precision precision_for(const PublishedRun& run) {
   const std::string& precision = run.precision;
@@ -151,7 +160,7 @@ Precision precision_for(const PublishedRun& run) {
 }
 
 MemoryReading reading_for(const PublishedRun& run) {
-  if (is_one_of(run.source, {"simumax", "mlm", "mbridge", "nemo", "dgxc"})) return MemoryReading::allocated;
+  if (is_one_of(run.source, {"simumax", "mlm", "mlmrel", "mbridge", "nemo", "dgxc"})) return MemoryReading::allocated;
   if (is_one_of(run.source, {"titan", "nanotron", "fms"})) return MemoryReading::reserved;
   if (is_one_of(run.source, {"bloom", "internevo", "megads"})) return MemoryReading::outside;
   const std::string words = to_lower(run.notes);

@@ -3,15 +3,26 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "accuracy/run.h"
 #include "cost/job.h"
 
 namespace nest::accuracy {
 
-// By rules on the source (and, for a source never seen, on the model and the ZeRO stage), so that new rows get a
-// sensible stack.
+struct Software {
+  cost::SoftwareStack stack;
+  // Settings of the row that no key of a stack says yet, by name: the row is priced with the nearest.
+  std::vector<std::string> not_expressed;
+};
+
+// What the row's settings say; where it has none, by rules on the source (and, for a source never seen, on the model
+// and the ZeRO stage), so that new rows get a sensible stack.
+Software software_for(const PublishedRun& run);
 cost::SoftwareStack stack_for(const PublishedRun& run);
+
+// The settings of a row that Megatron-Core ran, as facts of a stack (software_settings.cc).
+Software megatron_with_settings(const PublishedRun& run);
 
 Precision precision_for(const PublishedRun& run);
 

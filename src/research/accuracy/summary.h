@@ -44,12 +44,65 @@ struct Surprises {
   double largest_excess = 0;  // of the measured over the predicted, as a fraction
 };
 
+// Part of the published runs of one file.
+struct FilePart {
+  std::string file;
+  Part part;
+};
+
+// Runs that ran and that nest says do not fit.
+struct RefusedRun {
+  std::string id;
+  double over = 0;  // as RunFacts
+  bool strict = true;
+};
+struct Refusals {
+  std::string file;  // empty: all of them
+  std::size_t strict = 0, strict_refused = 0;
+  std::size_t all = 0, all_refused = 0;
+  std::vector<RefusedRun> runs;  // the largest excess first
+
+  double strict_share() const {
+    return strict == 0 ? 0 : static_cast<double>(strict_refused) / static_cast<double>(strict);
+  }
+  double share() const { return all == 0 ? 0 : static_cast<double>(all_refused) / static_cast<double>(all); }
+};
+
+// Two runs that differ in one thing: what the second takes of the first, measured and predicted.
+struct Ratio {
+  std::string group;
+  std::string quantity;  // "time", "memory"
+  std::string from, to;  // the changes
+  Point point;
+  bool strict = true;
+};
+
+// Strict runs of one release on one device.
+struct Slice {
+  std::string release;  // empty: all releases
+  std::string device;
+  Errors dense, mixtures;
+};
+
+struct Unexpressed {
+  std::string name;
+  std::size_t runs = 0;
+};
+
 struct Summary {
   std::vector<Mark> marks;
   std::vector<Part> parts;
   std::vector<Sweep> sweeps;
   Surprises surprises;
+  std::vector<FilePart> files;
+  std::vector<Refusals> refusals;  // per file, then all where there are several files
+  std::vector<Ratio> ratios;
+  std::vector<Slice> slices;
+  std::vector<Unexpressed> not_expressed;  // the most frequent first
 };
+
+// The parts of the summary that concern published runs only.
+void summarise_runs(const std::vector<Set>& sets, Summary& summary);
 
 Summary summarise(const std::vector<Set>& sets);
 

@@ -75,6 +75,7 @@ int compare(const Options& options) {
       nest::accuracy::to_markdown(sets, summary, carried, link_to(options.plots, options.markdown));
   if (!options.markdown.empty()) write_file(options.markdown, page);
   if (options.json.empty() && options.markdown.empty()) std::cout << page;
+  std::cerr << nest::accuracy::runs_text(summary);
   for (const auto& mark : summary.marks) {
     std::cerr << (mark.met() ? "met     " : "missed  ") << mark.what << ", " << mark.measure << ": " << mark.reached
               << " (aim " << mark.aim << ")\n";
