@@ -88,7 +88,7 @@ TEST(Cluster, ResizingRefusesWhatDoesNotDivide) {
   EXPECT_THAT(resize_refusal("v100-cluster", 32), HasSubstr("allowed are 2 … 16"));
   EXPECT_THAT(resize_refusal("tpuv4-fat-tree", 2048), HasSubstr("allowed are 8 … 1,024"));
   EXPECT_THAT(resize_refusal("tpuv4-torus", 127), HasSubstr("no box of similar sides"));
-  EXPECT_THAT(resize_refusal("gb200-nvl72", 100), HasSubstr("nodes have 72 devices"));
+  EXPECT_THAT(resize_refusal("gb200-nvl64", 100), HasSubstr("nodes have 64 devices"));
 }
 
 TEST(Cluster, TorusSlicesAreCubic) {

@@ -270,6 +270,17 @@ TEST(Hosts, AreTheNodesOfTheClusterByName) {
   EXPECT_THROW(exporter::hosts_of(*cluster::find_cluster("tpuv4-torus")), InputError);
 }
 
+// Of a rack of 72 devices 64 are used: 16 trays of 4, each a host.
+TEST(Hosts, AreTheTraysOfARack) {
+  const std::vector<exporter::Host> hosts = exporter::hosts_of(*cluster::find_cluster("gb200-nvl72", 256));
+  ASSERT_EQ(hosts.size(), 64U);
+  EXPECT_EQ(hosts[16].first_device, 64);  // the first of the second rack
+  EXPECT_EQ(hosts[16].devices, 4);
+  EXPECT_EQ(exporter::hosts_of(*cluster::find_cluster("gb200-nvl72", 144)).size(), 36U);
+  EXPECT_EQ(exporter::hosts_of(*cluster::find_cluster("gb200-nvl72", 2)).front().devices, 2);
+  EXPECT_EQ(exporter::hosts_of(*cluster::find_cluster("gb200-nvl72", 256), 64).size(), 4U);
+}
+
 TEST(Hosts, AreNodesAlsoWhereTheyHaveParts) {
   const cluster::Cluster cluster =
       cluster::read_cluster(doc::parse_yaml("c.yaml",

@@ -10,6 +10,7 @@
 #include "base/index.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cluster/rack_use.h"
 #include "cluster/torus_collective.h"
 #include "preset_data/preset_data.h"
 
@@ -36,6 +37,11 @@ void check_size(const Cluster& cluster, std::int64_t devices) {
 void resize_levels(Cluster& cluster, std::int64_t devices) {
   for (const Level& level : cluster.levels) {
     if (!level.counts.empty()) refuse(cluster, devices, "its units differ in size; edit the cluster file instead");
+  }
+  if (level_with_use(cluster.levels)) {
+    // A smaller size may have dropped levels that this one needs.
+    if (!cluster.document.empty()) cluster.levels = read_cluster(cluster.document, cluster.name).levels;
+    if (const std::string why = fit_use(cluster.levels, devices); !why.empty()) refuse(cluster, devices, why);
   }
   const std::int64_t node = cluster.levels[0].group;
   if (devices % node != 0 && node % devices != 0) {
@@ -124,6 +130,7 @@ LevelSummary summarise_level(const Cluster& cluster, std::size_t l) {
   summary.latency_s = level.latency_s;
   summary.rails = level.rails;
   summary.oversubscription = level.oversubscription;
+  summary.planes = level.planes;
   return summary;
 }
 
@@ -192,6 +199,10 @@ std::optional<std::int64_t> devices_per_node(const Cluster& cluster) {
   std::int64_t devices = 1;
   for (std::size_t l = 0; l <= cluster.node_level && l < cluster.levels.size(); ++l) devices *= cluster.levels[l].group;
   return devices;
+}
+
+std::int64_t devices_per_tray(const Cluster& cluster) {
+  return cluster.torus || cluster.node_level != 0 || cluster.levels.empty() ? 0 : cluster.levels[0].tray;
 }
 
 GroupLayout place_group(const Cluster& cluster, const GroupSpec& spec) {

@@ -16,7 +16,8 @@
 //     switches: [leaf0, …]
 //     links: [{between: [gpu0, leaf0], bandwidth: 50GB/s, latency: 1us}, …]
 //
-// Keys of a level: name, group | counts, bandwidth, latency, oversubscription, efficiency, rails, rail_switches.
+// Keys of a level: name, group | counts, use, tray, bandwidth, planes, latency, oversubscription, efficiency, rails,
+// rail_switches. `group: 72, use: 64` leaves devices of a rack unused (rack_use.h).
 // `counts: [4, 4, 3]` gives the children of each switch where they differ: such clusters are uneven, and have the size
 // that they have (no `devices`).
 // Further keys: description, source, aliases, node_names, algorithms, message_overhead, resize (below).
@@ -52,7 +53,7 @@ struct Cluster {
   std::vector<std::string> aliases;
   Device device;
   std::int64_t devices = 0;
-  std::vector<Level> levels;  // empty for a torus
+  std::vector<Level> levels;  // empty for a torus; their groups count what is used
   std::optional<Torus> torus;
   Fabric fabric;  // of the levels
   // Index of the level whose units are nodes (hosts): the one called "node", else the first.
@@ -80,6 +81,8 @@ std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::in
 
 // Devices of a full node (Cluster::node_level); nothing for a torus, which has none.
 std::optional<std::int64_t> devices_per_node(const Cluster& cluster);
+// Devices of one host where a node-level unit holds several of them (the trays of a rack); 0 where it is the host.
+std::int64_t devices_per_tray(const Cluster& cluster);
 
 // --- collectives on a cluster
 // -------------------------------------------------------------------------------------------
@@ -103,6 +106,7 @@ struct LevelSummary {
                                 // innermost levels unless given
   bool rails = false;
   std::int64_t fewest_devices_per_unit = 0;  // in the smallest one; less than devices_per_unit on uneven clusters
+  std::int64_t planes = 1;                   // that link_bytes_per_s is the sum of
 };
 
 // For a torus: one entry per distance class (neighbours, half way round each dimension, the whole torus).

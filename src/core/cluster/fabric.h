@@ -36,6 +36,14 @@ struct Level {
   double efficiency = 1;             // share of the bandwidth that payload reaches (protocol, headers)
   bool rails = false;                // one port per device instead of one link per child
   bool rail_switches = false;        // with rails: one switch per device position
+  // Racks with spares (rack_use.h): children that one switch is built for, and how many of them the file says to use; 0:
+  // all of them always. `group` counts those in use.
+  std::int64_t built = 0;
+  std::int64_t use = 0;
+  std::int64_t tray = 0;    // devices of one host, where a unit of the innermost level holds several; 0: it is the host
+  std::int64_t planes = 1;  // networks side by side that the bandwidth is the sum of
+
+  std::int64_t tray_or_one() const { return tray > 0 ? tray : 1; }
 };
 
 // Neighbouring units of one size.

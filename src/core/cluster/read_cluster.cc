@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <map>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cluster/cluster.h"
 #include "cluster/link_graph.h"
+#include "cluster/rack_use.h"
 #include "doc/reader.h"
 
 namespace nest::cluster {
@@ -17,6 +19,7 @@ namespace {
 
 constexpr double kFastestLink = 1e18;  // bytes per second
 constexpr double kSlowestHop = 10;     // seconds
+constexpr double kMostPlanes = 64;
 constexpr std::size_t kMostUnits = 1U << 20U;
 
 double read_bandwidth(doc::Reader& reader, std::string_view key) {
@@ -33,6 +36,22 @@ double read_latency(doc::Reader& reader) {
   return latency_s;
 }
 
+// Spares and trays of a rack.
+void read_use(doc::Reader& reader, Level& level, std::size_t index) {
+  const bool uneven = !level.counts.empty();
+  if (const auto use = reader.maybe_integer("use", {1, real(level.group)})) {
+    if (uneven) reader.fail("use", "needs `group`; write into `counts` how many children of each switch are used");
+    level.built = level.group;
+    level.use = level.group = *use;
+  }
+  level.tray = reader.integer_or("tray", 0, {1, real(kMaxDevices)});
+  if (level.tray == 0) return;
+  if (index > 0) reader.fail("tray", "trays are parts of the innermost units; give it on the first level");
+  if (uneven || level.group % level.tray != 0 || level.built % level.tray != 0) {
+    reader.fail("tray", fmt::format("units of {} are not made of trays of {}", level.group, level.tray));
+  }
+}
+
 Level read_level(doc::Reader& reader, std::size_t index) {
   Level level;
   level.name = reader.text_or("name", fmt::format("level{}", index + 1));
@@ -46,7 +65,9 @@ Level read_level(doc::Reader& reader, std::size_t index) {
   } else {
     level.group = reader.integer("group", {1, real(kMaxDevices)});
   }
-  level.bandwidth_bytes_per_s = read_bandwidth(reader, "bandwidth");
+  read_use(reader, level, index);
+  level.planes = reader.integer_or("planes", 1, {1, kMostPlanes});
+  level.bandwidth_bytes_per_s = read_bandwidth(reader, "bandwidth") * real(level.planes);
   level.latency_s = read_latency(reader);
   level.oversubscription = reader.maybe_number("oversubscription", {0.01, 1e4}).value_or(1);
   level.efficiency = reader.maybe_number("efficiency", {0.001, 1}).value_or(1);
@@ -73,6 +94,7 @@ void check_levels(std::vector<doc::Reader>& readers, const std::vector<Level>& l
       readers[l].fail("rail_switches", "traffic between rails needs a level above that joins them");
     }
     rails = rails || levels[l].rails;
+    if (levels[l].use > 0 && level_with_use(levels) != l) readers[l].fail("use", "one level has it already");
   }
 }
 
@@ -110,8 +132,14 @@ void read_levels(doc::Reader& root, Cluster& cluster) {
   }
   for (std::size_t l = 0; l < readers.size(); ++l) cluster.levels.push_back(read_level(readers[l], l));
   check_levels(readers, cluster.levels);
-  const std::int64_t full = count_devices(readers, cluster.levels);
+  std::int64_t full = count_devices(readers, cluster.levels);
   cluster.devices = root.integer_or("devices", full, {1, real(kMaxDevices)});
+  if (cluster.devices != full && level_with_use(cluster.levels)) {
+    if (const std::string why = fit_use(cluster.levels, cluster.devices); !why.empty()) {
+      root.fail("devices", fmt::format("{} devices: {}", cluster.devices, why));
+    }
+    full = count_devices(readers, cluster.levels);
+  }
   if (cluster.devices > full) {
     root.fail("devices", fmt::format("{} devices, but the levels hold {}", cluster.devices, full));
   }
@@ -291,8 +319,10 @@ Cluster read_cluster(const Document& document, std::string_view name) {
     const std::int64_t nodes = cluster.torus || cluster.node_level + 1 >= cluster.fabric.levels
                                    ? 1
                                    : cluster.fabric.unit_of(cluster.node_level + 1, cluster.devices - 1) + 1;
-    if (static_cast<std::int64_t>(names->size()) != nodes) {
-      root.fail("node_names", fmt::format("{} names for {} nodes", names->size(), nodes));
+    const std::int64_t tray = devices_per_tray(cluster);
+    const std::int64_t hosts = tray > 0 ? ceil_div(cluster.devices, tray) : nodes;
+    if (static_cast<std::int64_t>(names->size()) != hosts) {
+      root.fail("node_names", fmt::format("{} names for {} nodes", names->size(), hosts));
     }
   }
   read_sizes(root, cluster);

@@ -7,11 +7,13 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/units.h"
+#include "cluster/rack_use.h"
 #include "cost/constants.h"
 #include "cost/memory.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "cost/tables.h"
+#include "groups/rank_groups.h"
 #include "schedule/step_time.h"
 
 namespace nest::cost {
@@ -164,6 +166,7 @@ class Evaluator {
     }
   }
 
+  void say_racks();
   void say_assumptions();
 
   struct KnownLines {
@@ -220,6 +223,25 @@ const char* travels(DataOverlap overlap) {
   return "?";
 }
 
+// What is special where hosts share the links of a rack.
+void Evaluator::say_racks() {
+  const cluster::Cluster& cluster = job_.cluster;
+  auto& says = result_.assumptions;
+  if (std::string use = cluster::use_text(cluster); !use.empty()) says.push_back(std::move(use));
+  if (cluster::devices_per_tray(cluster) == 0 || cluster.fabric.levels < 2) return;
+  const groups::RankGroups ranks(strategy_);
+  const std::int64_t size = ranks.size(groups::Kind::expert);
+  if (size < 2) return;
+  for (std::int64_t stage = 0; stage < ranks.stages(); ++stage) {
+    if (cluster::place_group(cluster, ranks.groups(groups::Kind::expert, stage)).top == 0) continue;
+    says.push_back(
+        fmt::format("WARNING: expert groups of {} leave their {} of {} devices: what they exchange takes the network's "
+                    "ports, and runs were seen to stall there; groups that divide {} stay inside",
+                    size, cluster.levels[0].name, cluster.fabric.unit[1], cluster.fabric.unit[1]));
+    return;
+  }
+}
+
 void Evaluator::say_assumptions() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
@@ -244,6 +266,7 @@ void Evaluator::say_assumptions() {
     says.push_back(fmt::format("the batch of {} is no multiple of {}: the last micro-batches are priced as full",
                                job_.run.global_batch, rounds));
   }
+  say_racks();
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
   says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
   says.emplace_back(

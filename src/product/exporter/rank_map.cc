@@ -38,7 +38,8 @@ std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_hos
     const std::int64_t end = cluster.fabric.levels <= node
                                  ? cluster.devices
                                  : std::min(cluster.devices, cluster.fabric.unit_at(node, device).end);
-    const std::int64_t size = per_host > 0 ? per_host : end - device;
+    const std::int64_t tray = std::min(cluster::devices_per_tray(cluster), end - device);
+    const std::int64_t size = per_host > 0 ? per_host : tray > 0 ? tray : end - device;
     if ((end - device) % size != 0) {
       throw InputError(fmt::format("--per-host: {} devices of one {} are not a multiple of {}", end - device,
                                    cluster.levels[cluster.node_level].name, size));

@@ -31,8 +31,9 @@ struct Host {
   std::int64_t devices = 0;
 };
 
-// The units that the first level of the network forms, or parts of `per_host` devices of them. Names are the cluster's
-// where it names exactly these, else node0000 … Throws InputError for a torus and where per_host does not divide.
+// The units that the first level of the network forms, their trays where they have some, or parts of `per_host`
+// devices. Names are the cluster's where it names exactly these, else node0000 … Throws InputError for a torus and where
+// per_host does not divide.
 std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_host = 0);
 
 // Host number k of the launch (node rank k) is hosts[k] and runs ranks k * ranks_per_host …; its local rank j sits on

@@ -112,7 +112,8 @@ class ClusterDrawing {
   }
 
   std::string tile_name(std::size_t tile) const {
-    const bool nodes = cluster_.node_level == 0;  // the innermost switches are the nodes that have names
+    // The innermost switches are the nodes that have names, unless their trays are.
+    const bool nodes = cluster_.node_level == 0 && cluster::devices_per_tray(cluster_) == 0;
     if (nodes && tile < cluster_.node_names.size()) return clip(cluster_.node_names[tile], kLongestName);
     return fmt::format("{} {}", map_.tiers[0].name, tile);
   }

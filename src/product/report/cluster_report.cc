@@ -7,6 +7,7 @@
 #include "base/layout.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cluster/rack_use.h"
 #include "report/device_report.h"
 #include "report/table.h"
 
@@ -30,15 +31,9 @@ std::string torus_shape(const cluster::Torus& torus) {
   return dims + (closed ? " torus" : wrapped == 0 ? " mesh" : " torus, partly open");
 }
 
-// "1 node", "32 nodes", "8 leaves", "2 switches"; names of units come from files.
+// "1 node", "32 nodes".
 std::string plural(const std::string& name, std::int64_t count) {
-  const std::string shown = clip(name, 30);
-  if (count == 1) return "1 " + shown;
-  const bool leaf = shown.ends_with("leaf");
-  const std::string_view ending = leaf                                                                    ? "ves"
-                                  : shown.ends_with("ch") || shown.ends_with("s") || shown.ends_with("x") ? "es"
-                                                                                                          : "s";
-  return fmt::format("{} {}{}", format_integer(count), leaf ? shown.substr(0, shown.size() - 1) : shown, ending);
+  return format_integer(count) + " " + cluster::plural_of(name, count);
 }
 
 // "128 devices", or "72-128 devices" where units differ.
@@ -58,6 +53,7 @@ std::string tree_text(const cluster::Cluster& cluster, const std::vector<cluster
     const std::string count = level.units == 1 ? std::string() : format_integer(level.units) + " x ";
     std::string link = fmt::format("{} per {}", format_bandwidth(level.link_bytes_per_s),
                                    level.rails || l == 0 ? "device" : levels[l - 1].name);
+    if (level.planes > 1) link += fmt::format(" in {} planes", level.planes);
     if (level.oversubscription > 1) link += fmt::format(", {:.3g}:1 oversubscribed", level.oversubscription);
     table.add({indent + count + level.name, devices_of(level), link});
     indent = l + 1 == levels.size() ? "└─ " : indent.insert(0, "   ");
@@ -89,8 +85,12 @@ std::string pairs_table(const cluster::Cluster& cluster, const std::vector<clust
 
 std::string cluster_shape(const cluster::Cluster& cluster) {
   if (cluster.torus) return torus_shape(*cluster.torus);
-  std::string shape;
-  for (const cluster::LevelSummary& level : cluster::summarise(cluster)) {
+  const std::string use = cluster::use_text(cluster);
+  std::string shape = use;
+  const std::vector<cluster::LevelSummary> levels = cluster::summarise(cluster);
+  const std::size_t told = use.empty() ? 0 : *cluster::level_with_use(cluster.levels) + 1;
+  for (std::size_t l = told; l < levels.size(); ++l) {
+    const cluster::LevelSummary& level = levels[l];
     if (level.units == 1) continue;
     const std::string fewest = level.fewest_devices_per_unit < level.devices_per_unit
                                    ? format_integer(level.fewest_devices_per_unit) + "-"
@@ -116,6 +116,9 @@ std::string cluster_text(const cluster::Cluster& cluster, const Style& style) {
       fmt::format("  together  {}, {} in {}\n",
                   format_bytes(static_cast<std::int64_t>(devices * static_cast<double>(cluster.device.memory_bytes))),
                   format_compute_rate(devices * cluster.device.peak(precision)), to_string(precision));
+  if (const std::int64_t tray = cluster::devices_per_tray(cluster); tray > 0) {
+    text += fmt::format("  trays     of {} devices, each a host\n", tray);
+  }
   const cluster::SizeRule& sizes = cluster.sizes;
   if (sizes.at_least < sizes.at_most && sizes.at_most < cluster::kMaxDevices) {
     text += fmt::format("  sizes     {} to {} devices", format_integer(sizes.at_least), format_integer(sizes.at_most));
@@ -141,6 +144,7 @@ Json cluster_json(const cluster::Cluster& cluster) {
                       {"latency_s", json_number(level.latency_s)},
                       {"oversubscription", json_number(level.oversubscription)},
                       {"rails", level.rails}});
+    if (level.planes > 1) levels.back()["planes"] = level.planes;
   }
   Json document = {{"name", cluster.name},
                    {"description", cluster.description},
@@ -153,6 +157,15 @@ Json cluster_json(const cluster::Cluster& cluster) {
                     {{"at_least", cluster.sizes.at_least},
                      {"at_most", cluster.sizes.at_most},
                      {"multiple_of", cluster.sizes.multiple_of}}}};
+  if (const auto rack = cluster::level_with_use(cluster.levels)) {
+    const std::int64_t below = summaries[*rack].devices_per_unit / cluster.levels[*rack].group;
+    document["use"] = {{"level", cluster.levels[*rack].name},
+                       {"units", summaries[*rack].units},
+                       {"used", below * cluster.levels[*rack].group},
+                       {"built", below * cluster.levels[*rack].built},
+                       {"text", cluster::use_text(cluster)}};
+  }
+  if (const std::int64_t tray = cluster::devices_per_tray(cluster); tray > 0) document["devices_per_tray"] = tray;
   if (cluster.torus) {
     document["torus"] = {{"dims", cluster.torus->dims},
                          {"wrap", cluster.torus->wrap},
