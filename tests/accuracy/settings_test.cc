@@ -101,12 +101,13 @@ TEST(PipelineLayout, DecidesTheStages) {
   EXPECT_EQ(one.stages[1].first, 4);
 }
 
-TEST(RunSettings, LeaveHybridModelsOut) {
-  const auto made = make_case(
-      read_run(doc::parse_json("row", R"({"id": "a-1", "model": {"layers": null, "hybrid": {"layers": 8}}})").root()),
-      false);
-  ASSERT_TRUE(std::holds_alternative<Refusal>(made));
-  EXPECT_EQ(std::get<Refusal>(made).reason, "hybrid model: not read");
+TEST(RunSettings, LeaveHybridModelsAndAdaptersOut) {
+  const auto reason = [](const char* row) {
+    const auto made = make_case(read_run(doc::parse_json("row", row).root()), false);
+    return std::holds_alternative<Refusal>(made) ? std::get<Refusal>(made).reason : "";
+  };
+  EXPECT_EQ(reason(R"({"id": "a-1", "model": {"layers": null, "hybrid": {"layers": 8}}})"), "hybrid model: not read");
+  EXPECT_EQ(reason(R"({"id": "a-lora-1", "model": {}})"), "low-rank adapters on frozen weights: not read");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ bool is_tpu(const cluster::Device& device) { return device.name.starts_with("tpu
 // Why a row cannot be priced at all; empty when it can.
 std::string missing(const PublishedRun& run, bool for_memory) {
   if (run.model.hybrid) return "hybrid model: not read";
+  if (run.id.find("-lora-") != std::string::npos) return "low-rank adapters on frozen weights: not read";
   if (run.model.layers < 1) return "sizes of the model not stated";
   if (!run.tp || !run.pp || !run.dp) return "parallel layout not stated";
   if (run.zero == 3 && run.source == "sc21") return "ZeRO-3 of 2021 without prefetching";

@@ -15,7 +15,7 @@ class Fields {
  public:
   explicit Fields(const doc::Value* value) : object_(value ? value->as_object() : nullptr) {}
 
-  bool empty() const { return object_ == nullptr; }
+  bool empty() const { return object_ == nullptr || object_->members().empty(); }
   const doc::Value* value(std::string_view key) const;
   Fields object(std::string_view key) const { return Fields(value(key)); }
   std::optional<std::int64_t> integer(std::string_view key) const;  // also numbers without a fraction

@@ -7,17 +7,20 @@
 #include <map>
 
 #include "accuracy/run.h"
+#include "accuracy/sets.h"
 #include "base/error.h"
 #include "search/space.h"
 
 namespace nest::accuracy {
 namespace {
 
-bool is_recipe(const PublishedRun& run) { return run.source == "mbridge" || run.source == "dgxc"; }
+// Tuned by somebody for these devices: the sources known for it, and whatever comes with its settings.
+bool is_recipe(const PublishedRun& run) {
+  return run.source == "mbridge" || run.source == "dgxc" || run.settings.stated;
+}
 
-// Everything that a price depends on except the strategy. Of the stack: what differs between rows of these sources.
+// Everything that a price depends on except the strategy and the stack.
 std::string job_key(const PublishedRun& run, const cost::Job& job) {
-  const cost::SoftwareStack& stack = job.stack;
   std::string key =
       fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.model.name, run.model.attention, job.model.architecture.hidden,
                   job.model.architecture.vocabulary, fmt::join(job.model.layers, ","), job.cluster.device.name,
@@ -25,9 +28,6 @@ std::string job_key(const PublishedRun& run, const cost::Job& job) {
   for (const cluster::Level& level : job.cluster.levels) {
     key += fmt::format("|{}x{}/{}", level.group, level.bandwidth_bytes_per_s, level.efficiency);
   }
-  key += fmt::format("|{}|{}|{}|{}|{}|{}", stack.name, stack.gradient_bytes, stack.optimizer_bytes,
-                     static_cast<int>(stack.loss), stack.expert_overlap, stack.shared_expert_overlap);
-  for (const model::Module module : stack.selective_modules) key += fmt::format("|{}", static_cast<int>(module));
   return key;
 }
 
@@ -105,13 +105,25 @@ void find_what_fits(const PublishedRun& run, const cost::Job& job, Recipe& recip
   }
 }
 
-void add_row(const PublishedRun& run, const Case& one, std::map<std::string, std::size_t>& known, RecipeJobs& all) {
+// Jobs by their keys; those of one key differ in their stacks.
+using KnownJobs = std::multimap<std::string, std::size_t>;
+
+RecipeJob& job_of(const PublishedRun& run, const cost::Job& job, KnownJobs& known, RecipeJobs& all) {
+  const std::string key = job_key(run, job);
+  const auto [first, last] = known.equal_range(key);
+  const auto same =
+      std::find_if(first, last, [&](const auto& one) { return all.jobs[one.second].job.stack == job.stack; });
+  if (same != last) return all.jobs[same->second];
+  known.emplace(key, all.jobs.size());
+  all.jobs.push_back({run.model.name, job, {}});
+  return all.jobs.back();
+}
+
+void add_row(const PublishedRun& run, const Case& one, KnownJobs& known, RecipeJobs& all) {
   Recipe recipe;
   recipe.strategy = one.strategy;
   recipe.evaluation = cost::evaluate(one.job, one.strategy, one.stages);
-  const auto [place, fresh] = known.try_emplace(job_key(run, one.job), all.jobs.size());
-  if (fresh) all.jobs.push_back({run.model.name, one.job, {}});
-  std::vector<Recipe>& recipes = all.jobs[place->second].recipes;
+  std::vector<Recipe>& recipes = job_of(run, one.job, known, all).recipes;
   auto same = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& other) {
     return other.strategy == recipe.strategy && same_stages(other.evaluation.stages, recipe.evaluation.stages);
   });
@@ -162,25 +174,29 @@ search::PlanAnswer megatron_plan(const RecipeJob& job, search::PriceCache& price
 
 RecipeJobs read_recipes(const std::filesystem::path& folder) {
   Set reading;
-  const std::filesystem::path file = folder / "published" / "runs.json";
-  const auto document = read_list(file, reading);
-  if (!document) {
-    throw InputError(fmt::format("--recipes: {} {}; it is a list of published runs", file.string(),
-                                 reading.left_out.empty() ? "is not there" : "cannot be read"));
-  }
   RecipeJobs all;
-  std::map<std::string, std::size_t> known;
-  for (const doc::Value& value : *document->root().as_array()) {
-    const PublishedRun run = read_run(value);
-    if (!is_recipe(run)) continue;
-    auto made = make_case(run, false);
-    if (const auto* refusal = std::get_if<Refusal>(&made)) {
-      all.left_out.push_back({run.id, run.source, refusal->reason});
-    } else {
-      add_row(run, std::get<Case>(made), known, all);
+  KnownJobs known;
+  bool any = false;
+  for (const std::filesystem::path& file : published_files(folder)) {
+    const auto document = read_list(file, reading);
+    if (!document) continue;
+    any = true;
+    for (const doc::Value& value : *document->root().as_array()) {
+      const PublishedRun run = read_run(value);
+      if (!is_recipe(run)) continue;
+      auto made = make_case(run, false);
+      if (const auto* refusal = std::get_if<Refusal>(&made)) {
+        all.left_out.push_back({run.id, run.source, refusal->reason});
+      } else {
+        add_row(run, std::get<Case>(made), known, all);
+      }
     }
   }
-  if (all.jobs.empty()) throw InputError(fmt::format("--recipes: {} has no row of mbridge or dgxc", file.string()));
+  if (!any) {
+    throw InputError(fmt::format("--recipes: {} holds no list of published runs{}", (folder / "published").string(),
+                                 reading.left_out.empty() ? "" : " that can be read"));
+  }
+  if (all.jobs.empty()) throw InputError(fmt::format("--recipes: {} holds no recipe", (folder / "published").string()));
   return all;
 }
 

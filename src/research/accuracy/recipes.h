@@ -43,7 +43,7 @@ struct RecipeJobs {
   std::vector<LeftOut> left_out;
 };
 
-// The rows of mbridge and dgxc in folder/published/runs.json. Throws InputError when there is none.
+// The rows of mbridge and dgxc and those with settings in folder/published/*.json. Throws InputError when there is none.
 RecipeJobs read_recipes(const std::filesystem::path& folder);
 
 // The job on devices with as much memory as the recipe needs by our count; the same job where it fits anyway.

@@ -428,8 +428,8 @@ std::string near_optimum_sentence(const std::vector<Line>& lines) {
 constexpr const char* kHowToRead = R"(
 Written by `make recipes DATA=folder`, from measurements (make accuracy DATA=folder); do not edit.
 
-For every tuned recipe that Megatron Bridge (mbridge) and the DGX Cloud benchmarks (dgxc) publish: what nest predicts for the recipe, and what
-it plans for the same model, devices, batch, sequence, precision and software. Both sides are priced by the same model, so the page says
+For every tuned recipe that Megatron Bridge (mbridge), the DGX Cloud benchmarks (dgxc) and others publish with their settings: what nest predicts
+for the recipe, and what it plans for the same model, devices, batch, sequence, precision and software. Both sides are priced by the same model, so the page says
 what planning adds if the model is right; docs/generated/accuracy.md says how right it is.
 
 - *measured s*: time of a step as the source publishes it, a range where several releases measured the same recipe. Only recipes were measured.
