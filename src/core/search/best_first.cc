@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <queue>
 #include <thread>
 #include <tuple>
@@ -26,6 +27,7 @@ struct Node {
   NodeKind kind = NodeKind::pair;
   std::size_t tries = 0;
   std::int64_t most = 0;  // replicas of a chain, or of the plateau that a family is of
+  double slowest_s = 0;   // of the slowest stage, at least: below a chain, what memory forces to recompute is counted
 };
 
 struct Later {
@@ -103,17 +105,18 @@ class Opener {
   }
 
   // Of a family: its micro-batches on the slowest stage of any cut.
-  double family_low(const Key& key, const PairPrices& prices) const {
+  double family_low(const Key& key, const PairPrices& prices, double slowest) const {
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(space_.schedule(key).chunks);
-    const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1);
+    const double total = prices.total_s(key.stages > 1);
     const double time = schedule::step_time(m, v, slowest, std::max(slowest, total), cost::constants::kStep_s);
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
   // The same with the gradients' way through the network.
   // `most`: replicas up to which it must hold, with equally many micro-batches.
-  double traffic_low(const Key& key, const PairPrices& prices, Placed placed, std::int64_t most) const {
+  double traffic_low(const Node& node, const PairPrices& prices, Placed placed, std::int64_t most) const {
+    const Key& key = node.key;
     const Strategy strategy = space_.strategy(key);
     Strategy largest = strategy;
     largest.dp = largest.dp_inner = most;
@@ -121,7 +124,7 @@ class Opener {
     const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, groups::zero_degrees(largest, 0));
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(strategy.virtual_stages), p = real(strategy.pp);
-    const double slowest = prices.slowest_s(key.stages), total = prices.total_s(key.stages > 1), even = total / p;
+    const double slowest = node.slowest_s, total = prices.total_s(key.stages > 1), even = total / p;
     const double time = std::max(schedule::step_time(m, v, slowest, std::max(slowest, total), traffic.seconds(p / v)),
                                  schedule::step_time(m, v, even, total, traffic.seconds(m - 1 / v + p / v)));
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
@@ -129,14 +132,14 @@ class Opener {
 
   // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
   // the whole batch, whose device-seconds are those of its layers at least.
-  double chain_low(Key key, const PairPrices& prices, std::int64_t most) const {
+  double chain_low(Key key, const PairPrices& prices, std::int64_t most, double slowest) const {
     if (objective_ == PlanObjective::device_hours) {
       key.replicas = 1;
       const auto all = real(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
-      return all * prices.slowest_s(key.stages) * (1 - 1e-12);
+      return all * slowest * (1 - 1e-12);
     }
     key.replicas = most;
-    return family_low(key, prices);
+    return family_low(key, prices, slowest);
   }
 
   void open_pair(const Node& node) {
@@ -147,7 +150,7 @@ class Opener {
       if (!space_.limits().pp.admits(child.key.stages)) continue;
       child.low = kInfinity;
       for_chains(child.key, [&](const Key& key, std::int64_t most) {
-        child.low = std::min(child.low, chain_low(key, *prices, most));
+        child.low = std::min(child.low, chain_low(key, *prices, most, prices->slowest_s(key.stages)));
       });
       if (child.low < kInfinity) push(child);
     }
@@ -168,27 +171,43 @@ class Opener {
     for_chains(node.key, [&](const Key& key, std::int64_t most) {
       child.key = key;
       child.most = most;
-      child.low = std::max(node.low, chain_low(key, *prices, most));
+      child.slowest_s = prices->slowest_s(key.stages);
+      child.low = std::max(node.low, chain_low(key, *prices, most, child.slowest_s));
       push(child);
     });
   }
 
-  // Families with the fewest micro-batches, and the rest of the chain. Those that come later have more in flight and
-  // shard less: when memory does not admit the first, it admits none.
+  // The chain again, with what memory says of its families: those with the fewest micro-batches have the least in flight
+  // and shard the most, and what holds for them holds for all.
+  void look_at_memory(Node node, const PairPrices& prices) {
+    Key largest = node.key;
+    largest.replicas = largest.inner_replicas = node.most;
+    const auto m = real(space_.micro_batch_count(largest)), v = real(space_.schedule(largest).chunks);
+    const double unit =
+        score(1, objective_ == PlanObjective::time ? 1 : largest.stages * space_.stage_devices(largest));
+    const double enough = schedule::slowest_within(m, v, prices.total_s(largest.stages > 1), cutoff_ / unit, 1e-9);
+    node.slowest_s =
+        solver_.memory_floor().slowest_s(space_.strategy(largest), prices, std::max(node.slowest_s, enough));
+    if (std::isinf(node.slowest_s)) return;
+    node.low = std::max(node.low, chain_low(node.key, prices, node.most, node.slowest_s));
+    ++node.tries;
+    push(node);
+  }
+
+  // Families with the fewest micro-batches, and the rest of the chain.
   void open_chain(const Node& node) {
     const auto prices = pair(node.key);
+    if (node.tries == 0) return look_at_memory(node, *prices);
     const auto plateau = space_.plateau(node.key, node.most);
     if (!plateau) return;
-    Key largest = node.key;
-    largest.replicas = largest.inner_replicas = plateau->high;
-    if (!solver_.memory_floor().admits(space_.strategy(largest), *prices)) return;
     Node child = node;
+    child.tries = 0;
     child.most = plateau->high;
     push_family(child, *prices, plateau->low);
     if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
       Node rest = node;
       rest.most = next->high;
-      rest.low = std::max(node.low, chain_low(node.key, *prices, rest.most));
+      rest.low = std::max(node.low, chain_low(node.key, *prices, rest.most, node.slowest_s));
       push(rest);
     }
   }
@@ -201,10 +220,10 @@ class Opener {
     if (!replicas) return;
     child.kind = NodeKind::family;
     child.key.replicas = *replicas;
-    child.low = std::max(child.low, family_low(child.key, prices));
+    child.low = std::max(child.low, family_low(child.key, prices, child.slowest_s));
     if (child.low > cutoff_) return;
-    Key anywhere = child.key;
-    anywhere.inner_replicas = *replicas;
+    Node anywhere = child;
+    anywhere.key.inner_replicas = *replicas;
     child.low = std::max(child.low, traffic_low(anywhere, prices, Placed::anywhere, child.most));
     push(child);
   }
@@ -218,7 +237,7 @@ class Opener {
       child.key.inner_replicas = inner;
       for (const std::int64_t pitch : space_.pitches(child.key)) {
         child.key.pitch = pitch;
-        child.low = std::max(node.low, traffic_low(child.key, *prices, Placed::as_given, child.key.replicas));
+        child.low = std::max(node.low, traffic_low(child, *prices, Placed::as_given, child.key.replicas));
         if (child.low > cutoff_) continue;
         const double time = solver_.message_bound_s(child.key, *prices);
         child.low = std::max(child.low, score(time, space_.strategy(child.key).devices_spanned()));

@@ -1,6 +1,7 @@
 #include "search/memory_floor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/index.h"
@@ -16,15 +17,14 @@ MemoryFloor::MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits)
   for (int zero = 0; zero < 4; ++zero) {
     if (limits.zero[at(zero)]) most_zero_ = zero;
   }
+  for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
+    if (limits.recompute[at(mode)]) modes_.push_back(mode);
+  }
 }
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
                           const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight) const {
-  return bytes(pair, begin, end, zero, degrees, pair.kept_bytes(recompute), in_flight);
-}
-
-double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-                          const groups::ZeroDegrees& degrees, const std::vector<double>& kept, double in_flight) const {
+  const std::vector<double>& kept = pair.kept_bytes(recompute);
   const double expert = pair.expert_parameters(begin, end);
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
   const double whole = dense + expert;
@@ -36,29 +36,48 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
   return (state + flight * (kept[at(end)] - kept[at(begin)])) * margin_;
 }
 
-// The floor grows with the interval, so the stages from the first on, each as long as it can be, reach as far as any
-// stages do.
-bool MemoryFloor::admits(const Strategy& strategy, const PairPrices& pair) const {
+// Time and floor grow with the interval on both sides, so the stages from the first on, each as long as a cap on its
+// time and the device's memory allow, reach as far as any stages do: a cap under which they do not reach the end is
+// below every tau.
+double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const groups::ZeroDegrees degrees = groups::zero_degrees(strategy, 0);
   Strategy single = strategy;  // has the fewest communicators
   single.dp = single.dp_inner = 1;
   const double room = real(job_->cluster.device.memory_bytes) - real(cost::context_bytes(*job_, single));
   const auto n = static_cast<std::int64_t>(job_->model.layers.size());
+  const bool many = strategy.pp > 1;
   const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
-  std::int64_t reached = 0;
-  for (std::int64_t s = 0; s < strategy.pp && reached < n; ++s) {
-    const double flight = schedule::in_flight(strategy.schedule, shape, s);
-    const auto fits = [&](std::int64_t end) {
-      return bytes(pair, reached, end, most_zero_, degrees, pair.least_kept_bytes(), flight) <= room;
-    };
-    std::int64_t low = reached, high = n + 1;  // [reached, low) fits, [reached, high) does not
-    while (high - low > 1) {
-      const std::int64_t middle = low + (high - low) / 2;
-      (fits(middle) ? low : high) = middle;
+  std::vector<double> flight(at(strategy.pp));
+  for (std::int64_t s = 0; s < strategy.pp; ++s) flight[at(s)] = schedule::in_flight(strategy.schedule, shape, s);
+  const auto reaches_end = [&](double cap_s) {
+    std::int64_t reached = 0;
+    for (std::int64_t s = 0; s < strategy.pp && reached < n; ++s) {
+      const auto fits = [&](std::int64_t end) {
+        return std::any_of(modes_.begin(), modes_.end(), [&](Recompute mode) {
+          return pair.stage_s(reached, end, mode, many) <= cap_s &&
+                 bytes(pair, reached, end, most_zero_, degrees, mode, flight[at(s)]) <= room;
+        });
+      };
+      std::int64_t low = reached, high = n + 1;  // [reached, low) fits, [reached, high) does not
+      while (high - low > 1) {
+        const std::int64_t middle = low + (high - low) / 2;
+        (fits(middle) ? low : high) = middle;
+      }
+      reached = low;  // a stage that can hold nothing from here on may still hold earlier layers, of shorter stages
     }
-    reached = low;  // a stage that can hold nothing from here on may still hold earlier layers, of shorter stages
+    return reached >= n;
+  };
+  constexpr double kAbove = 1 + 1e-9;  // sums are rounded
+  double low = pair.slowest_s(strategy.pp);
+  if (reaches_end(low * kAbove)) return low;
+  if (!reaches_end(std::isinf(enough) ? enough : enough * kAbove)) return kInfinity;
+  double high = std::min(enough, pair.stage_s(0, n, Recompute::full, many));
+  while (high - low > 1e-3 * low) {
+    const double middle = low + (high - low) / 2;
+    (reaches_end(middle * kAbove) ? high : low) = middle;
   }
-  return reached >= n;
+  return low;
 }
 
 }  // namespace nest::search

@@ -19,18 +19,18 @@ class MemoryFloor {
   double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
                const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight) const;
 
-  // False when no cut and no options of this strategy can fit, nor of any with fewer replicas and more micro-batches.
-  bool admits(const Strategy& strategy, const PairPrices& pair) const;
+  // No cut and no options of this strategy that fit have a smaller tau, nor of any with fewer replicas and more
+  // micro-batches: what must be recomputed for want of memory is counted. Infinite when none fits. Bounds above
+  // `enough` are not told apart: it is then any value above it. Within 1/1000 of the best such bound.
+  double slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const;
 
  private:
-  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-               const groups::ZeroDegrees& degrees, const std::vector<double>& kept, double in_flight) const;
-
   const cost::Job* job_;
   cost::StateBytes state_;
   bool gradients_;     // are counted
   double margin_;      // factor
   int most_zero_ = 0;  // that the limits admit
+  std::vector<Recompute> modes_;
 };
 
 }  // namespace nest::search

@@ -66,15 +66,10 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
 PairPrices::Kept::Kept(const PairPrices& pair) : model(*pair.job_, pair.split_, pair.micro_batch_) {
   const auto layers = static_cast<int>(pair.job_->model.layers.size());
   for (std::vector<double>& sums : prefix) sums.push_back(0);
-  least.push_back(0);
   for (int i = 0; i < layers; ++i) {
-    double smallest = std::numeric_limits<double>::infinity();
     for (std::size_t mode = 0; mode < 3; ++mode) {
-      const double kept = model.kept_bytes(i, static_cast<Recompute>(mode));
-      prefix[mode].push_back(prefix[mode].back() + kept);
-      smallest = std::min(smallest, kept);
+      prefix[mode].push_back(prefix[mode].back() + model.kept_bytes(i, static_cast<Recompute>(mode)));
     }
-    least.push_back(least.back() + smallest);
   }
 }
 

@@ -28,11 +28,15 @@ class PairPrices {
   double total_s(bool many) const { return prefix(many).back(); }
   // sum_stage() of layers [begin, end), as a difference of sums.
   cost::StageSums sums(std::int64_t begin, std::int64_t end, bool many) const;
+  // Time of layers [begin, end) as a stage that recomputes so much, messages and gradients apart.
+  double stage_s(std::int64_t begin, std::int64_t end, Recompute mode, bool many) const {
+    return prefix(many)[at(end)] - prefix(many)[at(begin)] + sums_[at(end)].recompute_s[at(mode)] -
+           sums_[at(begin)].recompute_s[at(mode)];
+  }
   // No stage structure with so many stages has a smaller tau: the largest layer, the longest stretch of equal ones, the mean.
   double slowest_s(std::int64_t stages) const;
   // Kept per micro-batch by layers [0, i).
   const std::vector<double>& kept_bytes(Recompute recompute) const { return kept().prefix[at(recompute)]; }
-  const std::vector<double>& least_kept_bytes() const { return kept().least; }  // whatever is recomputed
   double shared_parameters() const { return memory().shared_parameters(); }
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks
@@ -56,7 +60,6 @@ class PairPrices {
     explicit Kept(const PairPrices& pair);
     cost::StageMemoryModel model;
     std::array<std::vector<double>, 3> prefix;
-    std::vector<double> least;
   };
   const Kept& kept() const {
     const Kept* known = known_kept_.load(std::memory_order_acquire);

@@ -1,5 +1,7 @@
 #include "rivals/partition.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/index.h"
 #include "cost/constants.h"
@@ -25,7 +27,8 @@ double ChainPartition::bound_s(const Strategy& strategy) {
 
 std::optional<Partition> ChainPartition::solve(const Strategy& strategy, double limit_s) {
   const auto pair = prices_->get(strategy.split, strategy.micro_batch);
-  if (bound_s(strategy) >= limit_s || !key_prices_.memory_floor().admits(strategy, *pair)) return std::nullopt;
+  if (bound_s(strategy) >= limit_s) return std::nullopt;
+  if (std::isinf(key_prices_.memory_floor().slowest_s(strategy, *pair, limit_s))) return std::nullopt;
   const std::optional<search::Key> key = key_of(*space_, strategy);
   NEST_CHECK(key.has_value(), "partitions are of strategies that the space has");
   if (key_prices_.begin(*key, *pair) > limit_s) return std::nullopt;
