@@ -79,6 +79,29 @@ TEST(Attention, CausalSeesHalfTheKeys) {
   EXPECT_NEAR(cost::attention_s(round_device(), size, false).forward_s, causal.forward_s * (256 + 64) / 1088, 1e-12);
 }
 
+// cuDNN's kernels of 8 bits: rates of their own, others for wide heads, and a backward that computes the whole triangle.
+TEST(Attention, OfEightBits) {
+  cost::SoftwareStack stack = *cost::find_stack("megatron-core");
+  const cluster::Device device = *cluster::find_device("gb300");
+  cost::AttentionSize size;
+  size.queries = size.keys = 4096;
+  size.heads = 64;
+  size.qk_dim = size.value_dim = 128;
+  const auto passes = [&](bool eight) {
+    stack.fp8_attention = eight;
+    return cost::attention_s(cost::sustained_rates(device, Precision::fp8, stack), size, false);
+  };
+  EXPECT_NEAR(passes(false).forward_s / passes(true).forward_s, 0.774 / 0.48, 1e-9);
+  EXPECT_NEAR(passes(false).backward_s / passes(true).backward_s, 0.339 / 0.34, 1e-9);
+  size.window = 128;
+  EXPECT_NEAR(passes(false).forward_s / passes(true).forward_s, 0.774 / 0.48, 1e-9);
+  EXPECT_NEAR(passes(true).backward_s / passes(false).backward_s, (2048 + 64.0) / (128 + 64) * 0.34 / 0.339, 1e-9);
+  size.window = 0;
+  size.qk_dim = 192;
+  EXPECT_NEAR(passes(false).forward_s / passes(true).forward_s, 0.858 / 0.48, 1e-9);
+  EXPECT_NEAR(passes(false).backward_s / passes(true).backward_s, 0.451 / 0.34, 1e-9);
+}
+
 TEST(Attention, UnfusedWritesItsScores) {
   cost::AttentionSize size;
   size.heads = 16;

@@ -23,6 +23,7 @@ inline constexpr int kAttentionKernels = 4;   // set: of those, for every attent
 inline constexpr double kAttentionStart = 64;  // set: keys' worth of time per query beside those it sees
 inline constexpr double kSmallHead = 0.6;      // set: rate at head sizes of at most kSmallHeadDim
 inline constexpr std::int64_t kSmallHeadDim = 64;
+inline constexpr std::int64_t kPlainHeadDim = 128;  // wider ones have rates of their own where they were measured
 inline constexpr double kFlashBackward = 2.5;  // five products against two
 inline constexpr double kDeterministic = 1.5;  // set: backward without atomic additions
 inline constexpr double kScoreProducts = 0.7;  // set: batched products of unfused attention, share of the peak

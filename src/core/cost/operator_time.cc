@@ -66,12 +66,16 @@ Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool det
                              bytes / rates.memory_bytes_per_s + kUnfusedKernels * kGap_s;
     return {forward_s, 2 * forward_s};
   }
-  double span = size.causal ? size.keys / 2 : size.keys;
-  if (size.window > 0) span = std::min(span, real(size.window) * (size.causal ? 1 : 2));
-  double flops = 4 * pairs * dim * (span + kAttentionStart);
-  if (size.qk_dim <= kSmallHeadDim && rates.multiprocessors > 0) flops /= kSmallHead;
+  const double all = size.causal ? size.keys / 2 : size.keys;
+  const double seen = size.window > 0 ? std::min(all, real(size.window) * (size.causal ? 1 : 2)) : all;
+  const double small = size.qk_dim <= kSmallHeadDim && rates.multiprocessors > 0 ? kSmallHead : 1;
+  const auto flops = [&](double span) { return 4 * pairs * dim * (span + kAttentionStart) / small; };
   const double backward = kFlashBackward * (deterministic ? kDeterministic : 1);
-  return {flops / rates.attention.forward_flops_per_s, backward * flops / rates.attention.backward_flops_per_s};
+  const AttentionRates& rate = rates.attention;
+  const bool wide = size.qk_dim > kPlainHeadDim;
+  return {
+      flops(seen) / (rate.forward_flops_per_s * (wide ? rate.wide_forward : 1)),
+      backward * flops(rate.eight_bits ? all : seen) / (rate.backward_flops_per_s * (wide ? rate.wide_backward : 1))};
 }
 
 double rowwise_s(const DeviceRates& rates, double bytes, bool fused) {

@@ -39,8 +39,14 @@ AttentionRates attention_rates(const cluster::Device& device, const SoftwareStac
     case AttentionKernel::flash2: return {peak * forward2, peak * backward2};
     case AttentionKernel::native: break;
   }
-  return {peak * constant(device, "native_forward", std::max(forward2, fallback.native_forward)),
-          peak * constant(device, "native_backward", std::max(backward2, fallback.native_backward))};
+  const double forward = constant(device, "native_forward", std::max(forward2, fallback.native_forward));
+  const double backward = constant(device, "native_backward", std::max(backward2, fallback.native_backward));
+  if (!stack.fp8_attention) return {peak * forward, peak * backward};
+  // A device on which nobody measured kernels of 8 bits gains nothing by them.
+  const double forward8 = constant(device, "native8_forward", forward);
+  const double backward8 = constant(device, "native8_backward", backward);
+  return {peak * forward8, peak * backward8, constant(device, "native8_wide_forward", forward8) / forward8,
+          constant(device, "native8_wide_backward", backward8) / backward8, true};
 }
 
 }  // namespace

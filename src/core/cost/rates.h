@@ -7,6 +7,8 @@
 //   triton_forward,  triton_backward           attention kernels by generation, share of the 16-bit peak; triton, where
 //   flash2_forward,  flash2_backward           absent, as flash2; native at least as fast as flash2
 //   native_forward,  native_backward
+//   native8_forward, native8_backward          … of 8 bits (fp8_attention), still of the 16-bit peak; native8_wide_forward
+//                                              and native8_wide_backward with heads of more than 128. Absent: as native
 //   native_deterministic                       0: the native kernel has no deterministic backward; flash2 runs instead
 //   tile                                       rate kept with every halving of the tile below 128 x 256
 //   memory                                     share of the memory bandwidth
@@ -22,6 +24,10 @@ namespace nest::cost {
 struct AttentionRates {
   double forward_flops_per_s = 0;
   double backward_flops_per_s = 0;
+  // Times as fast with heads of more than kPlainHeadDim for queries and keys (latent attention).
+  double wide_forward = 1;
+  double wide_backward = 1;
+  bool eight_bits = false;  // products of 8 bits; that backward kernel computes what lies outside a window too
 };
 
 struct DeviceRates {

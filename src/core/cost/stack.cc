@@ -149,6 +149,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   constexpr doc::Range kBytes = {0, 64};
   facts.choice("kernels", kKernels, stack.kernels);
   facts.choice("attention", kAttention, stack.attention);
+  facts.flag("fp8_attention", stack.fp8_attention);
   facts.flag("fused_rowwise", stack.fused_rowwise);
   facts.flag("dropout", stack.dropout);
   facts.flag("deterministic", stack.deterministic);

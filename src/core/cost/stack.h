@@ -47,7 +47,8 @@ struct SoftwareStack {
   // Kernels.
   model::Stack kernels = model::Stack::megatron;
   AttentionKernel attention = AttentionKernel::native;
-  bool fused_rowwise = true;  // norms, activations and residuals run as fused kernels
+  bool fp8_attention = false;  // queries, keys, values and scores in 8 bits
+  bool fused_rowwise = true;   // norms, activations and residuals run as fused kernels
   bool dropout = false;
   bool deterministic = false;
   bool eager_loss = false;            // the loss makes additional passes over the logits

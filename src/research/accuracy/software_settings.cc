@@ -81,7 +81,7 @@ class Translation {
       stack().attention = cost::AttentionKernel::unfused;
       stack().deterministic = true;
     }
-    if (settings_.fp8_attention.value_or(false)) miss("attention in 8 bits");
+    stack().fp8_attention = settings_.fp8_attention.value_or(false);
     if (settings_.fp8_head.value_or(false)) miss("head in 8 bits");
   }
 
