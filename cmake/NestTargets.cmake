@@ -49,15 +49,20 @@ function(nest_library name)
   endif()
 endfunction()
 
-# nest_test(<folder> [OPTIMISED] [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...])
+# nest_test(<folder> [OPTIMISED] [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...] [THREADED <file>...])
 # Builds every *_test.cc of the calling folder into one program, test_<folder>, and registers it with ctest: case by case where a
 # process is cheap, as a whole under sanitizers. OPTIMISED: the tests themselves compute (oracles) and are compiled like the core.
+# THREADED: tests that use several threads; ThreadSanitizer sees those named *Thread* and no other file with tests is compiled for it.
 # Checks that need measurements kept outside the repository read the folder named by the environment variable NEST_DATA and
 # skip, saying so, where it is not there.
 function(nest_test name)
-  cmake_parse_arguments(arg "OPTIMISED" "" "DEPENDS;LIBRARIES;ALONE" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMISED" "" "DEPENDS;LIBRARIES;ALONE;THREADED" ${ARGN})
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  if(NEST_SANITIZE MATCHES thread)
+    list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+    list(APPEND sources ${arg_THREADED})
+  endif()
   add_executable(test_${name} ${sources})
   add_dependencies(nest_tests test_${name})
   list(TRANSFORM arg_DEPENDS PREPEND nest_)
