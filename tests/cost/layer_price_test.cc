@@ -94,31 +94,6 @@ TEST(LayerPrice, HostLimitsSmallLayers) {
   EXPECT_NEAR(price.recompute_s[2], 18 * 32.2e-6, 1e-12);
 }
 
-TEST(AllToAll, InsideANodeAndAcross) {
-  const cluster::Cluster cluster = rail_cluster("h100", 32);
-  const double bytes = 256e6;
-  {
-    const Split split{1, false, 1, 8, 0};
-    const cost::StageGroups groups(cluster, split);
-    const double inside = bytes * 7 / 8 / (450e9 * 0.788 * 0.47);
-    EXPECT_NEAR(
-        groups.seconds(
-            {split::CollectiveKind::all_to_all, split::Group::expert, split::Phase::forward, 8, bytes, "", 0}, 4),
-        inside + 7 * 2e-6 + 20e-6, 1e-9);
-  }
-  {
-    // Four nodes; a token reaches each of the three others with probability 1 - (3/4)^4, and goes there once.
-    const Split split{1, false, 1, 32, 0};
-    const cost::StageGroups groups(cluster, split);
-    const double inside = bytes * 31 / 32 / (450e9 * 0.788 * 0.47);
-    const double across = bytes / 4 * 3 * (1 - 0.31640625) / (50e9 * 0.647);
-    EXPECT_NEAR(
-        groups.seconds(
-            {split::CollectiveKind::all_to_all, split::Group::expert, split::Phase::forward, 32, bytes, "", 0}, 4),
-        inside + across + 31 * 2e-6 + 20e-6, 1e-9);
-  }
-}
-
 TEST(LayerPrice, GroupedProductsArePaddedAndRoutersStayWide) {
   JobSpec spec;
   spec.model = "mixtral-8x7b";

@@ -44,7 +44,8 @@ TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
   stacks.push_back(
       read("like: fsdp2\nname: fsdp2\nhost_kernel: 0.333333333333333333\nmemory_margin: 0.001\n"
            "kernels: huggingface\nselective: minimal\nselective_modules: []\nloss: eager_fp32\n"
-           "memory: internevo\ndefault_zero: 2\nrouting_imbalance: 1.1\ncuda_graphs: true\n"));
+           "memory: internevo\ndefault_zero: 2\nrouting_imbalance: 1.1\ndispatcher: hybridep\ndispatcher_sms: "
+           "16\ngraph_scopes: [full]\n"));
   for (const cost::SoftwareStack& stack : stacks) {
     const Document written = cost::write_stack(stack);
     EXPECT_EQ(cost::read_stack(written, "other"), stack) << stack.name;
@@ -53,7 +54,17 @@ TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
   }
 }
 
+TEST(Stack, GraphsWithoutScopesAreThoseOfWholeLayers) {
+  using enum cost::GraphScope;
+  EXPECT_EQ(read("cuda_graphs: true").graph_scopes, (std::vector{attention, feed_forward, router, preprocess}));
+  EXPECT_TRUE(read("like: megatron-core-moe\ncuda_graphs: false").graph_scopes.empty());
+  EXPECT_EQ(read("like: megatron-core-moe").graph_scopes, (std::vector{attention, router, preprocess}));
+  EXPECT_THAT(refusal("graph_scopes: [attention]"), HasSubstr("attn"));
+}
+
 TEST(Stack, BadKeysAndValuesAreNamed) {
+  EXPECT_THAT(refusal("dispatcher: deep"), HasSubstr("deepep"));
+  EXPECT_THAT(refusal("dispatcher_sms: -1"), HasSubstr("dispatcher_sms"));
   EXPECT_THAT(refusal("atention: native"), HasSubstr("attention"));
   EXPECT_THAT(refusal("attention: flash9"), HasSubstr("flash9"));
   EXPECT_THAT(refusal("like: fsdp3"), HasSubstr("fsdp2"));

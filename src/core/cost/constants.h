@@ -52,13 +52,16 @@ inline constexpr double kAccumulateBytes = 10.0;  // set: per parameter, adding 
 inline constexpr double kHostKernels = 18;             // set: launches of a dense block forward
 inline constexpr double kHostPerOperator = 18.0 / 11;  // set: the same for layers of any kind; a dense block has 11
 inline constexpr double kHostTensor = 4;               // set: more of them with tensor parallelism
-inline constexpr double kHostExperts = 28;             // set: with routed experts
+inline constexpr double kHostAttention = 11.0 / 18;    // set: of a dense block's, attention's share
+inline constexpr double kHostRouter = 8;               // set: with routed experts: choosing,
+inline constexpr double kHostPreprocess = 6;           // set: counting and sorting,
+inline constexpr double kHostExperts = 14;             // set: dispatch, experts, combine
 inline constexpr double kHostShared = 8;               // set: with shared experts
 inline constexpr double kHostLatent = 15;              // set: with latent attention
 inline constexpr double kHostCross = 10;               // set: with cross attention
 inline constexpr double kHostBackward = 5.69;          // fitted: host time of backward over forward
 inline constexpr double kHostModule = 0.1;             // set: of a block's forward host time, per module recomputed
-inline constexpr double kGraphsLeave = 0.25;           // set: share of host time left with CUDA graphs
+inline constexpr double kHostCaptured = 0.1;           // set: share of host time left of what a CUDA graph captures
 
 // Exposed communication.
 inline constexpr double kTensorExposed = 0.579;  // fitted: of tensor-parallel collectives where the stack overlaps them
@@ -72,10 +75,18 @@ inline constexpr double kSyncHide = 0.8;         // set: share of a micro-batch'
 inline constexpr double kBucketParameters = 40e6;        // Megatron: at least this many per bucket,
 inline constexpr double kBucketParametersPerRank = 1e6;  // and this many per rank
 
-// All-to-all of routed tokens.
-inline constexpr double kAllToAllRate = 0.47;    // set: of the innermost links, against other collectives
-inline constexpr double kAllToAllPeer_s = 2e-6;  // set: per peer
-inline constexpr double kAllToAll_s = 20e-6;     // set: per call
+// Dispatch of routed tokens (cost/dispatch.h).
+inline constexpr double kAllToAllRate = 0.47;         // set: NCCL's all-to-all on the innermost links, of other
+                                                      // collectives' rate: 0.37 of the data sheet's
+inline constexpr double kAllToAllPeer_s = 2e-6;       // set: per peer
+inline constexpr double kAllToAll_s = 20e-6;          // set: per call
+inline constexpr double kForwarded_s = 20e-6;         // set: per call of DeepEP and its like
+inline constexpr double kForwardedDoubling_s = 2e-6;  // set: and per doubling of the ranks
+inline constexpr double kUsualLink = 0.788;           // efficiency of inner links where they were measured
+inline constexpr double kUsualNetwork = 0.647;        // and of the network (data/clusters/dgx-h100.yaml)
+inline constexpr double kForwardedPerMultiprocessor = 22.6e9;  // measured: 362 GB/s with 16 (DeepEP pull request 420)
+inline constexpr double kRouterWidth = 2;      // rows that the allgather dispatcher sums up have 32 bits
+inline constexpr double kRoutingMapBytes = 5;  // per token and expert: map and probability
 
 // Once per step.
 inline constexpr double kAdamBytes = 30;  // per updated parameter: master, moments read and written; gradient, weight

@@ -213,6 +213,14 @@ std::string selective_says(const SoftwareStack& stack) {
   return names.empty() ? "nothing" : names;
 }
 
+std::string graphs_say(const SoftwareStack& stack) {
+  if (stack.graph_scopes.empty()) return "";
+  std::string names;
+  for (const GraphScope scope : stack.graph_scopes)
+    names += (names.empty() ? "" : ", ") + std::string(to_string(scope));
+  return fmt::format(", CUDA graphs ({})", names);
+}
+
 const char* travels(DataOverlap overlap) {
   switch (overlap) {
     case DataOverlap::none: return "after the backward pass";
@@ -246,7 +254,7 @@ void Evaluator::say_assumptions() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
   says.push_back(fmt::format("stack {}: {} attention, {} row-wise kernels{}{}", stack.name, to_string(stack.attention),
-                             stack.fused_rowwise ? "fused" : "eager", stack.cuda_graphs ? ", CUDA graphs" : "",
+                             stack.fused_rowwise ? "fused" : "eager", graphs_say(stack),
                              stack.deterministic ? ", deterministic" : ""));
   says.push_back(
       fmt::format("gradients travel {}; tensor-parallel collectives {}; all-to-all {}", travels(stack.data_overlap),

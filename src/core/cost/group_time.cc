@@ -94,7 +94,8 @@ double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupL
   return library_time(cluster, layout, collective, bytes).seconds;
 }
 
-StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split) : cluster_(cluster) {
+StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule)
+    : cluster_(cluster), split_(split), rule_(rule) {
   Strategy one;  // stage of one replica
   one.split = split;
   const groups::RankGroups ranks(one);
@@ -108,14 +109,74 @@ StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split) : 
   place(groups::Kind::tensor, tensor_);
   place(groups::Kind::context, context_);
   place(groups::Kind::expert, expert_);
+  // Without sp the tensor-parallel ranks route the same tokens, each to its own part of the experts.
+  if (facts_of(rule.dispatcher).spans_tensor && split.sp && split.expert_tp() > 1 && split.expert_ranks() > 1) {
+    place(groups::Kind::tensor_expert, tensor_expert_);
+  }
 }
 
-double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double bytes, std::int64_t top_k) const {
+// Share of the data sheet's bandwidth, where the cluster's network is as good as that on which it was measured.
+double StageGroups::link_rate(std::size_t level, double share, double usual) const {
+  const double own = level < cluster_.levels.size() ? cluster_.levels[level].efficiency : 1;
+  return cluster_.fabric.capacity[level] * share / std::max(own, usual);
+}
+
+// Devices that share a link: all of the unit, or one per port or lane.
+double StageGroups::sharing(const cluster::GroupLayout& layout, std::size_t level) const {
+  const cluster::Fabric& fabric = cluster_.fabric;
+  const double sharing = real(layout.inside[level] * layout.groups_inside[level]);
+  const bool lanes = fabric.has_rails() && level >= fabric.rail_level && fabric.lanes(level);
+  return lanes ? std::max(1.0, sharing / real(fabric.unit[fabric.rail_level])) : sharing;
+}
+
+double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double bytes) const {
   using namespace constants;
-  if (layout.members < 2) return 0;
+  const cluster::Fabric& fabric = cluster_.fabric;
   const auto ranks = real(layout.members);
-  const double calls_s = kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
-  if (!cluster_.measured.empty()) {
+  // With ports of their own, devices send to other nodes past their links inside the node.
+  const bool ports = layout.top > 0 && fabric.has_rails() && layout.top >= fabric.rail_level;
+  const double near = ports ? real(layout.inside[1]) : ranks;
+  double slowest_s = bytes * (near - 1) / ranks / (fabric.capacity[0] * kAllToAllRate);
+  for (std::size_t l = 1; l <= layout.top; ++l) {
+    const double beyond = (ranks - real(layout.inside[l])) / ranks;
+    slowest_s = std::max(slowest_s, bytes * beyond * sharing(layout, l) / fabric.capacity[l]);
+  }
+  return slowest_s + kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
+}
+
+double StageGroups::forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double token_bytes) const {
+  using namespace constants;
+  const DispatcherFacts& facts = facts_of(rule_.dispatcher);
+  const auto ranks = real(layout.members), expert_ranks = real(split_.expert_ranks());
+  const double per_node = layout.top > 0 ? real(layout.inside[1]) : ranks;
+  const double nodes = ranks / per_node;
+  const double copies = ranks / expert_ranks * distinct_parts(choice, expert_ranks);  // one per rank
+  const double link = std::min(link_rate(0, facts.link, kUsualLink), kForwardedPerMultiprocessor * rule_.busy());
+  double slowest_s = token_bytes * copies * (per_node - 1) / per_node / link;
+  const double reached = distinct_parts(choice, nodes) / nodes;  // of each node, by a token
+  for (std::size_t l = 1; l <= layout.top; ++l) {
+    const double beyond = nodes - real(layout.inside[l]) / per_node;
+    slowest_s = std::max(
+        slowest_s, token_bytes * beyond * reached * sharing(layout, l) / link_rate(l, facts.network, kUsualNetwork));
+  }
+  return slowest_s + kForwarded_s + kForwardedDoubling_s * std::log2(ranks);
+}
+
+double StageGroups::dispatch_s(const Choice& choice, double bytes, double row_bytes, bool home) const {
+  using namespace constants;
+  const cluster::GroupLayout& layout = routed();
+  if (layout.members < 2 || bytes <= 0) return 0;
+  const auto ranks = real(layout.members);
+  const double token_bytes = bytes / real(choice.top_k);
+  const bool forwards = facts_of(rule_.dispatcher).forwards;
+  if (rule_.dispatcher == Dispatcher::allgather) {
+    const double tokens = token_bytes / row_bytes;
+    const double whole = ranks * tokens * (home ? kRouterWidth : 1) * row_bytes;
+    const double maps = ranks * tokens * kRoutingMapBytes * real(choice.experts);
+    return home ? group_collective_s(cluster_, layout, cluster::Collective::reduce_scatter, whole)
+                : group_collective_s(cluster_, layout, cluster::Collective::all_gather, whole + maps);
+  }
+  if (!cluster_.measured.empty() && !forwards) {
     const cluster::CollectiveTime time =
         cluster::collective_time(cluster_, layout, cluster::Collective::all_to_all, bytes);
     if (time.algorithm == cluster::Algorithm::measured) return time.seconds;
@@ -123,42 +184,36 @@ double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double byte
   if (cluster_.torus) {
     return cluster::collective_time(cluster_, layout, cluster::Collective::all_to_all, bytes).bandwidth_s /
                kAllToAllRate +
-           calls_s;
+           kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
   }
-  const cluster::Fabric& fabric = cluster_.fabric;
-  const double inside_s = bytes * (ranks - 1) / ranks / (fabric.capacity[0] * kAllToAllRate);
-  double across_s = 0;
-  if (layout.top > 0) {
-    const auto per_node = real(layout.inside[1]);
-    const double nodes = ranks / per_node;
-    const double reached = 1 - std::pow(1 - 1 / nodes, real(top_k));  // of each node, by a token
-    const double token_bytes = bytes / real(top_k);
-    for (std::size_t l = 1; l <= layout.top; ++l) {
-      const double beyond = nodes - real(layout.inside[l]) / per_node;
-      // Devices that share the link: all of the unit, or one per port or lane.
-      double sharing = real(layout.inside[l] * layout.groups_inside[l]);
-      if (fabric.has_rails() && l >= fabric.rail_level && fabric.lanes(l)) {
-        sharing = std::max(1.0, sharing / real(fabric.unit[fabric.rail_level]));
-      }
-      across_s = std::max(across_s, token_bytes * beyond * reached * sharing / fabric.capacity[l]);
-    }
-  }
-  return inside_s + across_s + calls_s;
+  return forwards ? forwarded_s(layout, choice, token_bytes) : all_to_all_s(layout, bytes);
 }
 
-double StageGroups::seconds(const split::LayerCollective& exchange, std::int64_t top_k) const {
+double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCollective& exchange) const {
   const cluster::GroupLayout& layout = exchange.group == split::Group::tensor    ? tensor_
                                        : exchange.group == split::Group::context ? context_
                                                                                  : expert_;
+  const split::LocalOperator& op = local.operators[at(exchange.operator_index)];
+  const bool home = op.kind == model::OperatorKind::combine;
+  const bool routes = home || op.kind == model::OperatorKind::dispatch;
   switch (exchange.kind) {
     case split::CollectiveKind::all_reduce:
       return group_collective_s(cluster_, layout, cluster::Collective::all_reduce, exchange.bytes);
     case split::CollectiveKind::all_gather:
+      if (routes && spans_tensor()) return 0;  // part of the exchange that spans these ranks
       return group_collective_s(cluster_, layout, cluster::Collective::all_gather, exchange.bytes);
     case split::CollectiveKind::reduce_scatter:
+      if (routes && spans_tensor()) return 0;
       return group_collective_s(cluster_, layout, cluster::Collective::reduce_scatter, exchange.bytes);
-    case split::CollectiveKind::all_to_all:
-      return all_to_all_s(layout, exchange.bytes, std::max<std::int64_t>(1, top_k));
+    case split::CollectiveKind::all_to_all: {
+      const model::Operator& source = *op.source;
+      const model::TensorId routed = home ? source.inputs.front() : source.outputs.front();
+      const model::Tensor& rows = local.source->tensors[at(routed)];
+      // Backward, what was dispatched is summed up at home.
+      const bool back = home != (exchange.phase == split::Phase::backward);
+      return dispatch_s(choice_of(*local.source), exchange.bytes, real(model::row_elements(rows) * rows.element_bytes),
+                        back);
+    }
     case split::CollectiveKind::ring_exchange:
       // Keys and values of all ranks pass every rank, as in an all-gather.
       return group_collective_s(cluster_, layout, cluster::Collective::all_gather,

@@ -4,14 +4,8 @@
 // it: rings (one or several side by side) for all-gather and reduce-scatter, rings or double trees for an all-reduce
 // that leaves the innermost unit. A measured table of the cluster overrides all of this.
 //
-// All-to-all of routed tokens. A token goes to top_k experts on ep ranks that fill `nodes` innermost units. Every copy
-// moves inside its node; into another node a token travels once, however many of its experts live there ("node dedup"),
-// and is spread there:
-//     t = bytes (ep-1)/ep / (0.47 C_0)
-//       + max over the links l above of  bytes/top_k * hit_l * sharing_l / C_l
-//       + 2us (ep-1) + 20us
-// with hit_l = (nodes beyond link l) * (1 - (1 - 1/nodes)^top_k), the number of nodes there that a token reaches, and
-// sharing_l the devices of all groups whose traffic passes one link l.
+// Routed tokens travel as cost/dispatch.h says. A link of level l > 0 is shared by the devices of all groups whose
+// traffic passes it, and carries what they send to the units beyond it.
 //
 // Sharding groups are priced as lines, seconds = latency + bytes * slope, which a search can add up: frameworks
 // exchange in calls of a known size, so that the latency of all calls but one becomes part of the slope.
@@ -20,6 +14,7 @@
 #include <cstdint>
 
 #include "cluster/cluster.h"
+#include "cost/dispatch.h"
 #include "groups/rank_groups.h"
 #include "plan/plan.h"
 #include "split/local_layer.h"
@@ -42,14 +37,30 @@ double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupL
 // that fits on the cluster.
 class StageGroups {
  public:
-  StageGroups(const cluster::Cluster& cluster, const Split& split);
+  StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule = {});
 
-  double seconds(const split::LayerCollective& exchange, std::int64_t top_k) const;
-  double all_to_all_s(const cluster::GroupLayout& layout, double bytes, std::int64_t top_k) const;
+  // `local` is the layer that the exchange is of.
+  double seconds(const split::LocalLayer& local, const split::LayerCollective& exchange) const;
+  // Of rows on their way to their experts and back: `bytes` of copies of tokens leave a rank (K T h e), each row of
+  // `row_bytes`. `home`: on the way back.
+  double dispatch_s(const Choice& choice, double bytes, double row_bytes, bool home) const;
+  // Whether routed tokens leave the innermost unit.
+  bool dispatch_crosses() const { return routed().top > 0; }
 
  private:
+  // The ranks among which tokens are dispatched.
+  const cluster::GroupLayout& routed() const { return spans_tensor() ? tensor_expert_ : expert_; }
+  bool spans_tensor() const { return tensor_expert_.members > 1; }
+  double link_rate(std::size_t level, double share, double usual) const;
+  double sharing(const cluster::GroupLayout& layout, std::size_t level) const;
+  double all_to_all_s(const cluster::GroupLayout& layout, double bytes) const;
+  double forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double token_bytes) const;
+
   const cluster::Cluster& cluster_;
+  Split split_;
+  DispatchRule rule_;
   cluster::GroupLayout tensor_, context_, expert_;  // experts are tensor parallel over all tensor ranks or not at all
+  cluster::GroupLayout tensor_expert_;              // placed where the dispatcher spans it and ETP > 1
 };
 
 // Lines of one sharding group: `shard` one reduce-scatter or all-gather inside it, `replicate` half an all-reduce

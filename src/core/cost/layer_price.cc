@@ -204,7 +204,7 @@ class LayerPricer {
 
   void price_exchange(const split::LayerCollective& exchange) {
     const bool backward = exchange.phase == split::Phase::backward;
-    const double exposed_s = exposed_share(job_, split_, local_, exchange) * groups_.seconds(exchange, layer_.top_k);
+    const double exposed_s = exposed_share(job_, split_, local_, exchange) * groups_.seconds(local_, exchange);
     if (exchange.group == split::Group::context) {
       (backward ? context_.backward_s : context_.forward_s) += exposed_s;
       return;
@@ -227,16 +227,16 @@ class LayerPricer {
 
   double host_s() const {
     if (layer_.kind != model::LayerKind::block) return 0;
-    bool latent = false, shared = false;
+    HostWork work;
     for (const split::LocalOperator& op : local_.operators) {
-      latent = latent || op.module == model::Module::latent_up;
-      shared = shared || op.module == model::Module::shared_experts;
+      work.latent = work.latent || op.module == model::Module::latent_up;
+      work.shared = work.shared || op.module == model::Module::shared_experts;
     }
-    const double own = job_.model.traced ? kHostPerOperator * real(local_.operators.size()) : kHostKernels;
-    const double kernels = own + (split_.tp > 1 ? kHostTensor : 0) + (layer_.experts > 0 ? kHostExperts : 0) +
-                           (latent ? kHostLatent : 0) + (shared ? kHostShared : 0) +
-                           kHostCross * std::max(0, times_.attentions - 1);
-    return job_.stack.host_kernel_s * kernels * (job_.stack.cuda_graphs ? kGraphsLeave : 1);
+    if (job_.model.traced) work.own = kHostPerOperator * real(local_.operators.size());
+    work.tensor = split_.tp > 1;
+    work.experts = layer_.experts > 0;
+    work.cross = std::max(0, times_.attentions - 1);
+    return job_.stack.host_kernel_s * host_launches(work, job_.stack.graph_scopes);
   }
 
   // Seconds that selective recomputation adds to backward, and of host time.
@@ -346,6 +346,26 @@ bool is_of_experts(const split::LocalLayer& local, const split::LayerCollective&
          kind == model::OperatorKind::combine || kind == model::OperatorKind::grouped_matmul;
 }
 
+double host_launches(const HostWork& work, const std::vector<GraphScope>& captured) {
+  const auto among = [&](GraphScope scope) {
+    return std::any_of(captured.begin(), captured.end(),
+                       [&](GraphScope one) { return one == scope || one == GraphScope::full; });
+  };
+  double launches = 0;
+  const auto add = [&](double kernels, GraphScope scope) { launches += kernels * (among(scope) ? kHostCaptured : 1); };
+  add(work.own * kHostAttention + (work.tensor ? kHostTensor : 0) + (work.latent ? kHostLatent : 0) +
+          kHostCross * work.cross,
+      GraphScope::attention);
+  add(work.own * (1 - kHostAttention), work.experts ? GraphScope::router : GraphScope::feed_forward);
+  if (work.shared) add(kHostShared, GraphScope::router);
+  if (work.experts) {
+    add(kHostRouter, GraphScope::router);
+    add(kHostPreprocess, GraphScope::preprocess);
+    add(kHostExperts, GraphScope::full);
+  }
+  return launches;
+}
+
 double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,
                      const split::LayerCollective& exchange) {
   if (exchange.group == split::Group::context) return 1;
@@ -362,7 +382,7 @@ std::optional<double> measured_saved_bytes(const Job& job, int layer, const Spli
 
 PricingContext::PricingContext(const Job& job, const Split& split)
     : rates(sustained_rates(job.cluster.device, job.run.precision, job.stack)),
-      groups(job.cluster, split),
+      groups(job.cluster, split, job.stack.dispatch),
       implementation(timed_implementation(job)),
       policy{.modules = job.stack.selective_modules, .count_saved = false} {}
 

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "cost/constants.h"
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "cost/rates.h"
@@ -45,6 +47,19 @@ struct PricingContext {
   model::Implementation implementation;
   split::RecomputePolicy policy;
 };
+
+// --- what the host does
+
+// Launches of a block's forward pass: own ones of a dense block (11/18 of them attention's), and what comes with
+// tensor parallelism, latent and cross attention (attention's), shared experts and the feed-forward's share (the
+// router's, in a block with experts).
+struct HostWork {
+  double own = constants::kHostKernels;
+  bool tensor = false, latent = false, experts = false, shared = false;
+  int cross = 0;  // attentions beyond the first
+};
+// Of what is captured in a graph, a tenth is left.
+double host_launches(const HostWork& work, const std::vector<GraphScope>& captured);
 
 // --- how the exchanges of a layer are weighed
 

@@ -56,6 +56,17 @@ constexpr Names<model::Module, 9> kModules = {{{model::Module::core_attention, "
                                                {model::Module::shared_experts, "shared_experts"},
                                                {model::Module::shared_activation, "shared_activation"}}};
 
+constexpr Names<Dispatcher, 5> kDispatchers = {{{Dispatcher::alltoall, "alltoall"},
+                                                {Dispatcher::allgather, "allgather"},
+                                                {Dispatcher::deepep, "deepep"},
+                                                {Dispatcher::hybridep, "hybridep"},
+                                                {Dispatcher::ncclep, "ncclep"}}};
+constexpr Names<GraphScope, 5> kScopes = {{{GraphScope::attention, "attn"},
+                                           {GraphScope::feed_forward, "mlp"},
+                                           {GraphScope::router, "router"},
+                                           {GraphScope::preprocess, "preprocess"},
+                                           {GraphScope::full, "full"}}};
+
 template <class Enum, std::size_t N>
 const char* name_of(const Names<Enum, N>& names, Enum value) {
   for (const auto& [known, name] : names) {
@@ -105,7 +116,7 @@ class FactReader {
     for (const std::string& text : *texts) {
       const auto found = std::find(allowed.begin(), allowed.end(), text);
       if (found == allowed.end()) {
-        reader_.fail(key, fmt::format("\"{}\" is no module; allowed are {}{}", clip(text, 40), join_words(allowed),
+        reader_.fail(key, fmt::format("\"{}\" is not known; allowed are {}{}", clip(text, 40), join_words(allowed),
                                       did_you_mean(text, allowed)));
       }
       values.push_back(names[static_cast<std::size_t>(found - allowed.begin())].first);
@@ -157,12 +168,14 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.flag("padded_vocabulary", stack.padded_vocabulary);
   facts.flag("unfused_accumulation", stack.unfused_accumulation);
   facts.duration("host_kernel", stack.host_kernel_s);
-  facts.flag("cuda_graphs", stack.cuda_graphs);
+  facts.choices("graph_scopes", kScopes, stack.graph_scopes);
   facts.flag("blocking_launches", stack.blocking_launches);
   facts.choice("data_overlap", kOverlap, stack.data_overlap);
   facts.flag("tensor_overlap", stack.tensor_overlap);
   facts.flag("pipeline_overlap", stack.pipeline_overlap);
   facts.flag("expert_overlap", stack.expert_overlap);
+  facts.choice("dispatcher", kDispatchers, stack.dispatch.dispatcher);
+  facts.count("dispatcher_sms", {0, 1024}, stack.dispatch.multiprocessors);
   facts.flag("scatter_messages", stack.scatter_messages);
   facts.flag("defer_head_gradient", stack.defer_head_gradient);
   facts.flag("all_reduce_zero1", stack.all_reduce_zero1);
@@ -187,6 +200,14 @@ void read_all(doc::Reader& reader, std::string_view name, SoftwareStack& stack) 
   stack.name = reader.text_or("name", name);
   stack.description = reader.text_or("description", stack.name);
   stack.source = reader.text_or("source", "");
+  // Before scopes had names: everything that static shapes allow.
+  if (const auto graphs = reader.maybe_flag("cuda_graphs")) {
+    stack.graph_scopes.clear();
+    if (*graphs) {
+      stack.graph_scopes = {GraphScope::attention, GraphScope::feed_forward, GraphScope::router,
+                            GraphScope::preprocess};
+    }
+  }
   visit_facts(FactReader(reader), stack);
   reader.refuse_unknown_keys();
 }
@@ -248,5 +269,7 @@ std::optional<SoftwareStack> find_stack(std::string_view name) {
 
 const char* to_string(AttentionKernel kernel) { return name_of(kAttention, kernel); }
 const char* to_string(DataOverlap overlap) { return name_of(kOverlap, overlap); }
+const char* to_string(Dispatcher dispatcher) { return name_of(kDispatchers, dispatcher); }
+const char* to_string(GraphScope scope) { return name_of(kScopes, scope); }
 
 }  // namespace nest::cost

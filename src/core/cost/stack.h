@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/shelf.h"
+#include "cost/dispatch.h"
 #include "doc/value.h"
 #include "model/build.h"
 #include "split/local_layer.h"
@@ -36,6 +37,10 @@ enum class SelectiveKind : std::uint8_t { modules, every_second_matmul, minimal 
 // How logits become a loss, which decides what is alive at that moment.
 enum class LossKernel : std::uint8_t { fused, unfused, eager_fp32, loss_parallel, compiled };
 
+// Parts of a step that are captured in CUDA graphs, so that the host launches them at once: attention with its norms and
+// projections, dense feed-forwards, the router with shared experts, what prepares the dispatch, or the whole step.
+enum class GraphScope : std::uint8_t { attention, feed_forward, router, preprocess, full };
+
 // Which accounting of transient memory applies.
 enum class MemoryModel : std::uint8_t { megatron, fsdp, plain, megatron_deepspeed, nanotron, internevo };
 
@@ -56,15 +61,16 @@ struct SoftwareStack {
   bool unfused_accumulation = false;  // every micro-batch a kernel of its own adds gradients into an fp32 buffer
 
   // Host.
-  double host_kernel_s = 32.2e-6;  // host time to launch one kernel's worth of framework code
-  bool cuda_graphs = false;        // most of that time is gone
-  bool blocking_launches = false;  // host and device take turns
+  double host_kernel_s = 32.2e-6;        // host time to launch one kernel's worth of framework code
+  std::vector<GraphScope> graph_scopes;  // captured in CUDA graphs: nearly all of that time is gone there
+  bool blocking_launches = false;        // host and device take turns
 
   // Overlap.
   DataOverlap data_overlap = DataOverlap::buckets;
   bool tensor_overlap = true;       // tensor-parallel collectives behind matmuls; needs sp
   bool pipeline_overlap = true;     // stage-to-stage messages of interleaved schedules behind compute
   bool expert_overlap = false;      // all-to-all behind another micro-batch
+  DispatchRule dispatch;            // how routed tokens reach their experts
   bool scatter_messages = true;     // tensor-parallel ranks send 1/tp of a boundary tensor each
   bool defer_head_gradient = true;  // the head's weight gradient moves into the pipeline's drain
   bool all_reduce_zero1 = false;    // ZeRO-1 all-reduces gradients instead of scattering them (DeepSpeed)
@@ -102,5 +108,6 @@ std::optional<SoftwareStack> find_stack(std::string_view name);
 
 const char* to_string(AttentionKernel kernel);
 const char* to_string(DataOverlap overlap);
+const char* to_string(GraphScope scope);
 
 }  // namespace nest::cost

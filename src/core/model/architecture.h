@@ -71,6 +71,8 @@ struct FeedForward {
 struct Mixture {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
+  std::int64_t groups = 1;  // of equally many experts; a token's experts lie in `top_groups` of them
+  std::int64_t top_groups = 1;
   FeedForward expert;                 // one routed expert
   std::optional<FeedForward> shared;  // all shared experts as one feed-forward of their summed width
   bool shared_gate = false;           // a [hidden, 1] gate on the shared output (qwen2_moe)

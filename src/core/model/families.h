@@ -124,6 +124,10 @@ Architecture assemble_sliding(Config& config, Decoder decoder, std::optional<std
 Mixture make_mixture(const Config& config, Keys experts_keys, std::int64_t experts, Keys top_k_keys, std::int64_t top_k,
                      const FeedForward& expert);
 
+// Experts in groups, of which a token's experts lie in a few (DeepSeek: a group is what one node holds). Absent: one
+// group.
+void read_groups(Config& config, std::string_view groups_key, std::string_view top_key, Mixture& mixture);
+
 // Weights in matrices, roughly: enough to compare sizes and to refuse absurd ones.
 double estimate_parameters(const Architecture& architecture);
 

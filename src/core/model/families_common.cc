@@ -284,6 +284,21 @@ Mixture make_mixture(const Config& config, Keys experts_keys, std::int64_t exper
   return mixture;
 }
 
+void read_groups(Config& config, std::string_view groups_key, std::string_view top_key, Mixture& mixture) {
+  const std::int64_t groups = config.size_unless_null(groups_key, 1, kMaxExperts).value_or(1);
+  const std::int64_t top = config.size_unless_null(top_key, groups, kMaxExperts).value_or(groups);
+  if (mixture.experts % groups != 0) {
+    config.fail(groups_key, fmt::format("{} groups do not divide the {} experts", groups, mixture.experts));
+  }
+  if (top > groups) config.fail(top_key, fmt::format("{} groups of {}; allowed is 1 … {}", top, groups, groups));
+  if (mixture.top_k > top * (mixture.experts / groups)) {
+    config.fail(top_key, fmt::format("{} groups of {} experts hold fewer than the {} experts of a token", top,
+                                     mixture.experts / groups, mixture.top_k));
+  }
+  mixture.groups = groups;
+  mixture.top_groups = top;
+}
+
 double estimate_parameters(const Architecture& architecture) {
   const auto hidden = real(architecture.hidden);
   const double tables = (architecture.tied_embeddings ? 1 : 2) * real(architecture.vocabulary) +

@@ -82,6 +82,7 @@ Mixture read_mixture(Config& config, FeedForward expert) {
   expert.width = config.size_or({"moe_ffn_hidden_size"}, expert.width, kMaxWidth);
   Mixture mixture = make_mixture(config, kExperts, config.size(kExperts, kMaxExperts), kTopK,
                                  config.size_or(kTopK, 2, kMaxExperts), expert);
+  read_groups(config, "moe_router_num_groups", "moe_router_group_topk", mixture);
   if (const auto width = config.maybe_size({"moe_shared_expert_intermediate_size"}, kMaxWidth)) {
     mixture.shared = expert;
     mixture.shared->width = *width;

@@ -117,6 +117,8 @@ Architecture read_deepseek(Config& config, const DeepseekDefaults& defaults) {
   expert.width = config.size({"moe_intermediate_size"}, kMaxWidth);
   Mixture mixture = make_mixture(config, kExpertKeys, config.size(kExpertKeys, kMaxExperts), kTopKKeys,
                                  config.size(kTopKKeys, kMaxExperts), expert);
+  // DeepSeek-V2's greedy choice states its groups and does not use them.
+  if (config.maybe_text("topk_method").value_or("") != "greedy") read_groups(config, "n_group", "topk_group", mixture);
   if (const auto shared = config.size_unless_null("n_shared_experts", 1, kMaxExperts)) {
     if (*shared > kMaxWidth / expert.width) {
       config.fail("n_shared_experts", fmt::format("{} shared experts of width {} are wider together than {}, the most "

@@ -153,6 +153,8 @@ struct Layer {
   TensorId output = -1;      // handed to the next layer; -1: nothing (head)
   std::int64_t experts = 0;  // 0: dense
   std::int64_t top_k = 0;
+  std::int64_t expert_groups = 1;  // as Mixture says
+  std::int64_t top_groups = 1;
   std::vector<TensorId> side_inputs = {};  // further tensors of earlier layers; full recomputation keeps them too
   // Where tensor parallelism does not divide an axis evenly, every rank computes the whole layer. Otherwise such a
   // split is refused for the model.

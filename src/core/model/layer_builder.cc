@@ -180,6 +180,8 @@ TensorId LayerBuilder::mixture(const Mixture& mixture, TensorId x) {
   const Extent hidden{architecture_.hidden};
   layer_.experts = mixture.experts;
   layer_.top_k = mixture.top_k;
+  layer_.expert_groups = mixture.groups;
+  layer_.top_groups = mixture.top_groups;
   const TensorId scores = route(mixture, x);
 
   const TensorId routed = tensor("routed tokens", {hidden}, Rows::routed);

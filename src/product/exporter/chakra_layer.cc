@@ -59,7 +59,7 @@ class LayerTracer {
     } of_tensor, of_context, of_expert;
     for (const split::LayerCollective& exchange : local_.collectives) {
       const double seconds =
-          cost::exposed_share(job_, split_, local_, exchange) * context_.groups.seconds(exchange, layer_.top_k);
+          cost::exposed_share(job_, split_, local_, exchange) * context_.groups.seconds(local_, exchange);
       const bool experts = cost::is_of_experts(local_, exchange), context = exchange.group == split::Group::context;
       Sum& sum = context ? of_context : experts ? of_expert : of_tensor;
       sum.all_s += seconds;

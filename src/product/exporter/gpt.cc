@@ -131,6 +131,8 @@ std::string describe_gpt(const model::Architecture& architecture, GptModel& gpt)
   if (mixture->shared_gate || mixture->router_bias) return "its router or shared experts have more weights than usual";
   gpt.experts = GptExperts{
       mixture->experts, mixture->top_k, mixture->expert.width, mixture->shared ? mixture->shared->width : 0, {}};
+  gpt.experts->groups = mixture->groups;
+  gpt.experts->top_groups = mixture->top_groups;
   for (const int kind : tower.blocks) {
     gpt.experts->sparse.push_back(tower.kinds[static_cast<std::size_t>(kind)].mixture.has_value());
   }

@@ -18,6 +18,7 @@ struct GptExperts {
   std::int64_t width = 0;
   std::int64_t shared_width = 0;  // 0: no shared experts
   std::vector<bool> sparse;       // per layer: has experts
+  std::int64_t groups = 1, top_groups = 1;
 };
 
 struct GptModel {

@@ -54,18 +54,24 @@ void add_attention(Arguments& args, const GptModel& gpt) {
   args.flag_if(gpt.qk_norm, "--qk-layernorm");
 }
 
-void add_experts(Arguments& args, const GptModel& gpt) {
+void add_experts(Arguments& args, const GptModel& gpt, const cost::DispatchRule& dispatch) {
   if (!gpt.experts) return;
   const GptExperts& experts = *gpt.experts;
   args.value("--num-experts", experts.experts);
   args.value("--moe-router-topk", experts.top_k);
+  if (experts.groups > 1) {
+    args.value("--moe-router-num-groups", experts.groups);
+    args.value("--moe-router-group-topk", experts.top_groups);
+  }
   args.value("--moe-ffn-hidden-size", experts.width);
   if (const std::string pattern = layer_frequency(experts.sparse); !pattern.empty()) {
     args.value("--moe-layer-freq", pattern);
   }
   if (experts.shared_width > 0) args.value("--moe-shared-expert-intermediate-size", experts.shared_width);
   args.flag("--moe-grouped-gemm");
-  args.value("--moe-token-dispatcher-type", std::string("alltoall"));
+  const bool flexible = cost::facts_of(dispatch.dispatcher).forwards;
+  args.value("--moe-token-dispatcher-type", std::string(flexible ? "flex" : to_string(dispatch.dispatcher)));
+  if (flexible) args.value("--moe-flex-dispatcher-backend", std::string(to_string(dispatch.dispatcher)));
 }
 
 void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
@@ -91,7 +97,7 @@ void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
   args.flag_if(!gpt.tied, "--untie-embeddings-and-output-weights");
   args.value("--attention-dropout", job.stack.dropout ? gpt.attention_dropout : 0.0);
   args.value("--hidden-dropout", job.stack.dropout ? gpt.dropout : 0.0);
-  add_experts(args, gpt);
+  add_experts(args, gpt, job.stack.dispatch);
 }
 
 void add_pipeline(Arguments& args, const ExportTask& task) {
@@ -284,7 +290,7 @@ MegatronExport export_megatron(const ExportTask& task) {
       needs_one_connection(task.job.cluster.device)) {
     exported.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
   }
-  if (task.job.stack.cuda_graphs) {
+  if (!task.job.stack.graph_scopes.empty()) {
     exported.notes.push_back(
         fmt::format("stack {} runs with CUDA graphs: switch them on yourself", task.job.stack.name));
   }

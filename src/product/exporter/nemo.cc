@@ -84,7 +84,9 @@ class Overrides {
       add(m + "moe_layer_freq", fmt::format("[{}]", fmt::join(layers, ",")));
     }
     add(m + "moe_grouped_gemm", true);
-    text(m + "moe_token_dispatcher_type", "alltoall");
+    const cost::Dispatcher dispatcher = task_.job.stack.dispatch.dispatcher;
+    const bool flexible = cost::facts_of(dispatcher).forwards;
+    text(m + "moe_token_dispatcher_type", flexible ? "flex" : to_string(dispatcher));
   }
 
   void add_parallel() {

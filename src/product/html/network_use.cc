@@ -90,7 +90,7 @@ LayerExchanges layer_exchanges(const cost::Job& job, const Strategy& strategy, c
                                                           : bytes.expert_ring;
     ring += times * ring_bytes(exchange);
     if (exchange.kind == split::CollectiveKind::all_to_all) bytes.expert_exchange += times * exchange.bytes;
-    (context ? sum.context_s : experts ? sum.expert_s : sum.tensor_s) += times * groups.seconds(exchange, layer.top_k);
+    (context ? sum.context_s : experts ? sum.expert_s : sum.tensor_s) += times * groups.seconds(local, exchange);
   }
   return sum;
 }
@@ -184,7 +184,7 @@ class Counter {
   void count_layers(NetworkUse& use) {
     const Split& split = strategy_.split;
     if (a() == 1) return;
-    const cost::StageGroups groups(job_.cluster, split);
+    const cost::StageGroups groups(job_.cluster, split, job_.stack.dispatch);
     const auto& parts = prediction_.breakdown_s;
     Traffic tensor = start(TrafficKind::tensor, split.tp, parts.tp);
     Traffic context = start(TrafficKind::context, split.cp, parts.cp);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launch/expert_options.h"
 #include "launch/options.h"
 #include "launch/pipeline_text.h"
 #include "launch/setup.h"
@@ -133,6 +134,8 @@ class MegatronReader {
     if (experts.size() > 1) options_.fail("--num-experts", "different numbers of experts are not supported");
     setup_.model_config["num_experts"] = options_.integer("--num-experts", 1, kMostLayers).value_or(1);
     setup_.model_config["moe_router_topk"] = size_or("--moe-router-topk", 2, kMostLayers);
+    copy_size("--moe-router-num-groups", "moe_router_num_groups", kMostLayers);
+    copy_size("--moe-router-group-topk", "moe_router_group_topk", kMostLayers);
     copy_size("--moe-ffn-hidden-size", "moe_ffn_hidden_size", kMostWidth);
     copy_size("--moe-shared-expert-intermediate-size", "moe_shared_expert_intermediate_size", kMostWidth);
     const auto frequency = options_.text("--moe-layer-freq");
@@ -396,7 +399,8 @@ class MegatronReader {
     stack.shared_expert_overlap = options_.flag("--moe-shared-expert-overlap");
     stack.defer_head_gradient = options_.flag("--defer-embedding-wgrad-compute");
     stack.deterministic = options_.flag("--deterministic-mode");
-    stack.cuda_graphs = options_.flag("--enable-cuda-graph");
+    stack.graph_scopes = graph_scopes(options_);
+    stack.dispatch = dispatch_rule(options_);
     if (options_.flag("--cross-entropy-loss-fusion")) stack.loss = cost::LossKernel::fused;
     if (options_.flag("--grad-reduce-in-bf16")) stack.gradient_traffic_bytes = 2;
     const std::string backend =
