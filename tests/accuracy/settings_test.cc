@@ -34,7 +34,7 @@ TEST(RunSettings, AreFactsOfTheStack) {
   EXPECT_EQ(stack.data_overlap, cost::DataOverlap::none);
   EXPECT_FALSE(stack.tensor_overlap);
   EXPECT_TRUE(stack.expert_overlap);
-  EXPECT_FALSE(stack.cuda_graphs);
+  EXPECT_TRUE(stack.graph_scopes.empty());
   EXPECT_EQ(stack.loss, cost::LossKernel::fused);
   EXPECT_THAT(stack.selective_modules, ::testing::ElementsAre(model::Module::latent_up, model::Module::feed_forward));
   EXPECT_EQ(stack_for(mixture_with(R"("grad_reduce_in_fp32": true)")).gradient_bytes, 4);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <regex>
 
+#include "base/text.h"
+
 namespace nest::accuracy {
 namespace {
 
@@ -54,6 +56,11 @@ model::Mixture mixture_of(const PublishedRun& run) {
   mixture.experts = model.experts;
   mixture.top_k = std::min(model.top_k, model.experts);
   mixture.expert = model::FeedForward{model.expert_ffn, true, model::Activation::silu, false, false};
+  // The papers' routing limits a token to four of eight groups of experts, and so do recipes.
+  if (to_lower(model.name).find("deepseek-v3") != std::string::npos && model.experts == 256) {
+    mixture.groups = 8;
+    mixture.top_groups = 4;
+  }
   if (model.shared_ffn > 0)
     mixture.shared = model::FeedForward{model.shared_ffn, true, model::Activation::silu, false, false};
   return mixture;

@@ -89,7 +89,7 @@ class Translation {
     stack().expert_overlap = settings_.overlap_experts.value_or(false);
     stack().shared_expert_overlap = settings_.overlap_shared_experts.value_or(false);
     if (settings_.delay_weight_gradients.value_or(false)) miss("delayed weight gradients");
-    if (!settings_.dispatcher.empty()) miss("dispatcher " + settings_.dispatcher);
+    dispatcher();
     if (settings_.forced_balance.value_or(false)) stack().routing_imbalance = 1;
     if (settings_.overload) stack().routing_imbalance = std::max(1.0, *settings_.overload);
     if (settings_.drop_capacity) stack().routing_imbalance = std::max(1.0, *settings_.drop_capacity);
@@ -97,9 +97,40 @@ class Translation {
     if (settings_.grouped_mlp.value_or(false)) miss("fused grouped MLP");
   }
 
+  void dispatcher() {
+    using cost::Dispatcher;
+    cost::DispatchRule& rule = stack().dispatch;
+    for (const Dispatcher known :
+         {Dispatcher::alltoall, Dispatcher::allgather, Dispatcher::deepep, Dispatcher::hybridep, Dispatcher::ncclep}) {
+      if (settings_.dispatcher == to_string(known)) rule.dispatcher = known;
+    }
+    rule.multiprocessors = static_cast<int>(std::clamp<std::int64_t>(settings_.dispatcher_sms.value_or(0), 0, 1024));
+    if (!settings_.dispatcher.empty() && settings_.dispatcher != to_string(rule.dispatcher)) {
+      miss("dispatcher " + settings_.dispatcher);
+    }
+  }
+
+  void graphs() {
+    using cost::GraphScope;
+    std::vector<GraphScope>& scopes = stack().graph_scopes;
+    scopes.clear();
+    if (settings_.graphs.empty() || settings_.graphs == "none") return;
+    if (settings_.graphs == "full_iteration") scopes = {GraphScope::full};
+    for (const std::string& scope : settings_.graph_scopes) {
+      if (scope == "full_iteration") scopes = {GraphScope::full};
+      if (scope == "attn") scopes.push_back(GraphScope::attention);
+      if (scope == "mlp") scopes.push_back(GraphScope::feed_forward);
+      if (scope == "moe_router") scopes.push_back(GraphScope::router);
+      if (scope == "moe_preprocess") scopes.push_back(GraphScope::preprocess);
+    }
+    // Whole layers, or not stated: what static shapes allow.
+    if (scopes.empty() && settings_.graph_scopes != std::vector<std::string>{"mamba"}) {
+      scopes = {GraphScope::attention, GraphScope::feed_forward, GraphScope::router, GraphScope::preprocess};
+    }
+  }
+
   void host() {
-    stack().cuda_graphs = !settings_.graphs.empty() && settings_.graphs != "none";
-    if (stack().cuda_graphs) miss("scope of CUDA graphs");
+    graphs();
     if (settings_.offloaded_layers.value_or(0) > 0) miss("activations kept on the host");
   }
 
