@@ -93,6 +93,7 @@ const std::map<std::string, Rule>& rules() {
       {"--fp4-format", {Kind::word, {"e2m1"}}},
       {"--optimizer", {Kind::word, {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"}}},
       {"--defer-embedding-wgrad-compute", {}},
+      {"--delay-wgrad-compute", {}},
       {"--wgrad-deferral-limit", {Kind::integer}},
       {"--train-iters", {Kind::integer}},
       {"--lr", {Kind::real}},

@@ -183,7 +183,7 @@ void choose_run(Dice& dice, Problem& problem, const model::Architecture& archite
     run.encoder_sequence = dice.any<std::int64_t>({256, 1024, 3072, 8192});
   }
   const std::vector<cost::SoftwareStack> stacks(cost::stack_presets().begin(), cost::stack_presets().end());
-  const cost::SoftwareStack& stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
+  cost::SoftwareStack stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
   run.stack = stack.name;
   std::vector<Precision> precisions;
   for (const auto precision :
@@ -192,6 +192,14 @@ void choose_run(Dice& dice, Problem& problem, const model::Architecture& archite
   }
   run.precision = dice.any(precisions);
   run.optimizer = dice.one_in(5) ? Optimizer::sgd : Optimizer::adam;
+  const auto has_experts = [](const model::Block& block) { return block.mixture.has_value(); };
+  const std::vector<model::Block>& kinds = architecture.towers.back().kinds;
+  if (std::any_of(kinds.begin(), kinds.end(), has_experts)) {
+    stack.dispatch.dispatcher =
+        dice.any<cost::Dispatcher>({cost::Dispatcher::alltoall, cost::Dispatcher::deepep, cost::Dispatcher::hybridep});
+    stack.expert_overlap = dice.one_in(2);
+    stack.delay_wgrad = stack.expert_overlap && dice.one_in(2);
+  }
   problem.job = cost::make_job(architecture, run, stack, cluster);
 }
 

@@ -90,13 +90,15 @@ class Evaluator {
     const StageSums sums = sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
     PricedStage priced;
     priced.once = stage_cost(job_, rule_, strategy_, sums, lines_for(stage), stage.zero, stage.recompute);
+    const auto m = real(micro_batches(strategy_, job_.run.global_batch));
+    const double alone = alone_share(job_, strategy_, m, stage.recompute);
     StageTime& time = priced.time;
-    time.forward = sums.forward_s;
-    time.backward = sums.backward_s;
+    time.forward = sums.forward_s + alone * sums.alone_forward_s;
+    time.backward = sums.backward_s + alone * sums.alone_backward_s;
     time.recompute = sums.recompute_s[at(stage.recompute)];
     time.tp = sums.tp_s;
     time.cp = sums.cp_s;
-    time.ep = sums.ep_s;
+    time.ep = sums.ep_s + alone * sums.alone_ep_s;
     time.p2p = waits_s(s);
     time.zero = priced.once.micro_exposed_s;
     time.total = time.forward + time.backward + time.recompute + time.p2p + time.zero;
@@ -168,6 +170,7 @@ class Evaluator {
 
   void say_racks();
   void say_assumptions();
+  void say_dispatch();
 
   struct KnownLines {
     int zero;
@@ -250,6 +253,19 @@ void Evaluator::say_racks() {
   }
 }
 
+void Evaluator::say_dispatch() {
+  const SoftwareStack& stack = job_.stack;
+  auto& says = result_.assumptions;
+  says.push_back(fmt::format("routed tokens travel by {}", to_string(stack.dispatch.dispatcher)));
+  if (!stack.expert_overlap) return;
+  if (strategy_.pp > 1 && strategy_.virtual_stages == 1) {
+    says.emplace_back("a pipeline without virtual stages cannot overlap its all-to-alls: they are exposed");
+  } else if (std::any_of(stages_.begin(), stages_.end(),
+                         [&](const StagePlan& stage) { return !can_pair(stack, stage.recompute); })) {
+    says.emplace_back("stages that recompute experts cannot overlap their all-to-alls: they are exposed");
+  }
+}
+
 void Evaluator::say_assumptions() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
@@ -259,7 +275,10 @@ void Evaluator::say_assumptions() {
   says.push_back(
       fmt::format("gradients travel {}; tensor-parallel collectives {}; all-to-all {}", travels(stack.data_overlap),
                   stack.tensor_overlap && strategy_.split.sp ? "overlap with matrix products" : "are exposed",
-                  stack.expert_overlap ? "overlaps" : "is exposed"));
+                  stack.expert_overlap          ? "overlaps"
+                  : stack.shared_expert_overlap ? "overlaps with shared experts"
+                                                : "is exposed"));
+  if (strategy_.split.expert_ranks() > 1) say_dispatch();
   const bool selective = std::any_of(stages_.begin(), stages_.end(),
                                      [](const StagePlan& stage) { return stage.recompute == Recompute::selective; });
   if (selective) says.push_back("selective recomputation repeats " + selective_says(stack));

@@ -9,6 +9,7 @@
 #include "cost/constants.h"
 #include "cost/group_time.h"
 #include "cost/operator_time.h"
+#include "cost/overlap.h"
 #include "cost/profile.h"
 #include "split/local_layer.h"
 
@@ -20,8 +21,12 @@ using namespace constants;
 // Times of one layer before the host is considered.
 struct LayerTimes {
   Passes matrix, attention, rowwise, casts, other;  // `other`: loss
-  Passes tensor, context, expert;                   // exposed collectives
+  Passes tensor, context;                           // exposed collectives
+  Passes dispatch, combine;                         // of experts, as if nothing ran beside them
+  Passes experts, shared;                           // of the operators above, those of routed and of shared experts
+  double expert_weights_s = 0;                      // of their backward, weight gradients
   double recomputed_s = 0;                          // forward time of the modules that selective recomputation names
+  double exchanged_again_s = 0;                     // and of their exchanges
   int matrices = 0;
   int attentions = 0;
   double head_gradient_s = 0;
@@ -32,9 +37,15 @@ struct LayerTimes {
   double backward_s() const {
     return matrix.backward_s + attention.backward_s + rowwise.backward_s + casts.backward_s + other.backward_s;
   }
-  double exposed_forward_s() const { return tensor.forward_s + context.forward_s + expert.forward_s; }
-  double exposed_backward_s() const { return tensor.backward_s + context.backward_s + expert.backward_s; }
+  double exposed_forward_s() const { return tensor.forward_s + context.forward_s; }
+  double exposed_backward_s() const { return tensor.backward_s + context.backward_s; }
+  Passes exchanges() const {
+    return {dispatch.forward_s + combine.forward_s, dispatch.backward_s + combine.backward_s};
+  }
 };
+
+// Whose work an operator is.
+enum class Part : std::uint8_t { attention, experts, shared };
 
 void add(Passes& sum, const Passes& passes) {
   sum.forward_s += passes.forward_s;
@@ -77,7 +88,14 @@ class LayerPricer {
                                context.implementation, context.policy)) {}
 
   void fill(LayerPrice& price) {
-    for (std::size_t i = 0; i < local_.operators.size(); ++i) price_operator(i);
+    bool routed = false;
+    for (std::size_t i = 0; i < local_.operators.size(); ++i) {
+      const split::LocalOperator& op = local_.operators[i];
+      const bool shared = op.module == model::Module::shared_experts || op.module == model::Module::shared_activation;
+      routed = routed || op.kind == model::OperatorKind::dispatch;
+      price_operator(i, shared ? Part::shared : routed ? Part::experts : Part::attention);
+      routed = routed && op.kind != model::OperatorKind::combine;
+    }
     for (const split::LayerCollective& exchange : local_.collectives) price_exchange(exchange);
     finish_context();
     compose(price);
@@ -107,6 +125,7 @@ class LayerPricer {
     if (layer_.kind == model::LayerKind::head)
       times_.head_gradient_s = weight_s;  // the last one is the projection to logits
     if (op.source->product.batches == 0) logits_ = op.m * n;
+    weight_s_ = weight_s;
     ++times_.matrices;
     return {factor * gemm_s(rates_, {m, n, k, batch}, format),
             factor * gemm_s(rates_, {m, k, n, batch}, format) + weight_s};
@@ -156,16 +175,17 @@ class LayerPricer {
             (kLossBackwardBytes + extra * kEagerLossBackwardBytes) * logits_ / memory};
   }
 
-  void price_operator(std::size_t i) {
+  void price_operator(std::size_t i, Part part) {
     const split::LocalOperator& op = local_.operators[i];
-    Passes passes;
+    Passes passes, cast;
+    weight_s_ = 0;
     Passes* sum = &times_.rowwise;
     switch (op.kind) {
       case model::OperatorKind::matmul:
       case model::OperatorKind::grouped_matmul: {
         const bool sixteen = layer_.kind != model::LayerKind::block || is_router(i);
         passes = price_matrix(op, sixteen ? GemmFormat::sixteen : GemmFormat::job);
-        if (narrow() && !sixteen) add(times_.casts, cast_passes(op));
+        if (narrow() && !sixteen) cast = cast_passes(op);
         sum = &times_.matrix;
         break;
       }
@@ -182,9 +202,18 @@ class LayerPricer {
         passes.forward_s = rowwise_s(rates_, rowwise_bytes(op), job_.stack.fused_rowwise);
         passes.backward_s = kRowwiseBackward * passes.forward_s;
     }
+    const double modelled_s = passes.backward_s;
     override_operator(op, passes);
     if (op.recomputed) times_.recomputed_s += passes.forward_s;
     add(*sum, passes);
+    add(times_.casts, cast);
+    if (part == Part::attention) return;
+    Passes& own = part == Part::experts ? times_.experts : times_.shared;
+    add(own, passes);
+    add(own, cast);
+    if (part == Part::experts && modelled_s > 0) {
+      times_.expert_weights_s += weight_s_ * std::min(1.0, passes.backward_s / modelled_s);
+    }
   }
 
   void override_operator(const split::LocalOperator& op, Passes& passes) {
@@ -210,10 +239,38 @@ class LayerPricer {
       return;
     }
     const bool experts = is_of_experts(local_, exchange);
-    Passes& sum = experts ? times_.expert : times_.tensor;
+    const split::LocalOperator& op = local_.operators[at(exchange.operator_index)];
+    const bool home = op.kind == model::OperatorKind::combine;
+    Passes& sum = !experts ? times_.tensor : home ? times_.combine : times_.dispatch;
     (backward ? sum.backward_s : sum.forward_s) += exposed_s;
-    const bool recomputed = local_.operators[at(exchange.operator_index)].recomputed;
-    if (experts && !backward && recomputed) times_.recomputed_s += exposed_s;
+    if (experts && !backward && op.recomputed) times_.exchanged_again_s += exposed_s;
+  }
+
+  // What of the experts' exchanges is exposed where they run beside something.
+  Passes exposed_exchanges(const Passes& compute) const {
+    const Passes whole = times_.exchanges();
+    const double both_s = whole.forward_s + whole.backward_s;
+    if (both_s <= 0) return whole;
+    const SoftwareStack& stack = job_.stack;
+    const double share = dispatcher_share(stack.dispatch, rates_.multiprocessors);
+    if (stack.shared_expert_overlap && !stack.expert_overlap) {
+      return {beside_s(whole.forward_s, times_.shared.forward_s, share),
+              beside_s(whole.backward_s, times_.shared.backward_s, share)};
+    }
+    if (!stack.expert_overlap || stack.dispatch.dispatcher == Dispatcher::allgather) return whole;
+    PairedLayer layer;
+    layer.experts_s = times_.experts.forward_s;
+    layer.experts_weight_s = times_.expert_weights_s;
+    layer.experts_input_s = std::max(0.0, times_.experts.backward_s - times_.expert_weights_s);
+    layer.attention_s = compute.forward_s - times_.experts.forward_s;
+    layer.attention_back_s = compute.backward_s - layer.experts_input_s - layer.experts_weight_s;
+    layer.dispatch_s = times_.dispatch.forward_s;
+    layer.combine_s = times_.combine.forward_s;
+    layer.dispatch_back_s = times_.dispatch.backward_s;
+    layer.combine_back_s = times_.combine.backward_s;
+    const double loss = overlap_loss(stack.dispatch, rates_.multiprocessors, groups_.dispatch_crosses());
+    const double exposed_s = std::clamp(pair_s(layer, loss, stack.delay_wgrad) - layer.compute_s(), 0.0, both_s);
+    return {exposed_s * whole.forward_s / both_s, exposed_s * whole.backward_s / both_s};
   }
 
   // The ring exchange hides behind the attention that waits for it.
@@ -250,7 +307,8 @@ class LayerPricer {
         return {times_.rowwise.forward_s + times_.casts.forward_s + times_.attention.forward_s, 0};
       case SelectiveKind::modules: break;
     }
-    return {times_.recomputed_s, kHostModule * real(job_.stack.selective_modules.size()) * host};
+    return {times_.recomputed_s + times_.exchanged_again_s,
+            kHostModule * real(job_.stack.selective_modules.size()) * host};
   }
 
   void compose(LayerPrice& price) const {
@@ -266,24 +324,36 @@ class LayerPricer {
       const auto parameters = real(local_.dense_parameters + local_.expert_parameters);
       if (block) compute_backward_s += kAccumulateBytes * parameters / rates_.memory_bytes_per_s;
     }
-    const double stream_forward_s = compute_forward_s + times_.exposed_forward_s();
-    const double stream_backward_s = compute_backward_s + times_.exposed_backward_s();
+    const Passes own{compute_forward_s + times_.exposed_forward_s(), compute_backward_s + times_.exposed_backward_s()};
+    const Passes exposed = exposed_exchanges(own), whole = times_.exchanges();
     const double host = host_s();
     const auto joined = [&](double stream_s, double host_time_s) {
       return job_.stack.blocking_launches ? stream_s + host_time_s : std::max(stream_s, host_time_s);
     };
-    price.forward_s = joined(stream_forward_s, host);
-    price.backward_s = joined(stream_backward_s, kHostBackward * host);
+    price.forward_s = joined(own.forward_s + exposed.forward_s, host);
+    price.backward_s = joined(own.backward_s + exposed.backward_s, kHostBackward * host);
+    const bool pairs = job_.stack.expert_overlap;
+    if (pairs) {
+      price.alone_forward_s = joined(own.forward_s + whole.forward_s, host) - price.forward_s;
+      price.alone_backward_s = joined(own.backward_s + whole.backward_s, kHostBackward * host) - price.backward_s;
+      price.alone_ep_s = whole.forward_s + whole.backward_s - exposed.forward_s - exposed.backward_s;
+    }
     if (block) {
       const Passes some = selective(host);
-      const auto with = [&](double again_s, double host_again_s) {
-        return joined(stream_backward_s + again_s, kHostBackward * host + host_again_s) - price.backward_s;
+      // What cannot pair has its exchanges exposed, and so it pays them again.
+      const auto with = [&](Recompute mode, double again_s, double exchanged_s, double host_again_s) {
+        const double exchanges_s = pairs && !can_pair(job_.stack, mode) ? whole.backward_s : exposed.backward_s;
+        const double stream_s = own.backward_s + exchanges_s;
+        return joined(stream_s + again_s + exchanged_s, kHostBackward * host + host_again_s) -
+               joined(stream_s, kHostBackward * host);
       };
-      price.recompute_s = {0, with(some.forward_s, some.backward_s), with(stream_forward_s, host)};
+      const double exchanged_s = pairs ? whole.forward_s : exposed.forward_s;
+      price.recompute_s = {0, with(Recompute::selective, some.forward_s, 0, some.backward_s),
+                           with(Recompute::full, own.forward_s, exchanged_s, host)};
     }
     price.tp_s = times_.tensor.forward_s + times_.tensor.backward_s;
     price.cp_s = times_.context.forward_s + times_.context.backward_s;
-    price.ep_s = times_.expert.forward_s + times_.expert.backward_s;
+    price.ep_s = exposed.forward_s + exposed.backward_s;
     price.deferrable_s = times_.head_gradient_s;
   }
 
@@ -296,8 +366,9 @@ class LayerPricer {
   const StageGroups& groups_;
   split::LocalLayer local_;
   LayerTimes times_;
-  Passes context_;     // of the ring exchange, before it hides
-  double logits_ = 0;  // elements of the last matrix product's result
+  Passes context_;       // of the ring exchange, before it hides
+  double logits_ = 0;    // elements of the last matrix product's result
+  double weight_s_ = 0;  // weight gradient of the operator at hand
   bool measured_ = false;
 };
 
@@ -327,6 +398,7 @@ void override_layer(const Job& job, const model::Layer& layer, const Split& spli
   if (exposed_s > whole_s) {
     for (double* part : {&price.tp_s, &price.cp_s, &price.ep_s}) *part *= whole_s / exposed_s;
   }
+  price.alone_forward_s = price.alone_backward_s = price.alone_ep_s = 0;
   price.measured = true;
 }
 
@@ -369,7 +441,7 @@ double host_launches(const HostWork& work, const std::vector<GraphScope>& captur
 double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,
                      const split::LayerCollective& exchange) {
   if (exchange.group == split::Group::context) return 1;
-  if (is_of_experts(local, exchange)) return job.stack.expert_overlap ? kExpertExposed : 1;
+  if (is_of_experts(local, exchange)) return 1;
   if (is_regather(local, exchange)) return job.stack.tensor_overlap ? 0 : kRegatherExposed;
   return job.stack.tensor_overlap && split.sp ? kTensorExposed : 1;
 }

@@ -25,6 +25,10 @@ struct LayerPrice {
   double tp_s = 0;                      // exposed, forward + backward
   double cp_s = 0;
   double ep_s = 0;
+  // More, for a micro-batch whose passes meet none to pair with (cost/overlap.h); 0 where nothing overlaps.
+  double alone_forward_s = 0;
+  double alone_backward_s = 0;
+  double alone_ep_s = 0;    // exposed
   double deferrable_s = 0;  // weight gradient that can move into the drain (head only); part of backward_s
   double flops = 0;         // model FLOPs, forward + backward, of this device
 
@@ -67,8 +71,8 @@ double host_launches(const HostWork& work, const std::vector<GraphScope>& captur
 bool is_regather(const split::LocalLayer& local, const split::LayerCollective& exchange);
 // Rows on their way to experts or back, and what the experts' products exchange.
 bool is_of_experts(const split::LocalLayer& local, const split::LayerCollective& exchange);
-// Share of its time that the layer waits for an exchange of tensors or experts. Ring exchanges of the context hide
-// behind attention instead; theirs is 1.
+// Share of its time that the layer waits for an exchange of tensors. Ring exchanges of the context hide behind attention
+// instead, those of experts as cost/overlap.h says; theirs is 1.
 double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,
                      const split::LayerCollective& exchange);
 

@@ -174,6 +174,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.flag("tensor_overlap", stack.tensor_overlap);
   facts.flag("pipeline_overlap", stack.pipeline_overlap);
   facts.flag("expert_overlap", stack.expert_overlap);
+  facts.flag("delay_wgrad", stack.delay_wgrad);
   facts.choice("dispatcher", kDispatchers, stack.dispatch.dispatcher);
   facts.count("dispatcher_sms", {0, 1024}, stack.dispatch.multiprocessors);
   facts.flag("scatter_messages", stack.scatter_messages);
@@ -196,6 +197,17 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.number("memory_margin", {0, 1}, stack.memory_margin);
 }
 
+// What Megatron refuses.
+void refuse_together(const doc::Reader& reader, const SoftwareStack& stack) {
+  if (stack.expert_overlap && stack.shared_expert_overlap) {
+    reader.fail("shared_expert_overlap", "excludes expert_overlap: both would use the same exchanges");
+  }
+  if (stack.expert_overlap && stack.dispatch.dispatcher == Dispatcher::allgather) {
+    reader.fail("expert_overlap", "needs another dispatcher than allgather");
+  }
+  if (stack.delay_wgrad && !stack.expert_overlap) reader.fail("delay_wgrad", "needs expert_overlap");
+}
+
 void read_all(doc::Reader& reader, std::string_view name, SoftwareStack& stack) {
   stack.name = reader.text_or("name", name);
   stack.description = reader.text_or("description", stack.name);
@@ -210,6 +222,7 @@ void read_all(doc::Reader& reader, std::string_view name, SoftwareStack& stack) 
   }
   visit_facts(FactReader(reader), stack);
   reader.refuse_unknown_keys();
+  refuse_together(reader, stack);
 }
 
 Document parse_shipped(const EmbeddedFile& file) {

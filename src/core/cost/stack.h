@@ -69,7 +69,8 @@ struct SoftwareStack {
   DataOverlap data_overlap = DataOverlap::buckets;
   bool tensor_overlap = true;       // tensor-parallel collectives behind matmuls; needs sp
   bool pipeline_overlap = true;     // stage-to-stage messages of interleaved schedules behind compute
-  bool expert_overlap = false;      // all-to-all behind another micro-batch
+  bool expert_overlap = false;      // routed tokens travel behind another micro-batch (cost/overlap.h)
+  bool delay_wgrad = false;         // with it: weight gradients wait until the exchange of input gradients has begun
   DispatchRule dispatch;            // how routed tokens reach their experts
   bool scatter_messages = true;     // tensor-parallel ranks send 1/tp of a boundary tensor each
   bool defer_head_gradient = true;  // the head's weight gradient moves into the pipeline's drain
@@ -91,7 +92,7 @@ struct SoftwareStack {
   MemoryModel memory = MemoryModel::megatron;
   LossKernel loss = LossKernel::unfused;
   bool weight_gradient_buffers = true;  // one cached buffer per distinct weight shape (Transformer Engine)
-  bool shared_expert_overlap = false;   // shared experts keep a gathered input of their own
+  bool shared_expert_overlap = false;   // routed tokens travel behind shared experts, which keep a gathered input
   bool context_all_to_all = false;      // context parallelism exchanges heads instead of passing keys around a ring
   double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit

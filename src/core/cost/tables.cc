@@ -121,6 +121,9 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     sums.tp_s += price.tp_s;
     sums.cp_s += price.cp_s;
     sums.ep_s += price.ep_s;
+    sums.alone_forward_s += price.alone_forward_s;
+    sums.alone_backward_s += price.alone_backward_s;
+    sums.alone_ep_s += price.alone_ep_s;
     sums.dense_parameters += real(price.dense_parameters);
     sums.expert_parameters += real(price.expert_parameters);
     sums.tensors += real(table.tensors[kind]);

@@ -3,6 +3,7 @@
 //
 // Stage s with layers I, for one micro-batch of one replica:
 //     t_s = sum_I (forward + backward + recompute) + messages + sharding per micro-batch
+//           + alone_share * sum_I alone            where experts overlap: what passes take that meet none to pair with
 //     y_s = sharding per step + optimizer + fixed overhead + deferred head gradient
 // Messages: a stage waits for the activations of its predecessor and for the gradients of its successor, each once per
 // chunk; interleaved schedules pass the wrap-around as well. Where the stack overlaps them (interleaved only), a
@@ -37,6 +38,7 @@
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "cost/layer_price.h"
+#include "cost/overlap.h"
 #include "cost/sharding_traffic.h"
 
 namespace nest::cost {
@@ -85,10 +87,16 @@ struct StageSums {
   double hide_forward_s = 0;  // of the blocks, behind which traffic can hide
   double hide_backward_s = 0;
   double tp_s = 0, cp_s = 0, ep_s = 0;
+  double alone_forward_s = 0, alone_backward_s = 0, alone_ep_s = 0;  // as LayerPrice says
   double deferred_s = 0;
   double dense_parameters = 0, expert_parameters = 0;
   double tensors = 0;
 };
+// Share of a stage's passes that run alone.
+inline double alone_share(const Job& job, const Strategy& strategy, double micro_batches, Recompute recompute) {
+  if (!job.stack.expert_overlap) return 0;
+  return can_pair(job.stack, recompute) ? alone_share(strategy, micro_batches) : 1;
+}
 // Layers first … last. `stages` > 1 lets stacks that do so defer the head's weight gradient.
 StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages);
 

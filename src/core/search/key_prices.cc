@@ -22,7 +22,8 @@ double KeyPrices::exposed_share(const Strategy& strategy) const {
 double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
   const Strategy strategy = space_->strategy(key);
   const auto m = real(space_->micro_batch_count(key)), v = real(strategy.virtual_stages);
-  double sum = pair.total_s(key.stages > 1), slowest = pair.slowest_s(key.stages);
+  double sum = pair.total_s(key.stages > 1) + alone_share(key, strategy) * pair.alone_s();
+  double slowest = std::max(pair.slowest_s(key.stages), sum / real(key.stages));
   if (key.stages > 1) {
     const Messages& messages = placements_.messages(key);
     const double share = exposed_share(strategy);
@@ -51,7 +52,8 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   problem_.micro_batches = real(space_->micro_batch_count(key));
   problem_.chunks = v;
   problem_.stages.assign(at(p), {});
-  double& sum_low_s = problem_.sum_low_s = pair.total_s(p > 1);
+  alone_share_ = alone_share(key, strategy_);
+  double& sum_low_s = problem_.sum_low_s = pair.total_s(p > 1) + alone_share_ * pair.alone_s();
   for (std::int64_t s = 0; s + 1 < p; ++s) {
     const double least = share * v * messages_->hops[at(s)].at(pair.least_cut_bytes());
     problem_.stages[at(s)].waiting_low_s += least;
@@ -93,11 +95,17 @@ PartitionProblem& KeyPrices::problem() {
   problem_.options = static_cast<int>(space_->choices().size());
   problem_.uniform = space_->limits().uniform;
   problem_.may_cut = space_->cuts(chunks > 1);
+  const std::vector<double>* prefix = &pair_->prefix(p > 1);
+  if (alone_share_ > 0 && pair_->alone_s() > 0) {
+    prefix_ = *prefix;
+    for (std::size_t i = 0; i < prefix_.size(); ++i) prefix_[i] += alone_share_ * pair_->alone()[i];
+    prefix = &prefix_;
+  }
   const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
   const schedule::Shape shape{p, chunks, space_->micro_batch_count(key_)};
   for (std::int64_t s = 0; s < p; ++s) {
     PartitionStage& stage = problem_.stages[at(s)];
-    stage.prefix = pair(s).prefix(p > 1).data();
+    stage.prefix = prefix->data();
     stage.names = space_->interval_table().data();
     stage.pressure = schedule::in_flight(rule, shape, s);
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
@@ -132,16 +140,20 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     states[at(choice.zero)][choice.in_node ? 1 : 0] =
         cost::state_cost(rule_, strategy_, sums, sync_->of(choice), choice.zero);
   }
-  std::array<double, 3> deferred{};  // by what is recomputed
+  std::array<double, 3> deferred{}, recompute{};  // by what is recomputed
   for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
     deferred[at(mode)] = cost::deferred_s(space_->job(), strategy_, sums, mode);
+    // The layers' own times say what runs alone in stages that pair.
+    const double more = cost::alone_share(space_->job(), strategy_, problem_.micro_batches, mode) - alone_share_;
+    recompute[at(mode)] = sums.recompute_s[at(mode)];
+    if (more > 0) recompute[at(mode)] += more * (sums.alone_forward_s + sums.alone_backward_s);
   }
   for (std::size_t option = 0; option < choices.size(); ++option) {
     const StageChoice& choice = choices[option];
     if (choice.in_node && !sync_->has_inner) continue;
     const cost::StateCost& state = states[at(choice.zero)][choice.in_node ? 1 : 0];
     const std::size_t mode = at(choice.recompute);
-    prices.push_back({sums.recompute_s[mode] + cost::micro_exposed_s(rule_, sums, state, choice.zero, choice.recompute),
+    prices.push_back({recompute[mode] + cost::micro_exposed_s(rule_, sums, state, choice.zero, choice.recompute),
                       state.sync_exposed_s + state.optimizer_s + deferred[mode] + cost::constants::kStep_s,
                       static_cast<int>(option), &place->second[option]});
   }

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/index.h"
 #include "cost/group_time.h"
 #include "cost/memory.h"
 #include "cost/tables.h"
@@ -56,6 +57,10 @@ class KeyPrices final : public StagePrices {
   using KnownFits = std::unordered_map<int, std::vector<FitRange>>;  // by name of the layers, then by option
 
   double exposed_share(const Strategy& strategy) const;  // of messages
+  // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
+  double alone_share(const Key& key, const Strategy& strategy) const {
+    return cost::alone_share(space_->job(), strategy, real(space_->micro_batch_count(key)), Recompute::none);
+  }
 
   // A key has one split and one kind of device; what is priced asks per stage.
   const PairPrices& pair(std::int64_t /*stage*/) const { return *pair_; }
@@ -72,6 +77,8 @@ class KeyPrices final : public StagePrices {
   Strategy strategy_;
   const SyncPrices* sync_ = nullptr;
   const Messages* messages_ = nullptr;
+  double alone_share_ = 0;
+  std::vector<double> prefix_;  // of layers, with what runs alone
   std::int64_t context_bytes_ = 0;
   PartitionProblem problem_;
   std::map<MemoryContext, KnownFits> known_fits_;

@@ -13,6 +13,8 @@ void add_sums(cost::StageSums& sums, const cost::StageSums& other, double sign) 
   sums.forward_s += sign * other.forward_s;
   sums.backward_s += sign * other.backward_s;
   for (std::size_t mode = 0; mode < 3; ++mode) sums.recompute_s[mode] += sign * other.recompute_s[mode];
+  sums.alone_forward_s += sign * other.alone_forward_s;
+  sums.alone_backward_s += sign * other.alone_backward_s;
   sums.hide_forward_s += sign * other.hide_forward_s;
   sums.hide_backward_s += sign * other.hide_backward_s;
   sums.deferred_s += sign * other.deferred_s;
@@ -39,6 +41,10 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
     const double many = one - (job.stack.defer_head_gradient ? price.deferrable_s : 0);
     prefix_one_.push_back(prefix_one_.back() + one);
     prefix_many_.push_back(prefix_many_.back() + many);
+    if (job.stack.expert_overlap) {
+      if (alone_.empty()) alone_.push_back(0);
+      alone_.push_back(alone_.back() + price.alone_forward_s + price.alone_backward_s);
+    }
     length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
     Stretch& stretch = longest.try_emplace(kind, Stretch{one, many, 0}).first->second;
     stretch.length = std::max(stretch.length, length);

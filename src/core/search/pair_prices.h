@@ -26,6 +26,9 @@ class PairPrices {
   // Time of layers [0, i) on one stage of many (or of one).
   const std::vector<double>& prefix(bool many) const { return many ? prefix_many_ : prefix_one_; }
   double total_s(bool many) const { return prefix(many).back(); }
+  // More, of layers [0, i), where no pass meets another one; empty where nothing overlaps.
+  const std::vector<double>& alone() const { return alone_; }
+  double alone_s() const { return alone_.empty() ? 0 : alone_.back(); }
   // sum_stage() of layers [begin, end), as a difference of sums.
   cost::StageSums sums(std::int64_t begin, std::int64_t end, bool many) const;
   // Time of layers [begin, end) as a stage that recomputes so much, messages and gradients apart.
@@ -74,7 +77,7 @@ class PairPrices {
   mutable std::once_flag looked_;
   mutable std::unique_ptr<const Kept> kept_;
   mutable std::atomic<const Kept*> known_kept_{nullptr};  // the same: asking costs less than a flag does
-  std::vector<double> prefix_one_, prefix_many_;
+  std::vector<double> prefix_one_, prefix_many_, alone_;
   std::vector<cost::StageSums> sums_;  // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0;
   std::vector<Stretch> stretches_;

@@ -267,6 +267,8 @@ class ChangeFinder {
       const bool full = variant.stages.front().recompute == Recompute::full;
       if (variant.stack.expert_overlap || s.split.expert_ranks() == 1 || full) return false;
       if (s.pp > 1 && s.virtual_stages == 1) return false;
+      if (variant.stack.dispatch.dispatcher == cost::Dispatcher::allgather) return false;
+      variant.stack.shared_expert_overlap = false;
       return variant.stack.expert_overlap = true;
     });
     add("--cross-entropy-loss-fusion", TimeTerm::compute, [](SetupVariant& variant) {

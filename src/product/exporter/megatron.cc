@@ -267,6 +267,7 @@ MegatronExport export_megatron(const ExportTask& task) {
   add_precision(args, task.job);
   const bool expert_overlap = overlaps_experts(task);
   args.flag_if(expert_overlap, "--overlap-moe-expert-parallel-comm");
+  args.flag_if(expert_overlap && task.job.stack.delay_wgrad, "--delay-wgrad-compute");
   if (task.job.stack.defer_head_gradient && task.strategy.pp > 1) {
     args.flag("--defer-embedding-wgrad-compute");
     args.value("--wgrad-deferral-limit", static_cast<std::int64_t>(cost::constants::kDeferredMicroBatches));

@@ -397,6 +397,13 @@ class MegatronReader {
     }
     stack.expert_overlap = options_.flag("--overlap-moe-expert-parallel-comm");
     stack.shared_expert_overlap = options_.flag("--moe-shared-expert-overlap");
+    stack.delay_wgrad = options_.flag("--delay-wgrad-compute");
+    if (stack.expert_overlap && stack.shared_expert_overlap) {
+      options_.fail("--moe-shared-expert-overlap", "excludes --overlap-moe-expert-parallel-comm");
+    }
+    if (stack.delay_wgrad && !stack.expert_overlap) {
+      options_.fail("--delay-wgrad-compute", "needs --overlap-moe-expert-parallel-comm");
+    }
     stack.defer_head_gradient = options_.flag("--defer-embedding-wgrad-compute");
     stack.deterministic = options_.flag("--deterministic-mode");
     stack.graph_scopes = graph_scopes(options_);

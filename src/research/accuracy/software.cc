@@ -54,7 +54,7 @@ cost::SoftwareStack megatron_bridge(const PublishedRun& run) {
   const std::string id = to_lower(run.id);
   if (mentions(id, "moonlight") || mentions(id, "deepseek")) {
     stack.optimizer_bytes = 8;  // moments in 16 bits
-    stack.shared_expert_overlap = true;
+    stack.shared_expert_overlap = !stack.expert_overlap;
   }
   return stack;
 }

@@ -88,7 +88,7 @@ class Translation {
   void experts() {
     stack().expert_overlap = settings_.overlap_experts.value_or(false);
     stack().shared_expert_overlap = settings_.overlap_shared_experts.value_or(false);
-    if (settings_.delay_weight_gradients.value_or(false)) miss("delayed weight gradients");
+    stack().delay_wgrad = stack().expert_overlap && settings_.delay_weight_gradients.value_or(false);
     dispatcher();
     if (settings_.forced_balance.value_or(false)) stack().routing_imbalance = 1;
     if (settings_.overload) stack().routing_imbalance = std::max(1.0, *settings_.overload);
