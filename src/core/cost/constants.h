@@ -14,7 +14,6 @@ namespace nest::cost::constants {
 inline constexpr double kShortK = 208;        // measured: k + 208 columns' worth of time (prologue, epilogue)
 inline constexpr double kMisaligned = 0.284;  // fitted: rate when n or k is no multiple of 8
 inline constexpr double kGrouped = 1.08;      // measured: grouped over batched products of the same size
-inline constexpr double kExpertRows = 128;    // set: rows of each expert are padded to a multiple of it
 inline constexpr double kGap_s = 8e-6;        // measured (8 … 11 us): between kernels of one stream
 inline constexpr int kOtherKernels = 8;       // set: kernels of a block beside its matrix products
 inline constexpr int kAttentionKernels = 4;   // set: of those, for every attention beyond the first

@@ -171,6 +171,7 @@ class Evaluator {
   void say_racks();
   void say_assumptions();
   void say_dispatch();
+  void say_load();
 
   struct KnownLines {
     int zero;
@@ -266,6 +267,20 @@ void Evaluator::say_dispatch() {
   }
 }
 
+void Evaluator::say_load() {
+  const auto& kinds = job_.model.kinds;
+  const auto layer =
+      std::find_if(kinds.begin(), kinds.end(), [](const model::Layer& kind) { return kind.experts > 0; });
+  if (layer == kinds.end()) return;
+  const Split& split = strategy_.split;
+  const double tokens =
+      real(strategy_.micro_batch) * real(job_.run.sequence) / real(split.cp) / (split.sp ? real(split.tp) : 1.0);
+  const double busiest = time_imbalance(job_.stack.routing, choice_of(*layer), split, tokens);
+  std::string text = "experts' load: " + to_text(job_.stack.routing);
+  if (busiest != 1) text += fmt::format(": the busiest rank has {:.3g} x the mean", busiest);
+  result_.assumptions.push_back(std::move(text));
+}
+
 void Evaluator::say_assumptions() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
@@ -279,6 +294,7 @@ void Evaluator::say_assumptions() {
                   : stack.shared_expert_overlap ? "overlaps with shared experts"
                                                 : "is exposed"));
   if (strategy_.split.expert_ranks() > 1) say_dispatch();
+  say_load();
   const bool selective = std::any_of(stages_.begin(), stages_.end(),
                                      [](const StagePlan& stage) { return stage.recompute == Recompute::selective; });
   if (selective) says.push_back("selective recomputation repeats " + selective_says(stack));

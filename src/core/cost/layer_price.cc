@@ -84,7 +84,8 @@ class LayerPricer {
         sequence_(layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence),
         rates_(context.rates),
         groups_(context.groups),
-        local_(split::localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0}, split,
+        busiest_(layer.experts > 0 ? time_imbalance(job.stack.routing, choice_of(layer), split, stream_tokens()) : 1),
+        local_(split::localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, busiest_}, split,
                                context.implementation, context.policy)) {}
 
   void fill(LayerPrice& price) {
@@ -119,7 +120,8 @@ class LayerPricer {
   Passes price_matrix(const split::LocalOperator& op, GemmFormat format) {
     const bool grouped = op.kind == model::OperatorKind::grouped_matmul;
     const auto n = real(op.n), k = real(op.k), batch = real(op.groups);
-    const double m = grouped ? std::ceil(std::max(1.0, op.m / batch) / kExpertRows) * kExpertRows : std::round(op.m);
+    const double padded = job_.stack.routing.rows;
+    const double m = grouped ? std::ceil(std::max(1.0, op.m / batch) / padded) * padded : std::round(op.m);
     const double factor = grouped ? kGrouped : 1;
     const double weight_s = factor * gemm_s(rates_, {n, k, m, batch}, format);
     if (layer_.kind == model::LayerKind::head)
@@ -144,7 +146,7 @@ class LayerPricer {
     const auto experts = real(layer_.experts);
     switch (op.kind) {
       case model::OperatorKind::dispatch:
-      case model::OperatorKind::combine: return kPermute * routed_rows() * width;
+      case model::OperatorKind::combine: return kPermute * busiest_ * routed_rows() * width;
       case model::OperatorKind::router: return kRouter * stream_tokens() * experts * rates_.activation_bytes;
       case model::OperatorKind::elementwise: return elementwise_bytes(op);
       default: return op.bytes_forward;
@@ -364,6 +366,7 @@ class LayerPricer {
   std::int64_t sequence_;
   const DeviceRates& rates_;
   const StageGroups& groups_;
+  double busiest_;  // rows of the busiest expert rank over the mean: the others wait for it
   split::LocalLayer local_;
   LayerTimes times_;
   Passes context_;       // of the ring exchange, before it hides

@@ -94,6 +94,24 @@ class FactReader {
   void count(const char* key, doc::Range range, int& value) const {
     value = static_cast<int>(reader_.integer_or(key, value, range));
   }
+  void routing(const char* key, Routing& value) const {
+    const doc::Value* written = reader_.raw(key);
+    if (written == nullptr) return;
+    const char* const allowed = "must be forced, {cv: 0.18} or {overload: 1.2}";
+    if (written->as_object() == nullptr) {
+      const std::string* text = written->as_string();
+      if (text == nullptr || *text != "forced") reader_.fail(key, allowed);
+      value.kind = RoutingKind::forced;
+      value.value = 0;
+      return;
+    }
+    doc::Reader object = *reader_.maybe_object(key);
+    const auto variation = object.maybe_number("cv", {0, 100}), overload = object.maybe_number("overload", {1, 1000});
+    object.refuse_unknown_keys();
+    if (variation.has_value() == overload.has_value()) reader_.fail(key, allowed);
+    value.kind = variation ? RoutingKind::variation : RoutingKind::overload;
+    value.value = variation ? *variation : *overload;
+  }
   void duration(const char* key, double& value) const {
     const auto seconds = reader_.maybe_duration(key);
     if (!seconds) return;
@@ -137,6 +155,12 @@ class FactWriter {
   void number(const char* key, doc::Range /*range*/, double value) const { add(key, value); }
   void count(const char* key, doc::Range /*range*/, int value) const { add(key, std::int64_t{value}); }
   void duration(const char* key, double value) const { add(key, value); }
+  void routing(const char* key, const Routing& value) const {
+    if (value.kind == RoutingKind::forced) return add(key, std::string("forced"));
+    auto object = std::make_shared<doc::Object>();
+    object->add(value.kind == RoutingKind::variation ? "cv" : "overload", doc::Value(value.value, 0));
+    add(key, std::move(object));
+  }
   template <class Enum, std::size_t N>
   void choice(const char* key, const Names<Enum, N>& names, Enum value) const {
     add(key, std::string(name_of(names, value)));
@@ -177,6 +201,10 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.flag("delay_wgrad", stack.delay_wgrad);
   facts.choice("dispatcher", kDispatchers, stack.dispatch.dispatcher);
   facts.count("dispatcher_sms", {0, 1024}, stack.dispatch.multiprocessors);
+  facts.routing("routing", stack.routing);
+  facts.number("expert_capacity", {0, 1000}, stack.routing.capacity);
+  facts.flag("pad_to_capacity", stack.routing.padded);
+  facts.count("expert_rows", {1, 4096}, stack.routing.rows);
   facts.flag("scatter_messages", stack.scatter_messages);
   facts.flag("defer_head_gradient", stack.defer_head_gradient);
   facts.flag("all_reduce_zero1", stack.all_reduce_zero1);
@@ -206,6 +234,10 @@ void refuse_together(const doc::Reader& reader, const SoftwareStack& stack) {
     reader.fail("expert_overlap", "needs another dispatcher than allgather");
   }
   if (stack.delay_wgrad && !stack.expert_overlap) reader.fail("delay_wgrad", "needs expert_overlap");
+  if (stack.routing.padded && stack.routing.capacity == 0) reader.fail("pad_to_capacity", "needs expert_capacity");
+  if (stack.routing.capacity > 0 && stack.dispatch.dispatcher == Dispatcher::ncclep) {
+    reader.fail("expert_capacity", "needs another dispatcher than ncclep");
+  }
 }
 
 void read_all(doc::Reader& reader, std::string_view name, SoftwareStack& stack) {

@@ -13,6 +13,7 @@
 
 #include "base/shelf.h"
 #include "cost/dispatch.h"
+#include "cost/imbalance.h"
 #include "doc/value.h"
 #include "model/build.h"
 #include "split/local_layer.h"
@@ -72,6 +73,7 @@ struct SoftwareStack {
   bool expert_overlap = false;      // routed tokens travel behind another micro-batch (cost/overlap.h)
   bool delay_wgrad = false;         // with it: weight gradients wait until the exchange of input gradients has begun
   DispatchRule dispatch;            // how routed tokens reach their experts
+  Routing routing;                  // and how evenly
   bool scatter_messages = true;     // tensor-parallel ranks send 1/tp of a boundary tensor each
   bool defer_head_gradient = true;  // the head's weight gradient moves into the pipeline's drain
   bool all_reduce_zero1 = false;    // ZeRO-1 all-reduces gradients instead of scattering them (DeepSpeed)

@@ -91,10 +91,17 @@ class Translation {
     stack().delay_wgrad = stack().expert_overlap && settings_.delay_weight_gradients.value_or(false);
     dispatcher();
     if (settings_.forced_balance.value_or(false)) stack().routing_imbalance = 1;
-    if (settings_.overload) stack().routing_imbalance = std::max(1.0, *settings_.overload);
+    if (settings_.overload) {
+      stack().routing_imbalance = std::max(1.0, *settings_.overload);
+      stack().routing.kind = cost::RoutingKind::overload;
+      stack().routing.value = stack().routing_imbalance;
+    }
     if (settings_.drop_capacity) stack().routing_imbalance = std::max(1.0, *settings_.drop_capacity);
     if (settings_.stash_on_device) miss("paged stash");
-    if (settings_.grouped_mlp.value_or(false)) miss("fused grouped MLP");
+    if (settings_.grouped_mlp.value_or(false)) {
+      stack().routing.rows = 256;
+      miss("fused grouped MLP");
+    }
   }
 
   void dispatcher() {

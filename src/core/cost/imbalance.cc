@@ -1,0 +1,88 @@
+#include "cost/imbalance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/index.h"
+
+namespace nest::cost {
+namespace {
+
+double below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }  // Φ
+
+double sampling_variance(const Choice& choice, double ranks, double tokens) {
+  const auto experts = real(choice.experts), chosen = real(choice.top_k);
+  if (experts < 2 || tokens <= 0) return 0;
+  return (ranks - 1) * (experts - chosen) / ((experts - 1) * chosen * tokens);
+}
+
+double popularity_variance(const Choice& choice, double ranks, double variation) {
+  const auto experts = real(choice.experts);
+  const double held = experts / ranks;
+  return experts < 2 ? 0 : variation * variation * (experts - held) / ((experts - 1) * held);
+}
+
+}  // namespace
+
+double expected_maximum(double ranks) {
+  if (ranks <= 1) return 0;
+  const double wanted = (ranks - 0.375) / (ranks + 0.25);
+  double low = 0, high = 10;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (below(middle) < wanted ? low : high) = middle;
+  }
+  return low;
+}
+
+double sampling_imbalance(const Choice& choice, double ranks, double tokens) {
+  return 1 + expected_maximum(ranks) * std::sqrt(sampling_variance(choice, ranks, tokens));
+}
+
+double popularity_imbalance(const Choice& choice, double ranks, double variation) {
+  return 1 + expected_maximum(ranks) * std::sqrt(popularity_variance(choice, ranks, variation));
+}
+
+double layer_imbalance(const Routing& routing, const Choice& choice, double ranks, double tokens) {
+  if (ranks <= 1) return 1;
+  switch (routing.kind) {
+    case RoutingKind::forced: return 1;
+    case RoutingKind::overload: return routing.value;
+    case RoutingKind::variation: break;
+  }
+  return 1 + expected_maximum(ranks) * std::sqrt(sampling_variance(choice, ranks, tokens) +
+                                                 popularity_variance(choice, ranks, routing.value));
+}
+
+double kept_imbalance(const Routing& routing, const Choice& choice, double ranks, double layers) {
+  if (ranks <= 1 || routing.kind == RoutingKind::forced) return 1;
+  if (routing.kind == RoutingKind::overload) return 1 + (routing.value - 1) / std::sqrt(layers);
+  const double held = real(choice.experts) / ranks;
+  return 1 + expected_maximum(ranks) * routing.value / std::sqrt(held * layers);
+}
+
+double capacity_rows(const Choice& choice, double tokens, double capacity) {
+  return std::ceil(tokens * real(choice.top_k) * capacity / real(choice.experts));
+}
+
+double time_imbalance(const Routing& routing, const Choice& choice, const Split& split, double tokens) {
+  const auto ranks = real(split.expert_ranks());
+  if (routing.capacity > 0 && routing.padded) {
+    return capacity_rows(choice, tokens, routing.capacity) * real(choice.experts) / (tokens * real(choice.top_k));
+  }
+  const double busiest = layer_imbalance(routing, choice, ranks, tokens * ranks * real(split.expert_tp()));
+  return routing.capacity > 0 ? std::min(busiest, routing.capacity) : busiest;
+}
+
+std::string to_text(const Routing& routing) {
+  switch (routing.kind) {
+    case RoutingKind::forced: return "forced balance";
+    case RoutingKind::variation: return fmt::format("cv {:g}", routing.value);
+    case RoutingKind::overload: return fmt::format("overload {:g}", routing.value);
+  }
+  return "?";
+}
+
+}  // namespace nest::cost
