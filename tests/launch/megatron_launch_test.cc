@@ -77,6 +77,30 @@ TEST(MegatronLaunch, ReadsWhatOverlaps) {
   EXPECT_EQ(setup.recompute, Recompute::selective);
 }
 
+TEST(MegatronLaunch, ReadsHowRoutedTokensTravelAndWhatGraphsCapture) {
+  const std::string experts = kSizes + "--num-experts 16 --moe-router-topk 4 ";
+  EXPECT_EQ(setup_of(experts).stack.dispatch, (cost::DispatchRule{cost::Dispatcher::allgather, 0}));
+  EXPECT_EQ(setup_of(experts + "--moe-token-dispatcher-type alltoall").stack.dispatch.dispatcher,
+            cost::Dispatcher::alltoall);
+  EXPECT_EQ(setup_of(experts + "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep "
+                               "--moe-hybridep-num-sms 32")
+                .stack.dispatch,
+            (cost::DispatchRule{cost::Dispatcher::hybridep, 32}));
+  const launch::LaunchSetup grouped = setup_of(experts + "--moe-router-num-groups 4 --moe-router-group-topk 2");
+  EXPECT_EQ(grouped.model_config.at("moe_router_num_groups"), 4);
+  EXPECT_EQ(grouped.model_config.at("moe_router_group_topk"), 2);
+  EXPECT_TRUE(setup_of(experts + "--moe-token-dispatcher-type alltoall --overlap-moe-expert-parallel-comm "
+                                 "--delay-wgrad-compute")
+                  .stack.delay_wgrad);
+  using enum cost::GraphScope;
+  EXPECT_TRUE(setup_of(experts).stack.graph_scopes.empty());
+  EXPECT_THAT(setup_of(experts + "--cuda-graph-impl full_iteration").stack.graph_scopes, ElementsAre(full));
+  EXPECT_THAT(
+      setup_of(experts + "--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router").stack.graph_scopes,
+      ElementsAre(attention, router));
+  EXPECT_EQ(setup_of(experts + "--enable-cuda-graph").stack.graph_scopes.size(), 4U);
+}
+
 TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
   const struct {
     const char* options;
@@ -103,6 +127,9 @@ TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
       {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*12|t*12L' "
        "--account-for-loss-in-pipeline-split",
        "contradicts"},
+      {"--delay-wgrad-compute", "needs --overlap-moe-expert-parallel-comm"},
+      {"--overlap-moe-expert-parallel-comm --moe-shared-expert-overlap", "excludes --overlap-moe-expert-parallel-comm"},
+      {"--moe-token-dispatcher-type deepep", "allgather"},
       {"--overlap-param-gather", "needs --use-distributed-optimizer"},
       {"--use-distributed-optimizer --overlap-param-gather", "needs --overlap-grad-reduce"},
       {"--recompute-granularity full", "full needs"},

@@ -105,6 +105,12 @@ TEST(ConfigErrors, LatentAttention) {
               testing::HasSubstr("n_shared_experts: 2 shared experts"));
   EXPECT_THAT(refusal(with(keys, {{"mlp_layer_types", "[\"dense\"]"}})), testing::HasSubstr("1 entries for 4 layers"));
   EXPECT_THAT(refusal(without(keys, "n_routed_experts")), testing::HasSubstr("missing"));
+  EXPECT_EQ(refusal(with(keys, {{"n_group", "4"}, {"topk_group", "2"}})), "accepted");
+  EXPECT_THAT(refusal(with(keys, {{"n_group", "3"}})), testing::HasSubstr("n_group: 3 groups do not divide the 8"));
+  EXPECT_THAT(refusal(with(keys, {{"n_group", "4"}, {"topk_group", "5"}})),
+              testing::HasSubstr("topk_group: 5 groups of 4"));
+  EXPECT_THAT(refusal(with(keys, {{"n_group", "8"}, {"topk_group", "1"}})),
+              testing::HasSubstr("hold fewer than the 2"));
 }
 
 TEST(ConfigErrors, T5FeedForward) {
