@@ -151,8 +151,10 @@ class Looker {
       Choice choice = options_[k];
       const auto recompute = static_cast<Recompute>(choice.recompute);
       const cost::StageCost cost = cost::stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, recompute);
+      const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
+      const double alone = cost::alone_share(job_, strategy_, m, recompute);
       choice.time_s = sums.forward_s + sums.backward_s + sums.recompute_s[static_cast<std::size_t>(choice.recompute)] +
-                      cost.micro_exposed_s;
+                      alone * (sums.alone_forward_s + sums.alone_backward_s) + cost.micro_exposed_s;
       choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + cost::constants::kStep_s;
       all.push_back(choice);
     }
