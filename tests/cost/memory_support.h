@@ -154,7 +154,7 @@ inline cost::SoftwareStack megatron_bridge(std::vector<model::Module> modules) {
 
 inline cost::SoftwareStack bridge_moonlight(std::vector<model::Module> modules) {
   cost::SoftwareStack stack = megatron_bridge(std::move(modules));
-  stack.optimizer_bytes = 8;
+  stack.moments_bytes = 4;
   stack.shared_expert_overlap = true;
   return stack;
 }
@@ -166,7 +166,7 @@ inline cost::SoftwareStack fsdp2(cost::LossKernel loss) {
   stack.selective = cost::SelectiveKind::every_second_matmul;
   stack.weight_bytes = 4;
   stack.gradient_bytes = 4;
-  stack.optimizer_bytes = 8;
+  stack.master_bytes = 0;
   stack.loss = loss;
   stack.weight_gradient_buffers = false;
   return stack;

@@ -45,7 +45,9 @@ TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
       read("like: fsdp2\nname: fsdp2\nhost_kernel: 0.333333333333333333\nmemory_margin: 0.001\n"
            "kernels: huggingface\nselective: minimal\nselective_modules: []\nloss: eager_fp32\n"
            "memory: internevo\ndefault_zero: 2\nrouting_imbalance: 1.1\ndispatcher: hybridep\ndispatcher_sms: "
-           "16\ngraph_scopes: [full]\n"));
+           "16\ngraph_scopes: [full]\noptimizer_bytes: 7.1\nupdate_bytes: 31\nexpandable_segments: "
+           "true\nrank_capacity: 1.5\n"
+           "paged_stash: 1.2\n"));
   for (const cost::SoftwareStack& stack : stacks) {
     const Document written = cost::write_stack(stack);
     EXPECT_EQ(cost::read_stack(written, "other"), stack) << stack.name;
@@ -72,6 +74,24 @@ TEST(Stack, BadKeysAndValuesAreNamed) {
   EXPECT_THAT(refusal("host_kernel: 5h"), HasSubstr("host_kernel"));
   EXPECT_THAT(refusal("default_zero: 4"), HasSubstr("default_zero"));
   EXPECT_THAT(refusal("memory_margin: 2"), HasSubstr("memory_margin"));
+  EXPECT_THAT(refusal("expandable_segments: 3"), HasSubstr("expandable_segments"));
+  EXPECT_THAT(refusal("moments_bytes: -1"), HasSubstr("moments_bytes"));
+  EXPECT_THAT(refusal("master_bytes: 65"), HasSubstr("master_bytes"));
+  EXPECT_THAT(refusal("optimizer_bytes: 8\nmoments_bytes: 8"),
+              HasSubstr("master_bytes and moments_bytes add up to 12"));
+  EXPECT_THAT(refusal("rank_capacity: 0.5"), HasSubstr("allowed are 0 (none) and 1"));
+  EXPECT_THAT(refusal("paged_stash: 1.2"), HasSubstr("needs rank_capacity"));
+  EXPECT_THAT(refusal("paged_stash: 1.6\nrank_capacity: 1.5"), HasSubstr("more than the rank_capacity of 1.5"));
+}
+
+TEST(Stack, OptimizerBytesAreMasterAndMoments) {
+  EXPECT_EQ(read("optimizer_bytes: 7").master_bytes, 4);
+  EXPECT_EQ(read("optimizer_bytes: 7").moments_bytes, 3);
+  EXPECT_EQ(read("optimizer_bytes: 8\nweight_bytes: 4").master_bytes, 0);  // the weights are their own
+  EXPECT_EQ(read("like: fsdp2").moments_bytes, 8);
+  EXPECT_EQ(read("optimizer_bytes: 8\nmoments_bytes: 4").master_bytes, 4);
+  EXPECT_EQ(read("like: megatron-core\nmoments_bytes: 4").optimizer_bytes(), 8);
+  EXPECT_EQ(read("like: megatron-core\nmoments_bytes: 4\nmaster_bytes: 2").optimizer_bytes(), 6);
 }
 
 }  // namespace

@@ -89,8 +89,6 @@ inline constexpr double kRouterWidth = 2;      // rows that the allgather dispat
 inline constexpr double kRoutingMapBytes = 5;  // per token and expert: map and probability
 
 // Once per step.
-inline constexpr double kAdamBytes = 30;  // per updated parameter: master, moments read and written; gradient, weight
-inline constexpr double kSgdBytes = 22;
 inline constexpr double kNormBytes = 6;                    // per local parameter: gradient norm, zeroing
 inline constexpr double kStep_s = 5.3e-3;                  // fitted: data loading, logging, synchronisation
 inline constexpr std::int64_t kDeferredMicroBatches = 22;  // NeMo: head gradients that wait for the drain at most

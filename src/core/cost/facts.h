@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 
-#include "cost/constants.h"
 #include "nest/strategy.h"
 
 namespace nest::cost {
@@ -22,11 +21,9 @@ inline constexpr std::array kPrecisionFacts = {
 
 struct OptimizerFacts {
   Optimizer optimizer;
-  double update_bytes;  // moved per parameter when it is updated
   double moment_share;  // of the two moments that Adam keeps
 };
-inline constexpr std::array kOptimizerFacts = {OptimizerFacts{Optimizer::adam, constants::kAdamBytes, 1},
-                                               OptimizerFacts{Optimizer::sgd, constants::kSgdBytes, 0.5}};
+inline constexpr std::array kOptimizerFacts = {OptimizerFacts{Optimizer::adam, 1}, OptimizerFacts{Optimizer::sgd, 0.5}};
 
 constexpr const PrecisionFacts& facts_of(Precision precision) {
   return kPrecisionFacts[static_cast<std::size_t>(precision)];

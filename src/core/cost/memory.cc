@@ -179,19 +179,35 @@ std::int64_t rounded(double bytes) { return static_cast<std::int64_t>(std::llrou
 
 StateBytes state_bytes(const Job& job) {
   if (job.stack.memory == MemoryModel::internevo) return kInternEvoState;
-  StateBytes bytes{job.stack.weight_bytes, job.stack.gradient_bytes, job.stack.optimizer_bytes};
+  StateBytes bytes{job.stack.weight_bytes, job.stack.gradient_bytes, 0};
   constexpr double kSingle = 4;
-  const bool has_master = bytes.weight < kSingle;
-  double moments = bytes.optimizer - (has_master ? std::min(kSingle, bytes.optimizer) : 0);
-  double master = bytes.optimizer - moments;
-  if (job.run.precision == Precision::fp32 && has_master) {
+  double master = job.stack.master_bytes;
+  if (job.run.precision == Precision::fp32 && bytes.weight < kSingle) {
     bytes.weight = kSingle;  // the weights are their own masters
     bytes.gradient = std::max(bytes.gradient, kSingle);
     master = 0;
   }
-  moments *= facts_of(job.run.optimizer).moment_share;
-  bytes.optimizer = master + moments;
+  bytes.optimizer = master + job.stack.moments_bytes * facts_of(job.run.optimizer).moment_share;
   return bytes;
+}
+
+double update_bytes(const Job& job) {
+  const SoftwareStack& stack = job.stack;
+  const double recipe = 2 * stack.optimizer_bytes() + stack.gradient_bytes + stack.weight_bytes;
+  const double absent = 2 * stack.moments_bytes * (1 - facts_of(job.run.optimizer).moment_share);
+  return std::max(0.0, (stack.update_bytes > 0 ? stack.update_bytes : recipe) - absent);
+}
+
+bool overlaps_experts(const Job& job, const Split& split) {
+  return job.stack.expert_overlap && split.expert_ranks() > 1 &&
+         std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
+                     [](const model::Layer& layer) { return layer.top_k > 0; });
+}
+
+double in_flight(const Job& job, const Split& split, Schedule kind, const schedule::Shape& shape, std::int64_t stage) {
+  const double held = schedule::in_flight(kind, shape, stage);
+  if (shape.chunks == 1 || !overlaps_experts(job, split)) return held;
+  return std::min(held + 1 / real(shape.chunks), real(shape.micro_batches));
 }
 
 StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch)
@@ -210,17 +226,20 @@ StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePl
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        std::int64_t stage_index) const {
   const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
-  return estimate(
-      strategy, stage,
-      StageSetting{groups::zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
-                   schedule::in_flight(strategy.schedule, shape, stage_index), context_bytes(*job_, strategy)});
+  return estimate(strategy, stage,
+                  StageSetting{groups::zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
+                               in_flight(*job_, strategy.split, strategy.schedule, shape, stage_index),
+                               context_bytes(*job_, strategy)});
 }
 
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        const StageSetting& setting) const {
   const Job& job = *job_;
   const StageTotals totals = add_up(*kinds_, stage);
-  const StageFacts facts = facts_of(job, strategy, *kinds_, stage, setting.degrees);
+  StageFacts facts = facts_of(job, strategy, *kinds_, stage, setting.degrees);
+  facts.updated_parameters =
+      stage.zero == 0 ? totals.parameters()
+                      : totals.dense / real(facts.degrees.dense) + totals.expert / real(facts.degrees.expert);
   const Account account = account_of(facts);
   const State state = state_of(job, stage.zero, facts.degrees, totals.dense, totals.expert);
 
@@ -232,12 +251,16 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   q.head_working = largest_working(*kinds_, stage, account.gather_share, true);
 
   Peak peak;
-  double backward = 0;
+  double backward = 0, step = 0;
   for (const Moment& moment : account.moments) {
     if (!happens(moment, facts)) continue;
     const Peak here = measure(account, moment, q);
     if (peak.moment == nullptr || here.sum() > peak.sum()) peak = here;
-    if (!moment.cached_only) backward = std::max(backward, here.sum());
+    if (moment.reuses) {
+      step = std::max(step, here.sum());
+    } else if (!moment.cached_only) {
+      backward = std::max(backward, here.sum());
+    }
   }
   const double buffers = account.buffer_bytes + account.parameter_bytes * q.parameters;
   const double base = state.total() + buffers;
@@ -245,7 +268,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   const auto spared = [&](double bytes) {
     return with_spare(account.spare, bytes, state.total(), q.flight, q.kept, facts.largest_block);
   };
-  double reserved = spared(base + backward);
+  double reserved = std::max(spared(base + backward), base + step + account.spare.constant_bytes);
   const bool flat = std::any_of(account.moments.begin(), account.moments.end(),
                                 [](const Moment& moment) { return moment.cached_only; });
   if (flat) reserved = std::max({reserved, base + backward + flat_copies(facts, q.parameters), allocated});

@@ -16,6 +16,7 @@
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "plan/plan.h"
+#include "schedule/rules.h"
 
 namespace nest::cost {
 
@@ -65,5 +66,18 @@ struct StateBytes {
   double optimizer = 12;
 };
 StateBytes state_bytes(const Job& job);
+
+// Read and written per updated parameter: the stack's own number, or
+//     2 (master + moments) + gradient + weight
+// of its recipe; an optimizer with one moment moves that much less.
+double update_bytes(const Job& job);
+
+// Micro-batches in flight on a stage, what its schedule holds (schedule::in_flight). Where exchanges of experts hide
+// behind another micro-batch and the pipeline is interleaved, the forward of the next chunk runs beside a backward:
+//     min(2(p-s-1) + (v-1) g + 2, m v) / v
+double in_flight(const Job& job, const Split& split, Schedule kind, const schedule::Shape& shape, std::int64_t stage);
+
+// The exchanges of this job's experts hide behind another micro-batch.
+bool overlaps_experts(const Job& job, const Split& split);
 
 }  // namespace nest::cost

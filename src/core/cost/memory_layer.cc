@@ -67,9 +67,18 @@ double LayerView::wide_bytes() const {
     widest = std::max(widest, 2 * one * element_bytes);
   }
   if (const split::LocalOperator* experts = first_grouped()) {
-    widest = std::max(widest, experts->m * real(experts->n + experts->k) * element_bytes);
+    widest = std::max(widest, spread * experts->m * real(experts->n + experts->k) * element_bytes);
   }
   return widest;
+}
+
+double LayerView::routed_kept_bytes() const {
+  double sum = 0;
+  for (const split::SavedTensor& saved : local.saved_tensors) {
+    const bool known = saved.tensor >= 0 && !saved.only_selective;
+    if (known && layer->tensors[at(saved.tensor)].rows == model::Rows::routed) sum += saved.bytes;
+  }
+  return sum;
 }
 
 double LayerView::feed_forward_parameters() const {
@@ -158,7 +167,9 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
   const split::RunShape shape{.micro_batch = micro_batch,
                               .sequence = job.run.sequence,
                               .encoder_sequence = job.run.encoder_sequence,
-                              .routing_imbalance = job.stack.routing_imbalance};
+                              .routing_imbalance = job.stack.kept_rows()};
+  view.spread = job.stack.transient_rows() / job.stack.kept_rows();
+  view.stashed = job.stack.paged_stash > 0;
   view.local = split::localise(*view.layer, shape, split, implementation, selective_policy(job.stack));
 
   const bool own_length = view.layer->encoder && job.run.encoder_sequence > 0;

@@ -28,6 +28,8 @@ struct LayerView {
   double sequence = 0;       // tokens of one sequence, on all ranks
   double stream_bytes = 0;   // residual stream on this rank
   double whole_bytes = 0;    // residual stream of all tokens: the same unless sp divides it
+  double spread = 1;         // rows of experts that live for a short time, over those that are kept for backward
+  bool stashed = false;      // what experts keep is packed, and unpacked for one layer at a time
 
   bool block() const { return layer->kind == model::LayerKind::block; }
   bool head() const { return layer->kind == model::LayerKind::head; }
@@ -37,7 +39,8 @@ struct LayerView {
   double projected_bytes() const;                     // all outputs of the dense feed-forward's input projections
   double wide_bytes() const;  // two tensors of the feed-forward's width (or the routed rows' equivalent)
   double feed_forward_parameters() const;
-  double attention_bytes() const;  // short-lived tensors of the attention core's backward, less what is already freed
+  double routed_kept_bytes() const;  // of what is kept for backward without recomputation, rows of experts
+  double attention_bytes() const;    // short-lived tensors of the attention core's backward, less what is already freed
 
   // The head: rows of the logits, their elements on this rank, the projection's weight, and what is kept beside logits
   // and loss.
@@ -70,7 +73,8 @@ struct StageFacts {
   double logits = 0;        // of one micro-batch, wherever the head is
   double rotary_bytes = 0;  // fp32 table of one layer
   double blocks = 0;
-  double encoder_bytes = 0;  // the encoder's output, read by decoder layers of this stage
+  double encoder_bytes = 0;       // the encoder's output, read by decoder layers of this stage
+  double updated_parameters = 0;  // by this device, in the optimizer's step
   bool experts = false;
   bool input_only = false;  // full recomputation
 };
@@ -85,6 +89,7 @@ struct Moment {
   double fixed_bytes = 0;
   bool activations = true;   // false: between steps, nothing in flight
   bool cached_only = false;  // does not add to what the allocator sets aside during backward
+  bool reuses = false;       // lives in what was set aside during backward, as far as that goes
 };
 
 // What the caching allocator holds: scale * allocated + constant + max(block, kept, dynamic terms).

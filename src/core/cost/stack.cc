@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -82,6 +83,8 @@ std::vector<std::string> words(const Names<Enum, N>& names) {
   return list;
 }
 
+constexpr doc::Range kStateBytes = {0, 64};
+
 // Takes every fact from a document; what is absent stays.
 class FactReader {
  public:
@@ -90,6 +93,15 @@ class FactReader {
   void flag(const char* key, bool& value) const { value = reader_.flag_or(key, value); }
   void number(const char* key, doc::Range range, double& value) const {
     value = reader_.maybe_number(key, range).value_or(value);
+  }
+  // Switched off by 0.
+  void factor(const char* key, doc::Range range, double& value) const {
+    const auto given = reader_.maybe_number(key, {0, range.high});
+    if (!given) return;
+    if (*given != 0 && *given < range.low) {
+      reader_.fail(key, fmt::format("is {}; allowed are 0 (none) and {} … {}", *given, range.low, range.high));
+    }
+    value = *given;
   }
   void count(const char* key, doc::Range range, int& value) const {
     value = static_cast<int>(reader_.integer_or(key, value, range));
@@ -111,6 +123,21 @@ class FactReader {
     if (variation.has_value() == overload.has_value()) reader_.fail(key, allowed);
     value.kind = variation ? RoutingKind::variation : RoutingKind::overload;
     value.value = variation ? *variation : *overload;
+  }
+  // `optimizer_bytes` is both at once, with a master copy of fp32 wherever the weights are narrower.
+  void optimizer(double weight, double& master, double& moments) const {
+    const auto sum = reader_.maybe_number("optimizer_bytes", kStateBytes);
+    if (sum) {
+      constexpr double kSingle = 4;
+      master = weight < kSingle ? std::min(kSingle, *sum) : 0;
+      moments = *sum - master;
+    }
+    number("master_bytes", kStateBytes, master);
+    number("moments_bytes", kStateBytes, moments);
+    if (sum && std::abs(master + moments - *sum) > 1e-9) {
+      reader_.fail("optimizer_bytes",
+                   fmt::format("is {}, but master_bytes and moments_bytes add up to {}", *sum, master + moments));
+    }
   }
   void duration(const char* key, double& value) const {
     const auto seconds = reader_.maybe_duration(key);
@@ -153,7 +180,13 @@ class FactWriter {
   void text(const char* key, const std::string& value) const { add(key, value); }
   void flag(const char* key, bool value) const { add(key, value); }
   void number(const char* key, doc::Range /*range*/, double value) const { add(key, value); }
+  void factor(const char* key, doc::Range /*range*/, double value) const { add(key, value); }
   void count(const char* key, doc::Range /*range*/, int value) const { add(key, std::int64_t{value}); }
+  void optimizer(double /*weight*/, double master, double moments) const {
+    add("optimizer_bytes", master + moments);
+    add("master_bytes", master);
+    add("moments_bytes", moments);
+  }
   void duration(const char* key, double value) const { add(key, value); }
   void routing(const char* key, const Routing& value) const {
     if (value.kind == RoutingKind::forced) return add(key, std::string("forced"));
@@ -181,7 +214,6 @@ class FactWriter {
 // Every key of a stack's file after its name, description and source, with the fact that it states.
 template <class Visitor, class AnyStack>
 void visit_facts(const Visitor& facts, AnyStack& stack) {
-  constexpr doc::Range kBytes = {0, 64};
   facts.choice("kernels", kKernels, stack.kernels);
   facts.choice("attention", kAttention, stack.attention);
   facts.flag("fp8_attention", stack.fp8_attention);
@@ -210,18 +242,22 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.flag("all_reduce_zero1", stack.all_reduce_zero1);
   facts.choice("selective", kSelective, stack.selective);
   facts.choices("selective_modules", kModules, stack.selective_modules);
-  facts.number("weight_bytes", kBytes, stack.weight_bytes);
-  facts.number("gradient_bytes", kBytes, stack.gradient_bytes);
-  facts.number("optimizer_bytes", kBytes, stack.optimizer_bytes);
-  facts.number("gradient_traffic_bytes", kBytes, stack.gradient_traffic_bytes);
-  facts.number("weight_traffic_bytes", kBytes, stack.weight_traffic_bytes);
+  facts.number("weight_bytes", kStateBytes, stack.weight_bytes);
+  facts.number("gradient_bytes", kStateBytes, stack.gradient_bytes);
+  facts.optimizer(stack.weight_bytes, stack.master_bytes, stack.moments_bytes);
+  facts.number("update_bytes", {0, 256}, stack.update_bytes);
+  facts.number("gradient_traffic_bytes", kStateBytes, stack.gradient_traffic_bytes);
+  facts.number("weight_traffic_bytes", kStateBytes, stack.weight_traffic_bytes);
   facts.count("default_zero", {0, 3}, stack.default_zero);
   facts.choice("memory", kMemory, stack.memory);
   facts.choice("loss", kLoss, stack.loss);
   facts.flag("weight_gradient_buffers", stack.weight_gradient_buffers);
   facts.flag("shared_expert_overlap", stack.shared_expert_overlap);
   facts.flag("context_all_to_all", stack.context_all_to_all);
+  facts.flag("expandable_segments", stack.expandable_segments);
   facts.number("routing_imbalance", {1, 1000}, stack.routing_imbalance);
+  facts.factor("rank_capacity", {1, 1000}, stack.rank_capacity);
+  facts.factor("paged_stash", {1, 1000}, stack.paged_stash);
   facts.number("memory_margin", {0, 1}, stack.memory_margin);
 }
 
@@ -255,6 +291,12 @@ void read_all(doc::Reader& reader, std::string_view name, SoftwareStack& stack) 
   visit_facts(FactReader(reader), stack);
   reader.refuse_unknown_keys();
   refuse_together(reader, stack);
+  // Pages are filled from a buffer of known size.
+  if (stack.paged_stash > 0 && stack.rank_capacity == 0) reader.fail("paged_stash", "needs rank_capacity");
+  if (stack.paged_stash > stack.rank_capacity) {
+    reader.fail("paged_stash",
+                fmt::format("is {}, more than the rank_capacity of {}", stack.paged_stash, stack.rank_capacity));
+  }
 }
 
 Document parse_shipped(const EmbeddedFile& file) {

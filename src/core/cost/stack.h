@@ -85,7 +85,9 @@ struct SoftwareStack {
   // State, bytes per parameter, with 16-bit compute.
   double weight_bytes = 2;
   double gradient_bytes = 4;
-  double optimizer_bytes = 12;        // Adam; SGD with momentum: 8 less 4
+  double master_bytes = 4;            // the optimizer's own copy of the weights; 0: they are their own masters
+  double moments_bytes = 8;           // Adam's two together; SGD with momentum keeps half
+  double update_bytes = 0;            // read and written when a parameter is updated; 0: what the bytes above make
   double gradient_traffic_bytes = 4;  // through the network
   double weight_traffic_bytes = 2;
   int default_zero = 1;
@@ -96,8 +98,17 @@ struct SoftwareStack {
   bool weight_gradient_buffers = true;  // one cached buffer per distinct weight shape (Transformer Engine)
   bool shared_expert_overlap = false;   // routed tokens travel behind shared experts, which keep a gathered input
   bool context_all_to_all = false;      // context parallelism exchanges heads instead of passing keys around a ring
+  bool expandable_segments = false;     // the caching allocator maps pages instead of whole blocks
   double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean
+  double rank_capacity = 0;             // rows that an expert rank has room for, over the mean; 0: what comes
+  double paged_stash = 0;               // of the mean rows, kept on the device for backward; 0: all there is room for
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
+
+  double optimizer_bytes() const { return master_bytes + moments_bytes; }
+
+  // Rows of an expert rank over the mean: what lives for a short time, and what is kept for backward.
+  double transient_rows() const { return rank_capacity > 0 ? rank_capacity : routing_imbalance; }
+  double kept_rows() const { return paged_stash > 0 ? paged_stash : transient_rows(); }
 
   bool operator==(const SoftwareStack&) const = default;
 };

@@ -5,6 +5,7 @@
 
 #include "cost/constants.h"
 #include "cost/facts.h"
+#include "cost/memory.h"
 #include "cost/rates.h"
 
 namespace nest::cost {
@@ -64,7 +65,7 @@ SyncRule sync_rule(const Job& job) {
   rule.gradient_bytes = stack.gradient_traffic_bytes;
   rule.weight_bytes = stack.weight_traffic_bytes;
   rule.often = sharding_traffic(stack.all_reduce_zero1 || stack.data_overlap == DataOverlap::per_tensor);
-  rule.update_bytes = facts_of(job.run.optimizer).update_bytes;
+  rule.update_bytes = update_bytes(job);
   rule.memory_bytes_per_s = sustained_rates(job.cluster.device, job.run.precision, job.stack).memory_bytes_per_s;
   if (stack.data_overlap == DataOverlap::none) return rule;
   rule.step_hide = kSyncHide;

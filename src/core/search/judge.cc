@@ -19,7 +19,7 @@ check::StateFloor state_floor(const cost::Job& job) {
   state.weights = std::min(state.weights, job.stack.weight_bytes);
   state.gradients = std::min(state.gradients, job.stack.gradient_bytes);
   state.optimizer =
-      std::min(state.optimizer, job.stack.optimizer_bytes * cost::facts_of(job.run.optimizer).moment_share);
+      std::min(state.optimizer, job.stack.optimizer_bytes() * cost::facts_of(job.run.optimizer).moment_share);
   state.activations = job.profile == nullptr;
   return state;
 }

@@ -101,13 +101,12 @@ PartitionProblem& KeyPrices::problem() {
     for (std::size_t i = 0; i < prefix_.size(); ++i) prefix_[i] += alone_share_ * pair_->alone()[i];
     prefix = &prefix_;
   }
-  const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
   const schedule::Shape shape{p, chunks, space_->micro_batch_count(key_)};
   for (std::int64_t s = 0; s < p; ++s) {
     PartitionStage& stage = problem_.stages[at(s)];
     stage.prefix = prefix->data();
     stage.names = space_->interval_table().data();
-    stage.pressure = schedule::in_flight(rule, shape, s);
+    stage.pressure = cost::in_flight(space_->job(), strategy_.split, strategy_.schedule, shape, s);
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
   }
   const double share = exposed_share(strategy_);

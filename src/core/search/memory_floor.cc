@@ -49,7 +49,9 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
   const bool many = strategy.pp > 1;
   const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
   std::vector<double> flight(at(strategy.pp));
-  for (std::int64_t s = 0; s < strategy.pp; ++s) flight[at(s)] = schedule::in_flight(strategy.schedule, shape, s);
+  for (std::int64_t s = 0; s < strategy.pp; ++s) {
+    flight[at(s)] = cost::in_flight(*job_, strategy.split, strategy.schedule, shape, s);
+  }
   const auto reaches_end = [&](double cap_s) {
     std::int64_t reached = 0;
     for (std::int64_t s = 0; s < strategy.pp && reached < n; ++s) {

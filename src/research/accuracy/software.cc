@@ -53,7 +53,7 @@ cost::SoftwareStack megatron_bridge(const PublishedRun& run) {
   stack.expert_overlap = tuned && released && release[1].str() >= "26.06" && run.gpu.starts_with("GB");
   const std::string id = to_lower(run.id);
   if (mentions(id, "moonlight") || mentions(id, "deepseek")) {
-    stack.optimizer_bytes = 8;  // moments in 16 bits
+    stack.moments_bytes = 4;  // in 16 bits each
     stack.shared_expert_overlap = !stack.expert_overlap;
   }
   return stack;
