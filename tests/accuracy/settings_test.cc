@@ -30,7 +30,8 @@ TEST(RunSettings, AreFactsOfTheStack) {
   const cost::SoftwareStack stack = stack_for(run);
   EXPECT_EQ(stack.gradient_bytes, 2);
   EXPECT_EQ(stack.gradient_traffic_bytes, 2);
-  EXPECT_EQ(stack.optimizer_bytes, 8);
+  EXPECT_EQ(stack.master_bytes, 4);
+  EXPECT_EQ(stack.moments_bytes, 4);
   EXPECT_EQ(stack.data_overlap, cost::DataOverlap::none);
   EXPECT_FALSE(stack.tensor_overlap);
   EXPECT_TRUE(stack.expert_overlap);

@@ -310,6 +310,11 @@ void Evaluator::say_assumptions() {
                                job_.run.global_batch, rounds));
   }
   say_racks();
+  if (strategy_.pp == 1 && stages_.front().recompute == Recompute::none && stack.offloaded_layers > 0) {
+    says.push_back(
+        fmt::format("activations of the first {} layers wait on the host; their way there and back is not priced",
+                    stack.offloaded_layers));
+  }
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
   says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
   says.emplace_back(

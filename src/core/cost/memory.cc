@@ -17,19 +17,17 @@ namespace {
 constexpr double kContextBytes = 804'061'184;           // of one process on one device, measured
 constexpr double kCommunicatorBytes = 256 * kMebibyte;  // of one NCCL communicator
 constexpr double kDeepSpeedContextBytes = 7.9e9;        // all that nvidia-smi sees beside the allocator, fitted
-// InternEvo, fitted: weights, gradients and optimizer per parameter; with ZeRO 3 there is less of gradients.
-constexpr StateBytes kInternEvoState = {2, 8, 20};
-constexpr double kInternEvoShardedGradient = 6;
 
 // Sums over the layers of a stage; maxima are in its facts.
 struct StageTotals {
   double dense = 0;
   double expert = 0;
   double kept = 0;
+  double moving = 0;  // of one layer that is on its way to the host or back
   double parameters() const { return dense + expert; }
 };
 
-StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage) {
+StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, std::int64_t offloaded) {
   StageTotals totals;
   std::vector<bool> held(kinds.tied_weights(), false);
   for (int i = stage.first; i <= stage.last; ++i) {
@@ -41,7 +39,12 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage) {
     }
     totals.dense += real(kind.price.dense_parameters - shared);
     totals.expert += real(kind.price.expert_parameters);
-    totals.kept += kind.price.kept_bytes[at(stage.recompute)];
+    const double kept = kind.price.kept_bytes[at(stage.recompute)];
+    if (kind.block && offloaded-- > 0) {
+      totals.moving = std::max(totals.moving, kept);
+    } else {
+      totals.kept += kept;
+    }
   }
   return totals;
 }
@@ -121,8 +124,7 @@ State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, dou
     if (zero < sharded_from) return bytes_each * (dense + expert);
     return bytes_each * (dense / real(degrees.dense) + expert / real(degrees.expert));
   };
-  StateBytes bytes = state_bytes(job);
-  if (job.stack.memory == MemoryModel::internevo && zero >= 3) bytes.gradient = kInternEvoShardedGradient;
+  const StateBytes bytes = state_bytes(job);
   return {held(bytes.weight, 3), held(bytes.gradient, 2), held(bytes.optimizer, 1)};
 }
 
@@ -178,7 +180,6 @@ std::int64_t rounded(double bytes) { return static_cast<std::int64_t>(std::llrou
 }  // namespace
 
 StateBytes state_bytes(const Job& job) {
-  if (job.stack.memory == MemoryModel::internevo) return kInternEvoState;
   StateBytes bytes{job.stack.weight_bytes, job.stack.gradient_bytes, 0};
   constexpr double kSingle = 4;
   double master = job.stack.master_bytes;
@@ -189,6 +190,10 @@ StateBytes state_bytes(const Job& job) {
   }
   bytes.optimizer = master + job.stack.moments_bytes * facts_of(job.run.optimizer).moment_share;
   return bytes;
+}
+
+std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, Recompute recompute) {
+  return strategy.pp == 1 && recompute == Recompute::none ? job.stack.offloaded_layers : 0;
 }
 
 double update_bytes(const Job& job) {
@@ -235,8 +240,9 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        const StageSetting& setting) const {
   const Job& job = *job_;
-  const StageTotals totals = add_up(*kinds_, stage);
+  const StageTotals totals = add_up(*kinds_, stage, offloaded_layers(job, strategy, stage.recompute));
   StageFacts facts = facts_of(job, strategy, *kinds_, stage, setting.degrees);
+  facts.parameters = totals.parameters();
   facts.updated_parameters =
       stage.zero == 0 ? totals.parameters()
                       : totals.dense / real(facts.degrees.dense) + totals.expert / real(facts.degrees.expert);
@@ -262,19 +268,22 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
       backward = std::max(backward, here.sum());
     }
   }
-  const double buffers = account.buffer_bytes + account.parameter_bytes * q.parameters;
+  const double buffers = account.buffer_bytes + account.parameter_bytes * q.parameters + totals.moving;
   const double base = state.total() + buffers;
   const double allocated = base + peak.sum();
-  const auto spared = [&](double bytes) {
-    return with_spare(account.spare, bytes, state.total(), q.flight, q.kept, facts.largest_block);
+  const auto spared = [&](const Spare& spare, double bytes) {
+    return with_spare(spare, bytes, state.total(), q.flight, q.kept, facts.largest_block);
   };
-  double reserved = std::max(spared(base + backward), base + step + account.spare.constant_bytes);
+  const auto held = [&](const Spare& spare) {
+    return std::max(spared(spare, base + backward), base + step + spare.constant_bytes);
+  };
+  double reserved = held(account.spare) + account.cached_bytes;
   const bool flat = std::any_of(account.moments.begin(), account.moments.end(),
                                 [](const Moment& moment) { return moment.cached_only; });
   if (flat) reserved = std::max({reserved, base + backward + flat_copies(facts, q.parameters), allocated});
 
   StageMemory parts;
-  parts.allocated = rounded(allocated);
+  parts.allocated = rounded(allocated + account.cached_bytes);
   parts.total = rounded(reserved);
   parts.moment = peak.moment->name;
   const double absent = std::min(0.0, peak.moment->parameter_bytes * q.parameters);  // gradients not there yet
@@ -286,7 +295,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   parts.buffers = parts.total - parts.weights - parts.gradients - parts.optimizer - parts.activations - parts.working;
   parts.in_flight = q.flight;
   // Cached flat copies are given back before the allocator fails: they need not fit.
-  const double demand = flat ? spared(allocated) : reserved;
+  const double demand = flat ? spared(account.spare, allocated) : held(account.firm.value_or(account.spare));
   parts.needed = static_cast<std::int64_t>(std::ceil(demand * (1 + job.stack.memory_margin))) + setting.context_bytes;
   return parts;
 }

@@ -72,6 +72,10 @@ StateBytes state_bytes(const Job& job);
 // of its recipe; an optimizer with one moment moves that much less.
 double update_bytes(const Job& job);
 
+// Blocks whose activations wait on the host for their backward: the first of them. Frameworks do so without a pipeline
+// and without recomputation. One layer's are on their way at a time.
+std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, Recompute recompute);
+
 // Micro-batches in flight on a stage, what its schedule holds (schedule::in_flight). Where exchanges of experts hide
 // behind another micro-batch and the pipeline is interleaved, the forward of the next chunk runs beside a backward:
 //     min(2(p-s-1) + (v-1) g + 2, m v) / v

@@ -16,6 +16,8 @@ constexpr double kRowBuffers = 8;
 // reserved 1.09 times what it had allocated, and that without the flag being stated.
 constexpr double kMappedPages = 0.05;
 
+constexpr double kBetweenKept = 0.6;  // in a pipeline, of what one micro-batch keeps: free between what is in use
+
 constexpr double kSingleBytes = 4;  // of fp32
 
 double head_backward(const LayerView& view, const Job& job) {
@@ -73,9 +75,14 @@ Account account_megatron(const StageFacts& facts) {
   if (stack.expandable_segments) {
     account.spare.dynamic_factor = account.spare.kept_factor = kMappedPages;
   } else if (facts.experts) {
+    // Rows of experts differ from step to step, and so do the blocks that are cached for them. Those are free as a whole
+    // and given back before the allocator fails: recipes that leave no room for them run. What lies between kept tensors
+    // is not, as in dense models.
+    account.firm = account.spare;
+    if (facts.strategy->pp > 1) account.firm->kept_factor = kBetweenKept;
     account.spare.dynamic_factor = 0.45;
   } else if (facts.strategy->pp > 1) {
-    account.spare.kept_factor = 0.6;
+    account.spare.kept_factor = kBetweenKept;
   }
   // Without a pipeline the next forward adds layer by layer what the backward beside it frees: one layer more.
   const bool beside = facts.strategy->pp == 1 && facts.experts && overlaps_experts(*facts.job, facts.strategy->split);

@@ -11,6 +11,9 @@ namespace {
 constexpr double kFragmentation = 1.04;
 constexpr double kInternEvoReserve = 1.5e9;
 constexpr double kInternEvoLogitBytes = 14;
+constexpr double kInternEvoWhole = 10;  // fitted, per parameter on the device,
+constexpr double kInternEvoStep = 20;   // and per parameter that it updates
+constexpr double kInternEvoSharded = 28;
 
 // Dropout ran in these stacks whatever its rate: two masks on the stream, and mask and dropped copy of the scores.
 double dropout_bytes(const LayerView& view, const Job& job) {
@@ -64,6 +67,15 @@ void price_internevo(const LayerView& view, LayerPrice& price) { price.largest_b
 Account account_internevo(const StageFacts& facts) {
   Account account;
   account.buffer_bytes = kInternEvoReserve + kInternEvoLogitBytes * facts.logits;
+  // nvidia-smi saw 10 n + 20 bytes per updated parameter (28 in all where weights are sharded), but 17 published runs
+  // leave room for the recipe's 4 n + 12 only: the rest was cache.
+  const double seen = facts.zero >= 3 ? kInternEvoSharded * facts.updated_parameters
+                                      : kInternEvoWhole * facts.parameters + kInternEvoStep * facts.updated_parameters;
+  const StateBytes recipe = state_bytes(*facts.job);
+  const double whole = recipe.weight + recipe.gradient;
+  const double state = facts.zero >= 3 ? (whole + recipe.optimizer) * facts.updated_parameters
+                                       : whole * facts.parameters + recipe.optimizer * facts.updated_parameters;
+  account.cached_bytes = std::max(0.0, seen - state);
   account.moments = {{.name = "backward"}};
   return account;
 }

@@ -4,6 +4,7 @@
 // moments of a step that can be the peak, and the buffers that are always there. memory.cc composes them.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "cost/job.h"
@@ -73,8 +74,9 @@ struct StageFacts {
   double logits = 0;        // of one micro-batch, wherever the head is
   double rotary_bytes = 0;  // fp32 table of one layer
   double blocks = 0;
-  double encoder_bytes = 0;       // the encoder's output, read by decoder layers of this stage
-  double updated_parameters = 0;  // by this device, in the optimizer's step
+  double encoder_bytes = 0;  // the encoder's output, read by decoder layers of this stage
+  double parameters = 0;
+  double updated_parameters = 0;  // of them, by this device in the optimizer's step
   bool experts = false;
   bool input_only = false;  // full recomputation
 };
@@ -106,8 +108,10 @@ struct Account {
   double parameter_bytes = 0;  // buffers that grow with the parameters
   double gather_share = 0;     // of a layer's gather_bytes: part of its working set
   double flight_bytes = 0;     // per micro-batch in flight, beside what layers keep
+  double cached_bytes = 0;     // held by the allocator as well, and given back before it fails: need not fit
   std::vector<Moment> moments;
   Spare spare;
+  std::optional<Spare> firm;  // what of it must fit; all of it unless told
 };
 
 // price_layer_memory of a layer that was looked at already.

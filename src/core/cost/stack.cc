@@ -258,6 +258,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.number("routing_imbalance", {1, 1000}, stack.routing_imbalance);
   facts.factor("rank_capacity", {1, 1000}, stack.rank_capacity);
   facts.factor("paged_stash", {1, 1000}, stack.paged_stash);
+  facts.count("offloaded_layers", {0, 100'000}, stack.offloaded_layers);
   facts.number("memory_margin", {0, 1}, stack.memory_margin);
 }
 

@@ -102,6 +102,7 @@ struct SoftwareStack {
   double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean
   double rank_capacity = 0;             // rows that an expert rank has room for, over the mean; 0: what comes
   double paged_stash = 0;               // of the mean rows, kept on the device for backward; 0: all there is room for
+  int offloaded_layers = 0;             // whose activations wait on the host, without a pipeline and recomputation
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
 
   double optimizer_bytes() const { return master_bytes + moments_bytes; }

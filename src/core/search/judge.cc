@@ -20,7 +20,7 @@ check::StateFloor state_floor(const cost::Job& job) {
   state.gradients = std::min(state.gradients, job.stack.gradient_bytes);
   state.optimizer =
       std::min(state.optimizer, job.stack.optimizer_bytes() * cost::facts_of(job.run.optimizer).moment_share);
-  state.activations = job.profile == nullptr;
+  state.activations = job.profile == nullptr && job.stack.offloaded_layers == 0;
   return state;
 }
 

@@ -13,6 +13,7 @@ MemoryFloor::MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits)
     : job_(&job),
       state_(cost::state_bytes(job)),
       gradients_(job.stack.memory == cost::MemoryModel::megatron),
+      activations_(job.stack.offloaded_layers == 0),
       margin_((1 + job.stack.memory_margin) * (1 - 1e-9)) {
   for (int zero = 0; zero < 4; ++zero) {
     if (limits.zero[at(zero)]) most_zero_ = zero;
@@ -32,7 +33,7 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
   double state = state_.weight * (zero >= 3 ? shard : whole);
   state += state_.optimizer * (zero >= 1 ? shard : whole);
   if (gradients_) state += state_.gradient * (zero >= 2 ? shard : whole);
-  const double flight = std::max(0.0, in_flight - (gradients_ ? 0 : 1));
+  const double flight = activations_ ? std::max(0.0, in_flight - (gradients_ ? 0 : 1)) : 0;
   return (state + flight * (kept[at(end)] - kept[at(begin)])) * margin_;
 }
 

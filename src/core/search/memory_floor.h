@@ -28,6 +28,7 @@ class MemoryFloor {
   const cost::Job* job_;
   cost::StateBytes state_;
   bool gradients_;     // are counted
+  bool activations_;   // are counted: none of them waits on the host
   double margin_;      // factor
   int most_zero_ = 0;  // that the limits admit
   std::vector<Recompute> modes_;

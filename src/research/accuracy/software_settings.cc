@@ -46,22 +46,47 @@ class Translation {
       stack().gradient_traffic_bytes = stack().gradient_bytes;
     }
     if (settings_.first_moment || settings_.second_moment || settings_.main_params) {
-      stack().optimizer_bytes = bytes_of_format(settings_.main_params, 4) + bytes_of_format(settings_.first_moment, 4) +
-                                bytes_of_format(settings_.second_moment, 4);
+      stack().master_bytes = bytes_of_format(settings_.main_params, 4);
+      stack().moments_bytes = bytes_of_format(settings_.first_moment, 4) + bytes_of_format(settings_.second_moment, 4);
     }
     if (settings_.optimizer.find("muon") != std::string::npos) miss("Muon");
     if (settings_.offloaded_optimizer.value_or(0) > 0) miss("optimizer state on the host");
-    if (settings_.gather_fp8.value_or(false) && recipe_mentions(settings_, "per tensor")) {
-      stack().weight_traffic_bytes = 1;  // one copy in 8 bits; MXFP8 gathers bf16 (param_and_grad_buffer.py)
-      miss("weights kept in 8 bits");
-    }
-    if (settings_.gather_fp4.value_or(false)) {
-      stack().weight_traffic_bytes = 0.5;
-      miss("weights kept in 4 bits");
-    }
+    weights();
     if (recipe_mentions(settings_, "fp8")) miss("inputs of matrix products kept in 8 bits");
     if (recipe_mentions(settings_, "fp4")) miss("inputs of matrix products kept in 4 bits");
-    if (settings_.expandable_segments.value_or(false)) miss("expandable segments");
+    stack().expandable_segments = settings_.expandable_segments.value_or(expandable());
+    stack().memory_margin = 0.02;  // as the presets of Megatron-Bridge
+    stack().offloaded_layers =
+        static_cast<int>(std::clamp<std::int64_t>(settings_.offloaded_layers.value_or(0), 0, 1000));
+  }
+
+  // Copies of the weights of linear layers that are there at once, and what is gathered.
+  void weights() {
+    const bool gathered8 = settings_.gather_fp8.value_or(false), gathered4 = settings_.gather_fp4.value_or(false);
+    if (recipe_mentions(settings_, "per tensor")) {
+      const double copies = run_.gpu.starts_with("H") ? 2 : 1;  // Hopper's products need the transpose as well
+      stack().weight_bytes = gathered8 ? copies : 2 + copies;
+      if (gathered8) stack().weight_traffic_bytes = 1;
+    } else if (recipe_mentions(settings_, "mxfp8")) {
+      stack().weight_bytes = gathered8 ? 2.0625 : 4.0625;  // gathers bf16 (param_and_grad_buffer.py)
+    } else if (recipe_mentions(settings_, "fp4")) {
+      stack().weight_bytes = gathered4 ? 1.125 : 3.125;
+      if (gathered4) stack().weight_traffic_bytes = 0.5;
+    }
+  }
+
+  // Rows before 26.08 do not say what the launch scripts of their release set (Megatron-Bridge, scripts/performance:
+  // perf_plugins.py of v0.3 and v0.4, utils/executors.py of v0.5).
+  bool expandable() const {
+    const std::string& id = run_.id;
+    const auto mentions = [&](const char* word) { return id.find(word) != std::string::npos; };
+    const bool deepseek = mentions("DeepSeekV3"), largest = mentions("405B"), rack = mentions("-GB200-");
+    if (!id.starts_with("mbridge-2") || id.size() < 13) return false;
+    const std::string release = id.substr(8, 5);
+    if (release >= "26.06") return !(settings_.megatron_fsdp.value_or(false) && mentions("LLAMA"));
+    if (release >= "26.04") return (deepseek && !mentions("-GB300-")) || (largest && (rack || mentions("-GB300-")));
+    if (release >= "26.02") return (deepseek && mentions("-H100-")) || (largest && rack);
+    return release == "25.11" && largest && rack;
   }
 
   void overlap() {
@@ -97,7 +122,9 @@ class Translation {
       stack().routing.value = stack().routing_imbalance;
     }
     if (settings_.drop_capacity) stack().routing_imbalance = std::max(1.0, *settings_.drop_capacity);
-    if (settings_.stash_on_device) miss("paged stash");
+    if (settings_.rank_capacity.value_or(0) >= 1) stack().rank_capacity = *settings_.rank_capacity;
+    const double stash = settings_.stash_on_device.value_or(0);
+    if (stash >= 1 && stash <= stack().rank_capacity) stack().paged_stash = stash;
     if (settings_.grouped_mlp.value_or(false)) {
       stack().routing.rows = 256;
       miss("fused grouped MLP");
