@@ -99,6 +99,7 @@ struct Run {
   std::int64_t encoder_sequence = 0;  // encoder-decoder models; 0: same as sequence
   Precision precision = Precision::bf16;
   std::string stack = "megatron-core";  // name of the software
+  std::string stack_reason;  // why it was chosen, where nobody named it: "for a dense model in bf16 on hopper"
   Optimizer optimizer = Optimizer::adam;
 };
 

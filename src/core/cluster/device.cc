@@ -59,6 +59,7 @@ Device read_device(const Document& document, std::string_view name) {
   device.description = root.text_or("description", device.name);
   device.source = root.text_or("source", "");
   device.aliases = root.maybe_texts("aliases", kAliasLimit).value_or(std::vector<std::string>());
+  device.family = to_lower(root.text_or("family", ""));
   read_peaks(root, device);
   device.memory_bytes = root.bytes("memory");
   if (device.memory_bytes <= 0) root.fail("memory", "must be more than 0 bytes; write for example 79.2GiB");

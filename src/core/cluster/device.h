@@ -28,6 +28,7 @@ struct Device {
   std::string description;
   std::string source;  // where the figures come from
   std::vector<std::string> aliases;
+  std::string family;  // its generation: "hopper", "blackwell"; empty: not told
   std::array<double, kDevicePrecisions.size()> peak_flops_per_s{};  // 0: the device has no such arithmetic
   std::int64_t memory_bytes = 0;
   double memory_bytes_per_s = 0;

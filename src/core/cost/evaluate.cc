@@ -284,7 +284,9 @@ void Evaluator::say_load() {
 void Evaluator::say_assumptions() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
-  says.push_back(fmt::format("stack {}: {} attention, {} row-wise kernels{}{}", stack.name, to_string(stack.attention),
+  const std::string& reason = job_.run.stack_reason;
+  says.push_back(fmt::format("stack {}{}: {} attention, {} row-wise kernels{}{}", stack.name,
+                             reason.empty() ? "" : fmt::format(" ({})", reason), to_string(stack.attention),
                              stack.fused_rowwise ? "fused" : "eager", graphs_say(stack),
                              stack.deterministic ? ", deterministic" : ""));
   says.push_back(

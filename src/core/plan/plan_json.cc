@@ -226,6 +226,7 @@ Json plan_to_json(const Plan& plan) {
               {"precision", to_string(plan.run.precision)},
               {"stack", plan.run.stack},
               {"optimizer", to_string(plan.run.optimizer)}};
+  if (!plan.run.stack_reason.empty()) run["stack_reason"] = plan.run.stack_reason;
   if (plan.run.encoder_sequence > 0) run["encoder_seq"] = plan.run.encoder_sequence;
   Json json = {{"schema", kPlanSchema},
                {"model",
@@ -291,6 +292,7 @@ Plan read_plan(const Document& document) {
   plan.run.encoder_sequence = run.integer_or("encoder_seq", 0, {0, 0x1p31});
   plan.run.precision = run.word_or("precision", plan.run.precision, kPrecisionWords);
   plan.run.stack = run.text_or("stack", plan.run.stack);
+  plan.run.stack_reason = run.text_or("stack_reason", "");
   plan.run.optimizer = run.word_or("optimizer", plan.run.optimizer, kOptimizerWords);
   run.refuse_unknown_keys();
 

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/default_stack.h"
 #include "cost/facts.h"
 #include "cost/profile.h"
 #include "graph/graph_model.h"
@@ -92,6 +95,14 @@ cost::SoftwareStack stack_of(const Plan& plan) {
 
 Input or_default(const Input& input, const char* name) { return input.empty() ? Input(name) : input; }
 
+// Measurements are of one stack; traced graphs are of no family that recipes are written for.
+cost::StackChoice usual_stack(const NamedModel& model, const cluster::Device& device, Precision precision,
+                              const cost::MeasuredProfile* profile) {
+  if (profile != nullptr && cost::find_stack(profile->stack)) return {profile->stack, "that of the profile"};
+  if (model.graph) return {"megatron-core", "for a traced graph"};
+  return cost::default_stack(model.architecture, device, precision);
+}
+
 void check_sequence(const NamedModel& model, std::int64_t asked) {
   if (!model.graph || model.architecture.default_sequence > 1 || asked <= 1) return;
   throw InputError(fmt::format("{}: {} has no sequence; its samples are of one size", option("seq"), model.title));
@@ -109,12 +120,18 @@ cost::Job load_job(const Question& question) {
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
   run.precision = question.precision.value_or(Precision::bf16);
   run.optimizer = question.optimizer.value_or(Optimizer::adam);
-  cost::Job job =
-      assemble(model, run, load_stack(or_default(question.stack, "megatron-core"), option("stack")), cluster);
+  std::optional<cost::MeasuredProfile> profile;
   if (!question.profile.empty()) {
-    cost::attach_profile(
-        job, cost::read_profile(doc::parse_json(source_name(question.profile), read_text(question.profile))));
+    profile = cost::read_profile(doc::parse_json(source_name(question.profile), read_text(question.profile)));
   }
+  cost::StackChoice choice;
+  if (question.stack.empty()) {
+    choice = usual_stack(model, cluster.device, run.precision, profile ? &*profile : nullptr);
+    run.stack_reason = choice.reason;
+  }
+  const Input stack = question.stack.empty() ? Input(choice.name) : question.stack;
+  cost::Job job = assemble(model, run, load_stack(stack, option("stack")), cluster);
+  if (profile) cost::attach_profile(job, std::move(*profile));
   return job;
 }
 
