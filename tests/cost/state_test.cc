@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "cost/tables.h"
 #include "cost_support.h"
 #include "memory_support.h"
 
