@@ -60,7 +60,9 @@ TEST(MemoryProperties, PartsSumToTheTotal) {
               EXPECT_EQ(p.weights + p.gradients + p.optimizer + p.activations + p.working + p.buffers, p.total);
               EXPECT_EQ(p.total, m.total);
               EXPECT_GE(m.total, m.allocated);
-              EXPECT_GT(m.needed, m.allocated);
+              // What InternEvo was seen to hold is cache to a part, which need not fit.
+              const bool cached = stack.memory == cost::MemoryModel::internevo;
+              EXPECT_TRUE(cached || m.needed > m.allocated) << stack.name;
               for (const std::int64_t part :
                    {p.weights, p.gradients, p.optimizer, p.activations, p.working, p.buffers}) {
                 EXPECT_GE(part, 0) << stack.name << " " << name;

@@ -41,12 +41,12 @@ StageMemory one_device(const test::Shape& shape, const SoftwareStack& stack) {
 
 // Bytes of weights, gradients, master copy and moments, and what an update then reads and writes.
 TEST(State, UpdateMovesWhatTheRecipeKeeps) {
-  struct Row {
+  struct Recipe {
     const char* recipe;
     double weight, gradient, master, moments, update;
     Optimizer optimizer = Optimizer::adam;
   };
-  const std::vector<Row> rows = {
+  const std::vector<Recipe> rows = {
       {"Adam, fp32 gradients", 2, 4, 4, 8, 30},  // 2 * 12 + 4 + 2
       {"Adam, bf16 gradients", 2, 2, 4, 8, 28},
       {"moments in bf16", 2, 2, 4, 4, 20},
@@ -55,7 +55,7 @@ TEST(State, UpdateMovesWhatTheRecipeKeeps) {
       {"MXFP8 weights", 2.0625, 2, 4, 4, 20.0625},
       {"SGD with momentum", 2, 4, 4, 8, 22, Optimizer::sgd},
   };
-  for (const Row& row : rows) {
+  for (const Recipe& row : rows) {
     SoftwareStack stack;
     stack.weight_bytes = row.weight;
     stack.gradient_bytes = row.gradient;
