@@ -201,7 +201,7 @@ TEST(Evaluate, AProfileTakesThePlaceOfFormulas) {
   }
   const json slow = {{"schema", "nest.profile/1"},
                      {"device", "h100"},
-                     {"stack", "megatron-core"},
+                     {"stack", "megatron-bridge-2026"},
                      {"layers",
                       {{{"model", "llama3-8b"},
                         {"layer", "block"},

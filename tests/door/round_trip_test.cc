@@ -157,7 +157,7 @@ TEST(RoundTrip, UnknownWordsAreRefusedByName) {
   file = good;
   file["run"]["stack"] = "fsdp2";
   EXPECT_THAT(refusal_of(file),
-              HasSubstr("run.stack: is `fsdp2`, but the stack that the plan describes is `megatron-core`"));
+              HasSubstr("run.stack: is `fsdp2`, but the stack that the plan describes is `megatron-bridge-2026`"));
   file.erase("stack");
   EXPECT_EQ(refusal_of(file), "accepted");
   file["run"]["stack"] = "megatron-corr";

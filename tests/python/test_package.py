@@ -170,7 +170,7 @@ class Plans(unittest.TestCase):
     def test_profiles_go_with_plans(self):
         free = nest.evaluate("llama3-8b", "tp=2,mbs=1", devices=16, global_batch=64)
         parameters = [layer for layer in nest.show("llama3-8b").layers if layer.name == "block"][0].parameters
-        slow = {"schema": "nest.profile/1", "device": "h100", "stack": "megatron-core", "layers": [
+        slow = {"schema": "nest.profile/1", "device": "h100", "stack": free.run.stack, "layers": [
             {"model": "llama3-8b", "layer": "block", "tp": 2, "sp": False, "micro_batch": 1, "sequence": 8192, "parameters": parameters,
              "forward_s": 0.1, "backward_s": 0.2}]}
         plan = nest.evaluate(free, profile=slow)
