@@ -22,7 +22,7 @@ constexpr const char* kGood = "peak: {bf16: 100TFLOPS}\nmemory: 80GiB\nmemory_ba
 
 TEST(Device, PresetsAreComplete) {
   for (const char* name : {"v100", "a100-40", "a100-80", "h100", "h200", "b200", "gb200", "tpuv4", "tpuv5e", "tpuv5p",
-                           "tpuv6e", "mi300x", "h100-96-500w"}) {
+                           "tpuv6e", "mi300x", "h100-96-500w", "b300", "gb300", "mi355x", "tpu7x", "rubin"}) {
     const auto device = cluster::find_device(name);
     ASSERT_TRUE(device) << name;
     EXPECT_FALSE(device->source.empty()) << name;
