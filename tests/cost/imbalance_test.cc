@@ -15,21 +15,20 @@ using ::testing::HasSubstr;
 
 TEST(Imbalance, ExpectedMaximumOfNormals) {
   const double expected[][2] = {{2, .56}, {4, 1.03}, {8, 1.42}, {16, 1.77}, {32, 2.07}, {64, 2.34}, {128, 2.60}};
-  for (const auto& [ranks, z] : expected) EXPECT_NEAR(expected_maximum(ranks), z, 0.03) << ranks;
+  for (const auto& [ranks, z] : expected) EXPECT_NEAR(expected_maximum(ranks), z, 0.006) << ranks;
   EXPECT_EQ(expected_maximum(1), 0);
 }
 
 TEST(Imbalance, SamplingAndPopularity) {
   const Choice choice{8, 2, 1, 1};
   EXPECT_NEAR(sampling_imbalance(choice, 4, 4096), 1.018, 1e-3);
-  // With the exact maximum of four normals, 1.03, it were 1.202; the formula's is 1.05.
-  EXPECT_NEAR(popularity_imbalance(choice, 4, 0.3), 1.202, 5e-3);
+  EXPECT_NEAR(popularity_imbalance(choice, 4, 0.3), 1.202, 5e-4);
   // DeepSeek-V3 on 64 ranks of 4096 tokens.
   EXPECT_NEAR(sampling_imbalance({256, 8, 1, 1}, 64, 64 * 4096), 1.0127, 2e-4);
   // 256 experts on 64 ranks were seen with 1.21 on the busiest: a variation of 0.18.
   EXPECT_NEAR(popularity_imbalance({256, 8, 1, 1}, 64, 0.18), 1.21, 5e-3);
   const Routing routing{RoutingKind::variation, 0.3, 0, false, 128};
-  EXPECT_NEAR(layer_imbalance(routing, choice, 4, 4096), 1 + std::hypot(0.0183, 0.202), 5e-3);
+  EXPECT_NEAR(layer_imbalance(routing, choice, 4, 4096), 1 + std::hypot(0.0183, 0.202), 5e-4);
   EXPECT_NEAR(kept_imbalance(routing, choice, 4, 16), 1 + expected_maximum(4) * 0.3 / std::sqrt(2 * 16), 1e-12);
   EXPECT_EQ(layer_imbalance(routing, choice, 1, 4096), 1);
   EXPECT_EQ(layer_imbalance({}, choice, 4, 4096), 1);
