@@ -6,7 +6,7 @@
 //     sampling     s² = (EP-1)(E-K) / ((E-1) K T)          choices are random, even where the router is balanced
 //     popularity   p² = v² (E-E_l) / ((E-1) E_l)           loads of experts have a coefficient of variation v, and experts
 //                                                          are placed without regard to it
-//     busiest / mean = 1 + z(EP) √(s² + p²),   z = Φ⁻¹((EP - 0.375) / (EP + 0.25)), the expected maximum of EP normals
+//     busiest / mean = 1 + z(EP) √(s² + p²),   z the expected maximum of EP normals
 //
 // Over the L layers of a stage, whose loads are independent, a rank's rows scatter less: 1 + z v / √(E_l L).
 //
