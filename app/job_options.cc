@@ -20,9 +20,9 @@ void add_job_options(CLI::App& app, Question& question) {
   add_integer(app, "--encoder-seq", question.encoder_seq, kSequences,
               "the same for the encoder of an encoder-decoder model; default: as --seq");
   app.option_defaults()->group("How it runs");
-  app.add_option(
-         "--stack", question.stack.name,
-         "the software that runs the training: a preset (nest show stacks) or a YAML file; default by model, device and precision")
+  app.add_option("--stack", question.stack.name,
+                 "the software that runs the training: a preset (nest show stacks) or a YAML file; default by model, "
+                 "device and precision")
       ->type_name("NAME|FILE");
   add_enum(app, "--precision", question.precision, kPrecisionWords, "of matrix products; default bf16");
   add_enum(app, "--optimizer", question.optimizer, kOptimizerWords, "whose state is kept; default adam");

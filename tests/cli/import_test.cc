@@ -21,7 +21,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::string sample(const std::string& name) { return (source_dir() / "tests" / "importer" / "samples" / name).string(); }
+std::string sample(const std::string& name) {
+  return (source_dir() / "tests" / "importer" / "samples" / name).string();
+}
 
 // A folder of its own, gone afterwards.
 class Folder {

@@ -82,7 +82,7 @@ std::string use_text(const Cluster& cluster) {
 }
 
 std::string plural_of(const std::string& name, std::int64_t count) {
-  const std::string shown = clip(name, 30);
+  std::string shown = clip(name, 30);
   if (count == 1) return shown;
   if (shown.ends_with("leaf")) return shown.substr(0, shown.size() - 1) + "ves";
   return shown + (shown.ends_with("ch") || shown.ends_with("s") || shown.ends_with("x") ? "es" : "s");

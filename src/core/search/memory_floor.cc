@@ -41,7 +41,6 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
 // time and the device's memory allow, reach as far as any stages do: a cap under which they do not reach the end is
 // below every tau.
 double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const groups::ZeroDegrees degrees = groups::zero_degrees(strategy, 0);
   Strategy single = strategy;  // has the fewest communicators
   single.dp = single.dp_inner = 1;
@@ -74,7 +73,7 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
   constexpr double kAbove = 1 + 1e-9;  // sums are rounded
   double low = pair.slowest_s(strategy.pp);
   if (reaches_end(low * kAbove)) return low;
-  if (!reaches_end(std::isinf(enough) ? enough : enough * kAbove)) return kInfinity;
+  if (!reaches_end(std::isinf(enough) ? enough : enough * kAbove)) return std::numeric_limits<double>::infinity();
   double high = std::min(enough, pair.stage_s(0, n, Recompute::full, many));
   while (high - low > 1e-3 * low) {
     const double middle = low + (high - low) / 2;
