@@ -92,7 +92,7 @@ Shape shape_of(doc::Reader& model) {
 
 // Ranks that hold a replica's experts count as data-parallel ranks in the rows, and not in a Strategy; and the rows'
 // `ep` counts the tensor-parallel ranks over which whole experts are spread.
-Strategy strategy_of(doc::Reader& parallel, std::int64_t micro_batch, std::int64_t& zero_degree) {
+Strategy read_strategy(doc::Reader& parallel, std::int64_t micro_batch, std::int64_t& zero_degree) {
   Strategy strategy;
   const std::int64_t dp = parallel.integer_or("dp", 1, kAny);
   strategy.split.tp = parallel.integer_or("tp", 1, kAny);
@@ -145,7 +145,7 @@ TEST(MeasuredMemory, MegatronRuns) {
     }
     doc::Reader parallel = row.object("parallel");
     std::int64_t degree = 0;
-    const Strategy strategy = strategy_of(parallel, row.integer("mbs", kAny), degree);
+    const Strategy strategy = read_strategy(parallel, row.integer("mbs", kAny), degree);
     const std::string recompute = parallel.maybe_text("recompute").value_or("none");
     const cost::Job job = job_of(shape, stack_of(id), row.integer("gbs", kAny));
     const Recompute mode = recompute == "selective" ? Recompute::selective : Recompute::none;
