@@ -19,6 +19,8 @@ void add_job_options(CLI::App& app, Question& question) {
   add_integer(app, "--seq", question.seq, kSequences, "tokens per sequence; default: what the model was trained with");
   add_integer(app, "--encoder-seq", question.encoder_seq, kSequences,
               "the same for the encoder of an encoder-decoder model; default: as --seq");
+  add_integer(app, "--mtp-layers", question.mtp_layers, kMtpLayers,
+              "depths that predict further tokens, trained with the model; default: none");
   app.option_defaults()->group("How it runs");
   app.add_option("--stack", question.stack.name,
                  "the software that runs the training: a preset (nest show stacks) or a YAML file; default by model, "

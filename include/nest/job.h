@@ -26,6 +26,7 @@ struct Question {
   std::int64_t global_batch = 0;  // sequences per optimizer step; 0: about four million tokens
   std::int64_t seq = 0;           // tokens per sequence; 0: what the model was trained with
   std::int64_t encoder_seq = 0;   // of the encoder of an encoder-decoder model; 0: as seq
+  std::int64_t mtp_layers = 0;    // depths that predict further tokens, trained with the model; 0: none
   Input stack = {};               // by model, device and precision (Run::stack_reason says why). The software that runs
                                   // the training: a preset or a YAML file
   std::optional<Precision> precision = {};  // of matrix products; bf16

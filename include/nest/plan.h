@@ -97,6 +97,7 @@ struct Run {
   std::int64_t global_batch = 0;  // sequences
   std::int64_t sequence = 0;
   std::int64_t encoder_sequence = 0;  // encoder-decoder models; 0: same as sequence
+  std::int64_t mtp_layers = 0;        // depths that predict further tokens, beside the model's layers
   Precision precision = Precision::bf16;
   std::string stack = "megatron-core";  // name of the software
   std::string stack_reason;  // why it was chosen, where nobody named it: "for a dense model in bf16 on hopper"

@@ -59,6 +59,7 @@ void require_number(const std::string& name, std::int64_t value) {
                                                               {"global_batch", kBatches},
                                                               {"seq", kSequences},
                                                               {"encoder_seq", kSequences},
+                                                              {"mtp_layers", kMtpLayers},
                                                               {"micro_batch", kMicroBatches},
                                                               {"top", kTop},
                                                               {"threads", kThreads},
@@ -169,6 +170,7 @@ void add_questions(py::module_& module) {
       .def_readwrite("global_batch", &Question::global_batch)
       .def_readwrite("seq", &Question::seq)
       .def_readwrite("encoder_seq", &Question::encoder_seq)
+      .def_readwrite("mtp_layers", &Question::mtp_layers)
       .def_readwrite("stack", &Question::stack)
       .def_readwrite("profile", &Question::profile)
       .def_property(

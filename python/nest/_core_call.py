@@ -77,14 +77,14 @@ def seconds(target, time_limit):
     target.time_limit = float(time_limit)
 
 
-def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile):
+def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers=None):
     asked = core().Question()
     if given_model is not None:
         asked.model = model(given_model)
     asked.cluster = document(cluster, "cluster", "cluster.yaml")
     asked.stack = document(stack, "stack", "stack.yaml")
     asked.profile = document(profile, "profile", "profile.json")
-    numbers(asked, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq)
+    numbers(asked, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq, mtp_layers=mtp_layers)
     words(asked, precision=precision, optimizer=optimizer)
     return asked
 

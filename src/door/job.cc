@@ -30,6 +30,7 @@ TrainingJob read_job(const Question& question) {
   require_given("global_batch", question.global_batch, kBatches);
   require_given("seq", question.seq, kSequences);
   require_given("encoder_seq", question.encoder_seq, kSequences);
+  require_given("mtp_layers", question.mtp_layers, kMtpLayers);
   return wrap_job(load::load_job(question));
 }
 

@@ -122,6 +122,7 @@ FromJob load_from(const LaunchQuestion& question) {
                                  *setup.sequence));
   }
   if (setup.sequence) job.seq = *setup.sequence;
+  if (setup.mtp_layers > 0) job.mtp_layers = setup.mtp_layers;
   if (!job.precision) job.precision = setup.precision;
   if (!job.optimizer) job.optimizer = setup.optimizer;
   job.stack = setup.stack.name;

@@ -182,6 +182,9 @@ void choose_run(Dice& dice, Problem& problem, const model::Architecture& archite
   if (architecture.towers.size() > 1 && dice.one_in(2)) {
     run.encoder_sequence = dice.any<std::int64_t>({256, 1024, 3072, 8192});
   }
+  // Without a throw of its own, so that problems of other seeds stay as they are.
+  if (run.sequence == 1024 && model::refuse_mtp(architecture, 1).empty())
+    run.mtp_layers = run.global_batch % 3 == 0 ? 2 : 1;
   const std::vector<cost::SoftwareStack> stacks(cost::stack_presets().begin(), cost::stack_presets().end());
   cost::SoftwareStack stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
   run.stack = stack.name;

@@ -99,6 +99,7 @@ std::string command_line(const Problem& problem, const std::filesystem::path& fo
       file("model.json"), file("cluster.yaml"), run.global_batch, run.sequence, run.stack, to_string(run.precision),
       to_string(run.optimizer), problem.top);
   if (run.encoder_sequence > 0) text += fmt::format(" --encoder-seq {}", run.encoder_sequence);
+  if (run.mtp_layers > 0) text += fmt::format(" --mtp-layers {}", run.mtp_layers);
   if (problem.job.profile) text += " --profile " + file("profile.json");
   if (problem.most_devices > 0) text += fmt::format(" --max-devices {}", problem.most_devices);
   if (problem.objective == PlanObjective::device_hours) text += " --objective device-hours";

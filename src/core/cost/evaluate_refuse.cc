@@ -122,10 +122,10 @@ std::string refuse_strategy(const Job& job, const Strategy& strategy, const std:
 std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Recompute recompute, int zero,
                                    std::int64_t zero_degree) {
   const std::vector<int>& layers = job.model.layers;
-  const auto is_block = [&](std::size_t i) { return job.model.kinds[at(layers[i])].kind == model::LayerKind::block; };
+  const auto is_block = [&](std::size_t i) { return job.model.kinds[at(layers[i])].counted_block(); };
   const auto trails = [&](std::size_t i) {
-    const model::LayerKind kind = job.model.kinds[at(layers[i])].kind;
-    return kind == model::LayerKind::norm || kind == model::LayerKind::head;
+    const model::Layer& layer = job.model.kinds[at(layers[i])];
+    return layer.kind == model::LayerKind::norm || layer.kind == model::LayerKind::head || layer.mtp;
   };
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) blocks += is_block(i) ? 1 : 0;

@@ -47,6 +47,7 @@ model::Implementation implementation_of(const Job& job) {
   implementation.sequence = job.run.sequence;
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
   implementation.context_all_to_all = job.stack.context_all_to_all;
+  implementation.mtp_layers = job.run.mtp_layers;
   return implementation;
 }
 
@@ -81,6 +82,9 @@ void name_model(Job& job) {
 
 Job make_job(model::Model model, model::Model fused_model, const Run& run, const SoftwareStack& stack,
              const cluster::Cluster& cluster) {
+  if (run.mtp_layers > 0) {
+    throw InputError(option("mtp_layers") + ": a model that was read from a graph has the layers that it has");
+  }
   Job job = job_without_model(run, model.architecture.default_sequence, stack, cluster);
   job.model = std::move(model);
   job.fused_model = std::move(fused_model);
@@ -91,6 +95,9 @@ Job make_job(model::Model model, model::Model fused_model, const Run& run, const
 
 Job make_job(const model::Architecture& architecture, const Run& run, const SoftwareStack& stack,
              const cluster::Cluster& cluster) {
+  if (const std::string why = model::refuse_mtp(architecture, run.mtp_layers); !why.empty()) {
+    throw InputError(fmt::format("{} {}: {}", option("mtp_layers"), run.mtp_layers, why));
+  }
   Job job = job_without_model(run, architecture.default_sequence, stack, cluster);
   model::Implementation implementation = implementation_of(job);
   job.model = model::build_model(architecture, implementation);

@@ -124,8 +124,10 @@ class LayerPricer {
     const double m = grouped ? std::ceil(std::max(1.0, op.m / batch) / padded) * padded : std::round(op.m);
     const double factor = grouped ? kGrouped : 1;
     const double weight_s = factor * gemm_s(rates_, {n, k, m, batch}, format);
-    if (layer_.kind == model::LayerKind::head)
-      times_.head_gradient_s = weight_s;  // the last one is the projection to logits
+    if (layer_.kind == model::LayerKind::head) {
+      // The last one is the projection to logits, and what has no weights of its own runs it once more.
+      times_.head_gradient_s = op.source->weights.empty() ? times_.head_gradient_s + weight_s : weight_s;
+    }
     if (op.source->product.batches == 0) logits_ = op.m * n;
     weight_s_ = weight_s;
     ++times_.matrices;

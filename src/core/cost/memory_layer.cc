@@ -144,6 +144,16 @@ double LayerView::logits() const {
   return op == nullptr ? 0 : op->m * real(op->n);
 }
 
+double LayerView::further_logits() const {
+  double sum = 0;
+  const split::LocalOperator* first = head_projection(*this);
+  for (const split::LocalOperator& op : local.operators) {
+    const bool projects = is_matmul(op) && has_axis(*layer, op.source->outputs.front(), model::Axis::vocabulary);
+    if (projects && &op != first) sum += op.m * real(op.n);
+  }
+  return sum;
+}
+
 double LayerView::head_weight() const {
   const split::LocalOperator* op = head_projection(*this);
   return op == nullptr ? 0 : real(op->n) * real(op->k);

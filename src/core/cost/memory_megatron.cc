@@ -21,13 +21,14 @@ constexpr double kBetweenKept = 0.6;  // in a pipeline, of what one micro-batch 
 constexpr double kSingleBytes = 4;  // of fp32
 
 double head_backward(const LayerView& view, const Job& job) {
+  const double further = view.further_logits() * (job.stack.loss == LossKernel::fused ? view.element_bytes : 4);
   const double gathered = view.split.sp ? view.whole_bytes : 0;
   // The logits' gradient, the gathered input, the input's gradient and the weight's.
   const double linear =
       view.logits() * view.element_bytes + view.whole_bytes + gathered + view.head_weight() * view.element_bytes;
-  if (job.stack.loss == LossKernel::fused) return view.head_kept_bytes() + linear;
+  if (job.stack.loss == LossKernel::fused) return view.head_kept_bytes() + further + linear;
   const double softmax = view.logits() * (4 + view.element_bytes);  // fp32, and the gradient
-  return view.head_kept_bytes() + std::max(softmax, linear);
+  return view.head_kept_bytes() + further + std::max(softmax, linear);
 }
 
 double widest_gradient(const LayerView& view) {

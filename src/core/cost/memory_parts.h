@@ -47,6 +47,7 @@ struct LayerView {
   // and loss.
   double logit_rows() const;
   double logits() const;
+  double further_logits() const;  // of layers that predict further tokens, kept while the head works
   double head_weight() const;
   double head_kept_bytes() const;
 

@@ -19,17 +19,14 @@ std::int64_t count_weights(const model::Layer& layer) {
   return tensors;
 }
 
-// Elements on one device of the table that embedding and head share; 0 where they do not.
-std::int64_t tied_parameters(const Job& job, const PriceTable& table, const Split& split) {
+// Elements on one device of the token table. Prices without it cannot be told apart here, so that its size is counted as
+// the kernels pad it.
+std::int64_t table_parameters(const Job& job, const Split& split) {
   const model::Architecture& architecture = job.model.architecture;
-  if (!architecture.tied_embeddings) return 0;
-  // The head's own price without its table cannot be told apart here, so the table's size is counted as the kernels pad
-  // it.
   const std::int64_t width = architecture.embedding_width > 0 ? architecture.embedding_width : architecture.hidden;
   const std::int64_t multiple = job.stack.kernels == model::Stack::megatron ? 128 * split.tp : split.tp;
   const std::int64_t rows = (architecture.vocabulary + multiple - 1) / multiple * multiple / split.tp;
-  const std::int64_t head = table.kinds[at(job.model.layers.back())].dense_parameters;
-  return std::min(head, rows * width);
+  return rows * width;
 }
 
 CostLine folded(const CostLine& line, double bytes_per_call) {
@@ -55,7 +52,11 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
   }
   // Chunks hand over what blocks hand over: the stream of the last tower.
   if (table.cut_bytes.size() > 1) table.wrap_bytes = table.cut_bytes[table.cut_bytes.size() - 2];
-  table.tied_parameters = tied_parameters(job, table, split);
+  if (job.model.architecture.tied_embeddings) {
+    const std::int64_t head = table.kinds[at(job.model.layers.back())].dense_parameters;
+    table.tied_parameters = std::min(head, table_parameters(job, split));
+  }
+  if (job.run.mtp_layers > 0) table.copied_parameters = table_parameters(job, split);
   return table;
 }
 
@@ -109,7 +110,7 @@ ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const S
 
 StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages) {
   StageSums sums;
-  bool embeds = false, heads = false;
+  bool embeds = false, heads = false, predicts = false;
   const bool defers = job.stack.defer_head_gradient && stages > 1;
   for (int i = first; i <= last; ++i) {
     const auto kind = at(job.model.layers[at(i)]);
@@ -134,8 +135,9 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     }
     embeds = embeds || job.model.kinds[kind].kind == model::LayerKind::embedding;
     heads = heads || job.model.kinds[kind].kind == model::LayerKind::head;
+    predicts = predicts || job.model.kinds[kind].mtp;
   }
-  if (embeds && heads) sums.dense_parameters -= real(table.tied_parameters);
+  sums.dense_parameters -= real(table.repeated_parameters(embeds, predicts, heads));
   return sums;
 }
 

@@ -45,11 +45,17 @@ namespace nest::cost {
 
 // Prices for one split and micro-batch.
 struct PriceTable {
-  std::vector<LayerPrice> kinds;      // by index into Model::kinds; as time_layer() fills them in
-  std::vector<std::int64_t> tensors;  // weights of each kind: calls of stacks that gather tensor by tensor
-  std::vector<double> cut_bytes;      // by position: what one device sends when the chain is cut after that layer
-  double wrap_bytes = 0;              // the same from the last stage to the first, for interleaved schedules
-  std::int64_t tied_parameters = 0;   // counted by embedding and head each, on a device that holds both: once
+  std::vector<LayerPrice> kinds;       // by index into Model::kinds; as time_layer() fills them in
+  std::vector<std::int64_t> tensors;   // weights of each kind: calls of stacks that gather tensor by tensor
+  std::vector<double> cut_bytes;       // by position: what one device sends when the chain is cut after that layer
+  double wrap_bytes = 0;               // the same from the last stage to the first, for interleaved schedules
+  std::int64_t tied_parameters = 0;    // counted by embedding and head each, on a device that holds both: once
+  std::int64_t copied_parameters = 0;  // the same of the table that layers which predict further tokens look up
+
+  // What a stage that has such layers counts twice.
+  std::int64_t repeated_parameters(bool embeds, bool predicts, bool heads) const {
+    return (embeds && predicts ? copied_parameters : 0) + (heads && (embeds || predicts) ? tied_parameters : 0);
+  }
 };
 
 PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch);

@@ -120,8 +120,10 @@ struct Architecture {
   std::vector<Tower> towers;     // encoder before decoder
   bool tied_embeddings = false;  // the head reuses the token table
   bool head_bias = false;
-  bool head_transform = false;  // dense [hidden, hidden] + activation + norm before the head (bert)
-  double dropout = 0;           // on the residual stream, as the model's config states
+  std::int64_t further_tokens = 0;  // depths of multi-token prediction that the config states; a run decides whether
+                                    // they are trained (Implementation::mtp_layers)
+  bool head_transform = false;      // dense [hidden, hidden] + activation + norm before the head (bert)
+  double dropout = 0;               // on the residual stream, as the model's config states
   double attention_dropout = 0;
 
   Document document;  // what it was read from

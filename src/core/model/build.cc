@@ -25,7 +25,8 @@ Layer build_embedding(const Architecture& arch, const Implementation& implementa
   };
 
   TensorId x = look_up("tokens", "embedding.tokens", {arch.vocabulary, Axis::vocabulary}, width);
-  if (arch.towers.size() > 1 || arch.tied_embeddings) b.layer().operators.back().weights.back().tied_to = kTokenTable;
+  if (arch.towers.size() > 1 || arch.tied_embeddings || implementation.mtp_layers > 0)
+    b.layer().operators.back().weights.back().tied_to = kTokenTable;
   if (width != arch.hidden) {
     x = b.matmul("project in", Module::other, x, {b.stream("projected")},
                  {matrix("embedding.projection", {{arch.hidden}, {width}})});
@@ -63,26 +64,21 @@ std::string block_name(const Tower& tower, const Block& block, bool several_towe
   return name + "block";
 }
 
-Layer build_block(const Architecture& arch, const Implementation& implementation, int tower_index, const Block& block) {
-  const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
-  LayerBuilder b(arch, implementation, LayerKind::block, block_name(tower, block, arch.towers.size() > 1),
-                 is_encoder(arch, tower_index));
-  const auto norm = [&](const char* name, TensorId x, Module module = Module::norm) {
-    return b.norm(name, x, block.norm, block.norm_weight, block.norm_bias, "norm.weight", module);
+// The operators of a block that reads x; returns what it hands on.
+TensorId add_block(LayerBuilder& b, const Block& block, TensorId x) {
+  const auto norm = [&](const char* name, TensorId in, Module module = Module::norm) {
+    return b.norm(name, in, block.norm, block.norm_weight, block.norm_bias, "norm.weight", module);
   };
   // What reads a norm decides whether it is a module of its own: latent projections and routers take it ready-made.
   const Module before_attention = block.attention.latent ? Module::norm : b.norm_before_matmul();
   const Module before_ffn = block.mixture ? Module::norm : b.norm_before_matmul();
-  TensorId x = b.stream("input");
-  b.layer().input = x;
 
   if (block.wiring == Wiring::parallel_one || block.wiring == Wiring::parallel_two) {
     const TensorId normed = norm("norm 1", x, before_attention);
     const TensorId second = block.wiring == Wiring::parallel_two ? norm("norm 2", x, before_ffn) : normed;
     const TensorId attended = b.dropout(b.attention(block.attention, normed));
     const TensorId fed = b.dropout(second_half(b, block, second));
-    b.layer().output = b.residual("residual", {x, attended, fed});
-    return b.take();
+    return b.residual("residual", {x, attended, fed});
   }
 
   const bool pre = block.wiring == Wiring::pre_norm || block.wiring == Wiring::sandwich;
@@ -96,11 +92,59 @@ Layer build_block(const Architecture& arch, const Implementation& implementation
   };
   x = around("attention", before_attention, x, [&](TensorId in) { return b.attention(block.attention, in); });
   if (block.cross_attention) {
-    b.layer().memory = b.tensor("encoder output", {{arch.hidden}}, Rows::memory);
+    b.layer().memory = b.tensor("encoder output", {{b.architecture().hidden}}, Rows::memory);
     x = around("cross attention", b.norm_before_matmul(), x,
                [&](TensorId in) { return b.cross_attention(*block.cross_attention, in, b.layer().memory); });
   }
-  b.layer().output = around("ffn", before_ffn, x, [&](TensorId in) { return second_half(b, block, in); });
+  return around("ffn", before_ffn, x, [&](TensorId in) { return second_half(b, block, in); });
+}
+
+Layer build_block(const Architecture& arch, const Implementation& implementation, int tower_index, const Block& block) {
+  const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
+  LayerBuilder b(arch, implementation, LayerKind::block, block_name(tower, block, arch.towers.size() > 1),
+                 is_encoder(arch, tower_index));
+  b.layer().input = b.stream("input");
+  b.layer().output = add_block(b, block, b.layer().input);
+  return b.take();
+}
+
+// Multi-token prediction as Megatron runs it: every depth norms the stream and the embeddings of the tokens that follow,
+// projects both together back to the hidden size, runs a block like the last one, and a final norm. Depths are one
+// layer, because they stay on one stage. The table is a copy of the embedding's; the projections to logits are the
+// head's, which runs once more per depth (build_head).
+//     parameters  depths · (block + 2h·h + 3h), the table apart
+//     FLOPs       depths · (block + 4h²) a token forward, and depths · 2hV of the head
+// Limit: the projection of 2h to h is whole on every tensor-parallel rank, where Megatron divides its columns.
+Layer build_mtp(const Architecture& arch, const Implementation& implementation) {
+  const Tower& tower = arch.towers.back();
+  const Block& block = tower.kinds[static_cast<std::size_t>(tower.blocks.back())];
+  const Extent hidden{arch.hidden};
+  LayerBuilder b(arch, implementation, LayerKind::block, "mtp", false);
+  b.layer().mtp = true;
+  TensorId x = b.stream("input");
+  b.layer().input = x;
+  std::vector<TensorId> tokens, outputs;
+  for (std::int64_t depth = 0; depth < implementation.mtp_layers; ++depth) tokens.push_back(b.stream("further tokens"));
+  b.add_operator(OperatorKind::embedding, "further tokens", Module::other, {}, tokens, {})
+      .weights.push_back({"embedding.tokens", {{arch.vocabulary, Axis::vocabulary}, hidden}, kTokenTable});
+  for (const TensorId token : tokens) {
+    const auto norm = [&](const char* name, TensorId in) {
+      return b.norm(name, in, tower.final_norm_kind, tower.final_norm_weight, tower.final_norm_bias, "mtp.norm");
+    };
+    const TensorId token_out = norm("token norm", token);
+    const TensorId stream_out = norm("stream norm", x);
+    const TensorId both = b.tensor("tokens and stream", {{2 * arch.hidden}});
+    b.add_operator(OperatorKind::copy, "concatenate", Module::other, {token_out, stream_out}, {both}, {});
+    const TensorId projected = b.matmul("eh projection", Module::other, both, {b.stream("projected")},
+                                        {matrix("mtp.projection", {hidden, {2 * arch.hidden}})});
+    x = norm("final norm", add_block(b, block, projected));
+    outputs.push_back(x);
+  }
+  if (outputs.size() > 1) {
+    x = b.tensor("predictions", {{implementation.mtp_layers * arch.hidden}});
+    b.add_operator(OperatorKind::copy, "gather predictions", Module::other, outputs, {x}, {});
+  }
+  b.layer().output = x;
   return b.take();
 }
 
@@ -111,6 +155,23 @@ Layer build_tower_norm(const Architecture& arch, const Implementation& implement
   b.layer().output = b.norm("final norm", b.layer().input, tower.final_norm_kind, tower.final_norm_weight,
                             tower.final_norm_bias, "final.norm");
   return b.take();
+}
+
+// The head once more for every depth that predicts further tokens, with the same weights.
+void add_further_losses(LayerBuilder& b, std::int64_t width) {
+  const auto depths = static_cast<double>(b.implementation().mtp_layers);
+  const Extent vocabulary{b.architecture().vocabulary, Axis::vocabulary};
+  const auto rows = [&](TensorId id) {
+    b.layer().tensors[static_cast<std::size_t>(id)].rows_per_unit = depths;
+    return id;
+  };
+  const TensorId predictions = rows(b.tensor("predictions", {{width}}));
+  b.layer().side_inputs.push_back(predictions);
+  const TensorId logits = rows(b.tensor("further logits", {vocabulary}));
+  b.matmul("lm head of further tokens", Module::other, predictions, {logits}, {});
+  const TensorId probabilities = rows(b.tensor("further softmax fp32", {vocabulary}, Rows::tokens, 4));
+  b.add_operator(OperatorKind::loss, "cross entropy of further tokens", Module::other, {logits},
+                 {rows(b.tensor("further loss", {{1}}, Rows::tokens, 4))}, {probabilities});
 }
 
 Layer build_head(const Architecture& arch, const Implementation& implementation, int tower_index) {
@@ -145,6 +206,7 @@ Layer build_head(const Architecture& arch, const Implementation& implementation,
   const TensorId probabilities = b.tensor("softmax fp32", {vocabulary}, Rows::tokens, 4);
   b.add_operator(OperatorKind::loss, "cross entropy", Module::other, {logits},
                  {b.tensor("loss", {{1}}, Rows::tokens, 4)}, {probabilities});
+  if (implementation.mtp_layers > 0) add_further_losses(b, width);
   return b.take();
 }
 
@@ -206,7 +268,12 @@ Model build_model(const Architecture& architecture, const Implementation& implem
       if (tower.kinds[static_cast<std::size_t>(kind)].cross_attention) assembly.connect(memory, at);
     }
     if (last) {
-      assembly.append(assembly.add_kind(build_head(architecture, implementation, t)), at);
+      const int blocks_end = at;
+      if (implementation.mtp_layers > 0) {
+        at = assembly.append(assembly.add_kind(build_mtp(architecture, implementation)), at);
+      }
+      const int head = assembly.append(assembly.add_kind(build_head(architecture, implementation, t)), at);
+      if (head != blocks_end + 1) assembly.connect(blocks_end, head);
     } else {
       if (tower.final_norm)
         at = assembly.append(assembly.add_kind(build_tower_norm(architecture, implementation, t)), at);
@@ -214,6 +281,17 @@ Model build_model(const Architecture& architecture, const Implementation& implem
     }
   }
   return model;
+}
+
+std::string refuse_mtp(const Architecture& architecture, std::int64_t depths) {
+  if (depths == 0) return {};
+  if (architecture.towers.size() != 1 || !architecture.towers.front().kinds.front().attention.causal) {
+    return "only decoders predict further tokens";
+  }
+  if (architecture.embedding_width > 0 || architecture.head_transform) {
+    return "its embeddings or its head are more than a table; they cannot be used again for further tokens";
+  }
+  return {};
 }
 
 const char* to_string(Stack stack) {

@@ -21,9 +21,13 @@ struct Implementation {
   bool shared_expert_overlap =
       false;                        // shared experts run beside the all-to-all, on a gathered input that they keep (sp)
   bool context_all_to_all = false;  // context parallelism exchanges heads, not keys and values; keeps one more output
+  std::int64_t mtp_layers = 0;      // depths that predict further tokens (mtp.cc)
 };
 
 Model build_model(const Architecture& architecture, const Implementation& implementation = {});
+
+// Empty, or why depths that predict further tokens cannot be added.
+std::string refuse_mtp(const Architecture& architecture, std::int64_t depths);
 
 const char* to_string(Stack stack);
 

@@ -86,6 +86,11 @@ Architecture read_config(const Document& config, std::string name) {
   architecture.name = std::move(name);
   architecture.family = model_type;
   architecture.document = config;
+  for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers"}) {
+    if (!keys.has(key)) continue;
+    architecture.further_tokens = reader.maybe_integer(key, {0, real(families::kMaxLayers)}).value_or(0);
+    break;
+  }
   architecture.default_sequence = sequence.value_or(std::min(architecture.max_positions, kUsualSequence));
   return architecture;
 }

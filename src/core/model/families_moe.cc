@@ -98,7 +98,7 @@ struct DeepseekDefaults {
 };
 
 // Multi-head latent attention, fine-grained experts beside shared ones. Prediction of further tokens
-// (num_nextn_predict_layers) is a training device that transformers leaves out, and so does nest.
+// (num_nextn_predict_layers) is a training device that transformers leaves out; a run adds it where it is asked to.
 Architecture read_deepseek(Config& config, const DeepseekDefaults& defaults) {
   Decoder decoder = read_decoder(config, {.head_dim = 64, .positions = defaults.positions});
   Attention& attention = decoder.block.attention;

@@ -159,7 +159,12 @@ struct Layer {
   // Where tensor parallelism does not divide an axis evenly, every rank computes the whole layer. Otherwise such a
   // split is refused for the model.
   bool may_stay_whole = false;
+  // Predicts further tokens (multi-token prediction, all depths): a block that stands after the others and that nobody
+  // counts as one of the model's layers.
+  bool mtp = false;
   bool operator==(const Layer&) const = default;
+
+  bool counted_block() const { return kind == LayerKind::block && !mtp; }
 };
 
 // A tensor that flows between layers: produced by one, read by one or more later ones.

@@ -228,6 +228,7 @@ Json plan_to_json(const Plan& plan) {
               {"optimizer", to_string(plan.run.optimizer)}};
   if (!plan.run.stack_reason.empty()) run["stack_reason"] = plan.run.stack_reason;
   if (plan.run.encoder_sequence > 0) run["encoder_seq"] = plan.run.encoder_sequence;
+  if (plan.run.mtp_layers > 0) run["mtp_layers"] = plan.run.mtp_layers;
   Json json = {{"schema", kPlanSchema},
                {"model",
                 {{"name", plan.model.name},
@@ -290,6 +291,7 @@ Plan read_plan(const Document& document) {
   plan.run.global_batch = run.integer("global_batch", {1, 0x1p40});
   plan.run.sequence = run.integer("seq", {1, 0x1p31});
   plan.run.encoder_sequence = run.integer_or("encoder_seq", 0, {0, 0x1p31});
+  plan.run.mtp_layers = run.integer_or("mtp_layers", 0, {0, 64});
   plan.run.precision = run.word_or("precision", plan.run.precision, kPrecisionWords);
   plan.run.stack = run.text_or("stack", plan.run.stack);
   plan.run.stack_reason = run.text_or("stack_reason", "");

@@ -62,8 +62,9 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
     const model::LayerKind kind = job.model.layer(layer).kind;
     if (kind == model::LayerKind::embedding) last_embedding_ = layer;
     if (kind == model::LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
+    if (job.model.layer(layer).mtp) mtp_ = layer;
   }
-  dense_ = std::max(0.0, dense_ - real(table_.tied_parameters));
+  dense_ = std::max(0.0, dense_ - real(table_.repeated_parameters(true, mtp_ >= 0, true)));
   if (!table_.cut_bytes.empty()) {
     least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
   }
@@ -94,9 +95,8 @@ cost::StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many
     sums.backward_s += sums.deferred_s;
     sums.deferred_s = 0;
   }
-  if (begin <= last_embedding_ && first_head_ < end) {
-    sums.dense_parameters -= real(table_.tied_parameters);
-  }
+  sums.dense_parameters -=
+      real(table_.repeated_parameters(begin <= last_embedding_, begin <= mtp_ && mtp_ < end, first_head_ < end));
   return sums;
 }
 

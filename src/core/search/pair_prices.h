@@ -79,7 +79,7 @@ class PairPrices {
   mutable std::atomic<const Kept*> known_kept_{nullptr};  // the same: asking costs less than a flag does
   std::vector<double> prefix_one_, prefix_many_, alone_;
   std::vector<cost::StageSums> sums_;  // of layers [0, i), as stages of many
-  std::int64_t last_embedding_ = -1, first_head_ = 0;
+  std::int64_t last_embedding_ = -1, first_head_ = 0, mtp_ = -1;
   std::vector<Stretch> stretches_;
   double least_cut_bytes_ = 0;
   double dense_ = 0, expert_ = 0, hide_s_ = 0;

@@ -137,6 +137,12 @@ std::string refuse_split(const model::Model& model, const RunShape& shape, const
     return "experts that are not tensor parallel (etp=1) need sp, or every tensor-parallel rank would route the same "
            "tokens";
   }
+  if (split.cp > 1 && std::any_of(model.kinds.begin(), model.kinds.end(), [](const auto& each) { return each.mtp; })) {
+    return fmt::format(
+        "cp={}: layers that predict further tokens shift the sequence, which no framework does across "
+        "context ranks",
+        split.cp);
+  }
   if (model.traced) {
     if (auto reason = refuse_traced(model, split); !reason.empty()) return reason;
   }

@@ -48,7 +48,7 @@ TraceGroup traced(const simulate::StateCall& call) {
 std::vector<std::vector<int>> chunk_layers(const cost::Job& job, const StagePlan& stage, std::int64_t chunks) {
   std::vector<int> blocks;
   for (int i = stage.first; i <= stage.last; ++i) {
-    if (job.model.kinds[at(job.model.layers[at(i)])].kind == model::LayerKind::block) blocks.push_back(i);
+    if (job.model.layer(i).counted_block()) blocks.push_back(i);
   }
   const int count = stage.last - stage.first + 1;
   const bool by_blocks = static_cast<std::int64_t>(blocks.size()) >= chunks;
@@ -372,17 +372,18 @@ std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {
   const StagePlan& plan = stages_[at(stage)];
   const bool defers = job_.stack.defer_head_gradient && strategy_.pp > 1;
   std::vector<TracedLayer> layers;
-  bool embeds = false;
+  bool embeds = false, predicts = false;
   for (int i = plan.first; i <= plan.last; ++i) {
     const std::size_t kind = at(job_.model.layers[at(i)]);
     const model::LayerKind what = job_.model.kinds[kind].kind;
     layers.push_back(trace_layer(job_, i, strategy_.split, strategy_.micro_batch, context_, table_.kinds[kind],
                                  plan.recompute, defers));
     embeds = embeds || what == model::LayerKind::embedding;
-    // A table that both share is exchanged once.
-    if (embeds && what == model::LayerKind::head) {
-      layers.back().dense_parameters -= static_cast<double>(table_.tied_parameters);
-    }
+    // A table that several share is exchanged once.
+    const bool again = job_.model.kinds[kind].mtp, heads = what == model::LayerKind::head;
+    if (again) layers.back().dense_parameters -= static_cast<double>(table_.repeated_parameters(embeds, true, false));
+    if (heads && (embeds || predicts)) layers.back().dense_parameters -= static_cast<double>(table_.tied_parameters);
+    predicts = predicts || again;
   }
   return layers;
 }

@@ -27,7 +27,7 @@ struct Change {
 std::int64_t block_count(const model::Model& model) {
   std::int64_t blocks = 0;
   for (const int kind : model.layers) {
-    blocks += model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block ? 1 : 0;
+    blocks += model.kinds[static_cast<std::size_t>(kind)].counted_block() ? 1 : 0;
   }
   return blocks;
 }
@@ -318,7 +318,7 @@ class ChangeFinder {
     std::string text = "other cuts between stages";
     if (megatron_) {
       text = "--pipeline-model-parallel-layout " +
-             shell_quoted(pipeline_layout(chunk_blocks(job_.model, stages, s.virtual_stages)));
+             shell_quoted(pipeline_layout(chunk_blocks(job_.model, stages, s.virtual_stages), job_.run.mtp_layers));
     }
     add(text, TimeTerm::imbalance, [this, stages](SetupVariant& variant) {
       const Strategy& own = mine_.strategy;

@@ -88,6 +88,10 @@ void add_flat(const ExportTask& task, bool full, DeepspeedExport& exported) {
 
 DeepspeedExport export_deepspeed(const ExportTask& task) {
   DeepspeedExport exported;
+  if (task.job.run.mtp_layers > 0) {
+    exported.notes.emplace_back(
+        "layers that predict further tokens are part of the model's Python; the plan counts them");
+  }
   const Strategy& s = task.strategy;
   const Sharding sharding = sharding_of(s, task.stages.front());
   OrderedJson& config = exported.config;

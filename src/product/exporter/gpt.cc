@@ -63,7 +63,7 @@ std::string refuse_architecture(const model::Architecture& architecture) {
 // Blocks among the layers [begin, end).
 std::int64_t count_blocks(const model::Model& model, std::int64_t begin, std::int64_t end) {
   std::int64_t blocks = 0;
-  for (std::int64_t i = begin; i < end; ++i) blocks += model.layer(i).kind == model::LayerKind::block ? 1 : 0;
+  for (std::int64_t i = begin; i < end; ++i) blocks += model.layer(i).counted_block() ? 1 : 0;
   return blocks;
 }
 
@@ -149,7 +149,11 @@ std::vector<StageBlocks> stage_blocks(const model::Model& model, const std::vect
   for (const StagePlan& stage : stages) {
     StageBlocks blocks;
     for (int i = stage.first; i <= stage.last; ++i) {
-      switch (model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])].kind) {
+      if (model.layer(i).mtp) {
+        blocks.mtp = true;
+        continue;
+      }
+      switch (model.layer(i).kind) {
         case model::LayerKind::embedding: blocks.embedding = true; break;
         case model::LayerKind::block: ++blocks.blocks; break;
         case model::LayerKind::head: blocks.head = true; break;
@@ -167,6 +171,7 @@ bool is_even_cut(const model::Model& model, const std::vector<StagePlan>& stages
     const StageBlocks& stage = held[s];
     if (stage.blocks == 0 || stage.blocks != held.front().blocks || stage.blocks % chunks != 0) return false;
     if (stage.embedding != (s == 0) || stage.head != (s + 1 == held.size())) return false;
+    if (stage.mtp && !stage.head) return false;
   }
   StageBlocks each;
   each.blocks = held.front().blocks / chunks;
@@ -191,6 +196,7 @@ std::vector<StageBlocks> chunk_blocks(const model::Model& model, const std::vect
       StageBlocks& chunk = result[c * held.size() + s];
       chunk.blocks = sizes[c];
       chunk.embedding = held[s].embedding && c == 0;
+      chunk.mtp = held[s].mtp && c + 1 == sizes.size();
       chunk.head = held[s].head && c + 1 == sizes.size();
     }
   }
@@ -199,9 +205,7 @@ std::vector<StageBlocks> chunk_blocks(const model::Model& model, const std::vect
 
 bool keeps_priced_layers(const model::Model& model, const std::vector<StagePlan>& stages,
                          const std::vector<StageBlocks>& chunks) {
-  const auto is_block = [&](int kind) {
-    return model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block;
-  };
+  const auto is_block = [&](int kind) { return model.kinds[static_cast<std::size_t>(kind)].counted_block(); };
   using Counts = std::vector<std::int64_t>;
   std::vector<Counts> priced(stages.size(), Counts(model.kinds.size(), 0)), given = priced;
   for (std::size_t s = 0; s < stages.size(); ++s) {

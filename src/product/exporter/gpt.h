@@ -43,6 +43,7 @@ bool has_experts(const model::Model& model);
 struct StageBlocks {
   bool embedding = false;
   std::int64_t blocks = 0;
+  bool mtp = false;  // the layers that predict further tokens
   bool head = false;
   bool operator==(const StageBlocks&) const = default;
 };

@@ -76,6 +76,7 @@ void add_experts(Arguments& args, const GptModel& gpt, const cost::DispatchRule&
 
 void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
   args.value("--num-layers", gpt.layers);
+  if (job.run.mtp_layers > 0) args.value("--mtp-num-layers", job.run.mtp_layers);
   args.value("--hidden-size", gpt.hidden);
   args.value("--ffn-hidden-size", gpt.width);
   add_attention(args, gpt);
@@ -106,7 +107,7 @@ void add_pipeline(Arguments& args, const ExportTask& task) {
   if (s.pp == 1) return;
   if (!is_even_cut(task.job.model, task.stages, s.virtual_stages)) {
     args.value("--pipeline-model-parallel-layout",
-               pipeline_layout(chunk_blocks(task.job.model, task.stages, s.virtual_stages)));
+               pipeline_layout(chunk_blocks(task.job.model, task.stages, s.virtual_stages), task.job.run.mtp_layers));
   } else if (s.virtual_stages > 1) {
     args.value("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
   }

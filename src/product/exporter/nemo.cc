@@ -56,6 +56,7 @@ class Overrides {
     }
     const std::string& m = keys_.model;
     add(m + "num_layers", gpt.layers);
+    if (task_.job.run.mtp_layers > 0) add(m + "mtp_num_layers", task_.job.run.mtp_layers);
     add(m + "hidden_size", gpt.hidden);
     add(m + "ffn_hidden_size", gpt.width);
     add(m + "num_attention_heads", gpt.heads);
@@ -114,7 +115,9 @@ class Overrides {
     // A recipe may own a layout, which then must be replaced or cleared.
     const bool even = s.pp == 1 || is_even_cut(task_.job.model, task_.stages, s.virtual_stages);
     text(p + "pipeline_model_parallel_layout",
-         even ? "null" : pipeline_layout(chunk_blocks(task_.job.model, task_.stages, s.virtual_stages)));
+         even ? "null"
+              : pipeline_layout(chunk_blocks(task_.job.model, task_.stages, s.virtual_stages),
+                                task_.job.run.mtp_layers));
   }
 
   void add_recomputation() {

@@ -49,6 +49,10 @@ class TitanFile {
       model = {architecture.family, architecture.name};
       notes_.push_back(fmt::format("torchtitan ships no flavor for {}: register one under [model]", architecture.name));
     }
+    if (task_.job.run.mtp_layers > 0) {
+      notes_.emplace_back(
+          "torchtitan does not train layers that predict further tokens: the plan was priced with them");
+    }
     text_ += "[model]\n";
     key("name", toml_quoted(model.name));
     key("flavor", toml_quoted(model.flavor));

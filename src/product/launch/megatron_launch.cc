@@ -14,6 +14,7 @@ namespace nest::launch {
 namespace {
 
 constexpr std::int64_t kMostLayers = 1 << 14;
+constexpr std::int64_t kMostDepths = 64;  // that predict further tokens
 constexpr std::int64_t kMostWidth = 1 << 24;
 constexpr std::int64_t kMostRanks = 1 << 24;
 constexpr std::int64_t kMostSequence = std::int64_t{1} << 31;
@@ -199,6 +200,7 @@ class MegatronReader {
     if (given > 1) {
       options_.fail(options_.has(kLayout) ? kLayout : kPerStage, "at most one option may say how stages are divided");
     }
+    setup_.mtp_layers = options_.integer("--mtp-num-layers", 0, kMostDepths).value_or(0);
     if (const auto layout = options_.text(kLayout)) return read_layout(*layout, kLayout);
     const auto layers = options_.integer("--num-layers", 1, kMostLayers);
     if (const auto per_stage = options_.integer(kPerStage, 1, kMostLayers)) {
@@ -227,6 +229,10 @@ class MegatronReader {
     if (count % setup_.pp != 0) {
       options_.fail(option, fmt::format("{} stages do not divide over {} pipeline ranks", count, setup_.pp));
     }
+    if (options_.has("--mtp-num-layers") && mtp != setup_.mtp_layers) {
+      options_.fail(option, fmt::format("it has {} m; --mtp-num-layers says {}", mtp, setup_.mtp_layers));
+    }
+    setup_.mtp_layers = mtp;
     std::int64_t blocks = 0;
     for (const LaunchChunk& chunk : *chunks) blocks += chunk.blocks;
     const auto layers = options_.integer("--num-layers", 1, kMostLayers);
@@ -450,9 +456,6 @@ class MegatronReader {
   }
 
   void say_what_is_left_out() {
-    if (const auto mtp = options_.integer("--mtp-num-layers", 0, kMostLayers); mtp.value_or(0) > 0) {
-      setup_.notes.push_back(fmt::format("{} layer(s) that predict further tokens are not priced", *mtp));
-    }
     for (const char* option : {"--optimizer-cpu-offload", "--rampup-batch-size", "--moe-expert-capacity-factor"}) {
       if (options_.has(option)) setup_.notes.push_back(fmt::format("{} is not priced", option));
     }

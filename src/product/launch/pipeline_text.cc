@@ -144,7 +144,10 @@ std::optional<std::vector<LaunchChunk>> parse_layout(std::string_view text, std:
     switch ((*letters)[i]) {
       case '|': chunks.emplace_back(); break;
       case 't': ++chunk.blocks; break;
-      case 'm': ++mtp; break;
+      case 'm':
+        ++mtp;
+        ++chunk.mtp;
+        break;
       case 'E':
         if (i != 0) {
           reason = "E stands once, at the beginning";

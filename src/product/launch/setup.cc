@@ -118,7 +118,7 @@ TrainingCommand read_yaml_arguments(std::string_view source, const std::string& 
 std::int64_t block_count(const cost::Job& job) {
   std::int64_t blocks = 0;
   for (const int kind : job.model.layers) {
-    blocks += job.model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block ? 1 : 0;
+    blocks += job.model.kinds[static_cast<std::size_t>(kind)].counted_block() ? 1 : 0;
   }
   return blocks;
 }
@@ -132,6 +132,7 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::
     LaunchChunk& stage = stages[i % stages.size()];
     stage.blocks += setup.chunks[i].blocks;
     stage.embedding = stage.embedding || setup.chunks[i].embedding;
+    stage.mtp += setup.chunks[i].mtp;
     stage.head = stage.head || setup.chunks[i].head;
     given += setup.chunks[i].blocks;
   }
@@ -153,6 +154,7 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::
       while (next < layers.size() && kind_of(next) != model::LayerKind::block) ++next;
     }
     for (std::int64_t taken = 0; taken < stages[s].blocks; ++taken) ++next;
+    if (stages[s].mtp > 0 && next < layers.size() && job.model.layer(static_cast<std::int64_t>(next)).mtp) ++next;
     if (s + 1 == stages.size()) next = layers.size();
     plan.last = static_cast<int>(next) - 1;
     if (plan.last < plan.first)
@@ -255,9 +257,8 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
     plan.notes.emplace_back(
         "expert groups take context-parallel ranks first; priced are groups of the same size across them");
   }
-  const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& layer) {
-    return layer.kind == model::LayerKind::block;
-  });
+  const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
+                                         [](const model::Layer& layer) { return layer.counted_block(); });
   if (setup.vpp > 1 && block_kinds > 1) {
     plan.notes.emplace_back("layers differ: an interleaved stage is priced as one run of as many layers");
   }

@@ -20,6 +20,7 @@ struct LaunchChunk {
   bool embedding = false;
   std::int64_t blocks = 0;
   bool head = false;
+  std::int64_t mtp = 0;  // depths that predict further tokens
   bool operator==(const LaunchChunk&) const = default;
 };
 
@@ -46,6 +47,7 @@ struct LaunchSetup {
   bool gpipe = false;
   bool replicas_last = false;       // --use-tp-pp-dp-mapping
   std::vector<LaunchChunk> chunks;  // chunk-major, pp * vpp of them; empty: blocks divide evenly
+  std::int64_t mtp_layers = 0;      // that predict further tokens
   Recompute recompute = Recompute::none;
   int zero = 0;
   std::int64_t shard_instances = 1;  // groups that shard on their own

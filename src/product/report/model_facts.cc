@@ -188,9 +188,7 @@ std::string describe_layers(const ModelFacts& facts) {
 }
 
 std::size_t main_block(const ModelFacts& facts) {
-  const auto weight = [](const LayerFacts& about) {
-    return about.layer->kind == model::LayerKind::block ? about.count : 0;
-  };
+  const auto weight = [](const LayerFacts& about) { return about.layer->counted_block() ? about.count : 0; };
   const auto best = std::max_element(facts.kinds.begin(), facts.kinds.end(),
                                      [&](const LayerFacts& a, const LayerFacts& b) { return weight(a) < weight(b); });
   NEST_CHECK(best != facts.kinds.end(), "a model has at least one layer");

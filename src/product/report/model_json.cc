@@ -137,7 +137,7 @@ Json model_json(const ModelFacts& facts) {
     layers.push_back(layer_json(facts.kinds[static_cast<std::size_t>(stretch.kind)], stretch, facts.question));
   const auto blocks =
       static_cast<std::int64_t>(std::count_if(facts.model.layers.begin(), facts.model.layers.end(), [&](int kind) {
-        return facts.model.kinds[static_cast<std::size_t>(kind)].kind == model::LayerKind::block;
+        return facts.model.kinds[static_cast<std::size_t>(kind)].counted_block();
       }));
   Json cuts = Json::array();
   for (const double bytes : facts.cut_bytes) cuts.push_back(json_number(bytes));

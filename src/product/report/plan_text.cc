@@ -138,7 +138,7 @@ std::string layers_label(const model::Model& model, int first, int last) {
   };
   for (int i = 0; i <= last; ++i) {
     const model::Layer& layer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])];
-    const bool is_block = layer.kind == model::LayerKind::block;
+    const bool is_block = layer.counted_block();
     if (i >= first && is_block) {
       if (run_begin < 0) run_begin = block;
       run_end = block;

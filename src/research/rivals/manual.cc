@@ -53,7 +53,7 @@ class Expert {
     for (const Split& split : space_.splits()) smallest = std::min(smallest, split.tp * split.ep);
     if (!space_.splits().empty()) node_ = std::max(node_, smallest);
     for (const int kind : request.job->model.layers) {
-      if (request.job->model.kinds[at(kind)].kind == model::LayerKind::block) ++blocks_;
+      if (request.job->model.kinds[at(kind)].counted_block()) ++blocks_;
     }
   }
 
