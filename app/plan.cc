@@ -98,7 +98,7 @@ void add_plan_options(CLI::App& app, PlanRun& run) {
       ->type_name("SECONDS");
   app.add_option("--instance", run.instance, "a layer-profile instance instead of model and cluster")
       ->type_name("FILE");
-  app.add_option("-o,--output", run.output, "write the plan here (nest.plan/2)")->type_name("FILE");
+  app.add_option("-o,--output", run.output, "write the plan here (nest.plan/3)")->type_name("FILE");
   app.add_option("--html", run.html, "write a report with drawings here: one file that needs nothing else")
       ->type_name("FILE");
   app.add_flag("--no-why", run.no_why, "do not search for alternatives to compare with");

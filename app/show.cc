@@ -45,7 +45,7 @@ void add_split_options(CLI::App& app, ShowOptions& options) {
   add_integer(app, "--tp", options.tp, kRanks, "tensor parallel: divide heads and feed-forward");
   app.add_flag("--sp", options.sp, "sequence parallel between the tensor-parallel parts");
   add_integer(app, "--cp", options.cp, kRanks, "context parallel: divide the sequence");
-  add_integer(app, "--ep", options.ep, kRanks, "expert parallel: spread the experts");
+  add_integer(app, "--ep", options.ep, kRanks, "expert parallel: spread the experts over N ranks");
   add_integer(app, "--etp", options.etp, kRanks, "tensor parallel inside an expert; default: as --tp");
 }
 

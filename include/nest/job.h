@@ -59,11 +59,11 @@ TrainingJob read_job(const Question& question);
 // The job that a plan was made for, from the plan alone; what a hand-written one leaves out is looked up by name.
 TrainingJob job_of(const Plan& plan);
 
-// A plan from its file (nest.plan/2 and /1), or hand-written: times, memory and prediction may be missing. Whether it
+// A plan from its file (nest.plan/3 … /1), or hand-written: times, memory and prediction may be missing. Whether it
 // makes sense is not judged. Measurements in `profile` take the place of the plan's own. Throws InputError.
 Plan read_plan(const Input& file, const Input& profile = {});
 
-// The text of a plan's file (nest.plan/2).
+// The text of a plan's file (nest.plan/3).
 std::string plan_file(const Plan& plan);
 
 // "bf16" -> Precision::bf16, "adam" -> Optimizer::adam. Throws InputError.

@@ -1,7 +1,7 @@
 // A plan: which layers form which pipeline stage, how each is split, where every rank sits, what it costs, and what it
 // was made for. Plain data, and complete: whoever wants to judge, price, run or print it needs nothing else.
 //
-// Files hold plans as JSON, schema nest.plan/2 (docs/formats.md).
+// Files hold plans as JSON, schema nest.plan/3 (docs/formats.md).
 #pragma once
 
 #include <array>

@@ -3,21 +3,25 @@
 //   tp   tensor parallel: heads, feed-forward columns and vocabulary are divided (Megatron column -> row)
 //   sp   with tp: what lies between the tensor-parallel regions is divided along the sequence
 //   cp   context parallel: the sequence is divided; keys and values travel around a ring
-//   ep   expert parallel: the routed experts are spread over ep devices
-//   etp  tensor parallelism inside an expert: tp (Megatron's default), or 1: experts stay whole and are spread over the
-//        tensor-parallel ranks as well, ep * tp ranks in all
+//   dp   data parallel: replicas that read different sequences, all of them
 //   pp   stages of the pipeline
-//   dp   replicas of the whole pipeline; experts' ranks are not counted here
+//   etp  tensor parallelism inside a routed expert; unless said, that of everything else
+//   ep   expert parallel: the routed experts are spread over ep ranks
 //
-// Ranks and devices. With a = tp * cp * ep devices per stage of one replica, p stages and d = d_in * d_out replicas,
-// rank q of stage s of replica (r_out, r_in) sits on device
-//     r_out * pitch + (s * d_in + r_in) * a + q,            pitch >= p * d_in * a
-// d_in = 1 keeps a pipeline together, d_in = d keeps the replicas of a stage together (Megatron's default). Inside the
-// a devices tensor-parallel ranks are innermost, then context, then expert.
+// Two grids over the same ranks, with Megatron's meaning of every word. The N = tp cp dp ranks of a stage, numbered
+// t + tp (c + cp d), hold everything but the routed experts; for these the same ranks are numbered x + etp (e + ep f)
+// with edp = N / (etp ep) replicas f. So etp ep neighbouring ranks hold one set of experts: they take the ranks of tp
+// first, then those of cp, then those of dp. ep multiplies no devices.
+//
+// Ranks and devices. With p stages, d = d_in d_out replicas and A = tp cp d_in, rank q of stage s of replica
+// (r_out, r_in) sits on device
+//     r_out * pitch + s * A + r_in * tp cp + q,            pitch >= p A,   etp ep divides A
+// d_in = 1 keeps a pipeline together, d_in = d keeps the replicas of a stage together (Megatron's default).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 
 namespace nest {
 
@@ -68,8 +72,12 @@ struct Split {
   std::int64_t etp = 0;  // 0: same as tp
 
   std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
-  // Ranks that hold different experts: what Megatron calls the expert-parallel size.
-  std::int64_t expert_ranks() const { return ep * (tp / expert_tp()); }
+  std::int64_t replica_devices() const { return tp * cp; }          // of one stage
+  std::int64_t expert_devices() const { return expert_tp() * ep; }  // that hold one set of routed experts
+  // Replicas that must stand side by side so that they hold whole sets of experts: dp_inner is a multiple of it. Their
+  // devices are lcm(tp cp, etp ep).
+  std::int64_t team() const { return expert_devices() / std::gcd(replica_devices(), expert_devices()); }
+  std::int64_t team_devices() const { return replica_devices() * team(); }
   bool operator==(const Split&) const = default;
 };
 
@@ -81,23 +89,23 @@ struct Strategy {
   Schedule schedule = Schedule::one_f_one_b;
   std::int64_t virtual_stages = 1;  // chunks per stage; more than 1 only when interleaved
   std::int64_t dp_inner = 1;        // d_in
-  std::int64_t pitch = 0;           // 0: tight, p * d_in * a
+  std::int64_t pitch = 0;           // 0: tight, p * A
 
-  std::int64_t devices_per_stage() const { return split.tp * split.cp * split.ep; }
-  std::int64_t pipeline_block() const { return pp * dp_inner * devices_per_stage(); }
+  std::int64_t block() const { return dp_inner * split.replica_devices(); }  // A
+  std::int64_t pipeline_block() const { return pp * block(); }
   std::int64_t effective_pitch() const { return pitch == 0 ? pipeline_block() : pitch; }
   // Devices from the first to the last, idle ones between pipelines included.
   std::int64_t devices_spanned() const { return (dp / dp_inner - 1) * effective_pitch() + pipeline_block(); }
-  std::int64_t devices_used() const { return pp * dp * devices_per_stage(); }
-  // Sequences per optimizer step are spread over this many data-parallel ranks: experts' ranks read their own.
-  std::int64_t batch_ranks() const { return dp * split.ep; }
+  std::int64_t devices_used() const { return pp * dp * split.replica_devices(); }
+  std::int64_t edp() const { return dp * split.replica_devices() / split.expert_devices(); }
+  std::int64_t teams() const { return dp / split.team(); }
   bool operator==(const Strategy&) const = default;
 };
 
 // Device of rank `inner` of stage `stage` of replica `replica` = r_out * d_in + r_in.
 std::int64_t device_of(const Strategy& strategy, std::int64_t replica, std::int64_t stage, std::int64_t inner);
 
-// Micro-batches per replica and step: ceil(B / (b * batch_ranks)).
+// Micro-batches per replica and step: ceil(B / (b dp)).
 std::int64_t micro_batches(const Strategy& strategy, std::int64_t global_batch);
 
 }  // namespace nest

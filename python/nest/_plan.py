@@ -8,7 +8,7 @@ from ._errors import InputError
 from ._graph import write_whole
 
 
-SCHEMAS = ("nest.plan/2", "nest.plan/1")  # what this version reads; it writes the first
+SCHEMAS = ("nest.plan/3", "nest.plan/2", "nest.plan/1")  # what this version reads; it writes the first
 
 
 class Record(dict):
@@ -31,7 +31,7 @@ def record(value):
 
 
 class Plan:
-    """A plan, with what it is for and what it costs (nest.plan/2; docs/formats.md names its members)."""
+    """A plan, with what it is for and what it costs (nest.plan/3; docs/formats.md names its members)."""
 
     _OWN = ("schema", "model", "cluster", "stack", "profile", "run", "strategy", "stages", "prediction", "search", "evaluation")
 
@@ -47,7 +47,7 @@ class Plan:
     stack = property(lambda self: record(self._data.get("stack")), doc="every fact about the software; None for a preset named by run.stack")
     profile = property(lambda self: record(self._data.get("profile")), doc="the measurements that it was priced with, or None")
     run = property(lambda self: record(self._data["run"]), doc="global_batch, seq, precision, stack, optimizer")
-    strategy = property(lambda self: record(self._data["strategy"]), doc="tp, sp, cp, ep, pp, dp, micro_batch, schedule, …")
+    strategy = property(lambda self: record(self._data["strategy"]), doc="tp, sp, cp, ep, etp, pp, dp, edp, micro_batch, schedule, …")
     stages = property(lambda self: record(self._data["stages"]), doc="layers, devices, zero, recompute, time_s, memory_bytes of each")
     prediction = property(lambda self: record(self._data.get("prediction", {})), doc="iteration_s, mfu, peak_memory_bytes, breakdown_s, …")
     search = property(lambda self: record(self._data.get("search")), doc="what the search proved; None for a plan that was not searched for")
@@ -157,11 +157,12 @@ def words(strategy):
     if isinstance(strategy, str):
         return strategy
     parts = []
-    for key in ("tp", "sp", "cp", "ep", "pp"):
-        value = strategy.get(key, 1)
+    for key in ("tp", "sp", "cp", "ep", "etp", "pp"):
+        usual = strategy.get("tp", 1) if key == "etp" else 1
+        value = strategy.get(key, usual)
         if value is True:
             parts.append(key)
-        elif value not in (1, False):
+        elif value is not False and value != usual:
             parts.append("%s=%s" % (key, value))
     if strategy.get("virtual_stages", 1) > 1:
         parts.append("vpp=%d" % strategy["virtual_stages"])

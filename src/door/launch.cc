@@ -189,7 +189,7 @@ std::string about_term(exporter::TimeTerm term, const exporter::SetupVariant& mi
                          mine.stack.tensor_overlap ? "" : ", not overlapped");
     case exporter::TimeTerm::context: return fmt::format("cp={}", s.split.cp);
     case exporter::TimeTerm::expert:
-      return fmt::format("ep={}{}", s.split.expert_ranks(), mine.stack.expert_overlap ? "" : ", not overlapped");
+      return fmt::format("ep={}{}", s.split.ep, mine.stack.expert_overlap ? "" : ", not overlapped");
     case exporter::TimeTerm::messages: return mine.stack.pipeline_overlap ? "" : "not overlapped";
     case exporter::TimeTerm::weights: return fmt::format("ZeRO {}", mine.stages.front().zero);
     case exporter::TimeTerm::gradients:

@@ -211,15 +211,15 @@ TEST(Cases, DivideAsTheRowSays) {
   EXPECT_GT(cost::evaluate(one->job, one->strategy, one->stages).prediction.iteration_s, 0);
 }
 
-// Megatron spreads whole experts over the tensor-parallel ranks too: 4 ranks with different experts are 2 x tp.
-TEST(Cases, ExpertRanksIncludeTensorParallelOnes) {
+// Whole experts are spread over the tensor-parallel ranks too.
+TEST(Cases, ExpertsHaveTheirOwnGrid) {
   const auto made = accuracy::make_case(run_from(kMixture), false);
   const accuracy::Case* one = std::get_if<accuracy::Case>(&made);
   ASSERT_TRUE(one) << std::get<accuracy::Refusal>(made).reason;
-  EXPECT_EQ(one->strategy.split.ep, 2);
+  EXPECT_EQ(one->strategy.split.ep, 4);
   EXPECT_EQ(one->strategy.split.etp, 1);
-  EXPECT_EQ(one->strategy.split.expert_ranks(), 4);
-  EXPECT_EQ(one->strategy.dp, 4);
+  EXPECT_EQ(one->strategy.dp, 8);
+  EXPECT_EQ(one->strategy.edp(), 4);
   EXPECT_EQ(one->strategy.devices_used(), 16);
   EXPECT_EQ(micro_batches(one->strategy, 64), 8);
 }
@@ -232,7 +232,8 @@ TEST(Cases, ExpertsThatAreDividedCountApart) {
   ASSERT_TRUE(one) << std::get<accuracy::Refusal>(made).reason;
   EXPECT_EQ(one->strategy.split.ep, 4);
   EXPECT_EQ(one->strategy.split.etp, 2);
-  EXPECT_EQ(one->strategy.dp, 2);
+  EXPECT_EQ(one->strategy.dp, 8);
+  EXPECT_EQ(one->strategy.edp(), 2);
 }
 
 TEST(Cases, SayWhatTheyAssume) {

@@ -145,10 +145,28 @@ TEST(Check, SplitWidth) {
 TEST(Check, SplitExperts) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.split.ep = 2; }), Codes{check::ViolationCode::split_experts});
   Plan plan = sound_plan();
+  plan.strategy.split.sp = true;
   plan.strategy.split.ep = 3;
-  plan.strategy.dp = plan.strategy.dp_inner = 1;
+  plan.strategy.dp = plan.strategy.dp_inner = 3;
   plan.stages[0].zero_degree = plan.stages[1].zero_degree = 3;
   EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::split_experts});
+  plan = sound_plan();
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::split_experts});  // tensor without sequence
+}
+
+TEST(Check, ExpertGroups) {
+  Plan plan = sound_plan();
+  plan.strategy.split.sp = true;
+  plan.strategy.split.ep = 2;
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{});
+  plan.strategy.split.etp = 4;  // more than tp
+  plan.strategy.split.ep = 1;
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{});
+  plan.strategy.split.ep = 2;
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::expert_groups});  // 8 ranks in a block of 4
+  plan.strategy.split.etp = 0;
+  plan.strategy.dp_inner = 1;
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::expert_groups});  // 4 in a block of 2
 }
 
 TEST(Check, SplitSequence) {

@@ -80,9 +80,18 @@ TEST(Levels, ExpertsOverTensorRanks) {
   Strategy s;
   s.split.tp = 4;
   s.split.etp = 1;
-  s.split.ep = 2;
+  s.split.ep = 8;
+  s.dp = s.dp_inner = 2;
   const check::LevelsCrossed crossed = check::levels_crossed(s, nodes_and_racks());
   EXPECT_EQ(crossed.groups, (Groups{{"tensor", 4, {0, 0}}, {"expert", 8, {1, 1}}, {"data", 2, {1, 1}}}));
+  // Experts in halves, four sets of two halves: neighbours share an expert, and every fourth device the same half.
+  s.split.etp = 2;
+  s.split.ep = 2;
+  EXPECT_EQ(check::levels_crossed(s, nodes_and_racks()).groups, (Groups{{"tensor", 4, {0, 0}},
+                                                                        {"expert", 2, {0, 0}},
+                                                                        {"expert tensor", 2, {0, 0}},
+                                                                        {"data", 2, {1, 1}},
+                                                                        {"expert data", 2, {1, 1}}}));
 }
 
 TEST(Levels, TorusCountsHops) {

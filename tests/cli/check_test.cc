@@ -44,7 +44,7 @@ class CheckCommand : public ::testing::Test {
 TEST_F(CheckCommand, SoundPlanWithLevelsAndMemory) {
   const Result result = check(plan_);
   EXPECT_EQ(result.code, 0) << result.out << result.err;
-  EXPECT_THAT(result.out, HasSubstr("sound: all 23 rules hold"));
+  EXPECT_THAT(result.out, HasSubstr("sound: all 24 rules hold"));
   EXPECT_THAT(result.out, HasSubstr("stages 0 … 3, each to the next"));
   EXPECT_THAT(result.out, HasSubstr("needs at least"));
   EXPECT_THAT(result.err, IsEmpty());

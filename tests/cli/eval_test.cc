@@ -59,7 +59,7 @@ TEST(Eval, JsonIsAPlanThatPricesTheSame) {
   const Result first = nest(with(kFits, {"--json"}));
   ASSERT_EQ(first.code, 0) << first.err;
   const Json json = Json::parse(first.out);
-  EXPECT_EQ(json["schema"], "nest.plan/2");
+  EXPECT_EQ(json["schema"], "nest.plan/3");
   EXPECT_EQ(json["strategy"]["tp"], 8);
   EXPECT_EQ(json["stages"].size(), 4U);
   EXPECT_TRUE(json["evaluation"]["fits"]);

@@ -61,7 +61,7 @@ TEST_F(Html, GoesWithJson) {
     const Result result = nest(with(words, {"--json", "--html", page_}));
     EXPECT_EQ(result.code, 0) << result.err;
     const auto json = nlohmann::json::parse(result.out);
-    EXPECT_EQ(json["schema"], "nest.plan/2");
+    EXPECT_EQ(json["schema"], "nest.plan/3");
     EXPECT_THAT(text(), HasSubstr("</html>"));
   }
 }

@@ -52,7 +52,7 @@ void expect_eval_agrees(const std::vector<std::string>& settings) {
   const Result planned = nest(with(with(kSmall, settings), {"--no-why", "--json", "-o", file.path()}));
   ASSERT_EQ(planned.code, 0) << planned.err;
   const auto json = nlohmann::json::parse(planned.out);
-  EXPECT_EQ(json.at("schema"), "nest.plan/2");
+  EXPECT_EQ(json.at("schema"), "nest.plan/3");
   EXPECT_TRUE(json.at("search").at("optimal").get<bool>());
   const double time = json.at("prediction").at("iteration_s");
   EXPECT_NEAR(json.at("search").at("lower_bound_s").get<double>(), time, 1e-6 * time);

@@ -36,7 +36,7 @@ std::vector<Case> cases() {
       {"scattered gradients", {.devices = 16, .batch = 64}, {.pp = 2, .dp = 8}, Recompute::full, 2},
       {"experts",
        {.model = "mixtral-8x7b", .devices = 64, .batch = 256, .sequence = 4096},
-       {.tp = 2, .ep = 8, .pp = 2, .dp = 2, .sp = true},
+       {.tp = 2, .ep = 8, .pp = 2, .dp = 16, .sp = true},
        Recompute::full,
        1},
       {"no overlap",

@@ -62,7 +62,7 @@ TEST(Imbalance, SlowsExpertsAndTheirExchangesOnly) {
   EXPECT_LT(busy.forward_s, 1.25 * even.forward_s);
   EXPECT_EQ(price_layer(job, 0, split, 1).forward_s, price_layer(job, 0, {}, 1).forward_s);
   Layout layout;
-  layout.ep = 8;
+  layout.ep = layout.dp = 8;
   EXPECT_THAT(evaluate_even(job, layout).assumptions,
               Contains(HasSubstr("experts' load: overload 1.25: the busiest rank has 1.25 x the mean")));
 }

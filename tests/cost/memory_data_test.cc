@@ -90,23 +90,19 @@ Shape shape_of(doc::Reader& model) {
   return shape;
 }
 
-// Ranks that hold a replica's experts count as data-parallel ranks in the rows, and not in a Strategy; and the rows'
-// `ep` counts the tensor-parallel ranks over which whole experts are spread.
 Strategy read_strategy(doc::Reader& parallel, std::int64_t micro_batch, std::int64_t& zero_degree) {
   Strategy strategy;
-  const std::int64_t dp = parallel.integer_or("dp", 1, kAny);
   strategy.split.tp = parallel.integer_or("tp", 1, kAny);
   strategy.split.cp = parallel.integer_or("cp", 1, kAny);
-  const std::int64_t expert_ranks = parallel.integer_or("ep", 1, kAny);
-  if (expert_ranks > 1) strategy.split.etp = 1;
-  strategy.split.ep = std::max<std::int64_t>(1, expert_ranks / (expert_ranks > 1 ? strategy.split.tp : 1));
+  strategy.split.ep = parallel.integer_or("ep", 1, kAny);
+  if (strategy.split.ep > 1) strategy.split.etp = 1;
   strategy.split.sp = strategy.split.tp > 1 && parallel.maybe_flag("sp").value_or(false);
   strategy.pp = parallel.integer_or("pp", 1, kAny);
   strategy.virtual_stages = parallel.integer_or("vpp", 1, kAny);
   if (strategy.virtual_stages > 1) strategy.schedule = Schedule::interleaved;
-  strategy.dp = std::max<std::int64_t>(1, dp / strategy.split.ep);
+  strategy.dp = strategy.dp_inner = parallel.integer_or("dp", 1, kAny);
   strategy.micro_batch = micro_batch;
-  zero_degree = dp * strategy.split.cp;
+  zero_degree = strategy.dp * strategy.split.cp;
   return strategy;
 }
 

@@ -79,7 +79,7 @@ TEST(MemoryProperties, RecomputationNeverKeepsMore) {
   for (const cost::SoftwareStack& stack : stacks()) {
     for (const char* name : {"llama3-70b", "mixtral-8x7b", "deepseek-v3", "gpt3-175b", "t5-11b"}) {
       const cost::Job job = preset_job(name, stack, 64);
-      for (const Split& split : {Split{}, Split{.tp = 2, .sp = true, .etp = 1}, Split{.cp = 2}}) {
+      for (const Split& split : {Split{}, Split{.tp = 2, .sp = true}, Split{.cp = 2}}) {
         for (int kind = 0; kind < static_cast<int>(job.model.kinds.size()); ++kind) {
           cost::LayerPrice price;
           cost::price_layer_memory(job, kind, split, 2, price);
@@ -135,6 +135,7 @@ TEST(MemoryProperties, MoreDevicesNeverMoreMemory) {
       for (const std::int64_t ep : {2, 4, 8}) {
         Strategy wider = strategy;
         wider.split = {.ep = ep};
+        wider.dp = wider.dp_inner = ep;
         const std::int64_t now = needed(moe, wider, mode, 1);
         if (before > 0) {
           EXPECT_LE(now, before) << "ep " << ep;

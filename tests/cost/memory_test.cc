@@ -44,14 +44,54 @@ TEST(StateBytes, ByPrecisionAndOptimizer) {
 
 TEST(ZeroDegrees, DenseAndExpertGroups) {
   Strategy strategy;
-  strategy.split = {.tp = 2, .sp = true, .cp = 2, .ep = 8, .etp = 1};
-  strategy.dp = 4;
-  EXPECT_EQ(groups::zero_degrees(strategy, 0).dense, 64);  // 4 * 8 * 2
-  EXPECT_EQ(groups::zero_degrees(strategy, 0).expert, 8);  // 4 * 2
+  strategy.split = {.tp = 2, .sp = true, .cp = 2, .ep = 16, .etp = 1};
+  strategy.dp = strategy.dp_inner = 32;
+  EXPECT_EQ(groups::zero_degrees(strategy, 0).dense, 64);  // 32 * 2
+  EXPECT_EQ(groups::zero_degrees(strategy, 0).expert, 8);  // 2 * 2 * 32 / 16
   EXPECT_EQ(groups::zero_degrees(strategy, 16).dense, 16);
   EXPECT_EQ(groups::zero_degrees(strategy, 16).expert, 2);
   EXPECT_EQ(groups::zero_degrees(strategy, 2).expert, 1);
   EXPECT_EQ(groups::zero_degrees(strategy, 1000).dense, 64);
+}
+
+// Two grids: tp 2, cp 2, dp 4, pp 2 and etp 1, ep 8, so edp 2. Four layers of h 1024 with 16 experts of 512 a stage; 2 + 2
+// bytes of weights and gradients, 12 of the optimizer over 8 ranks that hold the same dense weights, 2 the same experts.
+TEST(StateBytes, OfBothGrids) {
+  cost::SoftwareStack stack = megatron_fused();
+  stack.gradient_bytes = 2;
+  const cost::Job job = job_of({.layers = 8,
+                                .hidden = 1024,
+                                .heads = 16,
+                                .kv_heads = 16,
+                                .head_dim = 64,
+                                .vocabulary = 128,
+                                .sequence = 4096,
+                                .experts = 16,
+                                .top_k = 4,
+                                .expert_ffn = 512},
+                               stack, 32);
+  Strategy strategy;
+  strategy.split = {.tp = 2, .sp = true, .cp = 2, .ep = 8, .etp = 1};
+  strategy.pp = 2;
+  strategy.dp = strategy.dp_inner = 4;
+  StagePlan stage;
+  stage.first = 1;
+  stage.last = 4;
+  stage.zero = 1;
+  stage.zero_degree = 8;
+  const StageMemory memory = cost::stage_memory(job, strategy, stage, 0);
+  const double experts = 12'582'912 * (4 + 12.0 / 2), attention = 8'388'608 * (4 + 12.0 / 8);
+  EXPECT_NEAR(experts, 125.8e6, 0.1e6);
+  EXPECT_NEAR(attention, 46.1e6, 0.1e6);
+  const double rest = 4 * (2 * 1024 + 1024 * 16) * (4 + 12.0 / 8);  // norms and routers, whole on every rank
+  EXPECT_NEAR(real(memory.weights + memory.gradients + memory.optimizer), experts + attention + rest, 1e4);
+  // 1024 tokens of every rank, each to four experts; two experts here.
+  const split::LocalLayer local = split::localise(job.model.kinds[1], {1, 4096, 0, 1.0}, strategy.split, {});
+  for (const split::LocalOperator& op : local.operators) {
+    if (op.kind != model::OperatorKind::grouped_matmul) continue;
+    EXPECT_EQ(op.m, 4096);
+    EXPECT_EQ(op.groups, 2);
+  }
 }
 
 TEST(Context, OneCommunicatorPerGroup) {
@@ -125,7 +165,7 @@ TEST(MegatronMemory, ExpertsByHand) {
   EXPECT_EQ(price.kept_bytes[0], price.kept_bytes[1]);
   stack.shared_expert_overlap = true;
   cost::LayerPrice overlapped;
-  const Split split = {.tp = 2, .sp = true, .etp = 1};
+  const Split split = {.tp = 2, .sp = true, .ep = 2, .etp = 1};
   cost::price_layer_memory(job_of(shape, stack, 1), 1, split, 1, overlapped);
   stack.shared_expert_overlap = false;
   cost::price_layer_memory(job_of(shape, stack, 1), 1, split, 1, price);

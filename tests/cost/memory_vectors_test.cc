@@ -49,7 +49,7 @@ Strategy layout(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t 
   Strategy strategy;
   strategy.split = {.tp = tp, .sp = tp > 1, .ep = ep, .etp = ep > 1 ? 1 : 0};
   strategy.pp = pp;
-  strategy.dp = dp;
+  strategy.dp = strategy.dp_inner = dp;
   strategy.micro_batch = micro_batch;
   return strategy;
 }
@@ -104,19 +104,19 @@ INSTANTIATE_TEST_SUITE_P(
             90768233165, "head"},
         Row{"llama3_405b_tp4", llama3_405b_slice(), megatron_fused(), layout(4, 1, 2), 64, kNone, 1, 0, 56835670016,
             58698994381, "head"},
-        Row{"deepseek_v3_ep8", deepseek_v3_slice(), megatron_fused(), layout(1, 1, 1, 1, 8), 256, kNone, 1, 0,
+        Row{"deepseek_v3_ep8", deepseek_v3_slice(), megatron_fused(), layout(1, 1, 8, 1, 8), 256, kNone, 1, 0,
             112076329472, 118281567027, "layer backward"},
-        Row{"deepseek_v3_ep4_pp2", deepseek_v3_slice(), megatron_fused(), layout(1, 2, 1, 1, 4), 32, kNone, 1, 0,
+        Row{"deepseek_v3_ep4_pp2", deepseek_v3_slice(), megatron_fused(), layout(1, 2, 4, 1, 4), 32, kNone, 1, 0,
             122380811264, 126750951526, "layer backward"},
-        Row{"deepseek_v2_ep4_pp2", deepseek_v2_slice(), megatron_fused(), layout(1, 2, 1, 1, 4), 128, kNone, 1, 0,
+        Row{"deepseek_v2_ep4_pp2", deepseek_v2_slice(), megatron_fused(), layout(1, 2, 4, 1, 4), 128, kNone, 1, 0,
             47912227840, 51063437824, "layer backward"},
         // Experts over 8 ranks of which tensor parallelism provides two: dense state is divided by 4, experts' by 1.
-        Row{"moonlight", moonlight(), bridge_moonlight({}), layout(2, 1, 1, 1, 4), 4, kNone, 1, 4, 36619654144,
+        Row{"moonlight", moonlight(), bridge_moonlight({}), layout(2, 1, 4, 1, 8), 4, kNone, 1, 4, 36619654144,
             41821107098, "head"},
         Row{"moonlight_up_proj_mlp", moonlight(),
-            bridge_moonlight({model::Module::latent_up, model::Module::feed_forward}), layout(2, 1, 1, 1, 4), 4,
+            bridge_moonlight({model::Module::latent_up, model::Module::feed_forward}), layout(2, 1, 4, 1, 8), 4,
             kSelective, 1, 4, 35915011072, 40799374643, "head"},
-        Row{"moonlight_moe_act", moonlight(), bridge_moonlight({model::Module::moe_activation}), layout(2, 1, 1, 1, 4),
+        Row{"moonlight_moe_act", moonlight(), bridge_moonlight({model::Module::moe_activation}), layout(2, 1, 4, 1, 8),
             4, kSelective, 1, 4, 35931264000, 40822941389, "head"},
         Row{"llama3_70b_recompute_pp4_vp5", llama3_70b(80, 4096),
             megatron_bridge({model::Module::feed_forward, model::Module::core_attention}),

@@ -81,7 +81,7 @@ TEST(Overlap, APlanIsBetweenNothingAndEverythingExposed) {
   EXPECT_NEAR(price.recompute_s[2], serial.recompute_s[2], 1e-12);
   // Four micro-batches, of which one forward and one backward pass run alone.
   Layout layout;
-  layout.ep = 8;
+  layout.ep = layout.dp = 8;
   layout.micro_batch = 2;
   const double exposed = evaluate_even(apart, layout).prediction.breakdown_s.ep;
   const double hidden = evaluate_even(paired, layout).prediction.breakdown_s.ep;
@@ -94,7 +94,7 @@ TEST(Overlap, APlanIsBetweenNothingAndEverythingExposed) {
 
 TEST(Overlap, APipelineWithoutVirtualStagesIsNamed) {
   Layout layout;
-  layout.ep = 4;
+  layout.ep = layout.dp = 4;
   layout.pp = 2;
   const Plan plan = evaluate_even(mixture_job(true), layout);
   EXPECT_THAT(plan.assumptions, Contains(HasSubstr("without virtual stages cannot overlap")));

@@ -127,8 +127,42 @@ TEST(RoundTrip, PlansOfTheFirstEditionOpenWithTheirMeaning) {
     EXPECT_EQ(priced.prediction.peak_memory_bytes, old.prediction.peak_memory_bytes);
     EXPECT_EQ(priced.strategy, old.strategy);
     EXPECT_EQ(Json::parse(priced.stack.json())["name"], old.run.stack);
-    EXPECT_EQ(Json::parse(plan_file(priced))["schema"], "nest.plan/2");
+    EXPECT_EQ(Json::parse(plan_file(priced))["schema"], "nest.plan/3");
     expect_same_after_a_file(priced);
+  }
+}
+
+// nest.plan/2 counted experts' ranks beside `dp` and beside the tensor ranks: the same devices in other words, so that no
+// number moves. Where the law of a time itself changes, the files do too.
+TEST(RoundTrip, PlansOfTheSecondEditionMeanWhatTheyMeant) {
+  struct Old {
+    const char* name;
+    std::int64_t dp, dp_inner, ep, etp, edp;
+  };
+  const auto folder = test::source_dir() / "tests" / "door" / "second_edition";
+  for (const Old& old : {Old{"whole-experts.json", 8, 4, 8, 1, 2}, Old{"divided-experts.json", 16, 8, 4, 2, 4},
+                         Old{"context.json", 4, 2, 2, 1, 8}}) {
+    SCOPED_TRACE(old.name);
+    const Plan plan = read_plan((folder / old.name).string());
+    EXPECT_EQ(plan.strategy.dp, old.dp);
+    EXPECT_EQ(plan.strategy.dp_inner, old.dp_inner);
+    EXPECT_EQ(plan.strategy.split.ep, old.ep);
+    EXPECT_EQ(plan.strategy.split.expert_tp(), old.etp);
+    EXPECT_EQ(plan.strategy.edp(), old.edp);
+    const Plan priced = evaluate_plan(plan);
+    const Json before = Json::parse(test::read_file(folder / old.name)), after = Json::parse(plan_file(priced));
+    EXPECT_EQ(before["schema"], "nest.plan/2");
+    EXPECT_EQ(after["stages"], before["stages"]);
+    EXPECT_EQ(after["prediction"], before["prediction"]);
+    EXPECT_EQ(after["evaluation"]["stages"], before["evaluation"]["stages"]);
+    expect_same_after_a_file(priced);
+  }
+  try {
+    read_plan((folder / "across-context.json").string());
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("strategy.ep: files before nest.plan/3 replicate experts over the "
+                                        "context-parallel ranks (cp=2, ep=4)"));
   }
 }
 

@@ -60,7 +60,7 @@ TEST(Chakra, ExpertExchangesOfALayerBySize) {
   // Every token of 512 goes to two experts and back: all-to-all of rows of 4,096, bf16.
   const cost::Job job = export_job(few_layers("mixtral-8x7b", 2), "dgx-h100", 8, 4, 512);
   Strategy strategy;
-  strategy.split.ep = 2;
+  strategy.split.ep = strategy.dp = strategy.dp_inner = 2;
   const std::int64_t rows = 2 * 512 * 4096 * 2;
   for (const char* pass : {"fwd mb0 L1 ", "bwd mb0 L1 "}) {
     EXPECT_THAT(exchanges_of(job, strategy, pass), ElementsAre(Pair(6, rows), Pair(6, rows))) << pass;

@@ -352,7 +352,7 @@ TEST(Chakra, ProtocReadsATraceAndWritesTheSameBytes) {
   Strategy strategy;
   strategy.split = {.tp = 2, .sp = true, .ep = 2};
   strategy.pp = 2;
-  strategy.dp = 2;
+  strategy.dp = strategy.dp_inner = 4;
   const auto stages = cost::even_stages(job, strategy, Recompute::full, 1);
   const exporter::ChakraExport exported(job, strategy, stages);
   const Traces traces = write_all(exported, strategy);

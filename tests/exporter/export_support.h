@@ -43,12 +43,14 @@ inline SomePlan random_plan(const cost::Job& job, std::mt19937& random) {
     SomePlan plan;
     Strategy& s = plan.strategy;
     s.split.tp = pick({1, 1, 2, 4, 8});
-    s.split.sp = s.split.tp > 1 && random() % 4 != 0;
+    const bool experts = exporter::has_experts(job.model);
+    s.split.sp = s.split.tp > 1 && (random() % 4 != 0 || experts);
     s.split.cp = pick({1, 1, 1, 2, 4});
-    s.split.ep = exporter::has_experts(job.model) ? pick({1, 2, 4, 8}) : 1;
-    s.split.etp = exporter::has_experts(job.model) && s.split.tp > 1 && random() % 2 == 0 ? 1 : 0;
+    s.split.ep = experts ? pick({1, 2, 4, 8}) : 1;
+    s.split.etp = experts && random() % 2 == 0 ? pick({1, 1, 2}) : 0;
+    if (s.split.etp == s.split.tp) s.split.etp = 0;
     s.pp = pick({1, 1, 2, 3, 4, 5, 8});
-    s.dp = pick({1, 2, 3, 4, 8});
+    s.dp = experts ? pick({1, 2, 4, 8, 16}) : pick({1, 2, 3, 4, 8});
     std::vector<std::int64_t> inner;
     for (std::int64_t d = 1; d <= s.dp; ++d) {
       if (s.dp % d == 0) inner.push_back(d);

@@ -41,7 +41,7 @@ cost::Job small_export_job(bool experts, const std::string& stack, const std::st
 // The planner's degrees: all replicas, or the largest part of them inside one node.
 std::vector<std::int64_t> shard_degrees(const Strategy& s) {
   std::vector<std::int64_t> degrees = {0};
-  const std::int64_t all = groups::dense_replicas(s), inner = s.split.cp * s.split.ep;
+  const std::int64_t all = groups::dense_replicas(s), inner = s.split.cp;
   for (std::int64_t degree = all - 1; degree > 1; --degree) {
     if (all % degree != 0 || !groups::can_shard(s, degree)) continue;
     bool inside = true;
@@ -65,10 +65,12 @@ class Everything {
       for (const bool sp : {false, true}) {
         for (const std::int64_t cp : {1, 2, 4}) {
           for (const std::int64_t ep : {1, 2, 4}) {
-            for (const std::int64_t etp : {0, 1}) {
+            for (const std::int64_t etp : {1, 2, 4}) {
+              // Nodes of two: smaller sets of experts than replicas stay inside them.
+              const bool usual = (etp <= 2 || etp == tp) && (etp * ep >= tp * cp || etp * ep <= 2);
               for (std::int64_t pp = 1; pp <= 4; ++pp) {
-                if ((sp || etp == 1) && tp == 1) continue;
-                if (tp * cp * ep * pp <= 4) replicas({tp, sp, cp, ep, etp}, pp);
+                if ((sp && tp == 1) || !usual) continue;
+                if (tp * cp * pp <= 4) replicas({tp, sp, cp, ep, etp == tp ? 0 : etp}, pp);
               }
             }
           }
@@ -93,7 +95,8 @@ class Everything {
             s.micro_batch = micro_batch;
             s.virtual_stages = chunks;
             if (chunks > 1) s.schedule = Schedule::interleaved;
-            if (s.devices_used() > 4 || 8 % (micro_batch * s.batch_ranks()) != 0) continue;
+            if (s.devices_used() > 4 || 8 % (micro_batch * s.dp) != 0) continue;
+            if (s.block() % split.expert_devices() != 0) continue;
             cuts(s, {}, 0);
             s.pitch = (s.pipeline_block() + 1) / 2 * 2;
             if (inner < dp && s.pitch != s.pipeline_block() && s.devices_spanned() <= 4) cuts(s, {}, 0);

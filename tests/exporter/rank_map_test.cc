@@ -44,8 +44,8 @@ struct Grids {
 
 Grids grids_of(const Strategy& s, groups::RankOrder order) {
   const std::int64_t etp = s.split.etp == 0 ? s.split.tp : s.split.etp;
-  const std::int64_t ep = s.split.ep * (s.split.tp / etp);
-  const std::int64_t world = s.pp * s.dp * s.split.tp * s.split.cp * s.split.ep;
+  const std::int64_t ep = s.split.ep;
+  const std::int64_t world = s.pp * s.dp * s.split.tp * s.split.cp;
   Grids grids;
   const bool pp_last = order == groups::RankOrder::stages_last;
   grids.dense_order =
@@ -64,12 +64,9 @@ Groups plan_groups(const Strategy& s, Key key) {
   std::map<std::vector<std::int64_t>, std::set<std::int64_t>> found;
   for (std::int64_t r = 0; r < s.dp; ++r) {
     for (std::int64_t stage = 0; stage < s.pp; ++stage) {
-      for (std::int64_t e = 0; e < s.split.ep; ++e) {
-        for (std::int64_t c = 0; c < s.split.cp; ++c) {
-          for (std::int64_t t = 0; t < s.split.tp; ++t) {
-            const std::int64_t inner = t + s.split.tp * (c + s.split.cp * e);
-            found[key(r, stage, e, c, t)].insert(device_of(s, r, stage, inner));
-          }
+      for (std::int64_t c = 0; c < s.split.cp; ++c) {
+        for (std::int64_t t = 0; t < s.split.tp; ++t) {
+          found[key(r, stage, c, t)].insert(device_of(s, r, stage, t + s.split.tp * c));
         }
       }
     }
@@ -100,19 +97,21 @@ void expect_groups(const Strategy& s, groups::RankOrder order) {
     return on_devices(s, order, megatron_groups(grids.expert_order, grids.expert, axes));
   };
   using I = std::int64_t;
-  EXPECT_EQ(dense({"tp"}), plan_groups(s, [](I r, I st, I e, I c, I) { return Key{r, st, e, c}; }));
-  EXPECT_EQ(dense({"cp"}), plan_groups(s, [](I r, I st, I e, I, I t) { return Key{r, st, e, t}; }));
-  EXPECT_EQ(dense({"dp"}), plan_groups(s, [](I, I st, I, I c, I t) { return Key{st, c, t}; }));
-  EXPECT_EQ(dense({"dp", "cp"}), plan_groups(s, [](I, I st, I, I, I t) { return Key{st, t}; }));
-  EXPECT_EQ(dense({"pp"}), plan_groups(s, [](I r, I, I e, I c, I t) { return Key{r, e, c, t}; }));
-  if (!exporter::keeps_expert_groups(s)) return;
-  const bool folded = s.split.etp == 1 && s.split.tp > 1;  // experts spread over tensor ranks too
-  EXPECT_EQ(expert({"ep"}), plan_groups(s, [&](I r, I st, I, I c, I t) { return Key{r, st, c, folded ? 0 : t}; }));
-  EXPECT_EQ(expert({"etp"}), plan_groups(s, [&](I r, I st, I e, I c, I t) {
-              return Key{r, st, e, c, folded ? t : 0};
-            }));
-  EXPECT_EQ(expert({"edp"}), plan_groups(s, [&](I, I st, I e, I, I t) { return Key{st, e, t}; }));
-  EXPECT_EQ(expert({"pp"}), plan_groups(s, [](I r, I, I e, I c, I t) { return Key{r, e, c, t}; }));
+  EXPECT_EQ(dense({"tp"}), plan_groups(s, [](I r, I st, I c, I) { return Key{r, st, c}; }));
+  EXPECT_EQ(dense({"cp"}), plan_groups(s, [](I r, I st, I, I t) { return Key{r, st, t}; }));
+  EXPECT_EQ(dense({"dp"}), plan_groups(s, [](I, I st, I c, I t) { return Key{st, c, t}; }));
+  EXPECT_EQ(dense({"dp", "cp"}), plan_groups(s, [](I, I st, I, I t) { return Key{st, t}; }));
+  EXPECT_EQ(dense({"pp"}), plan_groups(s, [](I r, I, I c, I t) { return Key{r, c, t}; }));
+  // x + etp (e + ep f): a part of an expert, the experts, the replica of them.
+  const I etp = s.split.expert_tp(), ep = s.split.ep;
+  const auto rank = [&](I r, I c, I t) { return t + s.split.tp * (c + s.split.cp * r); };
+  const auto x = [&](I r, I c, I t) { return rank(r, c, t) % etp; };
+  const auto e = [&](I r, I c, I t) { return rank(r, c, t) / etp % ep; };
+  const auto f = [&](I r, I c, I t) { return rank(r, c, t) / (etp * ep); };
+  EXPECT_EQ(expert({"ep"}), plan_groups(s, [&](I r, I st, I c, I t) { return Key{st, x(r, c, t), f(r, c, t)}; }));
+  EXPECT_EQ(expert({"etp"}), plan_groups(s, [&](I r, I st, I c, I t) { return Key{st, e(r, c, t), f(r, c, t)}; }));
+  EXPECT_EQ(expert({"edp"}), plan_groups(s, [&](I r, I st, I c, I t) { return Key{st, x(r, c, t), e(r, c, t)}; }));
+  EXPECT_EQ(expert({"pp"}), plan_groups(s, [&](I r, I, I c, I t) { return Key{rank(r, c, t)}; }));
 }
 
 std::vector<Strategy> all_strategies() {
@@ -120,7 +119,7 @@ std::vector<Strategy> all_strategies() {
   for (const std::int64_t tp : {1, 2, 4}) {
     for (const std::int64_t cp : {1, 2}) {
       for (const std::int64_t ep : {1, 2, 4}) {
-        for (const std::int64_t etp : {0, 1}) {
+        for (const std::int64_t etp : {0, 1, 2, 3}) {
           for (const std::int64_t pp : {1, 2, 3}) {
             for (const std::int64_t dp : {1, 2, 4, 6}) {
               for (std::int64_t inner = 1; inner <= dp; ++inner) {
@@ -129,10 +128,11 @@ std::vector<Strategy> all_strategies() {
                 s.split.tp = tp;
                 s.split.cp = cp;
                 s.split.ep = ep;
-                s.split.etp = tp == 1 ? 0 : etp;
+                s.split.etp = etp == tp ? 0 : etp;
                 s.pp = pp;
                 s.dp = dp;
                 s.dp_inner = inner;
+                if (s.block() % s.split.expert_devices() != 0) continue;
                 all.push_back(s);
                 s.pitch = s.pipeline_block() + 3;
                 if (inner < dp) all.push_back(s);
@@ -151,7 +151,7 @@ TEST(RankMap, EveryRankHasItsOwnDeviceOfThePlan) {
     std::set<std::int64_t> planned, reached, other;
     for (std::int64_t r = 0; r < s.dp; ++r) {
       for (std::int64_t stage = 0; stage < s.pp; ++stage) {
-        for (std::int64_t q = 0; q < s.devices_per_stage(); ++q) planned.insert(device_of(s, r, stage, q));
+        for (std::int64_t q = 0; q < s.split.replica_devices(); ++q) planned.insert(device_of(s, r, stage, q));
       }
     }
     for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
@@ -177,26 +177,11 @@ TEST(RankMap, MegatronsGroupsAreThePlansGroups) {
   EXPECT_GT(mapped, 50U);
 }
 
-// Where cp and ep are both larger than 1, Megatron's expert groups are others than the plan's: that is why such plans
-// are not exported.
-TEST(RankMap, ExpertGroupsDifferWhereContextIsSplitToo) {
-  Strategy s;
-  s.split = {1, false, 2, 2, 0};
-  s.dp = s.dp_inner = 1;
-  const Grids grids = grids_of(s, groups::RankOrder::stages_last);
-  const Groups megatron = megatron_groups(grids.expert_order, grids.expert, {"ep"});
-  const Groups plan = plan_groups(s, [](std::int64_t r, std::int64_t st, std::int64_t, std::int64_t c, std::int64_t t) {
-    return Key{r, st, c, t};
-  });
-  EXPECT_NE(on_devices(s, groups::RankOrder::stages_last, megatron), plan);
-  EXPECT_FALSE(exporter::keeps_expert_groups(s));
-}
-
 // Megatron: the mapping needs expert and dense layers to have the same data-parallel size.
 TEST(RankMap, ReplicasLastOnlyWhereMegatronAllowsIt) {
   for (const Strategy& s : all_strategies()) {
     const std::int64_t etp = s.split.expert_tp();
-    const bool allowed = s.pp == 1 || etp * s.split.expert_ranks() == s.split.tp * s.split.cp;
+    const bool allowed = s.pp == 1 || etp * s.split.ep == s.split.tp * s.split.cp;
     EXPECT_TRUE(allowed || !exporter::can_put_replicas_last(s));
   }
 }
@@ -212,16 +197,16 @@ TEST(HostOrder, StartingHostByHostPutsEveryRankOnItsDevice) {
     s.split.tp = std::int64_t{1} << (random() % 4);
     s.split.ep = random() % 3 == 0 ? 2 : 1;
     s.pp = 1 + random() % 4;
-    s.dp = 1 + random() % 6;
+    s.dp = s.split.team() * (1 + static_cast<std::int64_t>(random() % 6));
     std::vector<std::int64_t> inner;
-    for (std::int64_t d = 1; d <= s.dp; ++d) {
+    for (std::int64_t d = s.split.team(); d <= s.dp; d += s.split.team()) {
       if (s.dp % d == 0) inner.push_back(d);
     }
     s.dp_inner = inner[random() % inner.size()];
     if (random() % 4 == 0) s.pitch = (s.pipeline_block() + node - 1) / node * node;
     if (s.devices_spanned() > node * nodes) continue;
     const auto launch = exporter::launch_order(hosts, s);
-    if (s.devices_per_stage() % node == 0) {
+    if (s.split.team_devices() % node == 0) {
       // Whole nodes per stage: the order of the hosts reaches every placement.
       ++whole_nodes;
       ASSERT_TRUE(launch.has_value());

@@ -103,10 +103,10 @@ Placement planned(const Strategy& s, groups::RankOrder order) {
   for (std::int64_t rank = 0; rank < s.devices_used(); ++rank) {
     // Written out once more, without the exporter: stages last, or replicas last.
     const std::int64_t tp = rank % s.split.tp, cp = rank / s.split.tp % s.split.cp;
-    const std::int64_t rest = rank / (s.split.tp * s.split.cp), data = s.dp * s.split.ep;
+    const std::int64_t rest = rank / (s.split.tp * s.split.cp), data = s.dp;
     const std::int64_t dp = order == groups::RankOrder::stages_last ? rest % data : rest / s.pp;
     const std::int64_t pp = order == groups::RankOrder::stages_last ? rest / data : rest % s.pp;
-    devices.push_back(device_of(s, dp / s.split.ep, pp, tp + s.split.tp * (cp + s.split.cp * (dp % s.split.ep))));
+    devices.push_back(device_of(s, dp, pp, tp + s.split.tp * cp));
   }
   return devices;
 }

@@ -240,8 +240,6 @@ void check_torchtitan(const TomlFile& file, const cost::Job& job, const SomePlan
   const std::int64_t tp = degree("tensor_parallel_degree"), cp = degree("context_parallel_degree");
   const std::int64_t pp = degree("pipeline_parallel_degree"), ep = degree("expert_parallel_degree");
   if (replicate * shard * cp * tp * pp != s.devices_used()) problems.emplace_back("world");
-  const std::int64_t etp = degree("expert_tensor_parallel_degree");
-  if (etp != 1 && etp != tp) problems.emplace_back("etp");
   if ((shard * cp * tp) % ep != 0) problems.emplace_back("ep");
   const std::int64_t local = file.integer("training", "local_batch_size", 8), dp = replicate * shard;
   const std::int64_t global = file.integer("training", "global_batch_size", -1);
@@ -299,7 +297,7 @@ TEST(TorchtitanExport, FollowsTheSchemaAndComesBack) {
       }
       ++exported;
       interleaved += plan.strategy.virtual_stages > 1 ? 1 : 0;
-      spread += plan.strategy.split.expert_ranks() > 1 ? 1 : 0;
+      spread += plan.strategy.split.ep > 1 ? 1 : 0;
       hybrid += exporter::sharding_of(plan.strategy, plan.stages.front()).degree < all ? 1 : 0;
       ASSERT_FALSE(HasFailure()) << name;
     }

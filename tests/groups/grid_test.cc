@@ -98,26 +98,22 @@ TEST(Grid, RefusesWhatFrameworksRefuse) {
   EXPECT_EQ(groups::refuse(sizes, groups::RankOrder::replicas_last), "");
 }
 
-TEST(Grid, StrategiesAreMegatronsGridsUnlessExpertsMeetContext) {
+TEST(Grid, StrategiesAreMegatronsGrids) {
   Strategy strategy;
-  strategy.split = {.tp = 4, .sp = true, .cp = 1, .ep = 2, .etp = 1};
+  strategy.split = {.tp = 2, .sp = true, .cp = 2, .ep = 8, .etp = 1};
   strategy.pp = 2;
-  strategy.dp = 3;
-  const groups::GridSizes sizes = groups::sizes_of(strategy);
-  EXPECT_EQ(sizes.dp, 6);
-  EXPECT_EQ(sizes.ep, 8);
-  for (const groups::Kind kind : groups::kKinds)
-    EXPECT_TRUE(groups::Grid(strategy).same_groups(groups::Grid(sizes), kind));
-  strategy.split.cp = 2;
-  const groups::Grid mine(strategy), megatron(groups::sizes_of(strategy));
-  EXPECT_TRUE(mine.same_groups(megatron, groups::Kind::dense));
-  EXPECT_FALSE(mine.same_groups(megatron, groups::Kind::expert));
-  EXPECT_FALSE(mine.same_groups(megatron, groups::Kind::expert_data));
-  // Stage of 48: t < 4, c < 2, e < 2, r < 3. Experts spread over t and e; c and r hold the same.
-  EXPECT_THAT(mine.group_of(groups::Kind::expert, groups::RankOrder::stages_last, 5),
-              ElementsAre(4, 5, 6, 7, 12, 13, 14, 15));
-  EXPECT_THAT(mine.group_of(groups::Kind::expert_data, groups::RankOrder::stages_last, 5),
-              ElementsAre(1, 5, 17, 21, 33, 37));
+  strategy.dp = strategy.dp_inner = 4;
+  EXPECT_EQ(strategy.edp(), 2);
+  EXPECT_EQ(strategy.split.team(), 2);
+  EXPECT_EQ(strategy.split.team_devices(), 8);
+  const groups::Grid mine(strategy), megatron(kSizes);
+  for (const groups::Kind kind : groups::kKinds) {
+    for (std::int64_t rank = 0; rank < 32; ++rank) {
+      EXPECT_EQ(mine.group_of(kind, groups::RankOrder::stages_last, rank), group(kind, rank));
+    }
+  }
+  EXPECT_EQ(mine.size(groups::Kind::expert_data), 2);
+  EXPECT_EQ(mine.coordinates({1, 5}).expert, 5);
 }
 
 // All ranks by the naive formula: a group is everyone with the same other coordinates.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <vector>
@@ -19,13 +20,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-// tp 2, ep 2, two stages, four replicas of which two stand together: blocks of 8 devices, pipelines of 16 every 20.
+// tp 2, experts over four ranks, two stages, eight replicas of which four stand together: blocks of 8 devices, pipelines
+// of 16 every 20.
 Strategy small() {
   Strategy strategy;
-  strategy.split = {.tp = 2, .sp = true, .cp = 1, .ep = 2, .etp = 1};
+  strategy.split = {.tp = 2, .sp = true, .cp = 1, .ep = 4, .etp = 1};
   strategy.pp = 2;
-  strategy.dp = 4;
-  strategy.dp_inner = 2;
+  strategy.dp = 8;
+  strategy.dp_inner = 4;
   strategy.pitch = 20;
   return strategy;
 }
@@ -33,10 +35,10 @@ Strategy small() {
 TEST(RankGroups, KnowsWhereRanksSit) {
   const groups::RankGroups ranks(small());
   EXPECT_EQ(ranks.block(), 8);
-  // Replica 3 is the second of the second pipeline: 20 + 1 · 8 + 1 · 4 + 2.
-  EXPECT_EQ(ranks.device_of(groups::Place{1, 3, 2}), 34);
+  // Replica 7 is the last of the second pipeline: 20 + 1 · 8 + 3 · 2.
+  EXPECT_EQ(ranks.device_of(groups::Place{1, 7, 0}), 34);
   EXPECT_EQ(ranks.device_of(groups::StageRank{1, 14}), 34);
-  EXPECT_EQ(ranks.place_of(34), (groups::Place{1, 3, 2}));
+  EXPECT_EQ(ranks.place_of(34), (groups::Place{1, 7, 0}));
   EXPECT_EQ(ranks.place_of(17), std::nullopt);  // between the pipelines
   EXPECT_EQ(ranks.place_of(36), std::nullopt);
   EXPECT_EQ(ranks.number_of(34), 30);
@@ -46,7 +48,7 @@ TEST(RankGroups, KnowsWhereRanksSit) {
 
 TEST(RankGroups, FormsGroupsOfDevices) {
   const groups::RankGroups ranks(small());
-  // Experts of stage 1: four devices a replica.
+  // Experts of stage 1: four devices, of two replicas.
   EXPECT_THAT(list_groups(ranks.groups(groups::Kind::expert, 1)),
               UnorderedElementsAre(ElementsAre(8, 9, 10, 11), ElementsAre(12, 13, 14, 15), ElementsAre(28, 29, 30, 31),
                                    ElementsAre(32, 33, 34, 35)));
@@ -64,8 +66,8 @@ TEST(RankGroups, DividesStateOverTheInnermostRanks) {
                                                              ElementsAre(28, 30, 32, 34), ElementsAre(29, 31, 33, 35)));
   EXPECT_THAT(list_groups(dense.replicate).front(), ElementsAre(8, 28));
   EXPECT_EQ(dense.replicate.groups(), 8);
-  EXPECT_EQ(ranks.zero_degrees(0).dense, 8);   // 4 replicas · 2 expert ranks
-  EXPECT_EQ(ranks.zero_degrees(0).expert, 4);  // 4 replicas
+  EXPECT_EQ(ranks.zero_degrees(0).dense, 8);   // 8 replicas
+  EXPECT_EQ(ranks.zero_degrees(0).expert, 4);  // of 16 ranks, 4 hold a set
   EXPECT_EQ(ranks.zero_degrees(4).expert, 2);  // two groups of each
   EXPECT_TRUE(ranks.can_shard(4));
   EXPECT_FALSE(ranks.can_shard(3));
@@ -95,22 +97,26 @@ TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
     s.split.tp = upto(3);
     s.split.cp = upto(4);
     s.split.ep = upto(3);
-    s.dp_inner = upto(4);
-    s.dp = s.dp_inner * upto(4);
+    s.split.etp = upto(4) - 1;
+    const std::int64_t team =
+        std::lcm(s.split.tp * s.split.cp, s.split.expert_tp() * s.split.ep) / (s.split.tp * s.split.cp);
+    const std::int64_t teams = upto(4), outer = upto(4);
+    s.dp_inner = team * teams;
+    s.dp = s.dp_inner * outer;
     s.pp = upto(2);
     const groups::RankGroups ranks(s);
-    const std::int64_t dense = s.dp * s.split.cp * s.split.ep, expert = s.dp * s.split.cp;
+    const std::int64_t dense = s.dp * s.split.cp, expert = s.dp * s.split.cp * s.split.tp / s.split.expert_devices();
+    const std::int64_t sets = s.split.tp * s.split.cp * team / s.split.expert_devices();  // in a team
     ASSERT_EQ(groups::dense_replicas(s), ranks.size(groups::Kind::dense));
     ASSERT_EQ(groups::expert_replicas(s), ranks.size(groups::Kind::expert_data));
     for (std::int64_t degree = 1; degree <= dense; ++degree) {
-      const std::int64_t outer = s.dp / s.dp_inner;
-      const bool even = divides({s.split.cp * s.split.ep, s.dp_inner, outer}, degree);
+      const bool even = divides({s.split.cp * team, teams, outer}, degree);
       ASSERT_EQ(ranks.can_shard(degree), even) << "degree " << degree << " cp " << s.split.cp << " ep " << s.split.ep
                                                << " dp " << s.dp << " inner " << s.dp_inner;
       refused += !even && dense % degree == 0;
       if (!even) continue;
       std::int64_t share = std::max<std::int64_t>(1, expert * degree / dense);
-      while (!divides({s.split.cp, s.dp_inner, outer}, share)) --share;
+      while (!divides({sets, teams, outer}, share)) --share;
       ASSERT_EQ(ranks.zero_degrees(degree).dense, degree);
       ASSERT_EQ(ranks.zero_degrees(degree).expert, share);
     }
@@ -142,14 +148,14 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
     Strategy s;
     s.split.tp = upto(4);
     s.split.cp = upto(3);
-    s.split.ep = upto(3);
-    s.split.etp = random() % 2 == 0 ? 1 : s.split.tp;
+    s.split.ep = upto(4);
+    s.split.etp = upto(4) - 1;
     s.pp = upto(3);
-    s.dp_inner = upto(3);
+    s.dp_inner = s.split.team() * upto(3);
     s.dp = s.dp_inner * upto(3);
     if (random() % 2 == 0) s.pitch = s.pipeline_block() + upto(9) - 1;
     const groups::RankGroups ranks(s);
-    const std::int64_t a = s.split.tp * s.split.cp * s.split.ep;
+    const std::int64_t a = s.split.tp * s.split.cp, etp = s.split.etp == 0 ? s.split.tp : s.split.etp;
     const cluster::Cluster cluster = tree(upto(6), upto(4), s.devices_spanned());
 
     // A key for every kind: what the members of a group have in common.
@@ -162,18 +168,18 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
         for (std::int64_t q = 0; q < a; ++q) {
           const std::int64_t device = device_of(s, r, p, q);
           used[device] = {p, r, q};
-          const std::int64_t t = q % s.split.tp, c = q / s.split.tp % s.split.cp, e = q / (s.split.tp * s.split.cp);
-          const bool folded = s.split.etp == 1;
-          const std::int64_t x = folded ? 0 : t, of_t = folded ? t : 0;  // which part of an expert, which experts
-          const std::array<Common, groups::kKinds.size()> keys = {{{p, c, e, r},        // tensor
-                                                                   {p, t, e, r},        // context
-                                                                   {p, t, c},           // data
-                                                                   {p, t},              // dense
-                                                                   {p, x, c, r},        // expert
-                                                                   {p, c, r},           // tensor_expert
-                                                                   {p, of_t, e, c, r},  // expert_tensor
-                                                                   {p, x, of_t, e},     // expert_data
-                                                                   {r, q}}};            // pipeline
+          const std::int64_t t = q % s.split.tp, c = q / s.split.tp;
+          const std::int64_t rank = r * a + q, x = rank % etp, e = rank / etp % s.split.ep;
+          const std::int64_t f = rank / (etp * s.split.ep);
+          const std::array<Common, groups::kKinds.size()> keys = {{{p, c, r},  // tensor
+                                                                   {p, t, r},  // context
+                                                                   {p, t, c},  // data
+                                                                   {p, t},     // dense
+                                                                   {p, x, f},  // expert
+                                                                   {p, f},     // tensor_expert
+                                                                   {p, e, f},  // expert_tensor
+                                                                   {p, x, e},  // expert_data
+                                                                   {r, q}}};   // pipeline
           for (std::size_t k = 0; k < groups::kKinds.size(); ++k) naive[k][keys[k]].push_back(device);
           ASSERT_EQ(ranks.device_of(groups::Place{p, r, q}), device);
           ASSERT_EQ(ranks.device_of(groups::StageRank{p, r * a + q}), device);

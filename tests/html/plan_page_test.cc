@@ -69,7 +69,7 @@ std::vector<Case> cases() {
   return {{},
           {"llama3-70b", "dgx-h100", 128, "tp=8,sp=1,pp=4,vpp=5,mbs=1", 128},
           {"llama3-70b", "h100-spine-leaf", 1024, "tp=8,sp=1,pp=16,dp=7,dp_inner=1,mbs=1", 896},
-          {"mixtral-8x7b", "dgx-h100", 64, "tp=2,sp=1,ep=4,pp=2,mbs=1", 64},
+          {"mixtral-8x7b", "dgx-h100", 64, "tp=2,sp=1,ep=4,pp=2,mbs=1,dp_inner=4", 64},
           {"llama3-8b", "tpuv4-torus", 512, "tp=4,pp=4,mbs=1,recompute=full", 512},
           {"gpt3-175b", "dgx-a100", 16, "tp=8,pp=2,mbs=1", 64},  // does not fit
           {"llama3-405b", "dgx-h100", 16384, "tp=8,sp=1,pp=16,vpp=4,mbs=1", 2048},
@@ -228,7 +228,7 @@ TEST(PlanPage, LongInputsAreShortened) {
 }
 
 TEST(PlanPage, IsTheSameEveryTime) {
-  const Priced priced = price({"mixtral-8x7b", "dgx-h100", 64, "tp=2,sp=1,ep=4,pp=2,mbs=1", 64});
+  const Priced priced = price({"mixtral-8x7b", "dgx-h100", 64, "tp=2,sp=1,ep=4,pp=2,mbs=1,dp_inner=4", 64});
   EXPECT_EQ(html::plan_page(priced.page()).str(), html::plan_page(priced.page()).str());
 }
 

@@ -179,18 +179,26 @@ TEST(MegatronLaunch, LaysOutUnevenPipelines) {
               ElementsAre(12, 14));
 }
 
-TEST(MegatronLaunch, ExpertsFoldOverTensorRanks) {
+TEST(MegatronLaunch, ExpertSizesAreReadVerbatim) {
   const std::string moe =
       kSizes + "--global-batch-size 64 --num-experts 8 --tensor-model-parallel-size 2 --sequence-parallel ";
   const launch::LaunchSetup folded = setup_of(moe + "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1");
   const Strategy strategy = launch::lay_out(folded, job_of(folded, 16)).strategy;
-  EXPECT_EQ(strategy.split.ep, 4);
+  EXPECT_EQ(strategy.split.ep, 8);
   EXPECT_EQ(strategy.split.etp, 1);
-  EXPECT_EQ(strategy.dp, 2);
+  EXPECT_EQ(strategy.dp, 8);
+  EXPECT_EQ(strategy.edp(), 2);
   const launch::LaunchSetup plain = setup_of(moe + "--expert-model-parallel-size 4");
   EXPECT_EQ(launch::lay_out(plain, job_of(plain, 16)).strategy.split.ep, 4);
-  const launch::LaunchSetup odd = setup_of(moe + "--expert-model-parallel-size 1 --expert-tensor-parallel-size 1");
-  EXPECT_THROW(launch::lay_out(odd, job_of(odd, 16)), InputError);
+  const launch::LaunchSetup whole = setup_of(moe + "--expert-model-parallel-size 1 --expert-tensor-parallel-size 1");
+  EXPECT_EQ(launch::lay_out(whole, job_of(whole, 16)).strategy.edp(), 16);
+  const launch::LaunchSetup more = setup_of(moe + "--expert-model-parallel-size 2 --expert-tensor-parallel-size 4");
+  EXPECT_EQ(launch::lay_out(more, job_of(more, 16)).strategy.split.etp, 4);
+  const launch::LaunchSetup context =
+      setup_of(moe + "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1 --context-parallel-size 2");
+  EXPECT_EQ(launch::lay_out(context, job_of(context, 16)).strategy.dp, 4);
+  const launch::LaunchSetup many = setup_of(moe + "--expert-model-parallel-size 8 --expert-tensor-parallel-size 4");
+  EXPECT_THROW(launch::lay_out(many, job_of(many, 16)), InputError);  // 32 ranks hold a set, a stage has 16
 }
 
 TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {
@@ -261,7 +269,7 @@ TEST(LaunchSamples, YieldTheirKnownValues) {
       "model_config.yaml", read_file(folder / "launch_megatron_model_config.yaml"), {}, "", nullptr);
   EXPECT_EQ(yaml.pp, 16);
   EXPECT_EQ(yaml.vpp, 2);
-  EXPECT_EQ(yaml.expert_ranks, 64);
+  EXPECT_EQ(yaml.ep, 64);
   EXPECT_EQ(yaml.world, std::nullopt);
   std::int64_t layers = 0;
   for (const launch::LaunchChunk& chunk : yaml.chunks) layers += chunk.blocks;

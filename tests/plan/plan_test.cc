@@ -24,8 +24,8 @@ Plan example() {
   plan.run.sequence = 4096;
   plan.strategy.split = {.tp = 2, .sp = true, .cp = 1, .ep = 2};
   plan.strategy.pp = 2;
-  plan.strategy.dp = 6;
-  plan.strategy.dp_inner = 3;
+  plan.strategy.dp = 12;
+  plan.strategy.dp_inner = 6;
   plan.strategy.pitch = 32;
   plan.strategy.micro_batch = 4;
   for (int s = 0; s < 2; ++s) {
@@ -60,17 +60,17 @@ TEST(Plan, EveryRankHasItsOwnDevice) {
   std::set<std::int64_t> devices;
   for (std::int64_t r = 0; r < s.dp; ++r) {
     for (std::int64_t stage = 0; stage < s.pp; ++stage) {
-      for (std::int64_t q = 0; q < s.devices_per_stage(); ++q) devices.insert(device_of(s, r, stage, q));
+      for (std::int64_t q = 0; q < s.split.replica_devices(); ++q) devices.insert(device_of(s, r, stage, q));
     }
   }
   EXPECT_EQ(static_cast<std::int64_t>(devices.size()), s.devices_used());
   EXPECT_EQ(*devices.rbegin(), s.devices_spanned() - 1);
-  // replica 4 = second of the second pipeline group: pitch 32, stage 1 after three blocks of 4, its own block, rank 3
-  EXPECT_EQ(device_of(s, 4, 1, 3), 32 + (3 + 1) * 4 + 3);
+  // replica 9 = fourth of the second pipeline group: pitch 32, stage 1 after six replicas of 2, three of its own, rank 1
+  EXPECT_EQ(device_of(s, 9, 1, 1), 32 + (6 + 3) * 2 + 1);
 }
 
 TEST(Plan, MicroBatchesRoundUp) {
-  // 256 sequences over 6 * 2 ranks of 4: 5.33
+  // 256 sequences over 12 ranks of 4: 5.33
   EXPECT_EQ(micro_batches(example().strategy, 256), 6);
 }
 
@@ -82,7 +82,8 @@ TEST(PlanJson, RoundTrips) {
   EXPECT_EQ(back.stages[0].recompute, Recompute::selective);
   EXPECT_EQ(back.model.config.root().as_object()->members().size(), 2U);
   EXPECT_EQ(json["stages"][1]["devices"], (std::vector<int>{12, 13, 14, 15}));
-  EXPECT_EQ(json["schema"], "nest.plan/2");
+  EXPECT_EQ(json["schema"], "nest.plan/3");
+  EXPECT_EQ(json["strategy"]["edp"], 6);  // 24 ranks of a stage, 4 hold a set of experts
   EXPECT_EQ(json["stack"]["attention"], "flash2");
   EXPECT_EQ(json["run"]["precision"], "fp8");
   EXPECT_EQ(back.run.precision, Precision::fp8);
@@ -110,9 +111,60 @@ TEST(PlanJson, DocumentsHaveTheirOwnText) {
   EXPECT_EQ(Document().text(), "null");
 }
 
-TEST(PlanJson, TheFirstSchemaHasNeitherStackNorProfile) {
+// The example in the words that `ep`, `dp` and `dp_inner` had until then.
+nlohmann::ordered_json before(const char* schema) {
   auto json = plan::plan_to_json(example());
-  json["schema"] = "nest.plan/1";
+  json["schema"] = schema;
+  json["strategy"].erase("edp");
+  json["strategy"]["dp"] = 6;
+  json["strategy"]["dp_inner"] = 3;
+  return json;
+}
+
+Strategy reread(const nlohmann::ordered_json& json) {
+  return plan::read_plan(doc::parse_json("plan.json", json.dump())).strategy;
+}
+
+TEST(PlanJson, OlderFilesKeepTheirMeaning) {
+  EXPECT_EQ(reread(before("nest.plan/2")), example().strategy);
+  auto json = before("nest.plan/1");
+  json.erase("stack");
+  json.erase("profile");
+  EXPECT_EQ(reread(json), example().strategy);
+  // Whole experts on the tensor ranks as well: ep counted those beside.
+  json = before("nest.plan/2");
+  json["strategy"]["etp"] = 1;
+  EXPECT_EQ(reread(json).split.ep, 4);
+  EXPECT_EQ(reread(json).split.expert_devices(), 4);
+  EXPECT_EQ(reread(json).dp, 12);
+  EXPECT_EQ(reread(json).edp(), 6);
+  // Context parallelism alone is what it was: experts replicated over it.
+  json = before("nest.plan/2");
+  json["strategy"]["ep"] = 1;
+  json["strategy"]["cp"] = 2;
+  EXPECT_EQ(reread(json).dp, 6);
+  EXPECT_EQ(reread(json).edp(), 12);
+  json["strategy"]["etp"] = 1;
+  EXPECT_EQ(reread(json).split.ep, 2);
+  EXPECT_EQ(reread(json).edp(), 12);
+  json["strategy"]["etp"] = 3;
+  EXPECT_THROW(reread(json), InputError);
+}
+
+TEST(PlanJson, RefusesExpertsAcrossContextRanksOfOlderFiles) {
+  auto json = before("nest.plan/2");
+  json["strategy"]["cp"] = 2;
+  try {
+    reread(json);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("strategy.ep: files before nest.plan/3 replicate experts over the "
+                                                   "context-parallel ranks (cp=2, ep=2)"));
+  }
+}
+
+TEST(PlanJson, TheFirstSchemaHasNeitherStackNorProfile) {
+  auto json = before("nest.plan/1");
   json["run"]["stack"] = "fsdp2";
   json.erase("stack");
   json.erase("profile");

@@ -22,6 +22,7 @@ TEST(ChainPartition, AgreesWithTheSearch) {
     strategy.pp = 2 + random() % 4;
     strategy.dp = strategy.dp_inner = 1 + random() % 2;
     strategy.split.tp = 1 + random() % 2;
+    strategy.split.sp = strategy.split.tp > 1;
     strategy.micro_batch = 4 << random() % 3;
     const std::int64_t devices = strategy.devices_used();
     const cluster::Cluster cluster = test::tiny_cluster({{devices, 5 + static_cast<double>(random() % 50)}}, 80);
@@ -36,7 +37,7 @@ TEST(ChainPartition, AgreesWithTheSearch) {
     request.job = &job;
     for (const std::string& setting :
          {fmt::format("tp={}", strategy.split.tp), fmt::format("pp={}", strategy.pp), fmt::format("dp={}", strategy.dp),
-          fmt::format("mbs={}", strategy.micro_batch), std::string("sp=0"), std::string("cp=1"), std::string("ep=1"),
+          fmt::format("mbs={}", strategy.micro_batch), std::string("sp=1"), std::string("cp=1"), std::string("ep=1"),
           fmt::format("etp={}", strategy.split.tp), fmt::format("dp_inner={}", strategy.dp), std::string("vpp=1"),
           fmt::format("uniform={}", seed % 5 == 0 ? 1 : 0)}) {
       plan::set_limit(request.limits, setting);

@@ -27,6 +27,7 @@ using test::OracleBest;
 using test::Problem;
 
 constexpr std::uint32_t kShards = 10, kPerShard = 500;
+constexpr std::uint32_t kGridShards = 5, kFirstOfGrids = 1'000'000;  // mixtures of experts: two grids
 constexpr double kAgreement = 1e-9;
 constexpr int kPinned = 2;        // keys of every problem that are searched for alone
 constexpr int kMostFailures = 3;  // that are written down
@@ -44,7 +45,7 @@ void count_stages(const Plan& best, const cost::Job& job, Counts& seen) {
   const std::vector<StagePlan>& stages = best.stages;
   const Strategy& strategy = best.strategy;
   const auto any = [&](const auto& test) { return std::any_of(stages.begin(), stages.end(), test); };
-  const std::int64_t all = strategy.dp * strategy.split.cp * strategy.split.ep;
+  const std::int64_t all = strategy.dp * strategy.split.cp;
   seen["recomputation"] += any([](const StagePlan& s) { return s.recompute != Recompute::none; });
   seen["ZeRO 2"] += all > 1 && any([](const StagePlan& s) { return s.zero == 2; });
   seen["ZeRO 3"] += all > 1 && any([](const StagePlan& s) { return s.zero == 3; });
@@ -75,7 +76,7 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   seen["some replicas together"] += strategy.dp_inner > 1 && strategy.dp_inner < strategy.dp;
   seen["pitch"] += strategy.pitch > 0;
   seen["idle devices"] += strategy.devices_used() < problem.devices();
-  seen["uneven batch"] += problem.job.run.global_batch % (strategy.micro_batch * strategy.batch_ranks()) != 0;
+  seen["uneven batch"] += problem.job.run.global_batch % (strategy.micro_batch * strategy.dp) != 0;
   seen["gpipe"] += strategy.schedule == Schedule::gpipe;
   seen["torus"] += problem.job.cluster.torus.has_value();
   seen["irregular levels"] += !problem.job.cluster.torus && !problem.job.cluster.fabric.regular;
@@ -83,6 +84,19 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   seen["measured"] += problem.job.profile != nullptr;
   seen["device-hours"] += problem.objective == PlanObjective::device_hours;
   count_stages(best, problem.job, seen);
+}
+
+// Grids that were looked at, best or not.
+void count_grids(const std::vector<OracleBest>& keys, Counts& seen) {
+  const auto any = [&](const char* name, const auto& test) {
+    seen[name] +=
+        std::any_of(keys.begin(), keys.end(), [&](const OracleBest& key) { return test(key.strategy.split); });
+  };
+  any("experts over context ranks", [](const Split& s) { return s.cp > 1 && s.expert_devices() > s.tp; });
+  any("fewer ranks than a replica", [](const Split& s) { return s.expert_devices() < s.replica_devices(); });
+  any("divided less than the rest", [](const Split& s) { return s.expert_tp() > 1 && s.expert_tp() < s.tp; });
+  any("divided more than the rest", [](const Split& s) { return s.expert_tp() > s.tp; });
+  any("sets that cut tensor groups", [](const Split& s) { return s.tp > 1 && s.expert_devices() % s.tp != 0; });
 }
 
 // The oracle's sums are evaluate()'s, and so is what fits.
@@ -174,7 +188,7 @@ Problem pinned(const Problem& problem, const Strategy& strategy) {
 }
 
 struct Tally {
-  Counts seen;
+  Counts seen, grids;
   std::int64_t plans = 0;
   int infeasible = 0, impossible = 0;
 };
@@ -188,6 +202,7 @@ void compare(const Problem& problem, Tally& tally) {
   }
   const OracleAnswer all = test::try_everything(problem.job, problem.limits, problem.devices());
   tally.plans += all.plans;
+  count_grids(all.keys, tally.grids);
   check_prices(problem, all);
   const search::PlanAnswer answer = search::make_plan(problem.request());
   check_answer(problem, all, answer);
@@ -205,8 +220,7 @@ void compare(const Problem& problem, Tally& tally) {
 }
 
 // Returns false when it failed, having written down the problem.
-bool compare_seed(std::uint32_t seed, Tally& tally) {
-  const Problem problem = test::random_problem(seed);
+bool compare_problem(const Problem& problem, Tally& tally) {
   const auto failures = [] {
     return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
   };
@@ -217,9 +231,13 @@ bool compare_seed(std::uint32_t seed, Tally& tally) {
     ADD_FAILURE() << error.what();
   }
   if (failures() == before) return true;
-  const auto folder = std::filesystem::path(testing::TempDir()) / fmt::format("oracle-{}", seed);
+  const auto folder = std::filesystem::path(testing::TempDir()) / fmt::format("oracle-{}", problem.seed);
   ADD_FAILURE() << "written to " << test::save_problem(problem, folder) << "\n" << test::problem_text(problem);
   return false;
+}
+
+Problem problem_of(std::uint32_t seed) {
+  return seed < kFirstOfGrids ? test::random_problem(seed) : test::random_problem(seed, test::Leaning::experts);
 }
 
 class Exhaustive : public testing::TestWithParam<std::uint32_t> {};
@@ -229,7 +247,7 @@ TEST_P(Exhaustive, FindsTheBestOfAllPlans) {
   Tally tally;
   int failed = 0;
   for (std::uint32_t seed = first; seed < first + count && failed < kMostFailures; ++seed) {
-    failed += compare_seed(seed, tally) ? 0 : 1;
+    failed += compare_problem(problem_of(seed), tally) ? 0 : 1;
   }
   for (const auto& [feature, times] : tally.seen) RecordProperty(feature, times);
   RecordProperty("plans", std::to_string(tally.plans));
@@ -241,6 +259,22 @@ TEST_P(Exhaustive, FindsTheBestOfAllPlans) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planner, Exhaustive, testing::Range(0U, kShards));
+
+class ExhaustiveGrids : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(ExhaustiveGrids, FindsTheBestOfAllPlans) {
+  const std::uint32_t count = per_shard(), first = kFirstOfGrids + GetParam() * count;
+  Tally tally;
+  int failed = 0;
+  for (std::uint32_t seed = first; seed < first + count && failed < kMostFailures; ++seed) {
+    failed += compare_problem(problem_of(seed), tally) ? 0 : 1;
+  }
+  for (const auto& [feature, times] : tally.grids) RecordProperty(feature, times);
+  if (count < kPerShard || HasFailure()) return;
+  for (const auto& [feature, times] : tally.grids) EXPECT_GE(times, 1) << feature;
+}
+
+INSTANTIATE_TEST_SUITE_P(Planner, ExhaustiveGrids, testing::Range(0U, kGridShards));
 
 // Nothing is lost by leaving out options of a stage that another one beats in both times.
 TEST(ExhaustiveOracle, DominatedOptionsAreNeverBetter) {
@@ -289,7 +323,7 @@ TEST(ExhaustiveReplay, OneSeed) {
   const char* seed = std::getenv("NEST_ORACLE_SEED");
   if (seed == nullptr) GTEST_SKIP() << "set NEST_ORACLE_SEED to look at one problem";
   Tally tally;
-  compare_seed(static_cast<std::uint32_t>(std::strtoul(seed, nullptr, 10)), tally);
+  compare_problem(problem_of(static_cast<std::uint32_t>(std::strtoul(seed, nullptr, 10))), tally);
 }
 
 }  // namespace

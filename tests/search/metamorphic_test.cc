@@ -233,7 +233,7 @@ TEST(Metamorphic, AnUnusedNodeDoesNotMatter) {
     cluster::Cluster& cluster = larger.job.cluster;
     if (cluster.torus || !cluster.fabric.regular || cluster.levels.size() < 2) return;
     const Split& split = subject.answer.plans.front().strategy.split;
-    for (const std::int64_t size : {split.tp, split.cp, split.ep}) {
+    for (const std::int64_t size : {split.tp, split.cp, split.ep, split.expert_tp()}) {
       if (!power_of_two(size)) return;
     }
     for (const cluster::Level& level : cluster.levels) {
@@ -304,10 +304,13 @@ TEST(Metamorphic, WiderLimitsAreNotWorse) {
       expect_not_worse(subject, wider, what);
     };
     const std::pair<const char*, plan::Limit plan::PlanLimits::*> degrees[] = {
-        {"tp", &plan::PlanLimits::tp},   {"cp", &plan::PlanLimits::cp},  {"ep", &plan::PlanLimits::ep},
-        {"pp", &plan::PlanLimits::pp},   {"dp", &plan::PlanLimits::dp},  {"dp_inner", &plan::PlanLimits::dp_inner},
-        {"vpp", &plan::PlanLimits::vpp}, {"etp", &plan::PlanLimits::etp}};
+        {"tp", &plan::PlanLimits::tp}, {"cp", &plan::PlanLimits::cp},   {"pp", &plan::PlanLimits::pp},
+        {"dp", &plan::PlanLimits::dp}, {"vpp", &plan::PlanLimits::vpp}, {"dp_inner", &plan::PlanLimits::dp_inner}};
     for (const auto& [name, field] : degrees) widened(name, [f = field](plan::PlanLimits& limits) { limits.*f = {}; });
+    // Without a limit the unusual is left out; asked for, everything is looked at.
+    for (plan::Limit plan::PlanLimits::*field : {&plan::PlanLimits::ep, &plan::PlanLimits::etp}) {
+      widened("experts", [f = field](plan::PlanLimits& limits) { limits.*f = {1, 1 << 20, {}}; });
+    }
     widened("micro-batch", [](plan::PlanLimits& limits) {
       if (limits.micro_batch.only.empty()) {
         limits.micro_batch = {};

@@ -24,20 +24,36 @@ struct Enumeration {
                        [](const model::Layer& l) { return l.experts > 0; });
   }
 
+  static bool open(const plan::Limit& limit) {
+    const plan::Limit none;
+    return limit.low == none.low && limit.high == none.high && limit.only.empty();
+  }
+
+  // The cuts of docs/planning.md, for whoever asks for nothing.
+  bool is_usual(std::int64_t tp, std::int64_t cp, std::int64_t etp, std::int64_t ep) const {
+    if (!experts()) return etp == tp && ep == 1;
+    if (open(limits.etp) && etp != 1 && etp != 2 && etp != tp) return false;
+    if (!open(limits.ep) || etp * ep >= tp * cp) return true;
+    const std::int64_t unit = job.cluster.torus ? tp * cp : job.cluster.fabric.unit[1];
+    return unit % (etp * ep) == 0;
+  }
+
+  // Both grids in full: every number of ranks for each, the second as large as all devices of a stage.
   std::vector<Split> splits() const {
     std::vector<Split> list;
+    const split::RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
     for (std::int64_t tp = 1; tp <= std::min<std::int64_t>(64, devices); ++tp) {
       for (std::int64_t cp = 1; cp <= 64 && tp * cp <= devices; cp *= 2) {
-        for (std::int64_t ep = 1; tp * cp * ep <= devices; ++ep) {
-          for (const bool sp : {false, true}) {
-            for (const std::int64_t etp : {std::int64_t{0}, std::int64_t{1}}) {
-              if (!limits.tp.admits(tp) || !limits.cp.admits(cp) || !limits.ep.admits(ep)) continue;
+        for (std::int64_t etp = 1; etp <= std::min<std::int64_t>(64, devices); ++etp) {
+          for (std::int64_t ep = 1; etp * ep <= devices; ++ep) {
+            for (const bool sp : {false, true}) {
+              if (!limits.tp.admits(tp) || !limits.cp.admits(cp) || !limits.ep.admits(ep) || !limits.etp.admits(etp)) {
+                continue;
+              }
               if (tp > 1 && !limits.sp[sp ? 1 : 0]) continue;
-              if (tp == 1 && (sp || etp == 1)) continue;  // the same as without
-              if (etp == 1 && !experts()) continue;
-              if (!limits.etp.admits(etp == 0 ? tp : 1)) continue;
-              const split::RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
-              const Split split{tp, sp, cp, ep, etp};
+              if (tp == 1 && sp) continue;  // the same as without
+              if (!is_usual(tp, cp, etp, ep)) continue;
+              const Split split{tp, sp, cp, ep, etp == tp ? 0 : etp};
               if (split::refuse_split(job.model, shape, split).empty()) list.push_back(split);
             }
           }
@@ -77,7 +93,7 @@ struct Enumeration {
   }
 
   bool admits_replicas(const Strategy& strategy) const {
-    const std::int64_t at_once = strategy.micro_batch * strategy.batch_ranks();
+    const std::int64_t at_once = strategy.micro_batch * strategy.dp;
     if (at_once > batch() || !limits.dp.admits(strategy.dp)) return false;
     if (!limits.uneven_batch && batch() % at_once != 0) return false;
     const std::int64_t rounds = (batch() + at_once - 1) / at_once;
@@ -88,7 +104,11 @@ struct Enumeration {
     for (std::int64_t inner = 1; inner <= strategy.dp; ++inner) {
       if (strategy.dp % inner != 0 || !limits.dp_inner.admits(inner)) continue;
       if (limits.replicas_together && inner != strategy.dp) continue;
-      if (limits.whole_blocks_only && inner != 1 && inner != strategy.dp) continue;
+      const Split& split = strategy.split;
+      const std::int64_t etp = split.etp == 0 ? split.tp : split.etp;
+      if (split.tp * split.cp * inner % (etp * split.ep) != 0) continue;  // a set of experts leaves the block
+      const bool pipelines = inner == 1 && (!experts() || etp * split.ep == split.tp * split.cp);
+      if (limits.whole_blocks_only && !pipelines && inner != strategy.dp) continue;
       strategy.dp_inner = inner;
       const std::int64_t block = strategy.pipeline_block();
       std::vector<std::int64_t> pitches{0};
@@ -165,7 +185,7 @@ std::vector<std::int64_t> sharding_degrees(const cost::Job& job, const plan::Pla
                                            const Strategy& strategy) {
   std::vector<std::int64_t> degrees{0};
   if (!limits.shard_in_node || job.cluster.torus || job.cluster.fabric.levels < 2) return degrees;
-  const std::int64_t per_replica = strategy.split.cp * strategy.split.ep, all = strategy.dp * per_replica;
+  const std::int64_t per_replica = strategy.split.cp, all = strategy.dp * per_replica;
   for (std::int64_t degree = all - 1; degree > 1; --degree) {
     if (all % degree != 0 || !groups::can_shard(strategy, degree)) continue;
     bool inside = true;

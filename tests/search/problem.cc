@@ -62,8 +62,8 @@ void choose_degrees(Dice& dice, Problem& problem) {
   set.push_back(deep ? dice.any({"vpp=1..3", "vpp=1,2", "vpp=2..4"}) : dice.any({"vpp=1", "vpp=1,2", "vpp=..3"}));
   const bool experts = std::any_of(problem.job.model.kinds.begin(), problem.job.model.kinds.end(),
                                    [](const model::Layer& layer) { return layer.experts > 0; });
-  if (experts && dice.one_in(4)) set.push_back(dice.any({"ep=2..", "ep=..2", "ep=1"}));
-  if (experts && dice.one_in(6)) set.push_back("etp=1");
+  if (experts && dice.one_in(3)) set.push_back(dice.any({"ep=2..", "ep=..2", "ep=1", "ep=2,3,4,6", "ep=1.."}));
+  if (experts && dice.one_in(3)) set.push_back(dice.any({"etp=1", "etp=2..", "etp=1,3,4", "etp=1,2"}));
   if (leaning == Leaning::pitch && dice.one_in(2)) set.push_back("tp=2");
   if (leaning == Leaning::node_shards) {
     for (const char* setting : {dice.any({"tp=1", "tp=..2"}), dice.any({"pp=1", "pp=..2"}), "cp=1", "dp=2.."}) {

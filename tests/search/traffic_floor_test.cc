@@ -29,7 +29,7 @@ cluster::Cluster random_cluster(std::mt19937& random) {
 
 // Whether the first `degree` replicas of rank 0 sit in one node.
 bool inside_a_node(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
-  const std::int64_t per_replica = strategy.split.cp * strategy.split.ep;
+  const std::int64_t per_replica = strategy.split.cp;
   for (std::int64_t k = 0; k < degree; ++k) {
     const std::int64_t device = device_of(strategy, k / per_replica, 0, k % per_replica * strategy.split.tp);
     if (device + strategy.split.tp > cluster.fabric.unit[1]) return false;
@@ -46,9 +46,9 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
       return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
     };
     Strategy strategy;
-    strategy.split = {upto(8), false, upto(2), upto(4), 0};
+    strategy.split = {upto(8), false, upto(2), upto(4), upto(6) - 1};
     strategy.pp = upto(6);
-    strategy.dp_inner = upto(6);
+    strategy.dp_inner = strategy.split.team() * upto(6);
     strategy.dp = strategy.dp_inner * upto(6);
     if (random() % 3 == 0) strategy.pitch = round_up(strategy.pipeline_block(), cluster.fabric.unit[1]);
     if (strategy.devices_spanned() > cluster.devices) continue;
@@ -73,10 +73,11 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
         EXPECT_GE(least.lines[1][0].expert_degree, inner.expert_degree);
       }
       if (testing::Test::HasFailure()) {
-        FAIL() << "tp " << strategy.split.tp << " cp " << strategy.split.cp << " ep " << strategy.split.ep << " pp "
-               << strategy.pp << " dp " << strategy.dp << " inner " << strategy.dp_inner << " pitch " << strategy.pitch
-               << " node " << cluster.fabric.unit[1] << " rack " << cluster.fabric.unit[2] << " of " << cluster.devices
-               << " rails " << cluster.fabric.has_rails() << " placed " << static_cast<int>(placed);
+        FAIL() << "tp " << strategy.split.tp << " cp " << strategy.split.cp << " ep " << strategy.split.ep << " etp "
+               << strategy.split.expert_tp() << " pp " << strategy.pp << " dp " << strategy.dp << " inner "
+               << strategy.dp_inner << " pitch " << strategy.pitch << " node " << cluster.fabric.unit[1] << " rack "
+               << cluster.fabric.unit[2] << " of " << cluster.devices << " rails " << cluster.fabric.has_rails()
+               << " placed " << static_cast<int>(placed);
       }
     }
   }

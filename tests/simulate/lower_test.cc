@@ -166,7 +166,7 @@ TEST(Lower, MergingIsExact) {
     if (plan.job.cluster.devices > 64 || plan.strategy.dp < 2) continue;
     if (micro_batches(plan.strategy, plan.job.run.global_batch) * plan.strategy.pp * plan.strategy.dp > 256) continue;
     const simulate::LoweredPlan alike = simulate::lower_plan(plan.job, plan.strategy, plan.stages);
-    if (static_cast<std::int64_t>(alike.symmetry.replica_classes()) == plan.strategy.dp) continue;
+    if (static_cast<std::int64_t>(alike.symmetry.replica_classes()) == plan.strategy.teams()) continue;
     ++merged;
     const double once = run(plan.job, plan.strategy, plan.stages).iteration_s;
     const double all = run(plan.job, plan.strategy, plan.stages, 1, simulate::Merge::nothing).iteration_s;
@@ -188,7 +188,7 @@ TEST(Lower, RandomPlansPassTheJudge) {
 TEST(Lower, ContentionIsFoundAndNamed) {
   const cost::Job job = make({"h100-spine-leaf", 64, "mixtral-8x7b", "megatron-core", 256});
   Strategy s;
-  s.split.ep = 8;
+  s.split.ep = s.dp = s.dp_inner = 8;
   s.pp = 8;
   s.virtual_stages = 2;
   s.schedule = Schedule::interleaved;

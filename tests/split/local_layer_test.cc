@@ -205,13 +205,36 @@ TEST(LocalLayer, ExpertsUnderTensorParallelism) {
   const split::LocalLayer whole = local_block(model, shape, {});
   const split::LocalLayer sliced = local_block(model, shape, {.tp = 2, .sp = true});  // etp = tp: experts cut in half
   const split::LocalLayer spread =
-      local_block(model, shape, {.tp = 2, .sp = true, .etp = 1});  // whole experts, half the tokens
+      local_block(model, shape, {.tp = 2, .sp = true, .ep = 2, .etp = 1});  // whole experts, half the tokens
   EXPECT_EQ(find(sliced, "experts down").flops_forward * 2, find(whole, "experts down").flops_forward);
   EXPECT_EQ(find(spread, "experts down").flops_forward * 2, find(whole, "experts down").flops_forward);
   EXPECT_EQ(sliced.expert_parameters * 2, whole.expert_parameters);
   EXPECT_EQ(spread.expert_parameters * 2, whole.expert_parameters);  // half of the experts, each whole
   EXPECT_EQ(find(sliced, "experts down").m, 32);
   EXPECT_EQ(find(spread, "experts down").m, 16);
+}
+
+// Experts divided less and more than the rest: rows are K T etp/tp, columns f/etp.
+TEST(LocalLayer, ExpertsHaveAGridOfTheirOwn) {
+  const model::Model model = model::build_model(tiny(mixture_block()));
+  const split::RunShape shape{.micro_batch = 1, .sequence = 16};  // 16 tokens to 2 of 4 experts of width 12
+  const split::LocalLayer less = local_block(model, shape, {.tp = 4, .sp = true, .ep = 2, .etp = 2});
+  EXPECT_EQ(find(less, "experts down").m, 16);
+  EXPECT_EQ(find(less, "experts down").k, 6);
+  EXPECT_EQ(find(less, "experts down").groups, 2);
+  const split::LocalLayer more = local_block(model, shape, {.ep = 2, .etp = 3});
+  EXPECT_EQ(find(more, "experts down").m, 96);
+  EXPECT_EQ(find(more, "experts down").k, 4);
+  // Own rows travel: 32 x 8 x 2 bytes; then three ranks gather each other's, and sum what they made of them.
+  EXPECT_EQ(exchanged(more), (Sums{{"all-to-all forward expert", 2 * 512},
+                                   {"all-to-all backward expert", 2 * 512},
+                                   {"all-gather forward expert tensor", 1536},
+                                   {"reduce-scatter backward expert tensor", 1536},
+                                   {"reduce-scatter forward expert tensor", 1536},
+                                   {"all-gather backward expert tensor", 1536}}));
+  // Context ranks change nothing but the tokens.
+  const split::LocalLayer context = local_block(model, shape, {.cp = 2, .ep = 4, .etp = 1});
+  EXPECT_EQ(find(context, "experts down").m, 16);
 }
 
 TEST(LocalLayer, LatentAttentionByHand) {
@@ -313,7 +336,13 @@ TEST(Split, RefusesWithTheReason) {
   EXPECT_EQ(refuse(moe, {.ep = 3}), "ep=3 does not divide the 4 experts");
   EXPECT_EQ(refuse(dense, {.sp = true}), "sp divides the sequence over the tensor-parallel ranks and needs tp > 1");
   EXPECT_NE(refuse(dense, {.cp = 3}), "");
-  EXPECT_NE(refuse(moe, {.tp = 2, .etp = 1}), "");
+  EXPECT_EQ(refuse(moe, {.tp = 2, .etp = 1}),
+            "a mixture of experts with tp=2 needs sp, or every tensor-parallel rank would route the same tokens");
+  EXPECT_NE(refuse(moe, {.tp = 2}), "");
+  EXPECT_EQ(refuse(moe, {.tp = 2, .sp = true, .ep = 4, .etp = 3}), "");
+  EXPECT_EQ(refuse(moe, {.ep = 2, .etp = 5}), "etp=5 does not divide the experts' width 12");
+  EXPECT_EQ(refuse(dense, {.tp = 2, .etp = 1}), "etp needs a mixture of experts; this model is dense");
+  EXPECT_NE(refuse(moe, {.etp = -1}), "");
   EXPECT_NE(refuse(dense, {.tp = 0}), "");
   model::Block odd = gqa_gated();
   odd.feed_forward->width = 15;

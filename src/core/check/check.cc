@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "base/checked.h"
@@ -108,7 +109,7 @@ class Judge {
   }
 
   void check_split() {
-    const std::int64_t tp = s_.split.tp;
+    const std::int64_t tp = s_.split.tp, ep = s_.split.ep, etp = expert_tensor();
     std::set<std::string> seen;  // one line per fact, not per layer kind
     const auto once = [&](ViolationCode code, const std::string& text) {
       if (seen.insert(text).second) report(code, text);
@@ -127,20 +128,20 @@ class Judge {
       for (const model::Tensor& tensor : kind.tensors) {
         for (const model::Extent& extent : tensor.width) {
           const std::int64_t parts = extent.axis == model::Axis::ffn          ? tp
-                                     : extent.axis == model::Axis::expert_ffn ? s_.split.expert_tp()
+                                     : extent.axis == model::Axis::expert_ffn ? etp
                                                                               : 1;
           if (!whole && extent.size % parts != 0)
             once(ViolationCode::split_width, fmt::format("{} does not divide width {}", parts, extent.size));
         }
       }
       experts |= kind.experts > 0;
-      if (kind.experts > 0 && kind.experts % s_.split.expert_ranks() != 0) {
-        once(ViolationCode::split_experts,
-             fmt::format("{} expert ranks do not divide {} experts", s_.split.expert_ranks(), kind.experts));
+      if (kind.experts > 0 && kind.experts % ep != 0) {
+        once(ViolationCode::split_experts, fmt::format("ep {} does not divide {} experts", ep, kind.experts));
       }
     }
-    if (!experts && s_.split.ep > 1)
-      report(ViolationCode::split_experts, fmt::format("ep {} on a model without experts", s_.split.ep));
+    if (!experts && ep > 1) report(ViolationCode::split_experts, fmt::format("ep {} on a model without experts", ep));
+    if (experts && tp > 1 && !s_.split.sp)
+      report(ViolationCode::split_experts, fmt::format("experts with tp {} and without sp", tp));
     const std::int64_t sequence = plan_.run.sequence;
     if (s_.split.cp > 1 && sequence % (2 * s_.split.cp) != 0) {
       report(ViolationCode::split_sequence,
@@ -156,6 +157,11 @@ class Judge {
     if (s_.dp % s_.dp_inner != 0) {
       report(ViolationCode::replica_groups, fmt::format("dp_inner {} does not divide dp {}", s_.dp_inner, s_.dp));
       return;
+    }
+    const std::int64_t block = s_.split.tp * s_.split.cp * s_.dp_inner;
+    if (block % expert_set() != 0) {
+      report(ViolationCode::expert_groups, fmt::format("etp {} x ep {} does not divide the {} devices of a block",
+                                                       expert_tensor(), s_.split.ep, block));
     }
     if (s_.effective_pitch() < s_.pipeline_block() && s_.dp > s_.dp_inner) {
       report(ViolationCode::device_twice,
@@ -173,14 +179,17 @@ class Judge {
     for (std::size_t s = 0; s < stages; ++s) {
       const auto& devices = listed_[s];
       if (devices.empty()) continue;
-      const auto ranks = static_cast<std::size_t>(s_.devices_per_stage());
+      const std::int64_t replica = s_.split.tp * s_.split.cp;
+      const bool whole_sets = replica * s_.dp_inner % expert_set() == 0;
+      const auto ranks = static_cast<std::size_t>(whole_sets ? std::lcm(replica, expert_set()) : replica);
       if (devices.size() != ranks) {
         report(ViolationCode::device_list,
                fmt::format("stage {} lists {} devices for {} ranks", s, devices.size(), ranks));
         continue;
       }
       for (std::size_t q = 0; q < ranks; ++q) {
-        const std::int64_t place = device_of(s_, 0, static_cast<std::int64_t>(s), static_cast<std::int64_t>(q));
+        const std::int64_t place =
+            device_of(s_, 0, static_cast<std::int64_t>(s), 0) + static_cast<std::int64_t>(q);  // neighbours
         if (devices[q] == place) continue;
         report(ViolationCode::device_list,
                fmt::format("stage {} lists device {} for rank {}, whose place is device {}", s, devices[q], q, place));
@@ -190,14 +199,26 @@ class Judge {
   }
 
   void check_batch() {
-    const std::int64_t ranks = s_.batch_ranks();
+    const std::int64_t ranks = s_.dp;
     if (s_.micro_batch * (ranks - 1) >= plan_.run.global_batch) {
       report(ViolationCode::batch_idle, fmt::format("{} sequences leave some of {} ranks without a micro-batch of {}",
                                                     plan_.run.global_batch, ranks, s_.micro_batch));
     }
   }
 
-  std::int64_t dense_group() const { return s_.dp * s_.split.ep * s_.split.cp; }
+  // Ranks that hold the same weights of a stage: of the tp cp dp ranks in all, tp hold different dense ones and etp ep
+  // different experts.
+  std::int64_t dense_group() const { return s_.dp * s_.split.cp; }
+  std::int64_t expert_tensor() const { return s_.split.etp > 0 ? s_.split.etp : s_.split.tp; }
+  // Neighbouring ranks that hold one set of routed experts; of a model without any, those that hold its layers.
+  std::int64_t expert_set() const {
+    const bool experts = std::any_of(model_.kinds.begin(), model_.kinds.end(),
+                                     [](const model::Layer& kind) { return kind.experts > 0; });
+    return experts ? expert_tensor() * s_.split.ep : s_.split.tp;
+  }
+  double expert_group() const {
+    return static_cast<double>(s_.split.tp * s_.split.cp * s_.dp) / static_cast<double>(expert_tensor() * s_.split.ep);
+  }
 
   void check_sharding() {
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
@@ -253,7 +274,7 @@ class Judge {
     }
     const double degree = static_cast<double>(stage.zero_degree);
     const double share = degree / static_cast<double>(dense_group());
-    const double expert_degree = std::max(1.0, share * static_cast<double>(s_.dp * s_.split.cp));
+    const double expert_degree = std::max(1.0, share * expert_group());
     const auto held = [&](double bytes, int from_zero) {
       return stage.zero >= from_zero ? bytes * (dense / degree + expert / expert_degree) : bytes * (dense + expert);
     };
@@ -406,6 +427,7 @@ const char* to_string(ViolationCode code) {
     case ViolationCode::device_twice: return "device_twice";
     case ViolationCode::device_list: return "device_list";
     case ViolationCode::replica_groups: return "replica_groups";
+    case ViolationCode::expert_groups: return "expert_groups";
     case ViolationCode::batch_idle: return "batch_idle";
     case ViolationCode::zero_degree: return "zero_degree";
     case ViolationCode::memory: return "memory";

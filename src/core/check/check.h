@@ -32,12 +32,13 @@ enum class ViolationCode : std::uint8_t {
   virtual_stages,  // interleaving: vpp > 1, pp > 1, at least vpp layers per stage
   split_heads,     // tp divides heads, and key/value heads or is a multiple of them
   split_width,     // tp divides feed-forward widths, etp experts' widths
-  split_experts,   // ep divides the experts
+  split_experts,   // ep divides the experts; with tp they need sp
   split_sequence,  // cp and sp divide the sequence
   device_count,    // all ranks fit on the cluster
   device_twice,    // no device holds two ranks
   device_list,     // the devices listed for a stage are those of its ranks
   replica_groups,  // dp_inner divides dp
+  expert_groups,   // etp ep divides tp cp dp_inner
   batch_idle,      // no replica without work
   zero_degree,     // sharding degree divides its group
   memory,          // the floor fits
@@ -65,7 +66,8 @@ struct StateFloor {
 // The least for this run: momentum alone takes half of Adam's state.
 StateFloor state_floor(const Run& run);
 
-// Devices that a file lists for the stages of replica 0, in rank order; empty where it lists none.
+// Devices that a file lists for the stages of the first replicas that hold all weights, in rank order; empty where it
+// lists none.
 using ListedDevices = std::vector<std::vector<std::int64_t>>;
 
 // All violations, in the order of the codes; empty for a sound plan. Claims (time, memory, prediction) that a
@@ -77,7 +79,7 @@ std::vector<Violation> check_plan(const Plan& plan, const model::Model& model, c
 // The floor of every stage's memory, bytes on one device. The plan's shape must be sound.
 std::vector<double> memory_floors(const Plan& plan, const model::Model& model, const StateFloor& state);
 
-inline constexpr int kViolationCodes = 23;
+inline constexpr int kViolationCodes = 24;
 
 const char* to_string(ViolationCode code);
 

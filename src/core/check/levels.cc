@@ -96,31 +96,30 @@ class Survey {
     LevelsCrossed crossed;
     for (std::int64_t stage = 0; stage + 1 < s_.pp; ++stage) crossed.boundaries.push_back(boundary(stage, stage + 1));
     if (s_.virtual_stages > 1 && s_.pp > 1) crossed.boundaries.push_back(boundary(s_.pp - 1, 0));
-    const Split& split = s_.split;
-    // Ranks inside a stage: tensor innermost, then context, then expert.
-    add(crossed, "tensor", split.tp, [&](std::int64_t rank, std::int64_t other) { return rank + other * split.tp; });
-    add(crossed, "context", split.cp, [&](std::int64_t rank, std::int64_t other) {
-      return other % split.tp + split.tp * rank + other / split.tp * split.tp * split.cp;
-    });
-    if (split.expert_ranks() > split.ep) {
-      add(crossed, "expert", split.expert_ranks(), [&](std::int64_t rank, std::int64_t other) {
-        return rank % split.tp + split.tp * other + rank / split.tp * split.tp * split.cp;
-      });
-    } else {
-      add(crossed, "expert", split.ep,
-          [&](std::int64_t rank, std::int64_t other) { return other + split.tp * split.cp * rank; });
+    const std::int64_t tp = s_.split.tp, cp = s_.split.cp, ep = s_.split.ep;
+    const std::int64_t etp = s_.split.etp > 0 ? s_.split.etp : tp;
+    // The ranks of a stage are read twice: t + tp (c + cp d) and, for experts, x + etp (e + ep f).
+    add(crossed, "tensor", tp, [&](std::int64_t rank, std::int64_t other) { return rank + other * tp; });
+    add(crossed, "context", cp,
+        [&](std::int64_t rank, std::int64_t other) { return other % tp + tp * (rank + cp * (other / tp)); });
+    add(crossed, "expert", ep,
+        [&](std::int64_t rank, std::int64_t other) { return other % etp + etp * (rank + ep * (other / etp)); });
+    if (etp != tp) {
+      add(crossed, "expert tensor", etp, [&](std::int64_t rank, std::int64_t other) { return rank + other * etp; });
     }
-    if (const GroupCrossing data = data_group(); data.size > 1) crossed.groups.push_back(data);
+    add(crossed, "data", cp * s_.dp, [&](std::int64_t rank, std::int64_t other) { return other + tp * rank; });
+    if (ep > 1 || etp != tp) {
+      add(crossed, "expert data", ranks() / (etp * ep),
+          [&](std::int64_t rank, std::int64_t other) { return other + etp * ep * rank; });
+    }
     return crossed;
   }
 
  private:
   BoundaryCrossing boundary(std::int64_t from, std::int64_t to) const {
     Range range;
-    for (std::int64_t replica = 0; replica < s_.dp; ++replica) {
-      for (std::int64_t rank = 0; rank < s_.devices_per_stage(); ++rank) {
-        range.take(distances_.between(device_of(s_, replica, from, rank), device_of(s_, replica, to, rank)));
-      }
+    for (std::int64_t rank = 0; rank < ranks(); ++rank) {
+      range.take(distances_.between(device(from, rank), device(to, rank)));
     }
     return {from, to, range.get()};
   }
@@ -134,43 +133,28 @@ class Survey {
     for (std::size_t i = 0; i + 1 < devices.size(); ++i) range.take(distances_.between(devices[i], devices[i + 1]));
   }
 
-  // inner(rank, other): rank inside the stage of member `rank` of group number `other`.
+  std::int64_t ranks() const { return s_.split.tp * s_.split.cp * s_.dp; }
+
+  // Of a rank of a stage.
+  std::int64_t device(std::int64_t stage, std::int64_t rank) const {
+    const std::int64_t replica = s_.split.tp * s_.split.cp;
+    return device_of(s_, rank / replica, stage, rank % replica);
+  }
+
+  // number(rank, other): of member `rank` of group number `other` among the ranks of a stage.
   void add(LevelsCrossed& crossed, const char* name, std::int64_t size,
-           const std::function<std::int64_t(std::int64_t, std::int64_t)>& inner) const {
+           const std::function<std::int64_t(std::int64_t, std::int64_t)>& number) const {
     if (size < 2) return;
     Range range;
-    for (std::int64_t replica = 0; replica < s_.dp; ++replica) {
-      for (std::int64_t stage = 0; stage < s_.pp; ++stage) {
-        for (std::int64_t other = 0; other < s_.devices_per_stage() / size; ++other) {
-          std::vector<std::int64_t> devices;
-          for (std::int64_t rank = 0; rank < size; ++rank) {
-            devices.push_back(device_of(s_, replica, stage, inner(rank, other)));
-          }
-          std::sort(devices.begin(), devices.end());
-          take_group(devices, range);
-        }
+    for (std::int64_t stage = 0; stage < s_.pp; ++stage) {
+      for (std::int64_t other = 0; other < ranks() / size; ++other) {
+        std::vector<std::int64_t> devices;
+        for (std::int64_t rank = 0; rank < size; ++rank) devices.push_back(device(stage, number(rank, other)));
+        std::sort(devices.begin(), devices.end());
+        take_group(devices, range);
       }
     }
     crossed.groups.push_back({name, size, range.get()});
-  }
-
-  // Ranks that hold the same dense weights: all replicas, context and expert ranks of one tensor rank.
-  GroupCrossing data_group() const {
-    const std::int64_t inside = s_.split.cp * s_.split.ep;
-    Range range;
-    for (std::int64_t stage = 0; stage < s_.pp; ++stage) {
-      for (std::int64_t tensor = 0; tensor < s_.split.tp; ++tensor) {
-        std::vector<std::int64_t> devices;
-        for (std::int64_t replica = 0; replica < s_.dp; ++replica) {
-          for (std::int64_t rank = 0; rank < inside; ++rank) {
-            devices.push_back(device_of(s_, replica, stage, tensor + s_.split.tp * rank));
-          }
-        }
-        std::sort(devices.begin(), devices.end());
-        if (devices.size() > 1) take_group(devices, range);
-      }
-    }
-    return {"data", s_.dp * inside, range.get()};
   }
 
   const Strategy& s_;

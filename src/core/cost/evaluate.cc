@@ -295,7 +295,7 @@ void Evaluator::say_assumptions() {
                   stack.expert_overlap          ? "overlaps"
                   : stack.shared_expert_overlap ? "overlaps with shared experts"
                                                 : "is exposed"));
-  if (strategy_.split.expert_ranks() > 1) say_dispatch();
+  if (strategy_.split.ep > 1) say_dispatch();
   say_load();
   const bool selective = std::any_of(stages_.begin(), stages_.end(),
                                      [](const StagePlan& stage) { return stage.recompute == Recompute::selective; });
@@ -306,7 +306,7 @@ void Evaluator::say_assumptions() {
                     constants::kDeferredMicroBatches));
   }
   if (strategy_.virtual_stages > 1) says.push_back("an interleaved stage is priced as one run of layers");
-  const std::int64_t rounds = strategy_.micro_batch * strategy_.batch_ranks();
+  const std::int64_t rounds = strategy_.micro_batch * strategy_.dp;
   if (job_.run.global_batch % rounds != 0) {
     says.push_back(fmt::format("the batch of {} is no multiple of {}: the last micro-batches are priced as full",
                                job_.run.global_batch, rounds));

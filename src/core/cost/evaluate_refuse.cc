@@ -38,10 +38,17 @@ std::string refuse_sizes(const Strategy& strategy) {
 // Sizes are at most 2^24 each, so products are formed as doubles until they are known to be small.
 std::string refuse_devices(const Job& job, const Strategy& strategy) {
   const Split& split = strategy.split;
-  const double used = real(split.tp) * real(split.cp) * real(split.ep) * real(strategy.pp) * real(strategy.dp);
+  const double used = real(split.tp) * real(split.cp) * real(strategy.pp) * real(strategy.dp);
   if (used > real(job.cluster.devices)) {
-    return fmt::format("tp·cp·ep·pp·dp = {}·{}·{}·{}·{} = {:.0f} devices are needed; the cluster has {}", split.tp,
-                       split.cp, split.ep, strategy.pp, strategy.dp, used, format_integer(job.cluster.devices));
+    return fmt::format("tp·cp·pp·dp = {}·{}·{}·{} = {:.0f} devices are needed; the cluster has {}", split.tp, split.cp,
+                       strategy.pp, strategy.dp, used, format_integer(job.cluster.devices));
+  }
+  const double experts = real(split.expert_tp()) * real(split.ep);
+  if (experts > real(strategy.block()) || strategy.block() % split.expert_devices() != 0) {
+    return fmt::format(
+        "etp·ep = {}·{} = {:.0f} ranks that hold one set of experts do not divide the {} neighbouring ranks of a stage "
+        "(tp·cp·dp_inner = {}·{}·{})",
+        split.expert_tp(), split.ep, experts, strategy.block(), split.tp, split.cp, strategy.dp_inner);
   }
   if (strategy.pitch < 0 || strategy.pitch > job.cluster.devices ||
       (strategy.pitch != 0 && strategy.pitch < strategy.pipeline_block())) {
@@ -59,11 +66,11 @@ std::string refuse_devices(const Job& job, const Strategy& strategy) {
 std::string refuse_batch(const Job& job, const Strategy& strategy) {
   const std::int64_t batch = job.run.global_batch;
   if (batch < 1) return fmt::format("global batch {} is out of range; it is at least 1", batch);
-  const double at_once = real(strategy.micro_batch) * real(strategy.batch_ranks());
+  const double at_once = real(strategy.micro_batch) * real(strategy.dp);
   if (at_once > real(batch)) {
     return fmt::format(
         "one micro-batch of {} on each of {} data-parallel ranks is {:.0f} sequences; the global batch has {}",
-        strategy.micro_batch, format_integer(strategy.batch_ranks()), at_once, format_integer(batch));
+        strategy.micro_batch, format_integer(strategy.dp), at_once, format_integer(batch));
   }
   return {};
 }

@@ -96,10 +96,11 @@ double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupL
 
 StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule)
     : cluster_(cluster), split_(split), rule_(rule) {
-  Strategy one;  // stage of one replica
+  Strategy one;  // stage of one team
   one.split = split;
+  one.dp = one.dp_inner = split.team();
   const groups::RankGroups ranks(one);
-  const std::int64_t a = one.devices_per_stage(), around = std::max(a, std::min(cluster.devices, kNeighbours));
+  const std::int64_t a = split.team_devices(), around = std::max(a, std::min(cluster.devices, kNeighbours));
   const auto place = [&](groups::Kind kind, cluster::GroupLayout& layout) {
     GroupSpec spec = ranks.groups(kind, 0);
     if (spec.size() < 2) return;
@@ -109,10 +110,20 @@ StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, co
   place(groups::Kind::tensor, tensor_);
   place(groups::Kind::context, context_);
   place(groups::Kind::expert, expert_);
-  // Without sp the tensor-parallel ranks route the same tokens, each to its own part of the experts.
-  if (facts_of(rule.dispatcher).spans_tensor && split.sp && split.expert_tp() > 1 && split.expert_ranks() > 1) {
+  place(groups::Kind::expert_tensor, expert_tensor_);
+  if (facts_of(rule.dispatcher).spans_tensor && split.expert_tp() > 1 && split.ep > 1) {
     place(groups::Kind::tensor_expert, tensor_expert_);
   }
+}
+
+const cluster::GroupLayout& StageGroups::layout_of(split::Group group) const {
+  switch (group) {
+    case split::Group::tensor: return tensor_;
+    case split::Group::context: return context_;
+    case split::Group::expert: return expert_;
+    case split::Group::expert_tensor: return expert_tensor_;
+  }
+  return tensor_;
 }
 
 // Share of the data sheet's bandwidth, where the cluster's network is as good as that on which it was measured.
@@ -147,7 +158,7 @@ double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double byte
 double StageGroups::forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double token_bytes) const {
   using namespace constants;
   const DispatcherFacts& facts = facts_of(rule_.dispatcher);
-  const auto ranks = real(layout.members), expert_ranks = real(split_.expert_ranks());
+  const auto ranks = real(layout.members), expert_ranks = real(split_.ep);
   const double per_node = layout.top > 0 ? real(layout.inside[1]) : ranks;
   const double nodes = ranks / per_node;
   const double copies = ranks / expert_ranks * distinct_parts(choice, expert_ranks);  // one per rank
@@ -190,9 +201,7 @@ double StageGroups::dispatch_s(const Choice& choice, double bytes, double row_by
 }
 
 double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCollective& exchange) const {
-  const cluster::GroupLayout& layout = exchange.group == split::Group::tensor    ? tensor_
-                                       : exchange.group == split::Group::context ? context_
-                                                                                 : expert_;
+  const cluster::GroupLayout& layout = layout_of(exchange.group);
   const split::LocalOperator& op = local.operators[at(exchange.operator_index)];
   const bool home = op.kind == model::OperatorKind::combine;
   const bool routes = home || op.kind == model::OperatorKind::dispatch;

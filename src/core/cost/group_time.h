@@ -33,8 +33,8 @@ struct CostLine {
 double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
                           cluster::Collective collective, double bytes);
 
-// The groups inside one stage: tensor, context, expert ranks of a split, on every group of a = tp * cp * ep devices
-// that fits on the cluster.
+// The groups inside one stage: tensor, context, expert and experts' tensor ranks of a split, on every team of replicas
+// that holds whole sets of experts (Split::team) and fits on the cluster.
 class StageGroups {
  public:
   StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule = {});
@@ -48,6 +48,7 @@ class StageGroups {
   bool dispatch_crosses() const { return routed().top > 0; }
 
  private:
+  const cluster::GroupLayout& layout_of(split::Group group) const;
   // The ranks among which tokens are dispatched.
   const cluster::GroupLayout& routed() const { return spans_tensor() ? tensor_expert_ : expert_; }
   bool spans_tensor() const { return tensor_expert_.members > 1; }
@@ -59,8 +60,8 @@ class StageGroups {
   const cluster::Cluster& cluster_;
   Split split_;
   DispatchRule rule_;
-  cluster::GroupLayout tensor_, context_, expert_;  // experts are tensor parallel over all tensor ranks or not at all
-  cluster::GroupLayout tensor_expert_;              // placed where the dispatcher spans it and ETP > 1
+  cluster::GroupLayout tensor_, context_, expert_, expert_tensor_;
+  cluster::GroupLayout tensor_expert_;  // placed where the dispatcher spans it and ETP > 1
 };
 
 // Lines of one sharding group: `shard` one reduce-scatter or all-gather inside it, `replicate` half an all-reduce

@@ -71,7 +71,7 @@ double capacity_rows(const Choice& choice, double tokens, double capacity) {
 }
 
 double time_imbalance(const Routing& routing, const Choice& choice, const Split& split, double tokens) {
-  const auto ranks = real(split.expert_ranks());
+  const auto ranks = real(split.ep);
   if (routing.capacity > 0 && routing.padded) {
     return capacity_rows(choice, tokens, routing.capacity) * real(choice.experts) / (tokens * real(choice.top_k));
   }

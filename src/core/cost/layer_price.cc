@@ -419,8 +419,9 @@ bool is_regather(const split::LocalLayer& local, const split::LayerCollective& e
 
 bool is_of_experts(const split::LocalLayer& local, const split::LayerCollective& exchange) {
   const model::OperatorKind kind = local.operators[at(exchange.operator_index)].kind;
-  return exchange.group == split::Group::expert || kind == model::OperatorKind::dispatch ||
-         kind == model::OperatorKind::combine || kind == model::OperatorKind::grouped_matmul;
+  return exchange.group == split::Group::expert || exchange.group == split::Group::expert_tensor ||
+         kind == model::OperatorKind::dispatch || kind == model::OperatorKind::combine ||
+         kind == model::OperatorKind::grouped_matmul;
 }
 
 double host_launches(const HostWork& work, const std::vector<GraphScope>& captured) {

@@ -83,8 +83,8 @@ LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_
 // What a profile says that the layer keeps, where it says so.
 std::optional<double> measured_saved_bytes(const Job& job, int layer, const Split& split, std::int64_t micro_batch);
 
-// `layer` is an index into Model::kinds. The split must be legal. tp ranks are neighbours, then cp, then ep, as in
-// plan/plan.h.
+// `layer` is an index into Model::kinds. The split must be legal. Ranks are neighbours as
+// nest/strategy.h says.
 LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch);
 
 // The half of it that memory.cc knows (kept, working, gather, block, parameters); price_layer calls it.

@@ -204,7 +204,7 @@ double update_bytes(const Job& job) {
 }
 
 bool overlaps_experts(const Job& job, const Split& split) {
-  return job.stack.expert_overlap && split.expert_ranks() > 1 &&
+  return job.stack.expert_overlap && split.ep > 1 &&
          std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
                      [](const model::Layer& layer) { return layer.top_k > 0; });
 }
@@ -306,9 +306,11 @@ std::int64_t context_bytes(const Job& job, const Strategy& strategy) {
   const groups::ZeroDegrees groups = groups::zero_degrees(strategy, 0);
   const Split& split = strategy.split;
   int communicators = 0;
-  for (const std::int64_t ranks : {split.tp, split.cp, split.expert_ranks(), strategy.pp, groups.dense})
-    communicators += ranks > 1;
-  communicators += split.expert_ranks() > 1 && groups.expert > 1;
+  for (const std::int64_t ranks : {split.tp, split.cp, split.ep, strategy.pp, groups.dense}) communicators += ranks > 1;
+  // Experts' groups are communicators of their own where they are not those of everything else.
+  const bool divided_otherwise = split.expert_tp() != split.tp;
+  communicators += divided_otherwise && split.expert_tp() > 1;
+  communicators += (split.ep > 1 || divided_otherwise) && groups.expert > 1;
   return rounded(kContextBytes + communicators * kCommunicatorBytes);
 }
 

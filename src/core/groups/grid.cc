@@ -12,7 +12,7 @@ const char* to_string(RankOrder order) { return order == RankOrder::stages_last 
 
 GridSizes sizes_of(const Strategy& strategy) {
   const Split& split = strategy.split;
-  return {split.tp, split.cp, strategy.dp * split.ep, strategy.pp, split.expert_tp(), split.expert_ranks()};
+  return {split.tp, split.cp, strategy.dp, strategy.pp, split.expert_tp(), split.ep};
 }
 
 std::string refuse(const GridSizes& sizes, RankOrder order, std::int64_t instances) {
@@ -53,17 +53,15 @@ Grid::Grid(const GridSizes& sizes)
 
 Grid::Grid(const Strategy& strategy)
     : stages_(strategy.pp),
-      ranks_(strategy.dp * strategy.devices_per_stage()),
-      attention_ranks_(strategy.split.tp * strategy.split.cp) {
+      ranks_(strategy.dp * strategy.split.replica_devices()),
+      attention_ranks_(strategy.split.replica_devices()) {
   const Split& split = strategy.split;
-  const std::int64_t etp = split.expert_tp();
-  attention_ = {
-      {{Axis::tensor, split.tp}, {Axis::context, split.cp}, {Axis::data, split.ep}, {Axis::data, strategy.dp}}};
-  experts_ = {{{Axis::expert_tensor, etp},
-               {Axis::expert, split.tp / etp},
-               {Axis::expert_data, split.cp},
+  const std::int64_t team = split.team(), teams = strategy.dp / team;
+  attention_ = {{{Axis::tensor, split.tp}, {Axis::context, split.cp}, {Axis::data, team}, {Axis::data, teams}}};
+  experts_ = {{{Axis::expert_tensor, split.expert_tp()},
                {Axis::expert, split.ep},
-               {Axis::expert_data, strategy.dp}}};
+               {Axis::expert_data, split.team_devices() / split.expert_devices()},
+               {Axis::expert_data, teams}}};
 }
 
 bool Grid::varies(Kind kind, Axis axis) {
@@ -174,11 +172,6 @@ std::vector<std::int64_t> Grid::group_of(Kind kind, RankOrder order, std::int64_
   for (const std::int64_t member : all.front()) found.push_back(rank_of(order, {place.stage, member}));
   std::sort(found.begin(), found.end());
   return found;
-}
-
-bool Grid::same_groups(const Grid& other, Kind kind) const {
-  return ranks_ == other.ranks_ && stages_ == other.stages_ &&
-         normalised(members(kind)) == normalised(other.members(kind));
 }
 
 }  // namespace nest::groups

@@ -20,9 +20,7 @@
 //     expert_data     expt_dp    experts     f        EDP        gradients and shards of the routed experts
 //     pipeline        pp         —           stage    PP         activations between stages
 //
-// A digit may be spread over several places of the number: Strategy's experts are spread outside the context-parallel
-// ranks, so that its second reading is x, e, f, e, f (see Grid(strategy)). Where ETP·EP is no multiple of TP, the edge
-// of an expert group cuts a tensor group; that is legal.
+// Where ETP·EP is no multiple of TP, the edge of an expert group cuts a tensor group; that is legal.
 //
 // Numbers of ranks in the whole world, as Megatron, DeepSpeed and torchtitan count them:
 //     stages_last      rank = ρ + N p                                  tp-cp-ep-dp-pp, the default
@@ -62,7 +60,6 @@ struct GridSizes {
   std::int64_t tp = 1, cp = 1, dp = 1, pp = 1;
   std::int64_t etp = 1, ep = 1;
 };
-// What a strategy is in these words: DP = dp·ep, EP = ep·tp/etp.
 GridSizes sizes_of(const Strategy& strategy);
 
 // Empty where frameworks accept these sizes and this order; else the reason, in one sentence. `instances`: groups of
@@ -84,10 +81,9 @@ struct StageRank {
 
 class Grid {
  public:
-  // Megatron's readings. The sizes are those that refuse() accepts.
+  // The sizes are those that refuse() accepts.
   explicit Grid(const GridSizes& sizes);
-  // The plan's own: ρ = t + tp (c + cp (e + ep r)) with r the replica; experts of the same e and t (where etp = 1) are
-  // the same for all c. Equal to Grid(sizes_of(strategy)) where cp = 1 or ep = 1.
+  // The same groups; d and f are two digits each, the ranks inside a team of replicas (Split::team) and the teams.
   explicit Grid(const Strategy& strategy);
 
   std::int64_t stages() const { return stages_; }
@@ -98,7 +94,7 @@ class Grid {
   std::int64_t count(Kind kind) const { return world() / size(kind); }
 
   // Over ρ, of the group of ρ = 0 and of the starts of the other groups of a stage; not for pipelines. Digits of one
-  // axis stay strides of their own: sharding groups do not cut across them.
+  // axis stay strides of their own: sharding groups do not cut across teams.
   std::vector<Stride> members(Kind kind) const;
   std::vector<Stride> siblings(Kind kind) const;
 
@@ -109,17 +105,13 @@ class Grid {
   // The ranks that form a group of this kind with `rank`, itself included, rising.
   std::vector<std::int64_t> group_of(Kind kind, RankOrder order, std::int64_t rank) const;
 
-  // Whether the groups of both have the same members.
-  bool same_groups(const Grid& other, Kind kind) const;
-
  private:
   enum class Axis : std::uint8_t { tensor, context, data, expert_tensor, expert, expert_data };
   struct Digit {
     Axis axis = Axis::tensor;
     std::int64_t count = 1;
   };
-  static constexpr std::size_t kDigits = 5;
-  using Reading = std::array<Digit, kDigits>;  // innermost first; unused digits have one value
+  using Reading = std::array<Digit, 4>;  // innermost first; unused digits have one value
   static bool varies(Kind kind, Axis axis);
   const Reading& reading_of(Kind kind) const;
 

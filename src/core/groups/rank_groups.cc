@@ -17,8 +17,8 @@ std::vector<Stride> joined(std::vector<Stride> axes, const std::vector<Stride>& 
 RankGroups::RankGroups(const Strategy& strategy)
     : grid_(strategy),
       split_(strategy.split),
-      inner_(strategy.devices_per_stage()),
-      block_(strategy.dp_inner * inner_),
+      inner_(strategy.split.replica_devices()),
+      block_(strategy.block()),
       pitch_(strategy.effective_pitch()) {}
 
 const Split& RankGroups::split_of(std::int64_t stage) const {

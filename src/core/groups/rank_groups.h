@@ -1,7 +1,7 @@
 // Where the ranks of a strategy sit, and the groups that they form there: the one place that knows.
 //
 // Rank ρ of stage s (groups/grid.h) sits on device
-//     ⌊ρ / A⌋ · pitch + s · A + ρ mod A,          A = d_in · a,  a = tp·cp·ep
+//     ⌊ρ / A⌋ · pitch + s · A + ρ mod A,          A = d_in · tp · cp
 // so that a block of A devices holds d_in replicas of a stage, the blocks of the stages follow each other, and such
 // pipelines start every `pitch` devices. d_in = 1 keeps a pipeline together, d_in = d all replicas of a stage
 // (Megatron's default). A stride over ranks that reaches beyond a block becomes two strides over devices, one inside
@@ -24,7 +24,7 @@ namespace nest::groups {
 struct Place {
   std::int64_t stage = 0;
   std::int64_t replica = 0;  // r_out · d_in + r_in
-  std::int64_t inner = 0;    // among the a devices of one stage of one replica
+  std::int64_t inner = 0;    // among the tp·cp devices of one stage of one replica
   bool operator==(const Place&) const = default;
 };
 
@@ -46,7 +46,7 @@ struct ZeroDegrees {
   std::int64_t of(Weights weights) const { return weights == Weights::dense ? dense : expert; }
 };
 
-// A value without heap memory; the strategy must be sound (d_in divides dp).
+// A value without heap memory; the strategy must be sound (d_in divides dp, etp·ep divides A).
 class RankGroups {
  public:
   explicit RankGroups(const Strategy& strategy);
@@ -65,7 +65,7 @@ class RankGroups {
   std::int64_t number_of(std::int64_t device) const;
   std::int64_t device_number(std::int64_t number) const;
 
-  std::int64_t replica_devices() const { return inner_; }  // a
+  std::int64_t replica_devices() const { return inner_; }  // tp·cp
   std::int64_t block() const { return block_; }            // A
   std::int64_t pitch() const { return pitch_; }
   std::int64_t pipelines() const { return grid_.ranks_per_stage() / block_; }  // d_out
@@ -86,16 +86,14 @@ class RankGroups {
 
   Grid grid_;
   Split split_;
-  std::int64_t inner_;  // a
+  std::int64_t inner_;  // tp·cp
   std::int64_t block_;  // A
   std::int64_t pitch_;
 };
 
 // Ranks that hold the same dense (expert) parameters of a stage: sizes of its groups, without a grid.
-inline std::int64_t dense_replicas(const Strategy& strategy) {
-  return strategy.dp * strategy.split.cp * strategy.split.ep;
-}
-inline std::int64_t expert_replicas(const Strategy& strategy) { return strategy.dp * strategy.split.cp; }
+inline std::int64_t dense_replicas(const Strategy& strategy) { return strategy.dp * strategy.split.cp; }
+inline std::int64_t expert_replicas(const Strategy& strategy) { return strategy.edp(); }
 
 // Degree 0: over all replicas. A smaller one makes as many groups of the experts' replicas as of the dense ones,
 // rounded up to what divides their ranks evenly.

@@ -85,12 +85,10 @@ constexpr PlanDimension sequence_parallel() {
 
 constexpr PlanDimension expert_tensor_parallel() {
   PlanDimension row = degree<&Split::etp>("etp", {}, "etp", "tensor parallel inside experts", nullptr,
-                                          "ranks that share one expert: `tp`, or 1", &PlanLimits::etp);
+                                          "ranks that share one routed expert", &PlanLimits::etp);
   row.otherwise = "as `tp`";
   row.of_strategy = [](const Strategy& s) { return s.split.expert_tp(); };
-  row.is_shown = [](const Strategy& s) {
-    return s.split.ep > 1 && s.split.tp > 1 && s.split.expert_tp() != s.split.tp;
-  };
+  row.is_shown = [](const Strategy& s) { return s.split.expert_tp() != s.split.tp; };
   return row;
 }
 
@@ -110,9 +108,8 @@ constexpr PlanDimension schedule() {
 }
 
 constexpr PlanDimension replicas() {
-  PlanDimension row =
-      degree<&Strategy::dp>("dp", {}, "dp", "data parallel", "replicas",
-                            "replicas of the whole pipeline; ranks of `ep` not counted", &PlanLimits::dp);
+  PlanDimension row = degree<&Strategy::dp>("dp", {}, "dp", "data parallel", "replicas",
+                                            "replicas that read different sequences", &PlanLimits::dp);
   row.otherwise = "what fills the devices";
   return row;
 }
@@ -196,7 +193,8 @@ constexpr std::array kDimensions = {
                        "heads, feed-forward columns and vocabulary are divided", &PlanLimits::tp),
     sequence_parallel(),
     degree<&Split::cp>("cp", {}, "cp", "context parallel", "context", "the sequence is divided", &PlanLimits::cp),
-    degree<&Split::ep>("ep", {}, "ep", "expert parallel", "expert", "routed experts are spread", &PlanLimits::ep),
+    degree<&Split::ep>("ep", {}, "ep", "expert parallel", "expert",
+                       "routed experts are spread over so many ranks of `tp`, `cp`, `dp`", &PlanLimits::ep),
     expert_tensor_parallel(),
     degree<&Strategy::pp>("pp", {}, "pp", "pipeline stages", "pipeline", "the layers are cut into so many stages",
                           &PlanLimits::pp),

@@ -23,6 +23,7 @@ struct Limit {
     if (value < low || value > high) return false;
     return only.empty() || std::find(only.begin(), only.end(), value) != only.end();
   }
+  bool is_free() const { return low <= 1 && high == std::numeric_limits<std::int64_t>::max() && only.empty(); }
 };
 
 struct PlanLimits {
@@ -35,7 +36,7 @@ struct PlanLimits {
   bool pitch = true;               // pipelines may start on node or rack boundaries, leaving devices idle between
   bool shard_in_node = true;       // sharding inside a node and replicating between nodes is an option
   bool uniform = false;            // all stages treat recomputation and sharding alike
-  bool whole_blocks_only = false;  // dp_inner is 1 or dp: the rank orders that frameworks know
+  bool whole_blocks_only = false;  // dp_inner is dp, or 1 where etp·ep = tp·cp: the rank orders that frameworks know
   bool replicas_together = false;  // dp_inner = dp: Megatron's default rank order
   bool uneven_batch = true;        // the batch need not be a multiple of micro-batch x data-parallel ranks
   bool any_rounds = false;         // interleaved schedules whose micro-batches are no multiple of the stages

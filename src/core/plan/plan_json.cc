@@ -71,12 +71,15 @@ Json strategy_json(const Strategy& strategy) {
   for (const PlanDimension& row : plan_dimensions()) {
     if (row.of_strategy != nullptr) json[row.key] = value_json(row, row.of_strategy(strategy));
   }
+  json["edp"] = strategy.edp();
   return json;
 }
 
 Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t index) {
   Json devices = Json::array();
-  for (std::int64_t q = 0; q < strategy.devices_per_stage(); ++q) devices.push_back(device_of(strategy, 0, index, q));
+  // Of the first replicas that hold every weight of the stage: neighbours.
+  const std::int64_t first = device_of(strategy, 0, index, 0);
+  for (std::int64_t q = 0; q < strategy.split.team_devices(); ++q) devices.push_back(first + q);
   Json time;
   for (const TimeField& entry : kTimes) time[entry.key] = stage.time.*entry.field;
   Json memory;
@@ -102,13 +105,37 @@ Json prediction_json(const Prediction& p) {
           {"breakdown_s", std::move(breakdown)}};
 }
 
-Strategy read_strategy(doc::Reader reader) {
+// Until nest.plan/2 `ep` counted ranks taken out of data parallelism, outside the context-parallel ones, and `dp` the
+// rest: the experts' reading of a stage was x + etp (t' + tp/etp (c + cp (e + ep r))) with t' and e the experts' rank.
+// Where cp or ep is 1 these are today's groups on the same devices, of other names.
+Strategy in_todays_words(const doc::Reader& reader, Strategy s) {
+  Split& split = s.split;
+  if (split.tp % split.expert_tp() != 0) {
+    reader.fail("etp", fmt::format("{} does not divide tp={}", split.expert_tp(), split.tp));
+  }
+  if (split.cp > 1 && split.ep > 1) {
+    reader.fail("ep", fmt::format("files before {} replicate experts over the context-parallel ranks (cp={}, ep={}); "
+                                  "no strategy has these groups any more: expert groups are neighbouring ranks, those "
+                                  "of cp before those of dp. Make the plan again",
+                                  kPlanSchema, split.cp, split.ep));
+  }
+  s.dp *= split.ep;
+  s.dp_inner *= split.ep;
+  split.ep *= split.tp / split.expert_tp();
+  return s;
+}
+
+enum class Words : std::uint8_t { todays, before };
+
+Strategy read_strategy(doc::Reader reader, Words words) {
   Strategy s;
   for (const PlanDimension& row : plan_dimensions()) {
     if (row.of_strategy != nullptr) row.set_strategy(s, read_value(reader, row, row.of_strategy(s)));
   }
   if (s.split.etp == s.split.tp) s.split.etp = 0;
+  if (words == Words::before) s = in_todays_words(reader, s);
   if (s.pitch == s.pipeline_block()) s.pitch = 0;
+  if (words == Words::todays) reader.raw("edp");  // for readers; follows from the rest
   reader.refuse_unknown_keys();
   return s;
 }
@@ -262,9 +289,10 @@ Json plan_to_json(const Plan& plan) {
 Plan read_plan(const Document& document) {
   doc::Reader root(document);
   const std::string schema = root.text("schema");
-  const bool first = schema == kFirstPlanSchema;
-  if (schema != kPlanSchema && !first) {
-    root.fail("schema", fmt::format("this is not a plan; expected \"{}\" or \"{}\"", kPlanSchema, kFirstPlanSchema));
+  const bool first = schema == kFirstPlanSchema, before = first || schema == kSecondPlanSchema;
+  if (schema != kPlanSchema && !before) {
+    root.fail("schema", fmt::format("this is not a plan; expected \"{}\", \"{}\" or \"{}\"", kPlanSchema,
+                                    kSecondPlanSchema, kFirstPlanSchema));
   }
   Plan plan;
   doc::Reader model = root.object("model");
@@ -298,7 +326,7 @@ Plan read_plan(const Document& document) {
   plan.run.optimizer = run.word_or("optimizer", plan.run.optimizer, kOptimizerWords);
   run.refuse_unknown_keys();
 
-  plan.strategy = read_strategy(root.object("strategy"));
+  plan.strategy = read_strategy(root.object("strategy"), before ? Words::before : Words::todays);
   for (doc::Reader& stage : root.objects("stages")) plan.stages.push_back(read_stage(std::move(stage)));
   if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
   if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <vector>
 
 #include "base/checked.h"
@@ -38,6 +39,8 @@ std::int64_t parse_value(std::string_view source, const PlanDimension& row, std:
   throw InputError(
       fmt::format("{}: {}: found `{}`; expected {}", source, row.name, clip(value, 40), allowed_text(row)));
 }
+
+bool has_expert_grid(const Strategy& s) { return s.split.ep > 1 || s.split.expert_tp() != s.split.tp; }
 
 }  // namespace
 
@@ -86,11 +89,17 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source) {
 
 void fill_devices(StrategyRequest& request, std::int64_t devices) {
   Strategy& s = request.strategy;
-  const std::int64_t one = checked_product({s.pp, s.split.tp, s.split.cp, s.split.ep});
-  if (!request.dp_given) s.dp = devices / one;
-  if (s.dp < 1 || checked_product({one, s.dp}) > devices) {
-    throw InputError(fmt::format("--strategy: tp·cp·ep·pp·dp = {} devices are needed and {} are there",
-                                 checked_product({one, std::max<std::int64_t>(s.dp, 1)}), devices));
+  const std::int64_t one = checked_product({s.pp, s.split.tp, s.split.cp});
+  const std::int64_t experts = checked_product({s.split.expert_tp(), s.split.ep});
+  const std::int64_t team = experts / std::gcd(s.split.replica_devices(), experts);
+  if (!request.dp_given) s.dp = devices / one / team * team;
+  if (s.dp < 1) {
+    throw InputError(fmt::format("--strategy: pp·lcm(tp·cp, etp·ep) = {} devices are needed and {} are there",
+                                 checked_product({one, team}), devices));
+  }
+  if (checked_product({one, s.dp}) > devices) {
+    throw InputError(fmt::format("--strategy: tp·cp·pp·dp = {} devices are needed and {} are there",
+                                 checked_product({one, s.dp}), devices));
   }
 }
 
@@ -105,6 +114,7 @@ std::string strategy_text(const Strategy& s) {
       case DimensionKind::flag: text += row.name; break;
       case DimensionKind::word: text += value_text(row, value); break;
     }
+    if (std::string_view(row.name) == "dp" && has_expert_grid(s)) text += fmt::format(" edp={}", s.edp());
   }
   return text;
 }

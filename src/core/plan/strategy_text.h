@@ -27,7 +27,7 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source = 
 // As many replicas as fit on `devices`; keeps a dp that was given. Throws InputError when not even one fits.
 void fill_devices(StrategyRequest& request, std::int64_t devices);
 
-// "tp=8 sp pp=4 vpp=2 dp=16 mbs=1", without what is 1 or off.
+// "tp=8 sp pp=4 vpp=2 dp=16 mbs=1", without what is 1 or off; after dp where experts have a grid of their own, "edp=4".
 std::string strategy_text(const Strategy& strategy);
 
 }  // namespace nest::plan

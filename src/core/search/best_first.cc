@@ -119,7 +119,7 @@ class Opener {
     const Key& key = node.key;
     const Strategy strategy = space_.strategy(key);
     Strategy largest = strategy;
-    largest.dp = largest.dp_inner = most;
+    largest.dp = largest.dp_inner = most * space_.team(key);
     const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
     const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, groups::zero_degrees(largest, 0));
     const auto m = real(space_.micro_batch_count(key));

@@ -11,10 +11,10 @@ struct Key {
   int split = 0;        // index into PlanSpace::splits
   int micro_batch = 0;  // index into PlanSpace::micro_batches
   std::int64_t stages = 0;
-  int schedule = 0;  // index into PlanSpace::schedules
-  std::int64_t replicas = 0;
-  std::int64_t inner_replicas = 0;
-  std::int64_t pitch = 0;  // devices; stages * inner_replicas * a when there is one pipeline only
+  int schedule = 0;                 // index into PlanSpace::schedules
+  std::int64_t replicas = 0;        // teams of replicas (Split::team): dp / team
+  std::int64_t inner_replicas = 0;  // dp_inner / team
+  std::int64_t pitch = 0;           // devices; stages * A when there is one pipeline only
 
   auto operator<=>(const Key&) const = default;
 };

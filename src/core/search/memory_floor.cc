@@ -43,7 +43,7 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
 double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const {
   const groups::ZeroDegrees degrees = groups::zero_degrees(strategy, 0);
   Strategy single = strategy;  // has the fewest communicators
-  single.dp = single.dp_inner = 1;
+  single.dp = single.dp_inner = strategy.split.team();
   const double room = real(job_->cluster.device.memory_bytes) - real(cost::context_bytes(*job_, single));
   const auto n = static_cast<std::int64_t>(job_->model.layers.size());
   const bool many = strategy.pp > 1;

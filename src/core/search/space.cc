@@ -54,7 +54,7 @@ PlanSpace::PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::
   }
   for (const Split& split : splits_) {
     for (const std::int64_t size : micro_batches_) {
-      const std::int64_t round = size * split.ep;
+      const std::int64_t round = size * split.team();
       if (job.run.global_batch % round == 0) divisors_.try_emplace(round, divisors_of(job.run.global_batch / round));
     }
   }
@@ -67,29 +67,52 @@ PlanSpace::PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::
 
 void PlanSpace::list_splits() {
   const split::RunShape shape{1, job_->run.sequence, job_->run.encoder_sequence, 1.0};
-  std::int64_t experts = 1;
+  std::int64_t experts = 0;
   for (const model::Layer& layer : job_->model.kinds) experts = std::max(experts, layer.experts);
-  const std::vector<std::int64_t> expert_degrees = divisors_of(experts);
+  has_experts_ = experts > 0;
   for (std::int64_t tp = 1; tp <= std::min(kMostTensor, devices_); ++tp) {
     if (!limits_.tp.admits(tp)) continue;
     for (std::int64_t cp = 1; cp <= kMostContext && tp * cp <= devices_; cp *= 2) {
       if (!limits_.cp.admits(cp)) continue;
-      for (const std::int64_t ep : expert_degrees) {
-        if (!limits_.ep.admits(ep) || tp * cp * ep > devices_) continue;
-        for (const bool sp : {false, true}) {
-          if (!limits_.sp[sp ? 1 : 0] && tp > 1) continue;
-          if (sp && tp == 1) continue;
-          for (const std::int64_t etp : {tp, std::int64_t{1}}) {
-            if (etp != tp && experts == 1) continue;
-            if (!limits_.etp.admits(etp)) continue;
-            const Split split{tp, sp, cp, ep, etp == tp ? 0 : etp};
-            if (std::find(splits_.begin(), splits_.end(), split) != splits_.end()) continue;
-            if (split::refuse_split(job_->model, shape, split).empty()) splits_.push_back(split);
-          }
+      for (const bool sp : {false, true}) {
+        if (!limits_.sp[sp ? 1 : 0] && tp > 1) continue;
+        if (sp && tp == 1) continue;
+        if (has_experts_) {
+          list_expert_grids({tp, sp, cp, 1, 0}, experts, shape);
+        } else if (const Split split{tp, sp, cp, 1, 0}; limits_.ep.admits(1) && limits_.etp.admits(tp) &&
+                                                        split::refuse_split(job_->model, shape, split).empty()) {
+          splits_.push_back(split);
         }
       }
     }
   }
+}
+
+void PlanSpace::list_expert_grids(const Split& attention, std::int64_t experts, const split::RunShape& shape) {
+  const std::int64_t own = attention.replica_devices();
+  const cluster::Cluster& cluster = job_->cluster;
+  const std::int64_t unit = cluster.torus ? own : cluster.fabric.unit[1];
+  std::vector<std::int64_t> degrees{attention.tp};
+  for (std::int64_t etp = 1; etp <= (limits_.etp.is_free() ? 2 : kMostTensor); ++etp) {
+    if (etp != attention.tp) degrees.push_back(etp);
+  }
+  for (const std::int64_t etp : degrees) {
+    if (!limits_.etp.admits(etp)) continue;
+    for (const std::int64_t ep : divisors_of(experts)) {
+      Split split = attention;
+      split.ep = ep;
+      split.etp = etp == attention.tp ? 0 : etp;
+      if (!limits_.ep.admits(ep) || split.team_devices() > devices_) continue;
+      const bool usual = split.expert_devices() >= own || unit % split.expert_devices() == 0;
+      if (limits_.ep.is_free() && !usual) continue;
+      if (split::refuse_split(job_->model, shape, split).empty()) splits_.push_back(split);
+    }
+  }
+}
+
+bool PlanSpace::same_grids(const Key& key) const {
+  const Split& split = splits_[at(key.split)];
+  return !has_experts_ || split.replica_devices() == split.expert_devices();
 }
 
 void PlanSpace::list_schedules() {
@@ -122,18 +145,15 @@ Strategy PlanSpace::strategy(const Key& key) const {
   strategy.split = splits_[at(key.split)];
   strategy.micro_batch = micro_batches_[at(key.micro_batch)];
   strategy.pp = key.stages;
-  strategy.dp = key.replicas;
-  strategy.dp_inner = key.inner_replicas;
+  strategy.dp = key.replicas * team(key);
+  strategy.dp_inner = key.inner_replicas * team(key);
   strategy.schedule = schedule(key).kind;
   strategy.virtual_stages = schedule(key).chunks;
   strategy.pitch = key.pitch == strategy.pipeline_block() ? 0 : key.pitch;
   return strategy;
 }
 
-std::int64_t PlanSpace::stage_devices(const Key& key) const {
-  const Split& split = splits_[at(key.split)];
-  return split.tp * split.cp * split.ep;
-}
+std::int64_t PlanSpace::stage_devices(const Key& key) const { return splits_[at(key.split)].team_devices(); }
 
 std::int64_t PlanSpace::most_stages(const Key& key) const {
   return std::min({layers(), devices_ / stage_devices(key), limits_.pp.high});
@@ -142,8 +162,8 @@ std::int64_t PlanSpace::most_stages(const Key& key) const {
 bool PlanSpace::admits_pair(const Key& key) const {
   const Split& split = splits_[at(key.split)];
   const std::int64_t size = micro_batches_[at(key.micro_batch)];
-  if (size * split.ep > job_->run.global_batch) return false;
-  if (!limits_.uneven_batch && job_->run.global_batch % (size * split.ep) != 0) return false;
+  if (size * split.team() > job_->run.global_batch) return false;
+  if (!limits_.uneven_batch && job_->run.global_batch % (size * split.team()) != 0) return false;
   return split::refuse_split(job_->model, {size, job_->run.sequence, job_->run.encoder_sequence, 1.0}, split).empty();
 }
 
@@ -167,16 +187,16 @@ std::int64_t PlanSpace::fewest_layers(std::int64_t stage, std::int64_t stages, s
 }
 
 std::int64_t PlanSpace::sequences_per_round(const Key& key) const {
-  return micro_batches_[at(key.micro_batch)] * splits_[at(key.split)].ep;
+  return micro_batches_[at(key.micro_batch)] * team(key);
 }
 
 std::int64_t PlanSpace::most_replicas(const Key& key) const {
   return std::min({job_->run.global_batch / sequences_per_round(key), devices_ / (key.stages * stage_devices(key)),
-                   limits_.dp.high});
+                   limits_.dp.high / team(key)});
 }
 
 bool PlanSpace::admits_replicas(const Key& key, std::int64_t replicas) const {
-  if (!limits_.dp.admits(replicas)) return false;
+  if (!limits_.dp.admits(replicas * team(key))) return false;
   const std::int64_t round = sequences_per_round(key) * replicas, batch = job_->run.global_batch;
   if (!limits_.uneven_batch && batch % round != 0) return false;
   return schedule(key).chunks == 1 || limits_.any_rounds || ceil_div(batch, round) % key.stages == 0;
@@ -192,12 +212,13 @@ std::optional<Plateau> PlanSpace::plateau(const Key& key, std::int64_t most) con
     }
     return std::nullopt;
   }
-  while (most >= std::max<std::int64_t>(1, limits_.dp.low)) {
+  const std::int64_t fewest = ceil_div(std::max<std::int64_t>(1, limits_.dp.low), team(key));
+  while (most >= fewest) {
     const std::int64_t rounds = ceil_div(batch, size * most);
     const Plateau plateau{ceil_div(batch, size * rounds), most};  // the fewest replicas that need no more rounds
     for (std::int64_t replicas = plateau.high; replicas >= plateau.low; --replicas) {
       if (admits_replicas(key, replicas)) return plateau;
-      if (limits_.dp.admits(replicas)) break;  // it is the rounds that are not admitted
+      if (limits_.dp.admits(replicas * team(key))) break;  // it is the rounds that are not admitted
     }
     most = plateau.low - 1;
   }
@@ -214,9 +235,11 @@ std::optional<std::int64_t> PlanSpace::next_replicas(const Key& key, const Plate
 std::vector<std::int64_t> PlanSpace::inner_replicas(const Key& key) const {
   std::vector<std::int64_t> result;
   for (const std::int64_t inner : divisors_of(key.replicas)) {
-    if (!limits_.dp_inner.admits(inner)) continue;
+    if (!limits_.dp_inner.admits(inner * team(key))) continue;
     if (limits_.replicas_together && inner != key.replicas) continue;
-    if (limits_.whole_blocks_only && inner != 1 && inner != key.replicas) continue;
+    // Pipelines together is an order that frameworks know where both grids have the same ones.
+    const bool apart = inner == 1 && same_grids(key);
+    if (limits_.whole_blocks_only && !apart && inner != key.replicas) continue;
     result.push_back(inner);
   }
   return result;
@@ -227,7 +250,7 @@ std::vector<std::int64_t> PlanSpace::pitches(const Key& key) const {
   std::vector<std::int64_t> result{bare};
   if (key.replicas == key.inner_replicas) return result;  // one pipeline has no pitch
   // One stage: every tight grouping of the replicas is the same placement.
-  const bool same = key.stages == 1 && limits_.dp_inner.admits(key.replicas);
+  const bool same = key.stages == 1 && limits_.dp_inner.admits(key.replicas * team(key));
   for (const std::int64_t unit : alignments_) result.push_back(round_up(bare, unit));
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
@@ -238,7 +261,7 @@ std::vector<std::int64_t> PlanSpace::pitches(const Key& key) const {
 
 std::int64_t PlanSpace::micro_batch_count(const Key& key) const {
   const std::int64_t size = micro_batches_[at(key.micro_batch)];
-  return ceil_div(job_->run.global_batch, size * key.replicas * splits_[at(key.split)].ep);
+  return ceil_div(job_->run.global_batch, size * key.replicas * team(key));
 }
 
 std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) const {
@@ -269,20 +292,21 @@ std::vector<StagePlan> PlanSpace::stages(const Strategy& strategy, const std::ve
 
 double PlanSpace::count_keys() const {
   // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, whether
-  // chunks interleave) the sum over the admitted ones.
-  std::map<std::int64_t, double> inner;
-  std::map<std::array<std::int64_t, 4>, double> sums;
+  // chunks interleave) the sum over the admitted ones; for every kind of team.
+  std::map<std::array<std::int64_t, 3>, double> inner;
+  std::map<std::array<std::int64_t, 6>, double> sums;
   double keys = 0;
   Key key;
   const auto of_replicas = [&] {
-    const auto [place, fresh] = inner.try_emplace(key.replicas, 0);
+    const auto [place, fresh] = inner.try_emplace({key.replicas, team(key), same_grids(key) ? 1 : 0}, 0);
     if (fresh) place->second = real(inner_replicas(key).size());
     return place->second;
   };
   const auto of_schedule = [&] {
     const std::int64_t most = most_replicas(key);
-    const auto [place, fresh] =
-        sums.try_emplace({sequences_per_round(key), key.stages, most, schedule(key).chunks > 1 ? 1 : 0}, 0);
+    const auto [place, fresh] = sums.try_emplace({sequences_per_round(key), key.stages, most,
+                                                  schedule(key).chunks > 1 ? 1 : 0, team(key), same_grids(key) ? 1 : 0},
+                                                 0);
     if (!fresh) return place->second;
     for (auto next = plateau(key, most); next; next = plateau(key, next->low - 1)) {
       for (auto replicas = next_replicas(key, *next); replicas;

@@ -5,6 +5,11 @@
 // up to 64 (cp a power of two), micro-batches are 1, 2, 4 … 64, chunks of interleaved schedules 2, 3, 4, 5, 6, 8, 10,
 // 12; replicas are all counts that the batch and the limits admit.
 //
+// Mixtures of experts have a second grid, etp · ep neighbouring ranks for one set of experts (nest/strategy.h). Replicas
+// come in teams that hold whole sets, so keys count teams: every dp and dp_inner of a key is legal. Unless somebody
+// limits etp, it is 1, 2 or tp; unless somebody limits ep, etp · ep is at least tp · cp or divides U, the devices of an
+// innermost unit (of a torus, tp · cp).
+//
 // Interleaved schedules. A stage is priced as one interval of layers, of which each of its v chunks holds a part. That
 // can be realised when the chain is a head of any layers, a motif of layers that repeats, and a tail: the first stage
 // holds the head (in its first chunk) and at least one motif for every other chunk, the last one the same with the
@@ -64,7 +69,8 @@ class PlanSpace {
   int intervals() const { return interval_count_; }
 
   Strategy strategy(const Key& key) const;
-  std::int64_t stage_devices(const Key& key) const;
+  std::int64_t team(const Key& key) const { return splits_[at(key.split)].team(); }
+  std::int64_t stage_devices(const Key& key) const;  // of one team
   std::int64_t most_stages(const Key& key) const;
   // Whether split and micro-batch can be combined at all.
   bool admits_pair(const Key& key) const;
@@ -96,7 +102,9 @@ class PlanSpace {
 
  private:
   void list_splits();
+  void list_expert_grids(const Split& attention, std::int64_t experts, const split::RunShape& shape);
   void list_schedules();
+  bool same_grids(const Key& key) const;  // both have the same pipelines wherever the replicas stand
   void index_intervals();
   std::int64_t sequences_per_round(const Key& key) const;  // of one replica
   bool admits_replicas(const Key& key, std::int64_t replicas) const;
@@ -104,6 +112,7 @@ class PlanSpace {
   const cost::Job* job_;
   plan::PlanLimits limits_;
   std::int64_t devices_;
+  bool has_experts_ = false;
   std::vector<Split> splits_;
   std::vector<std::int64_t> micro_batches_;
   std::vector<ScheduleChoice> schedules_;

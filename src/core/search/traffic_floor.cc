@@ -80,20 +80,25 @@ std::int64_t of_one_stage(const Strategy& strategy, std::int64_t unit) {
   return unit / ranks.pitch() * ranks.block() + std::min(unit % ranks.pitch(), ranks.block());
 }
 
-// One step of an exchange of n members' worth of bytes over the fabric: its latency, and seconds per byte. `spread`:
+// Ranks that hold the same weights: so many, every `stride` ranks of a stage.
+struct Replicas {
+  std::int64_t count = 1, stride = 1;
+};
+
+// One step of an exchange of n replicas' worth of bytes over the fabric: its latency, and seconds per byte. `spread`:
 // members of a unit count as so many more, because they belong to groups that its border may cut.
-cost::CostLine crossing(const cluster::Fabric& fabric, const Strategy& strategy, std::int64_t n, std::int64_t spread,
-                        Placed placed) {
-  const std::int64_t tp = strategy.split.tp;
+cost::CostLine crossing(const cluster::Fabric& fabric, const Strategy& strategy, const Replicas& replicas,
+                        std::int64_t spread, Placed placed) {
+  const std::int64_t n = replicas.count, neighbours = std::min(strategy.split.tp, replicas.stride);
   cost::CostLine step{n > 1 ? fabric.latency_s[0] : 0, 0};
   bool crosses = false;
   for (std::size_t l = 1; l < fabric.levels; ++l) {
     const std::int64_t unit = fabric.unit[l];
     const std::int64_t near = placed == Placed::as_given ? of_one_stage(strategy, unit) : unit;
-    const std::int64_t most = ceil_div(near, tp) + spread;  // members in one unit
+    const std::int64_t most = ceil_div(near, replicas.stride) + spread;  // members in one unit
     if (n <= most) continue;
-    const bool together = fabric.regular && unit % tp == 0;
-    auto groups = real(tp > unit ? 1 : together ? tp : ceil_div(tp, 2));
+    const bool together = fabric.regular && unit % neighbours == 0;
+    auto groups = real(neighbours > unit ? 1 : together ? neighbours : ceil_div(neighbours, 2));
     const bool tight = strategy.pitch == 0 && strategy.devices_spanned() >= unit;
     if (placed == Placed::as_given && fabric.regular && tight) {
       groups = std::max(groups, real(unit) / real(most));
@@ -121,27 +126,29 @@ SyncPrices least_sync(const cluster::Cluster& cluster, const Strategy& strategy,
   }
   if (cluster.torus || !cluster.measured.empty()) return sync;
   const cluster::Fabric& fabric = cluster.fabric;
-  const std::int64_t dense_count = groups::dense_replicas(strategy), expert_count = groups::expert_replicas(strategy);
+  const Replicas dense{groups::dense_replicas(strategy), strategy.split.tp};
+  const Replicas expert{groups::expert_replicas(strategy), strategy.split.expert_devices()};
   // Of every node at least one rank takes part in the second step of sharding inside nodes.
-  const std::int64_t node = ceil_div(fabric.levels > 1 ? fabric.unit[1] : fabric.devices, strategy.split.tp);
+  const std::int64_t unit = fabric.levels > 1 ? fabric.unit[1] : fabric.devices;
+  const std::int64_t node = ceil_div(unit, dense.stride), expert_node = ceil_div(unit, expert.stride);
   const bool rings = cluster.algorithms.as_nccl();
-  const auto line = [&](std::int64_t count, std::int64_t spread, std::int64_t members) {
-    cost::CostLine exchange = crossing(fabric, strategy, count, spread, placed);
+  const auto line = [&](const Replicas& replicas, std::int64_t spread, std::int64_t members) {
+    cost::CostLine exchange = crossing(fabric, strategy, replicas, spread, placed);
     exchange.latency_s *= rings ? real(std::max<std::int64_t>(0, members - 1)) : 0;
     return exchange;
   };
   cost::ShardLines all;
-  all.dense_shard = line(dense_count, 0, dense_count);
-  all.expert_shard = line(expert_count, 0, 0);
-  all.dense_degree = dense_count;
-  all.expert_degree = expert_count;
+  all.dense_shard = line(dense, 0, dense.count);
+  all.expert_shard = line(expert, 0, 0);
+  all.dense_degree = dense.count;
+  all.expert_degree = expert.count;
   sync.lines[0][0] = sync.lines[0][1] = all;
   cost::ShardLines inner;
   inner.dense_shard = {rings ? fabric.latency_s[0] : 0, 0.5 / fabric.capacity[0]};
-  inner.dense_replicate = line(dense_count, node - 1, dense_count / node);
-  inner.expert_replicate = line(expert_count, node - 1, 0);
-  inner.dense_degree = std::min(node, dense_count);
-  inner.expert_degree = std::min(node, expert_count);
+  inner.dense_replicate = line(dense, node - 1, dense.count / node);
+  inner.expert_replicate = line(expert, expert_node - 1, 0);
+  inner.dense_degree = std::min(node, dense.count);
+  inner.expert_degree = std::min(expert_node, expert.count);
   sync.lines[1][0] = sync.lines[1][1] = inner;
   return sync;
 }

@@ -180,15 +180,7 @@ class Localiser {
   Place visit_matmul(const model::Operator& op) {
     const model::TensorId x = op.inputs.front();
     if (divided(op.outputs.front())) {
-      if (tensor(x).rows == model::Rows::routed) {
-        // Tokens were already gathered by the dispatch; without sp every rank holds them anyway and only the gradient
-        // is summed.
-        if (!split_.sp) {
-          exchange(CollectiveKind::all_reduce, Group::tensor, Phase::backward, split_.expert_tp(), whole_bytes(x), x);
-        }
-      } else {
-        need_whole(x);
-      }
+      if (tensor(x).rows != model::Rows::routed) need_whole(x);  // routed tokens were gathered by the dispatch
       return Place::sharded;
     }
     return place_[index(x)] == Place::sharded ? Place::partial : Place::stream;
@@ -219,22 +211,21 @@ class Localiser {
   }
 
   void all_to_all(model::TensorId routed) {
-    if (split_.expert_ranks() == 1) return;
+    if (split_.ep == 1) return;
     // What one rank sends: its own routed tokens, before experts' tensor-parallel ranks gather each other's.
-    const double own = whole_bytes(routed) / (split_.sp ? real(split_.expert_tp()) : 1.0);
+    const double own = whole_bytes(routed) / real(split_.expert_tp());
     for (const Phase phase : {Phase::forward, Phase::backward}) {
-      exchange(CollectiveKind::all_to_all, Group::expert, phase, split_.expert_ranks(), own, routed);
+      exchange(CollectiveKind::all_to_all, Group::expert, phase, split_.ep, own, routed);
     }
   }
 
   Place visit_dispatch(const model::Operator& op) {
     const model::TensorId routed = op.outputs.front();
     all_to_all(routed);
-    if (split_.sp && split_.expert_tp() > 1) {
-      exchange(CollectiveKind::all_gather, Group::tensor, Phase::forward, split_.expert_tp(), whole_bytes(routed),
-               routed);
-      exchange(CollectiveKind::reduce_scatter, Group::tensor, Phase::backward, split_.expert_tp(), whole_bytes(routed),
-               routed);
+    if (const std::int64_t ranks = split_.expert_tp(); ranks > 1) {
+      const double size = whole_bytes(routed);
+      exchange(CollectiveKind::all_gather, Group::expert_tensor, Phase::forward, ranks, size, routed);
+      exchange(CollectiveKind::reduce_scatter, Group::expert_tensor, Phase::backward, ranks, size, routed);
     }
     return Place::stream;
   }
@@ -244,12 +235,8 @@ class Localiser {
     if (place_[index(routed)] == Place::partial) {
       const std::int64_t ranks = split_.expert_tp();
       const double size = whole_bytes(routed);
-      if (split_.sp) {
-        exchange(CollectiveKind::reduce_scatter, Group::tensor, Phase::forward, ranks, size, routed);
-        exchange(CollectiveKind::all_gather, Group::tensor, Phase::backward, ranks, size, routed);
-      } else {
-        exchange(CollectiveKind::all_reduce, Group::tensor, Phase::forward, ranks, size, routed);
-      }
+      exchange(CollectiveKind::reduce_scatter, Group::expert_tensor, Phase::forward, ranks, size, routed);
+      exchange(CollectiveKind::all_gather, Group::expert_tensor, Phase::backward, ranks, size, routed);
       place_[index(routed)] = Place::stream;
     }
     all_to_all(routed);

@@ -39,7 +39,7 @@ struct LocalOperator {
 };
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, ring_exchange };
-enum class Group : std::uint8_t { tensor, context, expert };
+enum class Group : std::uint8_t { tensor, context, expert, expert_tensor };  // as groups::Kind
 enum class Phase : std::uint8_t { forward, backward };
 
 // `bytes` is the size of the whole tensor for all-reduce, all-gather and reduce-scatter (what a rank holds before or

@@ -18,6 +18,7 @@ const char* to_string(Group group) {
     case Group::tensor: return "tensor";
     case Group::context: return "context";
     case Group::expert: return "expert";
+    case Group::expert_tensor: return "expert tensor";
   }
   return "?";
 }

@@ -37,9 +37,9 @@ LocalSizes::LocalSizes(const model::Layer& layer, const RunShape& shape, const S
       memory_(real(micro_batch_) * real(memory_sequence_) / real(split.cp)),
       routed_(0),
       whole_(stays_whole(layer, split)) {
-  // With sp every rank routes its part of the sequence; experts that are split over etp ranks then see the tokens of
-  // all of them. Without sp the tensor-parallel ranks route the same tokens.
-  const double share = split.sp ? real(split.expert_tp()) / real(split.tp) : 1.0;
+  // Every rank routes its part of the sequence, T/tp tokens of a replica's T per context rank; experts that are divided
+  // over etp ranks see the tokens of all of these: K T etp/tp rows.
+  const double share = real(split.expert_tp()) / real(split.tp);
   routed_ = tokens_ * real(layer.top_k) * share * shape.routing_imbalance;
 }
 
@@ -54,7 +54,7 @@ std::int64_t LocalSizes::extent(const model::Extent& extent) const {
       return implementation_.stack == model::Stack::megatron
                  ? round_up(extent.size, kVocabularyMultiple * split_.tp) / split_.tp
                  : ceil_div(extent.size, split_.tp);
-    case model::Axis::experts: return extent.size / split_.expert_ranks();
+    case model::Axis::experts: return extent.size / split_.ep;
     case model::Axis::expert_ffn: return extent.size / split_.expert_tp();
   }
   return extent.size;

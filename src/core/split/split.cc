@@ -30,12 +30,10 @@ std::string refuse_block(const model::Layer& layer, const Split& split) {
       }
     }
   }
-  const std::int64_t ranks = split.expert_ranks();
-  const std::string asked = ranks == split.ep ? fmt::format("ep={}", ranks) : fmt::format("ep·tp={}", ranks);
-  if (layer.experts > 0 && ranks > layer.experts)
-    return fmt::format("{} is more than the {} experts", asked, layer.experts);
-  if (layer.experts > 0 && layer.experts % ranks != 0)
-    return fmt::format("{} does not divide the {} experts", asked, layer.experts);
+  if (layer.experts > 0 && split.ep > layer.experts)
+    return fmt::format("ep={} is more than the {} experts", split.ep, layer.experts);
+  if (layer.experts > 0 && layer.experts % split.ep != 0)
+    return fmt::format("ep={} does not divide the {} experts", split.ep, layer.experts);
   return {};
 }
 
@@ -112,8 +110,8 @@ std::string refuse_split(const model::Model& model, const RunShape& shape, const
   for (const auto& [name, value] : {std::pair{"tp", split.tp}, {"cp", split.cp}, {"ep", split.ep}}) {
     if (value < 1 || value > kMost) return fmt::format("{}={} is out of range; allowed is 1 … {}", name, value, kMost);
   }
-  if (split.etp < 0 || split.etp > split.tp || (split.etp > 0 && split.tp % split.etp != 0)) {
-    return fmt::format("etp={} is out of range; allowed is 1 … tp={}", split.etp, split.tp);
+  if (split.etp < 0 || split.etp > kMost) {
+    return fmt::format("etp={} is out of range; allowed is 1 … {}", split.etp, kMost);
   }
   if (shape.micro_batch < 1 || shape.micro_batch > kMost) {
     return fmt::format("micro-batch {} is out of range; allowed is 1 … {}", shape.micro_batch, kMost);
@@ -130,12 +128,10 @@ std::string refuse_split(const model::Model& model, const RunShape& shape, const
     return fmt::format("ep={} needs a mixture of experts; this model is dense", split.ep);
   if (split.etp != 0 && split.etp != split.tp && !has_experts)
     return "etp needs a mixture of experts; this model is dense";
-  if (has_experts && split.expert_tp() != split.tp && split.expert_tp() != 1) {
-    return fmt::format("etp={} is neither 1 nor tp={}", split.expert_tp(), split.tp);
-  }
-  if (has_experts && split.expert_tp() < split.tp && !split.sp) {
-    return "experts that are not tensor parallel (etp=1) need sp, or every tensor-parallel rank would route the same "
-           "tokens";
+  if (has_experts && split.tp > 1 && !split.sp) {
+    return fmt::format(
+        "a mixture of experts with tp={} needs sp, or every tensor-parallel rank would route the same tokens",
+        split.tp);
   }
   if (split.cp > 1 && std::any_of(model.kinds.begin(), model.kinds.end(), [](const auto& each) { return each.mtp; })) {
     return fmt::format(

@@ -17,8 +17,8 @@ bool exchanges(const simulate::StageWork& work, groups::Weights weights) {
 }  // namespace
 
 const char* to_string(TraceGroup group) {
-  constexpr std::array kNames = {"tensor",         "context",      "expert",         "dense shard",
-                                 "dense replicas", "expert shard", "expert replicas"};
+  constexpr std::array kNames = {"tensor",      "context",        "expert",       "expert tensor",
+                                 "dense shard", "dense replicas", "expert shard", "expert replicas"};
   static_assert(kNames.size() == kTraceGroups);
   return kNames[static_cast<std::size_t>(group)];
 }
@@ -28,7 +28,8 @@ TraceGroups::TraceGroups(const groups::RankGroups& ranks, const simulate::PlanWo
   for (auto& of_rank : of_rank_) of_rank.assign(static_cast<std::size_t>(ranks.grid().world()), 0);
   for (const auto& [group, kind] : {std::pair{TraceGroup::tensor, groups::Kind::tensor},
                                     {TraceGroup::context, groups::Kind::context},
-                                    {TraceGroup::expert, groups::Kind::expert}}) {
+                                    {TraceGroup::expert, groups::Kind::expert},
+                                    {TraceGroup::expert_tensor, groups::Kind::expert_tensor}}) {
     for (std::int64_t s = 0; s < ranks.stages(); ++s) add(ranks, group, ranks.groups(kind, s));
   }
   const auto add_state = [&](groups::Weights weights, bool replicas, TraceGroup group) {

@@ -16,12 +16,13 @@ enum class TraceGroup : std::uint8_t {
   tensor,
   context,
   expert,
+  expert_tensor,
   dense_shard,     // ranks over which dense state is divided (or that sum dense gradients)
   dense_replicas,  // ranks with the same part of it
   expert_shard,
   expert_replicas,
 };
-inline constexpr std::size_t kTraceGroups = 7;
+inline constexpr std::size_t kTraceGroups = 8;
 const char* to_string(TraceGroup group);
 
 class TraceGroups {

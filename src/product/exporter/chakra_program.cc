@@ -32,9 +32,13 @@ TraceCollective traced(split::CollectiveKind kind) {
 }
 
 TraceGroup traced(split::Group group) {
-  return group == split::Group::tensor    ? TraceGroup::tensor
-         : group == split::Group::context ? TraceGroup::context
-                                          : TraceGroup::expert;
+  switch (group) {
+    case split::Group::tensor: return TraceGroup::tensor;
+    case split::Group::context: return TraceGroup::context;
+    case split::Group::expert: return TraceGroup::expert;
+    case split::Group::expert_tensor: return TraceGroup::expert_tensor;
+  }
+  return TraceGroup::tensor;
 }
 
 TraceGroup traced(const simulate::StateCall& call) {

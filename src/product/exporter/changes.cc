@@ -109,7 +109,7 @@ class ChangeFinder {
   // Replicas that are left when the other degrees are these.
   bool refill(SetupVariant& variant) const {
     Strategy& s = variant.strategy;
-    const std::int64_t world = mine_.strategy.devices_used(), one = s.pp * s.devices_per_stage();
+    const std::int64_t world = mine_.strategy.devices_used(), one = s.pp * s.split.replica_devices();
     if (one < 1 || world % one != 0) return false;
     const bool together = s.dp_inner == s.dp;
     s.dp = world / one;
@@ -140,15 +140,12 @@ class ChangeFinder {
       const std::int64_t now = degree.of(own);
       for (const std::int64_t value : {now * 2, now / 2}) {
         if (value < 1 || (&degree == &degrees[3] && !has_experts(job_.model))) continue;
-        SetupVariant shown = mine_;
-        degree.of(shown.strategy) = value;
-        const std::int64_t printed = &degree == &degrees[3] ? shown.strategy.split.expert_ranks() : value;
-        add(degree_text(degree.megatron, degree.titan, degree.deepspeed, printed), degree.term,
+        add(degree_text(degree.megatron, degree.titan, degree.deepspeed, value), degree.term,
             [this, degree, value](SetupVariant& variant) {
               degree.of(variant.strategy) = value;
               Strategy& s = variant.strategy;
               if (s.split.tp == 1) s.split.sp = false;
-              if (s.split.etp != 0 && s.split.tp == 1) s.split.etp = 0;
+              if (s.split.etp == s.split.tp) s.split.etp = 0;
               if (s.pp == 1) s.virtual_stages = 1;
               if (s.virtual_stages == 1 && s.schedule == Schedule::interleaved) s.schedule = Schedule::one_f_one_b;
               return refill(variant);
@@ -265,7 +262,7 @@ class ChangeFinder {
     add("--overlap-moe-expert-parallel-comm", TimeTerm::expert, [](SetupVariant& variant) {
       const Strategy& s = variant.strategy;
       const bool full = variant.stages.front().recompute == Recompute::full;
-      if (variant.stack.expert_overlap || s.split.expert_ranks() == 1 || full) return false;
+      if (variant.stack.expert_overlap || s.split.ep == 1 || full) return false;
       if (s.pp > 1 && s.virtual_stages == 1) return false;
       if (variant.stack.dispatch.dispatcher == cost::Dispatcher::allgather) return false;
       variant.stack.shared_expert_overlap = false;
@@ -334,8 +331,7 @@ class ChangeFinder {
   std::optional<PricedChange> price(const std::string& options, TimeTerm term, const SetupVariant& variant) const {
     cost::Job job = job_;
     job.stack = variant.stack;
-    if (job.run.global_batch % (variant.strategy.micro_batch * variant.strategy.batch_ranks()) != 0)
-      return std::nullopt;
+    if (job.run.global_batch % (variant.strategy.micro_batch * variant.strategy.dp) != 0) return std::nullopt;
     if (!cost::refuse_strategy(job, variant.strategy, variant.stages).empty()) return std::nullopt;
     // Obstacles that the setup has already are no reason against a change.
     for (const std::string& obstacle : obstacles(framework_, job, variant.strategy, variant.stages)) {

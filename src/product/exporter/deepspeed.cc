@@ -126,6 +126,9 @@ void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std:
     found.push_back(
         fmt::format("cannot spread experts (ep={}) inside a pipeline or with tensor parallelism", split.ep));
   }
+  if (has_experts(job.model) && split.expert_tp() > split.tp) {
+    found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
+  }
   if (split.ep > 1 && sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy)) {
     found.emplace_back("cannot shard over part of the ranks in a model with spread experts");
   } else if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy) &&
@@ -149,6 +152,7 @@ std::vector<plan::PlanLimits> deepspeed_cover(const cost::Job& job) {
   flat.sp[1] = false;
   flat.recompute[1] = false;
   flat.shard_in_node = false;
+  if (has_experts(job.model)) plan::set_limit(flat, "etp=1");
   plan::PlanLimits spread = flat, grouped = flat, pipeline = flat;
   plan::set_limit(flat, "ep=1");
   plan::set_limit(grouped, "ep=1");
@@ -175,7 +179,9 @@ void restrict_to_deepspeed(const cost::Job& job, plan::PlanLimits& limits) {
   plan::set_limit(limits, "cp=1");
   limits.sp[1] = false;
   limits.recompute[1] = false;
-  if (has_experts(job.model)) plan::set_limit(limits, "tp=1");
+  if (!has_experts(job.model)) return;
+  plan::set_limit(limits, "tp=1");
+  plan::set_limit(limits, "etp=1");
 }
 
 }  // namespace nest::exporter

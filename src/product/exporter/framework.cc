@@ -70,7 +70,7 @@ void check_uniform(const cost::Job& job, const Strategy& strategy, const std::ve
 }
 
 void check_batch(const cost::Job& job, const Strategy& strategy, Obstacles& found) {
-  const std::int64_t step = strategy.micro_batch * strategy.batch_ranks();
+  const std::int64_t step = strategy.micro_batch * strategy.dp;
   if (job.run.global_batch % step != 0) {
     found.push_back(
         fmt::format("cannot train on a batch of {} with {} sequences at a time", job.run.global_batch, step));
@@ -90,7 +90,7 @@ void check_placement(const cost::Job& job, const Strategy& strategy, bool other_
     found.push_back(
         fmt::format("cannot place ranks like that: hosts would run ranks that are not consecutive "
                     "({} replicas together, {} devices a stage)",
-                    strategy.dp_inner, strategy.devices_per_stage()));
+                    strategy.dp_inner, strategy.split.replica_devices()));
   }
 }
 

@@ -89,13 +89,6 @@ void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const s
   check_chunks(job, strategy, stages, found);
 }
 
-void refuse_spread_experts(const Strategy& strategy, Obstacles& found) {
-  if (keeps_expert_groups(strategy)) return;
-  found.push_back(fmt::format(
-      "cannot spread experts across context-parallel groups (cp={}, ep={}): it takes neighbouring ranks, context first",
-      strategy.split.cp, strategy.split.ep));
-}
-
 plan::PlanLimits common_limits() {
   plan::PlanLimits limits;
   limits.uniform = true;
@@ -111,15 +104,6 @@ void restrict_to_common(plan::PlanLimits& limits) {
   limits.pitch = false;
   limits.shard_in_node = false;
   limits.replicas_together = true;
-}
-
-std::vector<plan::PlanLimits> part_experts_from_context(const cost::Job& job, const plan::PlanLimits& limits) {
-  if (!has_experts(job.model)) return {limits};
-  plan::PlanLimits without_context = limits, without_experts = limits;
-  plan::set_limit(without_context, "cp=1");
-  plan::set_limit(without_experts, "ep=1");
-  without_experts.cp.low = 2;
-  return {without_context, without_experts};
 }
 
 }  // namespace nest::exporter

@@ -55,17 +55,11 @@ bool recomputes(const std::vector<StagePlan>& stages, Recompute mode);
 void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                          Obstacles& found);
 
-// Experts on ranks that are not neighbours.
-void refuse_spread_experts(const Strategy& strategy, Obstacles& found);
-
 // What all frameworks have in common: one treatment of all stages, whole batches.
 plan::PlanLimits common_limits();
 
 // The same for a single search, in the order of ranks that every framework has.
 void restrict_to_common(plan::PlanLimits& limits);
-
-// Two parts of the limits: where experts are spread there is no context parallelism, and the other way round.
-std::vector<plan::PlanLimits> part_experts_from_context(const cost::Job& job, const plan::PlanLimits& limits);
 
 // The functions of the rows, each in its framework's file.
 void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,

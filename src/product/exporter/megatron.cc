@@ -124,7 +124,7 @@ void add_parallel(Arguments& args, const ExportTask& task) {
   args.value("--context-parallel-size", split.cp);
   if (split.cp > 1) args.value("--cp-comm-type", std::string(stack.context_all_to_all ? "a2a" : "p2p"));
   if (has_experts(task.job.model)) {
-    args.value("--expert-model-parallel-size", split.expert_ranks());
+    args.value("--expert-model-parallel-size", split.ep);
     args.value("--expert-tensor-parallel-size", split.expert_tp());
     args.flag_if(stack.shared_expert_overlap, "--moe-shared-expert-overlap");
   }
@@ -186,7 +186,7 @@ void add_precision(Arguments& args, const cost::Job& job) {
 }
 
 bool overlaps_experts(const ExportTask& task) {
-  return task.job.stack.expert_overlap && task.strategy.split.expert_ranks() > 1 &&
+  return task.job.stack.expert_overlap && task.strategy.split.ep > 1 &&
          (task.strategy.pp == 1 || task.strategy.virtual_stages > 1) &&
          std::none_of(task.stages.begin(), task.stages.end(),
                       [](const StagePlan& stage) { return stage.recompute == Recompute::full; });

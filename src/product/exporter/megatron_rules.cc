@@ -21,9 +21,6 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
                                 groups::dense_replicas(strategy)));
   }
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
-  if (has_experts(job.model) && strategy.split.tp > 1 && !strategy.split.sp) {
-    found.emplace_back("cannot train experts with tensor parallelism but without sequence parallelism");
-  }
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::modules) {
     found.push_back(fmt::format("cannot recompute the way stack {} does", job.stack.name));
   }
@@ -31,21 +28,17 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
     found.emplace_back("cannot interleave two stages without overlapping their messages");
   }
   refuse_interleaving(job, strategy, stages, found);
-  refuse_spread_experts(strategy, found);
 }
 
 std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job) {
   plan::PlanLimits classic = common_limits();
   plan::set_limit(classic, "zero=0,1");
   classic.shard_in_node = !has_experts(job.model);
-  if (has_experts(job.model)) classic.sp[0] = false;
   plan::PlanLimits sharded = classic;  // Megatron-FSDP
   plan::set_limit(sharded, "zero=2,3");
   plan::set_limit(sharded, "pp=1");
   if (job.stack.selective != cost::SelectiveKind::modules) classic.recompute[1] = sharded.recompute[1] = false;
-  std::vector<plan::PlanLimits> all = part_experts_from_context(job, classic);
-  for (const plan::PlanLimits& limits : part_experts_from_context(job, sharded)) all.push_back(limits);
-  return all;
+  return {classic, sharded};
 }
 
 }  // namespace nest::exporter

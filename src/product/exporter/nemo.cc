@@ -98,7 +98,7 @@ class Overrides {
     add(p + "context_parallel_size", split.cp);
     add(p + "sequence_parallel", split.sp);
     if (has_experts(task_.job.model)) {
-      add(p + "expert_model_parallel_size", split.expert_ranks());
+      add(p + "expert_model_parallel_size", split.ep);
       add(p + "expert_tensor_parallel_size", split.expert_tp());
     }
     if (split.cp > 1) text(keys_.model + "cp_comm_type", task_.job.stack.context_all_to_all ? "a2a" : "p2p");
@@ -167,7 +167,7 @@ class Overrides {
     const cost::SoftwareStack& stack = task_.job.stack;
     add("comm_overlap.tp_comm_overlap", stack.tensor_overlap && task_.strategy.split.sp);
     if (task_.strategy.virtual_stages > 1) add("comm_overlap.overlap_p2p_comm", stack.pipeline_overlap);
-    if (stack.expert_overlap && task_.strategy.split.expert_ranks() > 1) {
+    if (stack.expert_overlap && task_.strategy.split.ep > 1) {
       add("comm_overlap.overlap_moe_expert_parallel_comm", true);
     }
     switch (task_.job.run.precision) {

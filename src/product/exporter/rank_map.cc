@@ -18,13 +18,7 @@ std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
 }  // namespace
 
 bool can_put_replicas_last(const Strategy& strategy) {
-  return strategy.pp > 1 && keeps_expert_groups(strategy) &&
-         groups::refuse(groups::sizes_of(strategy), groups::RankOrder::replicas_last).empty();
-}
-
-bool keeps_expert_groups(const Strategy& strategy) {
-  const groups::Grid plan(strategy), framework(groups::sizes_of(strategy));
-  return plan.same_groups(framework, groups::Kind::expert) && plan.same_groups(framework, groups::Kind::expert_data);
+  return strategy.pp > 1 && groups::refuse(groups::sizes_of(strategy), groups::RankOrder::replicas_last).empty();
 }
 
 std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_host) {

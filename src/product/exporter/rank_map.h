@@ -1,8 +1,7 @@
 // Ranks as frameworks number them, and the devices on which a plan puts them.
 //
 // Frameworks number ranks in the orders of groups/grid.h, which also has the experts' own grid. Megatron allows
-// "replicas_last" only where dense and expert layers have the same data-parallel size: for our plans, cp = ep = 1.
-// A plan's expert groups are those of Megatron exactly where cp = 1 or ep = 1.
+// "replicas_last" only where dense and expert layers have the same data-parallel size, etp·ep = tp·cp.
 //
 // Every other placement is reached by the order in which hosts are started, as long as each host runs one block of
 // consecutive ranks: HostOrder. Failing that, rank by rank (hostfiles and rankfiles).
@@ -21,8 +20,6 @@ namespace nest::exporter {
 
 // Whether Megatron accepts --use-tp-pp-dp-mapping with these sizes.
 bool can_put_replicas_last(const Strategy& strategy);
-// Whether the expert groups that follow from the rank order are those of the plan.
-bool keeps_expert_groups(const Strategy& strategy);
 
 // A machine that runs ranks: devices first … first + devices - 1.
 struct Host {

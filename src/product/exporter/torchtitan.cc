@@ -72,7 +72,7 @@ class TitanFile {
   void add_parallelism() {
     const Split& split = strategy_.split;
     const Sharding sharding = sharding_of(strategy_, task_.stages.front());
-    const std::int64_t all = strategy_.batch_ranks();  // data-parallel ranks, experts' included
+    const std::int64_t all = strategy_.dp;
     const std::int64_t shard = sharding.zero == 0 ? 1 : sharding.degree / split.cp;
     text_ += "\n[parallelism]\n";
     key("data_parallel_replicate_degree", all / shard);
@@ -84,8 +84,8 @@ class TitanFile {
     if (split.cp > 1) {
       key("context_parallel_rotate_method", task_.job.stack.context_all_to_all ? "\"alltoall\"" : "\"allgather\"");
     }
-    key("expert_parallel_degree", split.expert_ranks());
-    if (has_experts(task_.job.model)) key("expert_tensor_parallel_degree", split.expert_tp());
+    // The innermost ranks of a stage; experts are sharded over the other data_parallel_shard · context · tensor ranks.
+    key("expert_parallel_degree", split.ep);
     key("pipeline_parallel_degree", strategy_.pp);
     if (strategy_.pp > 1) add_pipeline();
   }
@@ -157,8 +157,10 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::every_second_matmul) {
     found.push_back(fmt::format("cannot recompute selectively the way stack {} does", job.stack.name));
   }
+  if (has_experts(job.model) && split.expert_tp() > 1) {
+    found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
+  }
   refuse_interleaving(job, strategy, stages, found);
-  refuse_spread_experts(strategy, found);
 }
 
 std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
@@ -167,24 +169,22 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
   sharded.sp[0] = false;
   sharded.shard_in_node = false;
   if (job.stack.selective != cost::SelectiveKind::every_second_matmul) sharded.recompute[1] = false;
+  if (has_experts(job.model)) plan::set_limit(sharded, "etp=1");
   plan::PlanLimits grouped = sharded, replicated = sharded;
   plan::set_limit(grouped, "ep=1");
   grouped.shard_in_node = true;
   plan::set_limit(replicated, "zero=0");
   for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1"}) plan::set_limit(replicated, one);
-  std::vector<plan::PlanLimits> all = part_experts_from_context(job, sharded);
-  all.push_back(grouped);
-  all.push_back(replicated);
-  return all;
+  return {sharded, grouped, replicated};
 }
 
-// Sharded data parallelism under the rest; context parallelism only where no experts are spread.
+// Sharded data parallelism under the rest; experts stay whole.
 void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
   restrict_to_common(limits);
   plan::set_limit(limits, "zero=2,3");
   limits.sp[0] = false;
   if (job.stack.selective != cost::SelectiveKind::every_second_matmul) limits.recompute[1] = false;
-  if (has_experts(job.model)) plan::set_limit(limits, "cp=1");
+  if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
 }
 
 }  // namespace nest::exporter

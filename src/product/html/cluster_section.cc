@@ -58,7 +58,7 @@ class ClusterDrawing {
     const Strategy& s = strategy_;
     std::string text =
         fmt::format("{} devices: {}. ", format_integer(cluster_.devices), report::cluster_shape(cluster_));
-    const std::int64_t a = s.devices_per_stage();
+    const std::int64_t a = s.split.replica_devices();
     if (s.pp > 1) {
       text += fmt::format("One replica of the model is {} devices: {} stages of {}. ", format_integer(s.pp * a), s.pp,
                           format_integer(a));
@@ -334,7 +334,7 @@ class ClusterDrawing {
   std::string tile_caption(std::int64_t devices, std::size_t drawn, std::size_t all) const {
     std::string text = fmt::format("Every square is a device, every group of squares a {}. ", map_.tiers[0].name);
     if (strategy_.pp > 1) text += "Numbers are stages. ";
-    const std::int64_t a = strategy_.devices_per_stage();
+    const std::int64_t a = strategy_.split.replica_devices();
     if (strategy_.pp == 1 && a > 1 && a < devices) text += "A gap separates replicas. ";
     if (drawn < all) text += fmt::format("The first {} of {} are drawn.", drawn, all);
     return text;
@@ -348,7 +348,7 @@ class ClusterDrawing {
                      {fmt::format("{} of replica 0", map_.tiers[0].name)},
                      {"devices in all"}},
                     "placement-table");
-    const std::int64_t a = strategy_.devices_per_stage();
+    const std::int64_t a = strategy_.split.replica_devices();
     const Tier& tier = map_.tiers[0];
     const auto tile_of = [&](std::int64_t device) {
       return std::upper_bound(tier.starts.begin(), tier.starts.end(), device) - tier.starts.begin() - 1;

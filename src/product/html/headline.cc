@@ -104,9 +104,9 @@ Markup division(const PlanView& view) {
       TrafficKind::tensor, parts.tp);
   row("context", s.split.cp, "keys and values passed around a ring", TrafficKind::context, parts.cp);
   row("expert", s.split.ep,
-      s.split.expert_tp() == s.split.tp
-          ? ""
-          : fmt::format("{} ranks hold different experts", format_integer(s.split.expert_ranks())),
+      fmt::format("{}{} replicas of every expert",
+                  s.split.expert_tp() > 1 ? fmt::format("over {} ranks each, ", s.split.expert_tp()) : "",
+                  format_integer(s.edp())),
       TrafficKind::expert, parts.ep);
   std::string schedule = to_string(s.schedule);
   if (s.virtual_stages > 1) schedule += fmt::format(", {} chunks per stage", s.virtual_stages);

@@ -115,7 +115,7 @@ Markup inputs_section(const PlanView& view) {
   out.element("h3", "Files");
   add_document(out, "Model: config.json", view.plan.model.config);
   add_document(out, "Cluster: description", view.plan.cluster.description);
-  return out.add(details("The plan as JSON (nest.plan/2), for nest eval, check and export", plan_listing(view.plan)));
+  return out.add(details("The plan as JSON (nest.plan/3), for nest eval, check and export", plan_listing(view.plan)));
 }
 
 }  // namespace nest::html

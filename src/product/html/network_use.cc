@@ -16,12 +16,14 @@ constexpr std::int64_t kDevicesCounted = std::int64_t{1} << 17;  // positions re
 // What a layer's exchanges amount to, one micro-batch on one device.
 struct GroupBytes {
   double tensor_ring = 0;  // from a member to the next one
+  double expert_tensor_ring = 0;
   double context_ring = 0;
   double expert_ring = 0;
   double expert_exchange = 0;  // to all others
 
   void add(const GroupBytes& other, double times) {
     tensor_ring += times * other.tensor_ring;
+    expert_tensor_ring += times * other.expert_tensor_ring;
     context_ring += times * other.context_ring;
     expert_ring += times * other.expert_ring;
     expert_exchange += times * other.expert_exchange;
@@ -29,7 +31,7 @@ struct GroupBytes {
 };
 
 struct LayerExchanges {
-  GroupBytes tensor, context, expert;  // by what they are for; experts use tensor-parallel groups too
+  GroupBytes tensor, context, expert;  // by what they are for
   double tensor_s = 0, context_s = 0, expert_s = 0;
   std::int64_t top_k = 1;
 
@@ -57,8 +59,9 @@ double ring_bytes(const split::LayerCollective& exchange) {
 }
 
 bool of_experts(const split::LayerCollective& exchange, const split::LocalOperator& op) {
-  return exchange.group == split::Group::expert || op.kind == model::OperatorKind::dispatch ||
-         op.kind == model::OperatorKind::combine || op.kind == model::OperatorKind::grouped_matmul;
+  return exchange.group == split::Group::expert || exchange.group == split::Group::expert_tensor ||
+         op.kind == model::OperatorKind::dispatch || op.kind == model::OperatorKind::combine ||
+         op.kind == model::OperatorKind::grouped_matmul;
 }
 
 // How often an exchange of the forward pass happens: again where it is recomputed.
@@ -67,7 +70,7 @@ double repeats(const cost::Job& job, const split::LayerCollective& exchange, con
   if (exchange.phase == split::Phase::backward || recompute == Recompute::none) return 1;
   if (recompute == Recompute::full) return 2;
   if (job.stack.selective == cost::SelectiveKind::every_second_matmul)
-    return exchange.group == split::Group::tensor ? 1.5 : 1;
+    return exchange.group == split::Group::tensor || exchange.group == split::Group::expert_tensor ? 1.5 : 1;
   return job.stack.selective == cost::SelectiveKind::modules && of_experts(exchange, op) && op.recomputed ? 2 : 1;
 }
 
@@ -85,9 +88,10 @@ LayerExchanges layer_exchanges(const cost::Job& job, const Strategy& strategy, c
     const bool context = exchange.group == split::Group::context;
     const double times = repeats(job, exchange, op, recompute);
     GroupBytes& bytes = context ? sum.context : experts ? sum.expert : sum.tensor;
-    double& ring = exchange.group == split::Group::tensor ? bytes.tensor_ring
-                   : context                              ? bytes.context_ring
-                                                          : bytes.expert_ring;
+    double& ring = exchange.group == split::Group::tensor          ? bytes.tensor_ring
+                   : exchange.group == split::Group::expert_tensor ? bytes.expert_tensor_ring
+                   : context                                       ? bytes.context_ring
+                                                                   : bytes.expert_ring;
     ring += times * ring_bytes(exchange);
     if (exchange.kind == split::CollectiveKind::all_to_all) bytes.expert_exchange += times * exchange.bytes;
     (context ? sum.context_s : experts ? sum.expert_s : sum.tensor_s) += times * groups.seconds(local, exchange);
@@ -113,9 +117,9 @@ class Counter {
         prediction_(evaluation.prediction),
         table_(cost::price_table(job, strategy.split, strategy.micro_batch)),
         m_(static_cast<double>(micro_batches(strategy, job.run.global_batch))),
-        replicas_(
-            std::clamp<std::int64_t>(kDevicesCounted / (strategy.pp * strategy.devices_per_stage()), 1, strategy.dp)),
-        replica_weight_(static_cast<double>(strategy.dp) / static_cast<double>(replicas_)) {
+        teams_(std::clamp<std::int64_t>(kDevicesCounted / (strategy.pp * strategy.split.team_devices()), 1,
+                                        strategy.teams())),
+        team_weight_(static_cast<double>(strategy.teams()) / static_cast<double>(teams_)) {
     pace_ = static_cast<std::size_t>(
         std::max_element(stages_.begin(), stages_.end(),
                          [](const StagePlan& a, const StagePlan& b) { return a.time.total < b.time.total; }) -
@@ -132,7 +136,7 @@ class Counter {
   }
 
  private:
-  std::int64_t a() const { return strategy_.devices_per_stage(); }
+  std::int64_t a() const { return strategy_.split.team_devices(); }
 
   Traffic start(TrafficKind kind, std::int64_t ranks, double waited_s) const {
     Traffic traffic;
@@ -149,12 +153,12 @@ class Counter {
     use.traffic.push_back(std::move(traffic));
   }
 
-  // The groups of one stage, of the replicas that are looked at.
+  // The groups of one stage, of the teams of replicas that are looked at.
   template <class Visit>
   void visit_groups(groups::Kind kind, std::size_t stage, const Visit& visit) const {
     const GroupSpec spec = ranks_.groups(kind, static_cast<std::int64_t>(stage));
     std::vector<std::vector<std::int64_t>> all = list_groups(spec);
-    all.resize(static_cast<std::size_t>(spec.groups() / strategy_.dp * replicas_));
+    all.resize(static_cast<std::size_t>(spec.groups() / strategy_.teams() * teams_));
     for (const std::vector<std::int64_t>& members : all) visit(members);
   }
 
@@ -166,19 +170,23 @@ class Counter {
     if (bytes.context_ring > 0) {
       visit_groups(groups::Kind::context, stage, [&](const auto& members) { one.ring(members, bytes.context_ring); });
     }
+    if (bytes.expert_tensor_ring > 0) {
+      visit_groups(groups::Kind::expert_tensor, stage,
+                   [&](const auto& members) { one.ring(members, bytes.expert_tensor_ring); });
+    }
     if (bytes.expert_ring > 0 || bytes.expert_exchange > 0) {
       visit_groups(groups::Kind::expert, stage, [&](const auto& members) {
         one.ring(members, bytes.expert_ring);
         one.exchange(members, bytes.expert_exchange, top_k);
       });
     }
-    load.add(one, m_ * replica_weight_);
+    load.add(one, m_ * team_weight_);
   }
 
   double sent(const GroupBytes& bytes) const {
-    const auto ranks = static_cast<double>(strategy_.split.expert_ranks());
-    return m_ *
-           (bytes.tensor_ring + bytes.context_ring + bytes.expert_ring + bytes.expert_exchange * (ranks - 1) / ranks);
+    const auto ranks = static_cast<double>(strategy_.split.ep);
+    return m_ * (bytes.tensor_ring + bytes.expert_tensor_ring + bytes.context_ring + bytes.expert_ring +
+                 bytes.expert_exchange * (ranks - 1) / ranks);
   }
 
   void count_layers(NetworkUse& use) {
@@ -188,7 +196,7 @@ class Counter {
     const auto& parts = prediction_.breakdown_s;
     Traffic tensor = start(TrafficKind::tensor, split.tp, parts.tp);
     Traffic context = start(TrafficKind::context, split.cp, parts.cp);
-    Traffic expert = start(TrafficKind::expert, split.expert_ranks(), parts.ep);
+    Traffic expert = start(TrafficKind::expert, split.ep, parts.ep);
     LinkLoad tensor_load(job_.cluster), context_load(job_.cluster), expert_load(job_.cluster);
     std::map<std::pair<int, Recompute>, LayerExchanges> known;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -223,15 +231,13 @@ class Counter {
   // From stage `from` to `to` and back, `bytes` each way.
   void load_messages(LinkLoad& load, std::int64_t from, std::int64_t to, double bytes) const {
     LinkLoad one(job_.cluster);
-    for (std::int64_t r = 0; r < replicas_; ++r) {
-      for (std::int64_t q = 0; q < a(); ++q) {
-        const std::int64_t here = ranks_.device_of(groups::Place{from, r, q});
-        const std::int64_t there = ranks_.device_of(groups::Place{to, r, q});
-        one.send(here, there, bytes);
-        one.send(there, here, bytes);
-      }
+    for (std::int64_t rank = 0; rank < teams_ * a(); ++rank) {
+      const std::int64_t here = ranks_.device_of(groups::StageRank{from, rank});
+      const std::int64_t there = ranks_.device_of(groups::StageRank{to, rank});
+      one.send(here, there, bytes);
+      one.send(there, here, bytes);
     }
-    load.add(one, replica_weight_);
+    load.add(one, team_weight_);
   }
 
   void count_messages(NetworkUse& use) const {
@@ -350,9 +356,9 @@ class Counter {
   const Prediction& prediction_;
   cost::PriceTable table_;
   double m_;
-  std::int64_t replicas_;  // looked at
-  double replica_weight_;  // the others count as these
-  std::size_t pace_ = 0;   // the slowest stage
+  std::int64_t teams_;    // looked at
+  double team_weight_;    // the others count as these
+  std::size_t pace_ = 0;  // the slowest stage
 };
 
 }  // namespace

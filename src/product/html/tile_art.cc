@@ -112,7 +112,8 @@ std::string TileArt::ranks_of(const groups::Place& at) const {
   };
   add('t', split.tp, at.inner % split.tp);
   add('c', split.cp, at.inner / split.tp % split.cp);
-  add('e', split.ep, at.inner / (split.tp * split.cp));
+  const std::int64_t rank = at.replica * ranks_.replica_devices() + at.inner;
+  add('e', split.ep, rank / split.expert_tp() % split.ep);
   return text;
 }
 

@@ -66,7 +66,7 @@ void read_deepspeed(doc::Reader& root, LaunchSetup& setup) {
     if (const auto size = maybe_count(*tensor, "autotp_size", {0, 1 << 24}); size.value_or(0) > 0) setup.tp = *size;
   }
   if (auto experts = root.maybe_object("expert_parallel"); experts && experts->flag_or("enabled", true)) {
-    setup.expert_ranks = maybe_count(*experts, "autoep_size", kRanks).value_or(setup.expert_ranks);
+    setup.ep = maybe_count(*experts, "autoep_size", kRanks).value_or(setup.ep);
   }
   if (const auto ulysses = maybe_count(root, "sequence_parallel_size", kRanks); ulysses.value_or(1) > 1) {
     setup.cp = *ulysses;
@@ -138,7 +138,7 @@ class TitanReader {
     setup_.tp = parallel.integer_or("tensor_parallel_degree", 1, kRanks);
     setup_.cp = parallel.integer_or("context_parallel_degree", 1, kRanks);
     setup_.pp = parallel.integer_or("pipeline_parallel_degree", 1, kRanks);
-    setup_.expert_ranks = parallel.integer_or("expert_parallel_degree", 1, kRanks);
+    setup_.ep = parallel.integer_or("expert_parallel_degree", 1, kRanks);
     setup_.expert_tp = parallel.integer_or("expert_tensor_parallel_degree", 1, kRanks);
     setup_.sp = setup_.tp > 1 && parallel.flag_or("enable_sequence_parallel", true);
     setup_.stack.tensor_overlap = parallel.flag_or("enable_async_tensor_parallel", false);

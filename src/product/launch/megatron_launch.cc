@@ -175,7 +175,7 @@ class MegatronReader {
     setup_.tp = size_or("--tensor-model-parallel-size", 1, kMostRanks);
     setup_.cp = size_or("--context-parallel-size", 1, kMostRanks);
     setup_.pp = size_or("--pipeline-model-parallel-size", 1, kMostRanks);
-    setup_.expert_ranks = size_or("--expert-model-parallel-size", 1, kMostRanks);
+    setup_.ep = size_or("--expert-model-parallel-size", 1, kMostRanks);
     setup_.expert_tp = options_.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(0);
     setup_.sp = options_.flag("--sequence-parallel") && setup_.tp > 1;
     setup_.replicas_last = options_.flag("--use-tp-pp-dp-mapping");
@@ -183,7 +183,7 @@ class MegatronReader {
       setup_.notes.emplace_back("--sequence-parallel does nothing without tensor parallelism");
     }
     const bool has_model = !setup_.model_config.is_null();
-    if (has_model && setup_.expert_ranks > 1 && !options_.has("--num-experts")) {
+    if (has_model && setup_.ep > 1 && !options_.has("--num-experts")) {
       options_.fail("--expert-model-parallel-size", "needs --num-experts");
     }
     if (has_model && options_.has("--moe-ffn-hidden-size") && !options_.has("--num-experts")) {
@@ -439,7 +439,7 @@ class MegatronReader {
     setup_.stack = *cost::find_stack("megatron-deepspeed");
     setup_.stack.selective_modules = modules;
     setup_.zero = static_cast<int>(options_.integer("--zero-stage", 0, 3).value_or(setup_.zero));
-    if (const auto ep = options_.integer("--moe-expert-parallel-size", 1, kMostRanks)) setup_.expert_ranks = *ep;
+    if (const auto ep = options_.integer("--moe-expert-parallel-size", 1, kMostRanks)) setup_.ep = *ep;
     if (const auto ulysses = options_.integer("--ds-sequence-parallel-size", 1, kMostRanks)) {
       setup_.cp = *ulysses;
       setup_.stack.context_all_to_all = true;

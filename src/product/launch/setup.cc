@@ -167,11 +167,11 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::
 // Pipeline, placement and micro-batch, once the split and the replicas are known.
 Strategy finish_strategy(const LaunchSetup& setup, const cost::Job& job, Strategy strategy) {
   const std::int64_t expert_tp = setup.expert_tp == 0 ? setup.tp : setup.expert_tp;
-  if (setup.replicas_last && setup.pp > 1 && expert_tp * setup.expert_ranks != setup.tp * setup.cp) {
+  if (setup.replicas_last && setup.pp > 1 && expert_tp * setup.ep != setup.tp * setup.cp) {
     throw InputError(
         fmt::format("{}: --use-tp-pp-dp-mapping needs as many data-parallel ranks for experts as for the "
                     "rest: etp·ep = {}·{}, tp·cp = {}·{}",
-                    setup.source, expert_tp, setup.expert_ranks, setup.tp, setup.cp));
+                    setup.source, expert_tp, setup.ep, setup.tp, setup.cp));
   }
   strategy.pp = setup.pp;
   strategy.virtual_stages = setup.vpp;
@@ -181,7 +181,7 @@ Strategy finish_strategy(const LaunchSetup& setup, const cost::Job& job, Strateg
   if (strategy.micro_batch == 0) {
     const std::int64_t steps = setup.accumulation.value_or(0);
     if (steps == 0) throw InputError(fmt::format("{}: the micro-batch size is missing", setup.source));
-    strategy.micro_batch = job.run.global_batch / std::max<std::int64_t>(1, steps * strategy.batch_ranks());
+    strategy.micro_batch = job.run.global_batch / std::max<std::int64_t>(1, steps * strategy.dp);
   }
   return strategy;
 }
@@ -204,28 +204,19 @@ Strategy strategy_of(const LaunchSetup& setup, const cost::Job& job) {
   const bool experts = std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
                                    [](const model::Layer& layer) { return layer.experts > 0; });
   if (!experts) {
-    if (setup.expert_ranks > 1)
-      fail(fmt::format("expert parallelism of {} needs a mixture of experts", setup.expert_ranks));
+    if (setup.ep > 1) fail(fmt::format("expert parallelism of {} needs a mixture of experts", setup.ep));
     strategy.dp = data;
     return finish_strategy(setup, job, strategy);
   }
   const std::int64_t expert_tp = setup.expert_tp == 0 ? setup.tp : setup.expert_tp;
-  if (setup.tp % expert_tp != 0)
-    fail(fmt::format("expert tensor parallelism of {} does not divide {}", expert_tp, setup.tp));
-  const std::int64_t folded = setup.tp / expert_tp;  // tensor ranks that hold different experts
-  if (setup.expert_ranks % folded != 0) {
-    fail(
-        fmt::format("nest prices experts that are not tensor parallel only when spread over all {} tensor ranks; "
-                    "expert parallelism is {}",
-                    setup.tp, setup.expert_ranks));
+  const std::int64_t stage = world / setup.pp;
+  if (expert_tp > stage || setup.ep > stage || stage % (expert_tp * setup.ep) != 0) {
+    fail(fmt::format("etp·ep = {}·{} does not divide the {} ranks of a stage (tp·cp·dp = {}·{}·{})", expert_tp,
+                     setup.ep, stage, setup.tp, setup.cp, data));
   }
-  split.ep = setup.expert_ranks / folded;
+  split.ep = setup.ep;
   split.etp = expert_tp == setup.tp ? 0 : expert_tp;
-  if (data % split.ep != 0) {
-    fail(fmt::format("nest prices expert parallelism inside data parallelism; {} expert ranks do not divide {}",
-                     split.ep, data));
-  }
-  strategy.dp = data / split.ep;
+  strategy.dp = data;
   return finish_strategy(setup, job, strategy);
 }
 
@@ -253,20 +244,16 @@ LaunchSetup read_launch(std::string_view source, const std::string& text, const 
 LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
   LaunchedPlan plan;
   plan.strategy = strategy_of(setup, job);
-  if (plan.strategy.split.cp > 1 && plan.strategy.split.ep > 1) {
-    plan.notes.emplace_back(
-        "expert groups take context-parallel ranks first; priced are groups of the same size across them");
-  }
   const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
                                          [](const model::Layer& layer) { return layer.counted_block(); });
   if (setup.vpp > 1 && block_kinds > 1) {
     plan.notes.emplace_back("layers differ: an interleaved stage is priced as one run of as many layers");
   }
-  const std::int64_t step = plan.strategy.micro_batch * plan.strategy.batch_ranks();
+  const std::int64_t step = plan.strategy.micro_batch * plan.strategy.dp;
   if (step == 0 || job.run.global_batch % step != 0) {
     throw InputError(
         fmt::format("{}: a global batch of {} is no multiple of micro-batch x data-parallel ranks = {} x {}",
-                    setup.source, job.run.global_batch, plan.strategy.micro_batch, plan.strategy.batch_ranks()));
+                    setup.source, job.run.global_batch, plan.strategy.micro_batch, plan.strategy.dp));
   }
   const std::int64_t replicas = groups::dense_replicas(plan.strategy);
   if (setup.zero > 0 && setup.shard_instances > 1 && replicas % setup.shard_instances != 0) {

@@ -41,8 +41,8 @@ struct LaunchSetup {
   Optimizer optimizer = Optimizer::adam;
 
   std::int64_t tp = 1, cp = 1, pp = 1, vpp = 1;
-  std::int64_t expert_ranks = 1;  // Megatron's expert-model-parallel size
-  std::int64_t expert_tp = 0;     // 0: as tp
+  std::int64_t ep = 1;         // Megatron's expert-model-parallel size
+  std::int64_t expert_tp = 0;  // 0: as tp
   bool sp = false;
   bool gpipe = false;
   bool replicas_last = false;       // --use-tp-pp-dp-mapping

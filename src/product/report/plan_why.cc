@@ -31,6 +31,7 @@ std::string placement_text(const Plan& plan, const cluster::Cluster& cluster) {
   line("expert", s.split.ep, groups::Kind::expert);
   line("pipeline", s.pp, groups::Kind::pipeline);
   line("data", s.dp, groups::Kind::data);
+  if (s.split.ep > 1) line("edp", s.edp(), groups::Kind::expert_data);
   const std::int64_t idle = cluster.devices - s.devices_used();
   if (idle > 0)
     text += fmt::format("  {} of {} devices stay idle\n", format_integer(idle), format_integer(cluster.devices));

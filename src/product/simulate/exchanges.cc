@@ -20,7 +20,7 @@ Exchanges::Exchanges(const cost::Job& job, const Strategy& strategy, const PlanW
       add_state(static_cast<std::int64_t>(s), *traffic, stage);
     }
   }
-  symmetry_ = find_symmetry(network_.links(), std::move(flows_), strategy.dp, exchanges_, merge);
+  symmetry_ = find_symmetry(network_.links(), std::move(flows_), strategy.teams(), exchanges_, merge);
 }
 
 void Exchanges::add_flow(std::int32_t replica, std::int64_t count, double bytes, NetworkPath path) {
@@ -32,7 +32,9 @@ void Exchanges::add_messages(std::int64_t from, std::int64_t to) {
   for (std::int64_t rank = 0; rank < ranks_.grid().ranks_per_stage(); ++rank) {
     const std::int64_t source = ranks_.device_of(groups::StageRank{from, rank});
     const std::int64_t target = ranks_.device_of(groups::StageRank{to, rank});
-    add_flow(static_cast<std::int32_t>(rank / ranks_.replica_devices()), 1, 1, network_.path(source, target));
+    // Replicas that share experts wait for each other: a team runs as one.
+    add_flow(static_cast<std::int32_t>(rank / ranks_.split_of(from).team_devices()), 1, 1,
+             network_.path(source, target));
   }
   ++exchanges_;
 }

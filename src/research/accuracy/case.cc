@@ -43,26 +43,24 @@ std::int64_t assumed_micro_batches(const PublishedRun& run) {
   return std::max<std::int64_t>(4, run.pp.value_or(1));
 }
 
-// Megatron's `ep` counts the ranks that hold different experts, among dp x cp x tp of them; ours counts only those
-// beyond the tensor-parallel ranks over which whole experts (etp = 1) are spread.
+// Frameworks train mixtures with tensor parallelism only where sequences are divided too.
 void set_split(const PublishedRun& run, const cluster::Device& device, Strategy& strategy) {
   Split& split = strategy.split;
   split.tp = *run.tp;
   split.cp = run.cp.value_or(1);
-  split.sp = split.tp > 1 && (run.sp || is_tpu(device));
+  split.sp = split.tp > 1 && (run.sp || is_tpu(device) || run.moe());
   if (!run.moe()) return;
-  const std::int64_t ranks = run.ep.value_or(1);
-  std::int64_t etp = ranks == 1 ? split.tp : run.etp.value_or(1);
-  if (etp * ranks > *run.dp * split.tp * split.cp) etp = 1;
+  split.ep = run.ep.value_or(1);
+  std::int64_t etp = split.ep == 1 ? split.tp : run.etp.value_or(1);
+  if (etp * split.ep > *run.dp * split.tp * split.cp) etp = 1;
   split.etp = etp;
-  split.ep = std::max<std::int64_t>(1, ranks * etp / split.tp);
 }
 
 Strategy strategy_of(const PublishedRun& run, const cluster::Device& device) {
   Strategy strategy;
   set_split(run, device, strategy);
   strategy.pp = *run.pp;
-  strategy.dp = *run.dp % strategy.split.ep == 0 ? *run.dp / strategy.split.ep : 0;
+  strategy.dp = *run.dp;
   strategy.dp_inner = strategy.dp;
   strategy.micro_batch = run.micro_batch.value_or(1) * (is_tpu(device) ? *run.tp : 1);
   strategy.virtual_stages = strategy.pp > 1 ? run.virtual_stages.value_or(1) : 1;
@@ -121,13 +119,12 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
   if (!device) return Refusal{"device not calibrated: " + run.gpu};
   Case made;
   made.strategy = strategy_of(run, *device);
-  if (made.strategy.dp < 1) return Refusal{"experts spread unevenly over the data-parallel ranks"};
   note_assumptions(run, made.assumed);
 
   Run what;
   what.sequence = run.model.sequence.value_or(2048);
   what.global_batch =
-      run.global_batch.value_or(assumed_micro_batches(run) * made.strategy.micro_batch * made.strategy.batch_ranks());
+      run.global_batch.value_or(assumed_micro_batches(run) * made.strategy.micro_batch * made.strategy.dp);
   const Software software = software_for(run);
   made.not_expressed = software.not_expressed;
   what.stack = software.stack.name;

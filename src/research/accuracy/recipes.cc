@@ -78,13 +78,13 @@ std::string outside_space(const cost::Job& job, const Strategy& strategy, const 
   key.micro_batch = static_cast<int>(in_sizes - sizes.begin());
   key.schedule = static_cast<int>(in_schedules - schedules.begin());
   key.stages = strategy.pp;
-  key.replicas = strategy.dp;
+  key.replicas = strategy.dp / space.team(key);
   if (!space.admits_pair(key)) return "this split with this micro-batch";
   if (key.stages > space.most_stages(key)) return fmt::format("{} stages", key.stages);
   if (!space.admits_schedule(key)) {
     return fmt::format("{} stages of {} chunks of this chain of layers", key.stages, strategy.virtual_stages);
   }
-  if (!space.next_replicas(key, {strategy.dp, strategy.dp})) {
+  if (!space.next_replicas(key, {key.replicas, key.replicas})) {
     return fmt::format("{} micro-batches for {} interleaved stages", micro_batches(strategy, job.run.global_batch),
                        key.stages);
   }

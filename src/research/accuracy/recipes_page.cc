@@ -90,7 +90,7 @@ const char* word_of(Recompute mode) {
 }
 
 bool is_uneven(const Strategy& strategy, std::int64_t batch) {
-  return batch % (strategy.micro_batch * strategy.batch_ranks()) != 0;
+  return batch % (strategy.micro_batch * strategy.dp) != 0;
 }
 
 std::string strategy_cell(const Strategy& strategy, const std::vector<StagePlan>& stages) {
@@ -215,9 +215,7 @@ std::vector<Caution> cautions() {
   constexpr double kFull = 0.97;
   return {
       {"fewer expert ranks than the recipe",
-       [](const Line& line, const Plan& plan) {
-         return plan.strategy.split.expert_ranks() < line.recipe->strategy.split.expert_ranks();
-       }},
+       [](const Line& line, const Plan& plan) { return plan.strategy.split.ep < line.recipe->strategy.split.ep; }},
       {"context over 4 devices or more",
        [](const Line& line, const Plan& plan) {
          const std::int64_t cp = plan.strategy.split.cp;
@@ -440,8 +438,7 @@ what planning adds if the model is right; docs/generated/accuracy.md says how ri
 - \* the recipe does not fit by our count, although somebody ran it: most such rows do not say what is recomputed or moved to the host, and
   nothing is assumed. A plan that must fit is then compared with a recipe that need not, so *same memory* gives the ratio for the best
   plan on devices with just as much memory as the recipe takes by our count.
-- ep counts ranks beyond tensor parallelism: with etp=1, Megatron's expert-parallel size is ep × tp. zero=1×3/2×1: three stages with
-  ZeRO 1, one with 2; (of 8): sharded over groups of 8.
+- zero=1×3/2×1: three stages with ZeRO 1, one with 2; (of 8): sharded over groups of 8.
 )";
 
 constexpr const char* kBelief = R"(

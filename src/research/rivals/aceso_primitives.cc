@@ -22,11 +22,11 @@ class Primitives {
           return b.recompute < a.recompute && b.zero == a.zero;
         });
         micro_batch(1);
-        splits([](const Split& a, const Split& b) { return b.tp * b.cp * b.ep >= a.tp * a.cp * a.ep; });
+        splits([](const Split& a, const Split& b) { return b.team_devices() >= a.team_devices(); });
         schedules();
         break;
       case Resource::communication:
-        splits([](const Split& a, const Split& b) { return b.tp * b.cp * b.ep <= a.tp * a.cp * a.ep; });
+        splits([](const Split& a, const Split& b) { return b.team_devices() <= a.team_devices(); });
         options([](const search::StageChoice& a, const search::StageChoice& b) {
           return b.recompute == a.recompute && (b.zero < a.zero || (b.zero == a.zero && b.in_node != a.in_node));
         });
@@ -40,7 +40,7 @@ class Primitives {
         });
         fewer_layers();
         micro_batch(-1);
-        splits([](const Split& a, const Split& b) { return b.tp * b.cp * b.ep >= a.tp * a.cp * a.ep; });
+        splits([](const Split& a, const Split& b) { return b.team_devices() >= a.team_devices(); });
         schedules();
         break;
     }

@@ -29,7 +29,7 @@ plan::PlanLimits alpa_limits(const plan::PlanLimits& limits) {
   alpa.refuse(Schedule::interleaved);
   alpa.refuse(Schedule::gpipe);
   alpa.pitch = alpa.shard_in_node = false;
-  if (is_free(limits.dp_inner)) alpa.replicas_together = true;
+  if (limits.dp_inner.is_free()) alpa.replicas_together = true;
   return alpa;
 }
 
@@ -64,7 +64,6 @@ class Alpa {
         best_(full_) {
     kind_count_.assign(job_.model.kinds.size(), 0);
     for (const int kind : job_.model.layers) ++kind_count_[at(kind)];
-    for (const model::Layer& layer : job_.model.kinds) experts_ = experts_ || layer.experts > 0;
   }
 
   RivalAnswer plan(const RivalRequest& request) {
@@ -125,7 +124,7 @@ class Alpa {
   // Whether the request may admit a plan with so many tensor-parallel ranks on so many devices per stage.
   bool may_admit(std::int64_t tp, std::int64_t size, std::int64_t fewest, std::int64_t most) const {
     const plan::PlanLimits& limits = space_.limits();
-    if (!limits.tp.admits(tp) || (!experts_ && !limits.dp.admits(size / tp))) return false;
+    if (!limits.tp.admits(tp) || !limits.dp.admits(size / tp)) return false;
     for (std::int64_t stages = fewest; stages <= most; ++stages) {
       if (limits.pp.admits(stages)) return true;
     }
@@ -152,7 +151,7 @@ class Alpa {
       return any;
     };
     const plan::PlanLimits& limits = space_.limits();
-    const bool free = is_free(limits.tp) && is_free(limits.ep) && is_free(limits.dp);
+    const bool free = limits.tp.is_free() && limits.ep.is_free() && limits.dp.is_free();
     if (is_admitted({AxisRule::open, AxisRule::open}) || free) return;
     for (const AxisRules& rules : told) is_admitted(rules);
   }
@@ -193,6 +192,7 @@ class Alpa {
       if (tensor && experts) split.etp = 1;
       if (!tensor && experts) split.ep *= mesh[a].size;
     }
+    if (split.etp == 1) split.ep *= split.tp;  // whole experts on the tensor-parallel ranks as well
     place->second = split;
     return split;
   }
@@ -206,9 +206,9 @@ class Alpa {
       strategy.split = found;
       strategy.split.sp = sp;
       strategy.pp = stages;
-      strategy.dp = strategy.dp_inner = size / (found.tp * found.ep);
-      if (strategy.dp * found.tp * found.ep != size || sequences % strategy.batch_ranks() != 0) continue;
-      strategy.micro_batch = sequences / strategy.batch_ranks();
+      strategy.dp = strategy.dp_inner = size / found.tp;
+      if (strategy.dp * found.tp != size || strategy.dp < 1 || sequences % strategy.dp != 0) continue;
+      strategy.micro_batch = sequences / strategy.dp;
       const std::optional<search::Key> key = key_of(space_, strategy);
       if (!key) continue;
       strategy = space_.strategy(*key);
@@ -276,7 +276,7 @@ class Alpa {
   std::map<std::int64_t, std::vector<Strategy>> strategies_;  // by sequences
   std::int64_t considered_ = 0;
   std::int64_t unproven_ = 0;  // integer programs that the solver gave up
-  bool experts_ = false, complete_ = true;
+  bool complete_ = true;
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ class Expert {
     node_ = usual_node(request.job->cluster);
     // Limits that leave nothing inside a node are followed all the same.
     std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-    for (const Split& split : space_.splits()) smallest = std::min(smallest, split.tp * split.ep);
+    for (const Split& split : space_.splits()) smallest = std::min(smallest, inside_of(split));
     if (!space_.splits().empty()) node_ = std::max(node_, smallest);
     for (const int kind : request.job->model.layers) {
       if (request.job->model.kinds[at(kind)].counted_block()) ++blocks_;
@@ -87,15 +87,23 @@ class Expert {
   struct Degrees {
     Split split;
     std::int64_t pp = 1;
-    std::int64_t product() const { return split.tp * split.ep * split.cp * pp; }
+    std::int64_t product() const { return split.team_devices() * pp; }
   };
+
+  // Devices that tensors and experts are divided over.
+  static std::int64_t inside_of(const Split& split) { return split.tp * split.team(); }
+
+  // Experts divided like everything else or not at all, and over the tensor-parallel ranks before others.
+  static bool is_usual(const Split& split) {
+    return (split.etp == 0 || split.etp == 1) && split.expert_devices() >= split.tp;
+  }
 
   // Everything that the rules admit, the smallest product first; at equal products the one with more inside the node.
   std::vector<Degrees> by_the_rules(std::int64_t context) const {
     std::vector<Degrees> list;
     for (const Split& split : space_.splits()) {
-      if (split.cp != context || split != preferred(split)) continue;
-      if (split.tp * split.ep > node_ && split.tp > 1) continue;
+      if (split.cp != context || split != preferred(split) || !is_usual(split)) continue;
+      if (inside_of(split) > node_ && split.tp > 1) continue;
       for (std::int64_t pp = 1; pp <= blocks_; ++pp) {
         // More than one stage only once the node is full, as far as the model's sizes admit.
         if (pp > 1 && grows_inside(split)) break;
@@ -119,8 +127,8 @@ class Expert {
   // Whether a larger legal split with as many or more tensor and expert ranks stays inside the node.
   bool grows_inside(const Split& split) const {
     return std::any_of(space_.splits().begin(), space_.splits().end(), [&](const Split& other) {
-      return other.cp == split.cp && other == preferred(other) && other.tp >= split.tp && other.ep >= split.ep &&
-             other.tp * other.ep > split.tp * split.ep && other.tp * other.ep <= node_;
+      return other.cp == split.cp && other == preferred(other) && is_usual(other) && other.tp >= split.tp &&
+             other.team() >= split.team() && inside_of(other) > inside_of(split) && inside_of(other) <= node_;
     });
   }
 
@@ -171,14 +179,15 @@ class Expert {
 
   // As many replicas as there are devices for, and as many as divide the batch evenly.
   std::vector<std::int64_t> replicas_of(const Strategy& strategy) const {
-    const std::int64_t batch = request_.job->run.global_batch, round = strategy.micro_batch * strategy.split.ep;
-    const std::int64_t most = std::min(space_.devices() / (strategy.devices_per_stage() * strategy.pp), batch / round);
+    const std::int64_t team = strategy.split.team();
+    const std::int64_t batch = request_.job->run.global_batch, round = strategy.micro_batch * team;
+    const std::int64_t most = std::min(space_.devices() / (strategy.split.team_devices() * strategy.pp), batch / round);
     std::vector<std::int64_t> list;
     if (most < 1) return list;
-    list.push_back(most);
-    for (std::int64_t dp = most; dp >= 1; --dp) {
-      if (batch % (round * dp) != 0) continue;
-      if (dp != most) list.push_back(dp);
+    list.push_back(most * team);
+    for (std::int64_t teams = most; teams >= 1; --teams) {
+      if (batch % (round * teams) != 0) continue;
+      if (teams != most) list.push_back(teams * team);
       break;
     }
     return list;
@@ -200,10 +209,11 @@ class Expert {
         strategy.schedule = schedule.kind;
         strategy.virtual_stages = schedule.chunks;
         if (schedule.chunks > 1 && (degrees.pp == 1 || blocks_ % (degrees.pp * schedule.chunks) != 0)) continue;
-        for (const std::int64_t inner : {dp, std::int64_t{1}}) {
+        const std::int64_t team = strategy.split.team();
+        for (const std::int64_t inner : {dp, team}) {
           strategy.dp_inner = inner;
           for (const int zero : zeros) any |= try_one(strategy, recompute, zero);
-          if (dp == 1) break;
+          if (dp == team) break;
         }
       }
     }

@@ -27,7 +27,7 @@ std::set<std::int64_t> filling_replicas(const search::PlanSpace& space, const st
     replicas.insert(count);
     break;
   }
-  const std::int64_t round = space.micro_batches()[at(key.micro_batch)] * space.splits()[at(key.split)].ep;
+  const std::int64_t round = space.micro_batches()[at(key.micro_batch)] * space.team(key);
   for (auto count = batch_divisors.rbegin(); count != batch_divisors.rend(); ++count) {
     if (*count > most || space.job().run.global_batch % (round * *count) != 0) continue;
     if (!space.next_replicas(key, {*count, *count})) continue;
@@ -92,7 +92,7 @@ plan::PlanLimits mist_limits(const plan::PlanLimits& limits) {
   mist.refuse(Schedule::interleaved);
   mist.refuse(Schedule::gpipe);
   mist.pitch = mist.shard_in_node = false;
-  if (is_free(limits.dp_inner)) mist.replicas_together = true;
+  if (limits.dp_inner.is_free()) mist.replicas_together = true;
   return mist;
 }
 

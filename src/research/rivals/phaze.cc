@@ -18,7 +18,7 @@ constexpr double kTied = 1e-9;  // relative
 // On a flat network all groupings of replicas are alike: one stands for all.
 plan::PlanLimits flat_limits(const plan::PlanLimits& limits) {
   plan::PlanLimits flat = limits;
-  if (is_free(limits.dp_inner)) flat.replicas_together = true;
+  if (limits.dp_inner.is_free()) flat.replicas_together = true;
   return flat;
 }
 
@@ -45,7 +45,8 @@ std::vector<StagePlan> bare_stages(const Plan& planned) {
 }
 
 void place(BestPlan& best, const Plan& planned) {
-  for (const std::int64_t inner : {planned.strategy.dp_inner, std::int64_t{1}, planned.strategy.dp}) {
+  const std::int64_t team = planned.strategy.split.team();
+  for (const std::int64_t inner : {planned.strategy.dp_inner, team, planned.strategy.dp}) {
     Strategy strategy = planned.strategy;
     strategy.dp_inner = inner;
     strategy.pitch = 0;

@@ -9,10 +9,6 @@
 
 namespace nest::rivals {
 
-bool is_free(const plan::Limit& limit) {
-  return limit.only.empty() && limit.low <= 1 && limit.high == std::numeric_limits<std::int64_t>::max();
-}
-
 std::int64_t usual_node(const cluster::Cluster& cluster) {
   constexpr std::int64_t kUsual = 8;
   return cluster.fabric.levels < 2 ? kUsual : cluster::devices_per_node(cluster).value_or(kUsual);
@@ -38,13 +34,14 @@ std::optional<search::Key> key_of(const search::PlanSpace& space, const Strategy
       !space.admits_schedule(key)) {
     return std::nullopt;
   }
-  key.replicas = strategy.dp;
+  if (strategy.dp % space.team(key) != 0 || strategy.dp_inner % space.team(key) != 0) return std::nullopt;
+  key.replicas = strategy.dp / space.team(key);
   if (key.replicas > space.most_replicas(key) || !space.next_replicas(key, {key.replicas, key.replicas})) {
     return std::nullopt;
   }
   const bool tight = strategy.pitch == 0 || strategy.pitch == strategy.pipeline_block();
   const std::vector<std::int64_t> inner = space.inner_replicas(key);
-  key.inner_replicas = strategy.pp == 1 && tight && !inner.empty() ? inner.back() : strategy.dp_inner;
+  key.inner_replicas = strategy.pp == 1 && tight && !inner.empty() ? inner.back() : strategy.dp_inner / space.team(key);
   if (std::find(inner.begin(), inner.end(), key.inner_replicas) == inner.end()) return std::nullopt;
   key.pitch = tight ? key.stages * key.inner_replicas * space.stage_devices(key) : strategy.pitch;
   const std::vector<std::int64_t> pitches = space.pitches(key);

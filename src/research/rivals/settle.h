@@ -33,9 +33,6 @@ class Deadline {
 // Devices of a node; the usual 8 where the network has none.
 std::int64_t usual_node(const cluster::Cluster& cluster);
 
-// Whether a limit leaves everything open.
-bool is_free(const plan::Limit& limit);
-
 // Devices that the request admits.
 inline std::int64_t device_limit(const RivalRequest& request) {
   return search::device_limit(*request.job, request.most_devices);

@@ -71,15 +71,19 @@ std::optional<Strategy> draw_strategy(Dice& dice, const cost::Job& job) {
                                    [](const model::Layer& layer) { return layer.experts > 0; });
   Strategy s;
   s.split.tp = dice.pick(kTensor);
-  s.split.sp = s.split.tp > 1 && dice.chance(60);
+  s.split.sp = s.split.tp > 1 && (dice.chance(60) || mixture);
   s.split.cp = dice.pick(kContext);
   s.split.ep = mixture ? dice.pick(kExpert) : 1;
-  if (mixture && s.split.tp > 1 && dice.chance(30)) s.split.etp = 1;
+  if (mixture && s.split.tp > 1 && dice.chance(30)) {
+    s.split.etp = 1;
+    s.split.ep *= s.split.tp;
+  }
   s.pp = dice.pick(kStages);
   s.micro_batch = dice.pick(kMicro);
-  s.dp = job.cluster.devices / (s.devices_per_stage() * s.pp);
-  if (s.dp < 1) return std::nullopt;
-  s.dp_inner = dice.chance(50) ? (dice.chance(50) ? s.dp : 1) : dice.divisor(s.dp);
+  const std::int64_t team = s.split.team(), teams = job.cluster.devices / (s.split.team_devices() * s.pp);
+  if (teams < 1) return std::nullopt;
+  s.dp = teams * team;
+  s.dp_inner = team * (dice.chance(50) ? (dice.chance(50) ? teams : 1) : dice.divisor(teams));
   if (s.pp > 1 && dice.chance(35)) {
     s.schedule = Schedule::interleaved;
     s.virtual_stages = 2 + dice.below(4);
@@ -94,7 +98,7 @@ std::int64_t draw_batch(Dice& dice, const Strategy& s) {
   constexpr std::array<std::int64_t, 9> kMicroBatches = {1, 2, 4, 8, 12, 16, 24, 32, 64};
   std::int64_t m = dice.pick(kMicroBatches);
   if (s.schedule == Schedule::interleaved) m = std::max<std::int64_t>(1, m / s.pp) * s.pp;
-  return m * s.micro_batch * s.batch_ranks();
+  return m * s.micro_batch * s.dp;
 }
 
 std::vector<StagePlan> draw_stages(Dice& dice, const cost::Job& job, const Strategy& s) {
