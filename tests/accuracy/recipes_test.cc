@@ -40,9 +40,9 @@ class Recipes : public ::testing::Test {
     for (std::size_t i = 0; i < rows.size(); ++i) file << (i == 0 ? "[" : ", ") << rows[i];
     file << "]";
   }
-  accuracy::RecipeJobs read(const std::vector<std::string>& rows) const {
+  RecipeJobs read(const std::vector<std::string>& rows) const {
     write(rows);
-    return accuracy::read_recipes(folder_);
+    return read_recipes(folder_);
   }
 
   // Exit status of the program.
@@ -60,7 +60,7 @@ constexpr const char* kReplicas = R"("tp": 1, "pp": 1, "dp": 16, "zero": 1, "rec
 TEST_F(Recipes, AreGroupedByJobAndByStrategy) {
   std::string narrow = row("mbridge-d", kReplicas);
   narrow.replace(narrow.find("BF16"), 4, "MXFP8");
-  const accuracy::RecipeJobs all =
+  const RecipeJobs all =
       read({row("dgxc-a", kTwoStages), row("other-a", kReplicas), row("mbridge-b", kReplicas),
             row("dgxc-c", kTwoStages), narrow, row("dgxc-e", R"("tp": 3, "pp": 1, "dp": 16, "zero": 1)")});
   EXPECT_EQ(all.rows, 4U);
@@ -77,13 +77,13 @@ TEST_F(Recipes, AreGroupedByJobAndByStrategy) {
 TEST_F(Recipes, SayWhatTheSearchDoesNotConsider) {
   std::string odd = row("dgxc-c", R"("tp": 1, "pp": 1, "dp": 16, "zero": 1)");
   odd.replace(odd.find(R"("mbs": 2)"), 8, R"("mbs": 3)");
-  const accuracy::RecipeJobs all =
+  const RecipeJobs all =
       read({row("dgxc-a", kTwoStages), row("dgxc-b", R"("tp": 2, "pp": 2, "dp": 4, "vpp": 2, "zero": 1)"),
             // 4 stages of 2 chunks, 7 micro-batches
             row("dgxc-d", R"("tp": 1, "pp": 4, "dp": 5, "vpp": 2, "zero": 1)"), odd});
   std::vector<std::string> outside;
-  for (const accuracy::RecipeJob& job : all.jobs) {
-    for (const accuracy::Recipe& recipe : job.recipes) outside.push_back(recipe.outside);
+  for (const RecipeJob& job : all.jobs) {
+    for (const Recipe& recipe : job.recipes) outside.push_back(recipe.outside);
   }
   EXPECT_THAT(outside, ::testing::UnorderedElementsAre("", "", "7 micro-batches for 4 interleaved stages",
                                                        "a micro-batch of 3"));
@@ -94,32 +94,32 @@ TEST_F(Recipes, ThatDoNotFitGetRoom) {
   std::string large = row("mbridge-a", R"("tp": 1, "pp": 1, "dp": 16, "zero": 1)");
   large.replace(large.find(R"("layers": 8)"), 11, R"("layers": 320)");
   large.replace(large.find(R"("mbs": 2)"), 8, R"("mbs": 4)");
-  const accuracy::RecipeJobs all = read({large});
-  const accuracy::RecipeJob& job = all.jobs.front();
-  const accuracy::Recipe& recipe = job.recipes.front();
+  const RecipeJobs all = read({large});
+  const RecipeJob& job = all.jobs.front();
+  const Recipe& recipe = job.recipes.front();
   ASSERT_FALSE(recipe.evaluation.fits);
   EXPECT_FALSE(recipe.says_what_it_recomputes);
   EXPECT_EQ(recipe.fits_with, Recompute::full);
   EXPECT_GT(recipe.fits_with_s, recipe.predicted_s());
-  const cost::Job roomy = accuracy::job_with_room(job, recipe);
+  const cost::Job roomy = job_with_room(job, recipe);
   EXPECT_EQ(roomy.cluster.device.memory_bytes, recipe.evaluation.stages.front().memory.needed);
   EXPECT_TRUE(cost::evaluate(roomy, recipe.strategy, recipe.evaluation.stages).fits);
-  const std::vector<accuracy::RecipeAnswer> answers = {accuracy::plan_recipes(job)};
+  const std::vector<RecipeAnswer> answers = {plan_recipes(job)};
   ASSERT_TRUE(answers[0].with_room[0].has_value());
   EXPECT_LE(answers[0].with_room[0]->plans.front().prediction.iteration_s, recipe.predicted_s() * (1 + 1e-9));
-  EXPECT_EQ(accuracy::recipes_that_win(all, answers), 0U);
+  EXPECT_EQ(recipes_that_win(all, answers), 0U);
 }
 
 TEST_F(Recipes, WinsAreCounted) {
-  accuracy::RecipeJobs all = read({row("dgxc-a", kTwoStages)});
-  const std::vector<accuracy::RecipeAnswer> answers = {accuracy::plan_recipes(all.jobs[0])};
-  EXPECT_EQ(accuracy::recipes_that_win(all, answers), 0U);
-  accuracy::Recipe& recipe = all.jobs[0].recipes[0];
+  RecipeJobs all = read({row("dgxc-a", kTwoStages)});
+  const std::vector<RecipeAnswer> answers = {plan_recipes(all.jobs[0])};
+  EXPECT_EQ(recipes_that_win(all, answers), 0U);
+  Recipe& recipe = all.jobs[0].recipes[0];
   const double best = answers[0].full.plans.front().prediction.iteration_s;
   recipe.evaluation.prediction.iteration_s = best * (1 - 1e-6);
-  EXPECT_EQ(accuracy::recipes_that_win(all, answers), 1U);
+  EXPECT_EQ(recipes_that_win(all, answers), 1U);
   recipe.outside = "something";
-  EXPECT_EQ(accuracy::recipes_that_win(all, answers), 0U);
+  EXPECT_EQ(recipes_that_win(all, answers), 0U);
 }
 
 TEST_F(Recipes, PageShowsBothSides) {
@@ -140,7 +140,7 @@ TEST_F(Recipes, NeedData) {
   EXPECT_EQ(run("--data " + folder_.string() + page), 2);  // no such file
   write({row("other-a", kReplicas)});
   EXPECT_EQ(run("--data " + folder_.string() + page), 2);  // no recipe in it
-  EXPECT_THROW(accuracy::read_recipes(folder_), InputError);
+  EXPECT_THROW(read_recipes(folder_), InputError);
   EXPECT_FALSE(fs::exists(folder_ / "page.md"));
 }
 
@@ -150,7 +150,7 @@ class PublishedRecipes : public ::testing::TestWithParam<std::size_t> {};
 
 constexpr std::size_t kShards = 4;
 
-void expect_not_slower(const cost::Job& job, const accuracy::Recipe& recipe, search::PriceCache& prices) {
+void expect_not_slower(const cost::Job& job, const Recipe& recipe, search::PriceCache& prices) {
   constexpr double kAgreement = 1e-9;
   const double limit = recipe.predicted_s() * (1 + kAgreement);
   search::PlanRequest request;
@@ -165,17 +165,17 @@ void expect_not_slower(const cost::Job& job, const accuracy::Recipe& recipe, sea
 TEST_P(PublishedRecipes, AreNotFasterThanOurPlans) {
   NEST_REQUIRE_DATA("published/runs.json");
   const auto step = kShards * static_cast<std::size_t>(std::max(1.0, 1 / test::scale()));
-  const accuracy::RecipeJobs all = accuracy::read_recipes(test::data_dir());
+  const RecipeJobs all = read_recipes(test::data_dir());
   EXPECT_GE(all.rows, 100U);
   for (std::size_t j = GetParam(); j < all.jobs.size(); j += step) {
-    const accuracy::RecipeJob& job = all.jobs[j];
+    const RecipeJob& job = all.jobs[j];
     search::PriceCache prices(job.job);
-    for (const accuracy::Recipe& recipe : job.recipes) {
+    for (const Recipe& recipe : job.recipes) {
       if (!recipe.outside.empty()) continue;
       if (recipe.evaluation.fits) {
         expect_not_slower(job.job, recipe, prices);
       } else {
-        const cost::Job roomy = accuracy::job_with_room(job, recipe);
+        const cost::Job roomy = job_with_room(job, recipe);
         search::PriceCache own(roomy);
         expect_not_slower(roomy, recipe, own);
       }
@@ -186,10 +186,10 @@ TEST_P(PublishedRecipes, AreNotFasterThanOurPlans) {
 // If more were outside, the promise would be worth less.
 TEST(PublishedRecipesAll, AreNearlyAllInsideTheSpace) {
   NEST_REQUIRE_DATA("published/runs.json");
-  const accuracy::RecipeJobs all = accuracy::read_recipes(test::data_dir());
+  const RecipeJobs all = read_recipes(test::data_dir());
   std::vector<std::string> outside;
-  for (const accuracy::RecipeJob& job : all.jobs) {
-    for (const accuracy::Recipe& recipe : job.recipes) {
+  for (const RecipeJob& job : all.jobs) {
+    for (const Recipe& recipe : job.recipes) {
       if (!recipe.outside.empty()) outside.push_back(recipe.ids.front() + ": " + recipe.outside);
     }
   }

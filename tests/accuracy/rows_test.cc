@@ -9,9 +9,7 @@
 namespace nest::accuracy {
 namespace {
 
-accuracy::PublishedRun run_from(const std::string& json) {
-  return accuracy::read_run(doc::parse_json("row", json).root());
-}
+PublishedRun run_from(const std::string& json) { return read_run(doc::parse_json("row", json).root()); }
 
 // A small dense run; `more` are further members that may repeat none of these.
 std::string row(const std::string& id, const std::string& parallel, const std::string& more = {}) {
@@ -28,9 +26,8 @@ constexpr const char* kMixture =
         "parallel": {"tp": 2, "pp": 1, "dp": 8, "cp": 1, "ep": 4, "sp": true, "zero": 1, "recompute": "none"}})";
 
 TEST(ReadRun, TakesWhatIsThere) {
-  const accuracy::PublishedRun run =
-      run_from(row("acme-7b", R"("tp": 2, "pp": 2, "dp": 4, "sp": true, "recompute": "full")",
-                   R"(, "measured": {"iter_time_s": 1.5})"));
+  const PublishedRun run = run_from(row("acme-7b", R"("tp": 2, "pp": 2, "dp": 4, "sp": true, "recompute": "full")",
+                                        R"(, "measured": {"iter_time_s": 1.5})"));
   EXPECT_EQ(run.source, "acme");
   EXPECT_EQ(run.precision, "bf16");
   EXPECT_EQ(run.model.kv_heads, 8);
@@ -62,11 +59,11 @@ TEST(ReadRun, IsNotUpsetByNullsAndNonsense) {
        {R"({})", R"([])", R"(null)", R"("text")", R"({"id": 7, "model": null, "parallel": null, "measured": null})",
         R"({"id": "a", "model": {"layers": null, "hidden": "wide"}, "parallel": [], "gbs": "many", "precision": null})",
         R"({"id": "a", "model": {"layers": -3, "hidden": 1024, "heads": 0}, "measured": {"iter_time_s": -1}})"}) {
-    const accuracy::PublishedRun run = run_from(text);
+    const PublishedRun run = run_from(text);
     EXPECT_EQ(run.model.layers, 0) << text;
     EXPECT_EQ(run.iteration_s, std::nullopt) << text;
-    EXPECT_TRUE(std::holds_alternative<accuracy::Refusal>(accuracy::make_case(run, false))) << text;
-    EXPECT_TRUE(std::holds_alternative<accuracy::Refusal>(accuracy::make_case(run, true))) << text;
+    EXPECT_TRUE(std::holds_alternative<Refusal>(make_case(run, false))) << text;
+    EXPECT_TRUE(std::holds_alternative<Refusal>(make_case(run, true))) << text;
   }
 }
 
@@ -85,7 +82,7 @@ TEST(ReadRun, FindsModulesAndDegreesInWords) {
 
 TEST(Devices, AreFoundByTheNamesPeopleUse) {
   const auto name = [](const char* gpu) {
-    const auto device = accuracy::device_for(gpu);
+    const auto device = device_for(gpu);
     return device ? device->name : std::string("none");
   };
   EXPECT_EQ(name("A100-SXM4-80GB"), "a100-80");
@@ -104,29 +101,28 @@ TEST(Devices, AreFoundByTheNamesPeopleUse) {
 }
 
 TEST(Clusters, HaveNodesAndOnePortPerDevice) {
-  accuracy::PublishedRun run = run_from(row("a", R"("tp": 1)"));
-  const cluster::Cluster two = accuracy::cluster_for(run, *accuracy::device_for(run.gpu), 16);
+  PublishedRun run = run_from(row("a", R"("tp": 1)"));
+  const cluster::Cluster two = cluster_for(run, *device_for(run.gpu), 16);
   ASSERT_EQ(two.levels.size(), 2U);
   EXPECT_EQ(two.levels[0].group, 8);
   EXPECT_EQ(two.levels[1].group, 2);
   EXPECT_TRUE(two.levels[1].rails);
   EXPECT_DOUBLE_EQ(two.levels[1].bandwidth_bytes_per_s, 50e9);
-  EXPECT_EQ(accuracy::cluster_for(run, *accuracy::device_for(run.gpu), 4).levels.size(), 1U);
+  EXPECT_EQ(cluster_for(run, *device_for(run.gpu), 4).levels.size(), 1U);
   run.interconnect = "4x Omni-Path 100Gb/s per node";
-  EXPECT_DOUBLE_EQ(accuracy::cluster_for(run, *accuracy::device_for(run.gpu), 16).levels[1].bandwidth_bytes_per_s,
-                   6.25e9);
+  EXPECT_DOUBLE_EQ(cluster_for(run, *device_for(run.gpu), 16).levels[1].bandwidth_bytes_per_s, 6.25e9);
 }
 
 TEST(Clusters, RacksHoldPowersOfTwo) {
-  const accuracy::PublishedRun run = run_from(row("a", R"("tp": 1)"));
-  EXPECT_EQ(accuracy::cluster_for(run, *accuracy::device_for("GB200"), 256).levels[0].group, 64);
-  EXPECT_EQ(accuracy::cluster_for(run, *accuracy::device_for("GB200"), 72).levels.size(), 1U);
+  const PublishedRun run = run_from(row("a", R"("tp": 1)"));
+  EXPECT_EQ(cluster_for(run, *device_for("GB200"), 256).levels[0].group, 64);
+  EXPECT_EQ(cluster_for(run, *device_for("GB200"), 72).levels.size(), 1U);
 }
 
 TEST(Software, FollowsFromTheSource) {
   const auto stack = [](const std::string& id,
                         const std::string& parallel = R"("tp": 1, "pp": 1, "dp": 16, "zero": 1)") {
-    return accuracy::stack_for(run_from(row(id, parallel)));
+    return stack_for(run_from(row(id, parallel)));
   };
   EXPECT_EQ(stack("korth-22b").name, "megatron-2021");
   EXPECT_EQ(stack("mtnlg-530b").name, "megatron-2021");
@@ -139,7 +135,7 @@ TEST(Software, FollowsFromTheSource) {
   EXPECT_EQ(stack("mlperf-gpt3").gradient_bytes, 4);
   EXPECT_EQ(stack("never-seen").name, "megatron-core");
   EXPECT_EQ(stack("never-seen", R"("tp": 1, "pp": 1, "dp": 16, "zero": 3)").name, "fsdp2");
-  EXPECT_EQ(accuracy::stack_for(run_from(kMixture)).name, "megatron-core-moe");
+  EXPECT_EQ(stack_for(run_from(kMixture)).name, "megatron-core-moe");
   EXPECT_TRUE(stack("bloom-1").blocking_launches);
   EXPECT_FALSE(stack("megads-1").blocking_launches);
   EXPECT_EQ(stack("titan-8b-eager").fused_rowwise, false);
@@ -148,16 +144,15 @@ TEST(Software, FollowsFromTheSource) {
 }
 
 TEST(Software, TakesModulesFromTheRow) {
-  const auto stack =
-      accuracy::stack_for(run_from(row("mbridge-x", R"("tp": 1, "recompute_modules": ["mlp", "mla_up_proj"])")));
+  const auto stack = stack_for(run_from(row("mbridge-x", R"("tp": 1, "recompute_modules": ["mlp", "mla_up_proj"])")));
   EXPECT_THAT(stack.selective_modules, ::testing::ElementsAre(model::Module::feed_forward, model::Module::latent_up));
 }
 
 TEST(Precision, IsRecognised) {
   const auto precision = [](const std::string& text) {
-    accuracy::PublishedRun run;
+    PublishedRun run;
     run.precision = text;
-    return accuracy::precision_for(run);
+    return precision_for(run);
   };
   EXPECT_EQ(precision("bf16"), Precision::bf16);
   EXPECT_EQ(precision("amp_fp8"), Precision::fp8);
@@ -168,7 +163,7 @@ TEST(Precision, IsRecognised) {
 }
 
 TEST(Shapes, MixturesHaveTheirDenseLayersFirst) {
-  const model::Architecture arch = accuracy::architecture_for(run_from(kMixture));
+  const model::Architecture arch = architecture_for(run_from(kMixture));
   ASSERT_EQ(arch.towers.front().blocks.size(), 4U);
   const model::Tower& tower = arch.towers.front();
   for (std::size_t layer = 0; layer < 4; ++layer) {
@@ -177,27 +172,27 @@ TEST(Shapes, MixturesHaveTheirDenseLayersFirst) {
 }
 
 TEST(Shapes, HalfDenseMixturesAlternate) {
-  accuracy::PublishedRun run = run_from(kMixture);
+  PublishedRun run = run_from(kMixture);
   run.model.dense_layers = 2;
-  const model::Tower tower = accuracy::architecture_for(run).towers.front();
+  const model::Tower tower = architecture_for(run).towers.front();
   EXPECT_THAT(tower.blocks, ::testing::ElementsAre(0, 1, 0, 1));
   EXPECT_FALSE(tower.kinds[0].mixture.has_value());
 }
 
 TEST(Shapes, LatentAttentionIsReadFromWords) {
-  accuracy::PublishedRun run = run_from(kMixture);
+  PublishedRun run = run_from(kMixture);
   run.model.attention = "MLA q_lora1536 kv_lora512 qk128+64rope v128";
-  const auto latent = accuracy::architecture_for(run).towers.front().kinds.front().attention.latent;
+  const auto latent = architecture_for(run).towers.front().kinds.front().attention.latent;
   ASSERT_TRUE(latent.has_value());
   EXPECT_EQ(*latent, (model::LatentAttention{1536, 512, 128, 64, 128}));
 }
 
 TEST(Cases, DivideAsTheRowSays) {
-  const auto made = accuracy::make_case(
+  const auto made = make_case(
       run_from(row("a", R"("tp": 2, "pp": 2, "dp": 4, "sp": true, "vpp": 2, "zero": 1, "recompute": "selective")")),
       false);
-  const accuracy::Case* one = std::get_if<accuracy::Case>(&made);
-  ASSERT_TRUE(one) << std::get<accuracy::Refusal>(made).reason;
+  const Case* one = std::get_if<Case>(&made);
+  ASSERT_TRUE(one) << std::get<Refusal>(made).reason;
   EXPECT_EQ(one->strategy.split.tp, 2);
   EXPECT_TRUE(one->strategy.split.sp);
   EXPECT_EQ(one->strategy.pp, 2);
@@ -213,9 +208,9 @@ TEST(Cases, DivideAsTheRowSays) {
 
 // Whole experts are spread over the tensor-parallel ranks too.
 TEST(Cases, ExpertsHaveTheirOwnGrid) {
-  const auto made = accuracy::make_case(run_from(kMixture), false);
-  const accuracy::Case* one = std::get_if<accuracy::Case>(&made);
-  ASSERT_TRUE(one) << std::get<accuracy::Refusal>(made).reason;
+  const auto made = make_case(run_from(kMixture), false);
+  const Case* one = std::get_if<Case>(&made);
+  ASSERT_TRUE(one) << std::get<Refusal>(made).reason;
   EXPECT_EQ(one->strategy.split.ep, 4);
   EXPECT_EQ(one->strategy.split.etp, 1);
   EXPECT_EQ(one->strategy.dp, 8);
@@ -225,11 +220,11 @@ TEST(Cases, ExpertsHaveTheirOwnGrid) {
 }
 
 TEST(Cases, ExpertsThatAreDividedCountApart) {
-  accuracy::PublishedRun run = run_from(kMixture);
+  PublishedRun run = run_from(kMixture);
   run.etp = 2;
-  const auto made = accuracy::make_case(run, false);
-  const accuracy::Case* one = std::get_if<accuracy::Case>(&made);
-  ASSERT_TRUE(one) << std::get<accuracy::Refusal>(made).reason;
+  const auto made = make_case(run, false);
+  const Case* one = std::get_if<Case>(&made);
+  ASSERT_TRUE(one) << std::get<Refusal>(made).reason;
   EXPECT_EQ(one->strategy.split.ep, 4);
   EXPECT_EQ(one->strategy.split.etp, 2);
   EXPECT_EQ(one->strategy.dp, 8);
@@ -237,16 +232,16 @@ TEST(Cases, ExpertsThatAreDividedCountApart) {
 }
 
 TEST(Cases, SayWhatTheyAssume) {
-  const auto made = accuracy::make_case(run_from(row("a", R"("tp": 1, "pp": 1, "dp": 16)")), false);
-  const accuracy::Case* one = std::get_if<accuracy::Case>(&made);
+  const auto made = make_case(run_from(row("a", R"("tp": 1, "pp": 1, "dp": 16)")), false);
+  const Case* one = std::get_if<Case>(&made);
   ASSERT_TRUE(one);
   EXPECT_THAT(one->assumed, ::testing::SizeIs(2));  // recomputation and ZeRO stage
 }
 
 TEST(Cases, AreRefusedWithAReason) {
   const auto reason = [](const std::string& json, bool for_memory = false) {
-    const auto made = accuracy::make_case(run_from(json), for_memory);
-    const auto* refusal = std::get_if<accuracy::Refusal>(&made);
+    const auto made = make_case(run_from(json), for_memory);
+    const auto* refusal = std::get_if<Refusal>(&made);
     return refusal ? refusal->reason : std::string("priced");
   };
   EXPECT_EQ(reason(row("a", R"("tp": 2)")), "parallel layout not stated");
@@ -264,14 +259,14 @@ TEST(Cases, AreRefusedWithAReason) {
 
 TEST(MemoryReadings, MeanWhatTheSourceMeans) {
   const auto reading = [](const std::string& id, const std::string& notes = {}) {
-    return accuracy::reading_for(run_from(row(id, R"("tp": 1)", R"(, "notes": ")" + notes + "\"")));
+    return reading_for(run_from(row(id, R"("tp": 1)", R"(, "notes": ")" + notes + "\"")));
   };
-  EXPECT_EQ(reading("simumax-1"), accuracy::MemoryReading::allocated);
-  EXPECT_EQ(reading("titan-1"), accuracy::MemoryReading::reserved);
-  EXPECT_EQ(reading("bloom-1"), accuracy::MemoryReading::outside);
-  EXPECT_EQ(reading("other-1", "as nvidia-smi shows it"), accuracy::MemoryReading::outside);
-  EXPECT_EQ(reading("other-1", "peak reserved"), accuracy::MemoryReading::reserved);
-  EXPECT_EQ(reading("other-1"), accuracy::MemoryReading::allocated);
+  EXPECT_EQ(reading("simumax-1"), MemoryReading::allocated);
+  EXPECT_EQ(reading("titan-1"), MemoryReading::reserved);
+  EXPECT_EQ(reading("bloom-1"), MemoryReading::outside);
+  EXPECT_EQ(reading("other-1", "as nvidia-smi shows it"), MemoryReading::outside);
+  EXPECT_EQ(reading("other-1", "peak reserved"), MemoryReading::reserved);
+  EXPECT_EQ(reading("other-1"), MemoryReading::allocated);
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ std::map<std::string, SimulatedErrors> errors_of_all_rows() {
   std::map<std::string, SimulatedErrors> found;
   const Document document = test::read_json(test::data_dir() / kFile);
   for (const char* list : {"rows", "mixed"}) {
-    for (const doc::Value& value : *accuracy::Fields(&document.root()).value(list)->as_array()) {
-      const auto row = accuracy::read_simulated(value);
-      const auto predicted = row ? accuracy::predict_s(*row) : std::nullopt;
+    for (const doc::Value& value : *Fields(&document.root()).value(list)->as_array()) {
+      const auto row = read_simulated(value);
+      const auto predicted = row ? predict_s(*row) : std::nullopt;
       if (!predicted) continue;
       const std::string network = row->torus ? "torus" : row->fabric->has_rails() ? "pods" : "trees";
       SimulatedErrors& errors = found[row->kind.empty() ? network : row->kind];

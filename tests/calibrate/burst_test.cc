@@ -6,7 +6,7 @@
 namespace nest::calibrate {
 namespace {
 
-using C = calibrate::BurstConstant;
+using C = BurstConstant;
 
 // 100 TFLOP/s on 10 multiprocessors, 1 TB/s.
 cluster::Device round_device() {
@@ -20,8 +20,8 @@ cluster::Device round_device() {
   return device;
 }
 
-calibrate::BurstConstants round_constants() {
-  calibrate::BurstConstants c = calibrate::burst_constants(round_device());
+BurstConstants round_constants() {
+  BurstConstants c = burst_constants(round_device());
   c[C::memory] = 0.5;
   c[C::cache] = 2;
   c[C::gap_us] = 4;
@@ -40,12 +40,12 @@ calibrate::BurstConstants round_constants() {
   return c;
 }
 
-constexpr calibrate::Protocol kQueued{.queued = true, .repetitions = 20};
-constexpr calibrate::Protocol kLatency{.queued = false, .repetitions = 20};
+constexpr Protocol kQueued{.queued = true, .repetitions = 20};
+constexpr Protocol kLatency{.queued = false, .repetitions = 20};
 
 TEST(Burst, GemmCountsWaves) {
   const cluster::Device device = round_device();
-  const calibrate::BurstModel model(device, round_constants());
+  const BurstModel model(device, round_constants());
   // 128 x 256 tiles: 8 x 4 = 32 on 10 units: 4 waves of 2 * 128 * 256 * (900 + 100) FLOP at 8 TFLOP/s each.
   const double wave = 2.0 * 128 * 256 * 1000 / (100e12 / 10 * 0.8);
   EXPECT_NEAR(model.cool_gemm({.m = 1024, .n = 1024, .k = 900}), 4e-6 + 4 * wave, 1e-12);
@@ -56,7 +56,7 @@ TEST(Burst, GemmCountsWaves) {
 TEST(Burst, GemmIsBoundedByMemory) {
   cluster::Device device = round_device();
   device.memory_bytes_per_s = 1e11;
-  const calibrate::BurstModel model(device, round_constants());
+  const BurstModel model(device, round_constants());
   // A product with one row reads its 8192 x 8192 weights: 2 (m k + k n + m n) bytes at half of 0.1 TB/s.
   const double bytes = 2.0 * (8192 + 8192.0 * 8192 + 8192);
   EXPECT_NEAR(model.cool_gemm({.m = 1, .n = 8192, .k = 8192}), 4e-6 + bytes / 0.5e11, 1e-9);
@@ -64,20 +64,20 @@ TEST(Burst, GemmIsBoundedByMemory) {
 
 TEST(Burst, RowwiseIsPassesOverMemory) {
   const cluster::Device device = round_device();
-  const calibrate::BurstModel model(device, round_constants());
-  const calibrate::RowwiseShape large{calibrate::RowwiseOperator::add, 8192, 8192};
+  const BurstModel model(device, round_constants());
+  const RowwiseShape large{RowwiseOperator::add, 8192, 8192};
   const double device_s = 4e-6 + 3 * 8192.0 * 8192 * 2 / 0.5e12;
   EXPECT_NEAR(model.rowwise(large, kQueued), device_s, 1e-12);
   EXPECT_NEAR(model.rowwise(large, kLatency), device_s + 7e-6, 1e-12);
   // Small operands stay in the cache, and an idle device waits for the host: 1.4 calls of 15 us for an addition.
-  const calibrate::RowwiseShape small{calibrate::RowwiseOperator::add, 64, 1024};
+  const RowwiseShape small{RowwiseOperator::add, 64, 1024};
   EXPECT_NEAR(model.rowwise(small, kQueued), 4e-6 + 3 * 64.0 * 1024 * 2 / 1e12, 1e-12);
   EXPECT_NEAR(model.rowwise(small, kLatency), 21e-6, 1e-12);
 }
 
 TEST(Burst, AttentionCountsBlocksAndTail) {
   const cluster::Device device = round_device();
-  const calibrate::BurstModel model(device, round_constants());
+  const BurstModel model(device, round_constants());
   const double block = 4.0 * 128 * 128 * 128 / (10e12 * 0.5);
   // 1 x 5 heads, 1024 tokens: 40 tiles of (8 + 1) / 2 + 1 blocks on 10 units, then half of the longest, 8 + 1 blocks.
   EXPECT_NEAR(model.cool_attention({.batch = 1, .heads = 5, .sequence = 1024, .head_dim = 128}),
@@ -89,8 +89,8 @@ TEST(Burst, AttentionCountsBlocksAndTail) {
 
 TEST(Burst, PowerCapActsOnLongRuns) {
   const cluster::Device device = round_device();
-  const calibrate::BurstModel model(device, round_constants());
-  const calibrate::GemmCall shape{.m = 128 * 1000, .n = 256, .k = 23337};
+  const BurstModel model(device, round_constants());
+  const GemmCall shape{.m = 128 * 1000, .n = 256, .k = 23337};
   const double cool = model.cool_gemm(shape);
   EXPECT_NEAR(model.gemm(shape, {.queued = true, .repetitions = 60e-3 / cool}) / cool, 1.1, 1e-9);  // half of 20 %
   EXPECT_NEAR(model.gemm(shape, {.queued = true, .repetitions = 6 / cool}) / cool, 1.2, 1e-4);
@@ -99,20 +99,20 @@ TEST(Burst, PowerCapActsOnLongRuns) {
 
 TEST(Burst, SmallBlocksTakeTheHostsTime) {
   const cluster::Device device = round_device();
-  calibrate::BurstConstants c = round_constants();
+  BurstConstants c = round_constants();
   c[C::host_forward_us] = 100;
   c[C::host_backward_us] = 200;
   c[C::host_turn_us] = 300;
-  const calibrate::BurstModel model(device, c);
-  const calibrate::BlockShape tiny{.hidden = 128,
-                                   .heads = 2,
-                                   .kv_heads = 2,
-                                   .head_dim = 64,
-                                   .ffn = 256,
-                                   .gated = true,
-                                   .causal = true,
-                                   .micro_batch = 1,
-                                   .sequence = 128};
+  const BurstModel model(device, c);
+  const BlockShape tiny{.hidden = 128,
+                        .heads = 2,
+                        .kv_heads = 2,
+                        .head_dim = 64,
+                        .ffn = 256,
+                        .gated = true,
+                        .causal = true,
+                        .micro_batch = 1,
+                        .sequence = 128};
   // Eleven kernels forward, twenty backward; the last one runs after the host issued it.
   EXPECT_NEAR(model.host_forward(tiny), 1.1e-3, 1e-9);
   EXPECT_NEAR(model.host_both(tiny), 5.1e-3, 1e-9);
@@ -125,7 +125,7 @@ TEST(Burst, SmallBlocksTakeTheHostsTime) {
 
 TEST(Burst, LargerShapesNeverTakeLess) {
   const cluster::Device h200 = *cluster::find_device("h200");
-  const calibrate::BurstModel model(h200);
+  const BurstModel model(h200);
   for (std::int64_t size = 512; size <= 16384; size *= 2) {
     EXPECT_LE(model.gemm({.m = size, .n = size, .k = size}, kQueued),
               model.gemm({.m = 2 * size, .n = size, .k = size}, kQueued));

@@ -12,17 +12,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-calibrate::Measurements read(const std::string& text) {
-  return calibrate::read_measurements(doc::parse_json("mine.json", text));
-}
+Measurements read(const std::string& text) { return read_measurements(doc::parse_json("mine.json", text)); }
 
 std::string refusal(const std::string& text) {
   return test::refusal_of([&] { read(text); });
 }
 
 TEST(Measurements, ReadsEveryKind) {
-  const calibrate::Measurements file =
-      read(R"({"schema": "nest.measurements/1", "date": "2026-11-15", "device": {"name": "X"},
+  const Measurements file = read(R"({"schema": "nest.measurements/1", "date": "2026-11-15", "device": {"name": "X"},
     "software": {"torch": "2.11"}, "protocol": {"timing": "queued", "repetitions": 12}, "entries": [
     {"kind": "gemm", "m": 1, "n": 2, "k": 3, "s": 1e-5, "host_s": 2e-5},
     {"kind": "gemm_grouped", "experts": 8, "rows": 16, "n": 2, "k": 3, "s": 1e-5},
@@ -45,12 +42,12 @@ TEST(Measurements, ReadsEveryKind) {
   EXPECT_EQ(file.rows[7].block.heads, 16);
   EXPECT_EQ(file.rows[7].block.kv_heads, 1);
   EXPECT_EQ(file.rows[7].block.ffn, 64);
-  EXPECT_EQ(file.rows[9].kind, calibrate::MeasuredKind::host_forward);
+  EXPECT_EQ(file.rows[9].kind, MeasuredKind::host_forward);
   EXPECT_EQ(file.sustained_flops_per_s, std::vector<double>{650e12});
 }
 
 TEST(Measurements, ReadsPlainListsAndNamedModels) {
-  const calibrate::Measurements file = read(R"([{"kind": "device", "name": "Y"},
+  const Measurements file = read(R"([{"kind": "device", "name": "Y"},
     {"kind": "layer", "model": "llama3_8b", "tp": 4, "seq": 2048, "mbs": 1, "fwd": 1e-3, "fwd_bwd": 3e-3}])");
   ASSERT_EQ(file.rows.size(), 2u);
   EXPECT_FALSE(file.rows[0].queued);
@@ -80,12 +77,12 @@ TEST(Measurements, RefusalsNameFileKeyAndValue) {
 TEST(Calibrate, RefusesWhatItCannotUse) {
   const cluster::Device h200 = *cluster::find_device("h200");
   const std::vector<Document> empty = {doc::parse_json("empty.json", "[]")};
-  EXPECT_THROW(calibrate::calibrate(h200, empty), InputError);
+  EXPECT_THROW(calibrate(h200, empty), InputError);
   cluster::Device none = h200;
   none.multiprocessors = 0;
   const std::vector<Document> one = {
       doc::parse_json("one.json", R"([{"kind": "gemm", "m": 1, "n": 2, "k": 3, "s": 1}])")};
-  EXPECT_THROW(calibrate::calibrate(none, one), InputError);
+  EXPECT_THROW(calibrate(none, one), InputError);
 }
 
 }  // namespace

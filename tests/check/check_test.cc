@@ -77,16 +77,16 @@ Plan sound_plan() {
   return plan;
 }
 
-std::vector<check::ViolationCode> codes(const Plan& plan, const model::Model& model = tiny_model(),
-                                        const cluster::Cluster& cluster = small_cluster()) {
-  std::vector<check::ViolationCode> found;
-  for (const check::Violation& violation : check::check_plan(plan, model, cluster)) {
+std::vector<ViolationCode> codes(const Plan& plan, const model::Model& model = tiny_model(),
+                                 const cluster::Cluster& cluster = small_cluster()) {
+  std::vector<ViolationCode> found;
+  for (const Violation& violation : check_plan(plan, model, cluster)) {
     if (found.empty() || found.back() != violation.code) found.push_back(violation.code);
   }
   return found;
 }
 
-using Codes = std::vector<check::ViolationCode>;
+using Codes = std::vector<ViolationCode>;
 
 Codes broken(const std::function<void(Plan&)>& breakage) {
   Plan plan = sound_plan();
@@ -97,37 +97,36 @@ Codes broken(const std::function<void(Plan&)>& breakage) {
 TEST(Check, SoundPlanPasses) { EXPECT_EQ(codes(sound_plan()), Codes{}); }
 
 TEST(Check, StageCount) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.pp = 4; }), Codes{check::ViolationCode::stage_count});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.pp = 4; }), Codes{ViolationCode::stage_count});
 }
 
 TEST(Check, LayerRange) {
   EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 6; }),
-            (Codes{check::ViolationCode::layer_range, check::ViolationCode::layer_missing}));
+            (Codes{ViolationCode::layer_range, ViolationCode::layer_missing}));
 }
 
 TEST(Check, LayerMissing) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 4; }), Codes{check::ViolationCode::layer_missing});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].last = 4; }), Codes{ViolationCode::layer_missing});
 }
 
 TEST(Check, LayerTwiceAndOrder) {
   EXPECT_EQ(broken([](Plan& p) { p.stages[1].first = 2; }),
-            (Codes{check::ViolationCode::layer_twice, check::ViolationCode::layer_order}));
-  EXPECT_EQ(broken([](Plan& p) { std::swap(p.stages[0], p.stages[1]); }), Codes{check::ViolationCode::layer_order});
+            (Codes{ViolationCode::layer_twice, ViolationCode::layer_order}));
+  EXPECT_EQ(broken([](Plan& p) { std::swap(p.stages[0], p.stages[1]); }), Codes{ViolationCode::layer_order});
 }
 
 TEST(Check, VirtualStages) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.virtual_stages = 2; }), Codes{check::ViolationCode::virtual_stages});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.virtual_stages = 2; }), Codes{ViolationCode::virtual_stages});
   EXPECT_EQ(broken([](Plan& p) {
               p.strategy.schedule = Schedule::interleaved;
               p.strategy.virtual_stages = 4;  // three layers per stage
             }),
-            Codes{check::ViolationCode::virtual_stages});
+            Codes{ViolationCode::virtual_stages});
 }
 
 TEST(Check, SplitHeads) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.split.tp = 8; }),
-            (Codes{check::ViolationCode::split_heads,
-                   check::ViolationCode::device_count}));  // 8 does not divide 4 heads; 32 devices
+            (Codes{ViolationCode::split_heads, ViolationCode::device_count}));  // 8 does not divide 4 heads; 32 devices
 }
 
 TEST(Check, SplitWidth) {
@@ -139,19 +138,19 @@ TEST(Check, SplitWidth) {
       }
     }
   }
-  EXPECT_EQ(codes(sound_plan(), model), Codes{check::ViolationCode::split_width});
+  EXPECT_EQ(codes(sound_plan(), model), Codes{ViolationCode::split_width});
 }
 
 TEST(Check, SplitExperts) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.split.ep = 2; }), Codes{check::ViolationCode::split_experts});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.split.ep = 2; }), Codes{ViolationCode::split_experts});
   Plan plan = sound_plan();
   plan.strategy.split.sp = true;
   plan.strategy.split.ep = 3;
   plan.strategy.dp = plan.strategy.dp_inner = 3;
   plan.stages[0].zero_degree = plan.stages[1].zero_degree = 3;
-  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::split_experts});
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{ViolationCode::split_experts});
   plan = sound_plan();
-  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::split_experts});  // tensor without sequence
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{ViolationCode::split_experts});  // tensor without sequence
 }
 
 TEST(Check, ExpertGroups) {
@@ -163,10 +162,10 @@ TEST(Check, ExpertGroups) {
   plan.strategy.split.ep = 1;
   EXPECT_EQ(codes(plan, tiny_model(true)), Codes{});
   plan.strategy.split.ep = 2;
-  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::expert_groups});  // 8 ranks in a block of 4
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{ViolationCode::expert_groups});  // 8 ranks in a block of 4
   plan.strategy.split.etp = 0;
   plan.strategy.dp_inner = 1;
-  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{check::ViolationCode::expert_groups});  // 4 in a block of 2
+  EXPECT_EQ(codes(plan, tiny_model(true)), Codes{ViolationCode::expert_groups});  // 4 in a block of 2
 }
 
 TEST(Check, SplitSequence) {
@@ -175,12 +174,12 @@ TEST(Check, SplitSequence) {
               p.strategy.dp = p.strategy.dp_inner = 1;
               p.stages[0].zero_degree = p.stages[1].zero_degree = 3;
             }),
-            Codes{check::ViolationCode::split_sequence});
+            Codes{ViolationCode::split_sequence});
   EXPECT_EQ(broken([](Plan& p) {
               p.strategy.split.tp = 1;
               p.strategy.split.sp = true;
             }),
-            Codes{check::ViolationCode::split_sequence});
+            Codes{ViolationCode::split_sequence});
 }
 
 TEST(Check, DeviceCount) {
@@ -189,7 +188,7 @@ TEST(Check, DeviceCount) {
               p.strategy.dp_inner = 1;
               p.stages[0].zero_degree = p.stages[1].zero_degree = 6;
             }),
-            Codes{check::ViolationCode::device_count});  // 6 pipelines of 4 devices on 16
+            Codes{ViolationCode::device_count});  // 6 pipelines of 4 devices on 16
 }
 
 TEST(Check, DeviceTwice) {
@@ -197,36 +196,35 @@ TEST(Check, DeviceTwice) {
               p.strategy.dp_inner = 1;
               p.strategy.pitch = 3;  // pipelines of 4 devices
             }),
-            Codes{check::ViolationCode::device_twice});
+            Codes{ViolationCode::device_twice});
 }
 
 TEST(Check, DeviceList) {
-  const auto listed = [](const check::ListedDevices& devices) {
+  const auto listed = [](const ListedDevices& devices) {
     Codes found;
-    for (const check::Violation& violation :
-         check::check_plan(sound_plan(), tiny_model(), small_cluster(), {}, devices)) {
+    for (const Violation& violation : check_plan(sound_plan(), tiny_model(), small_cluster(), {}, devices)) {
       found.push_back(violation.code);
     }
     return found;
   };
   EXPECT_EQ(listed({{0, 1}, {4, 5}}), Codes{});  // d_in = 2: stage 1 begins after both replicas of stage 0
   EXPECT_EQ(listed({{}, {}}), Codes{});          // none listed
-  EXPECT_EQ(listed({{0, 1}, {2, 3}}), Codes{check::ViolationCode::device_list});
-  EXPECT_EQ(listed({{1, 0}, {5, 4}}), (Codes{check::ViolationCode::device_list, check::ViolationCode::device_list}));
-  EXPECT_EQ(listed({{0}, {4, 5}}), Codes{check::ViolationCode::device_list});
+  EXPECT_EQ(listed({{0, 1}, {2, 3}}), Codes{ViolationCode::device_list});
+  EXPECT_EQ(listed({{1, 0}, {5, 4}}), (Codes{ViolationCode::device_list, ViolationCode::device_list}));
+  EXPECT_EQ(listed({{0}, {4, 5}}), Codes{ViolationCode::device_list});
 }
 
 TEST(Check, ReplicaGroups) {
-  EXPECT_EQ(broken([](Plan& p) { p.strategy.dp_inner = 3; }), Codes{check::ViolationCode::replica_groups});
+  EXPECT_EQ(broken([](Plan& p) { p.strategy.dp_inner = 3; }), Codes{ViolationCode::replica_groups});
 }
 
 TEST(Check, BatchIdle) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.micro_batch = 8; }),
-            Codes{check::ViolationCode::batch_idle});  // 8 sequences, 2 ranks of 8
+            Codes{ViolationCode::batch_idle});  // 8 sequences, 2 ranks of 8
 }
 
 TEST(Check, ZeroDegree) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[1].zero_degree = 3; }), Codes{check::ViolationCode::zero_degree});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].zero_degree = 3; }), Codes{ViolationCode::zero_degree});
 }
 
 TEST(Check, MemoryFloorByHand) {
@@ -240,19 +238,19 @@ TEST(Check, MemoryFloorByHand) {
   cluster.device.memory_bytes = static_cast<std::int64_t>(std::max(stage0, stage1));
   EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{});
   cluster.device.memory_bytes -= 1;
-  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{check::ViolationCode::memory});
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{ViolationCode::memory});
 }
 
 TEST(Check, MemorySum) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[0].memory.total = 130; }), Codes{check::ViolationCode::memory_sum});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[0].memory.total = 130; }), Codes{ViolationCode::memory_sum});
 }
 
 TEST(Check, TimeSum) {
-  EXPECT_EQ(broken([](Plan& p) { p.prediction.breakdown_s.compute = 1.9; }), Codes{check::ViolationCode::time_sum});
+  EXPECT_EQ(broken([](Plan& p) { p.prediction.breakdown_s.compute = 1.9; }), Codes{ViolationCode::time_sum});
 }
 
 TEST(Check, TimeLaw) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[0].time.total = 0.3; }), Codes{check::ViolationCode::time_law});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[0].time.total = 0.3; }), Codes{ViolationCode::time_law});
 }
 
 TEST(Check, TimePeak) {
@@ -263,7 +261,7 @@ TEST(Check, TimePeak) {
   cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 470016 / 2.4375 * 1.001;
   EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{});
   cluster.device.peak_flops_per_s[static_cast<std::size_t>(Precision::bf16)] = 470016 / 2.4375 * 0.999;
-  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{check::ViolationCode::time_peak});
+  EXPECT_EQ(codes(sound_plan(), tiny_model(), cluster), Codes{ViolationCode::time_peak});
 }
 
 TEST(Check, TimeLevel) {
@@ -275,16 +273,16 @@ TEST(Check, TimeLevel) {
   plan.stages[0].time.p2p = plan.stages[1].time.p2p = 133e-6;
   EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{});
   plan.stages[1].time.p2p = 132e-6;
-  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{check::ViolationCode::time_level});
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{ViolationCode::time_level});
   // Ports of their own replace the links below; inside one node the level is 0.
   cluster.levels[1].rails = true;
-  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{check::ViolationCode::time_level});
+  EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{ViolationCode::time_level});
   cluster.levels[0].group = 8;
   EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{});
 }
 
 TEST(Check, Throughput) {
-  EXPECT_EQ(broken([](Plan& p) { p.prediction.samples_per_s = 4; }), Codes{check::ViolationCode::throughput});
+  EXPECT_EQ(broken([](Plan& p) { p.prediction.samples_per_s = 4; }), Codes{ViolationCode::throughput});
 }
 
 }  // namespace

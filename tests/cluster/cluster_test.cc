@@ -13,14 +13,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-cluster::Cluster read(const std::string& text) { return cluster::read_cluster(doc::parse_yaml("c.yaml", text), "c"); }
+Cluster read(const std::string& text) { return read_cluster(doc::parse_yaml("c.yaml", text), "c"); }
 
 std::string refusal(const std::string& text) {
   return test::refusal_of([&] { read(text); });
 }
 
 std::string resize_refusal(std::string_view name, std::int64_t devices) {
-  return test::refusal_of([&] { cluster::find_cluster(name, devices); });
+  return test::refusal_of([&] { find_cluster(name, devices); });
 }
 
 constexpr const char* kTwoLevels = R"(
@@ -31,7 +31,7 @@ levels:
 )";
 
 TEST(Cluster, ReadsLevels) {
-  const cluster::Cluster cluster = read(kTwoLevels);
+  const Cluster cluster = read(kTwoLevels);
   EXPECT_EQ(cluster.devices, 32);
   EXPECT_EQ(cluster.device.name, "h100");
   EXPECT_EQ(cluster.fabric.unit[1], 8);
@@ -42,44 +42,44 @@ TEST(Cluster, ReadsLevels) {
 }
 
 TEST(Cluster, EveryPresetReadsAndPricesACollective) {
-  EXPECT_GE(cluster::cluster_presets().size(), 12U);
-  for (const cluster::Cluster& cluster : cluster::cluster_presets()) {
+  EXPECT_GE(cluster_presets().size(), 12U);
+  for (const Cluster& cluster : cluster_presets()) {
     EXPECT_FALSE(cluster.source.empty()) << cluster.name;
-    const cluster::GroupLayout all = cluster::place_group(cluster, {0, {{1, cluster.devices}}, {}});
-    const cluster::CollectiveTime time = cluster::collective_time(cluster, all, cluster::Collective::all_reduce, 1e9);
+    const GroupLayout all = place_group(cluster, {0, {{1, cluster.devices}}, {}});
+    const CollectiveTime time = collective_time(cluster, all, Collective::all_reduce, 1e9);
     EXPECT_GT(time.seconds, 1e-3) << cluster.name;
     EXPECT_LT(time.seconds, 10) << cluster.name;
-    EXPECT_FALSE(cluster::summarise(cluster).empty()) << cluster.name;
+    EXPECT_FALSE(summarise(cluster).empty()) << cluster.name;
   }
 }
 
 TEST(Cluster, PresetsMatchTheirDescription) {
-  const cluster::Cluster tpu = cluster::find_cluster("tpuv4-fat-tree", 1024).value();
+  const Cluster tpu = find_cluster("tpuv4-fat-tree", 1024).value();
   EXPECT_THAT(std::vector<std::int64_t>(tpu.fabric.unit.begin(), tpu.fabric.unit.begin() + 4),
               ElementsAre(1, 8, 32, 1024));
   EXPECT_DOUBLE_EQ(tpu.fabric.capacity[1], 100e9);
   EXPECT_DOUBLE_EQ(tpu.fabric.capacity[2], 400e9);
-  const cluster::Cluster spine = cluster::find_cluster("h100-spine-leaf", 64).value();
+  const Cluster spine = find_cluster("h100-spine-leaf", 64).value();
   EXPECT_DOUBLE_EQ(spine.fabric.capacity[1], 12.5e9);
-  EXPECT_EQ(cluster::find_cluster("v100-cluster", 8).value().levels.back().group, 4);
-  EXPECT_EQ(cluster::find_cluster("DGX-H100-SuperPOD").value().name, "dgx-h100");
-  EXPECT_FALSE(cluster::find_cluster("no-such-cluster"));
+  EXPECT_EQ(find_cluster("v100-cluster", 8).value().levels.back().group, 4);
+  EXPECT_EQ(find_cluster("DGX-H100-SuperPOD").value().name, "dgx-h100");
+  EXPECT_FALSE(find_cluster("no-such-cluster"));
 }
 
 TEST(Cluster, ResizingDropsLevelsThatAreNotNeeded) {
-  const cluster::Cluster node = cluster::find_cluster("dgx-h100", 8).value();
+  const Cluster node = find_cluster("dgx-h100", 8).value();
   EXPECT_EQ(node.levels.size(), 1U);
-  const cluster::Cluster two = cluster::find_cluster("dgx-h100", 16).value();
+  const Cluster two = find_cluster("dgx-h100", 16).value();
   EXPECT_EQ(two.levels.size(), 2U);
   EXPECT_EQ(two.levels[1].group, 2);
   // Units of 256: the second one holds a single node.
-  const cluster::Cluster uneven = cluster::find_cluster("dgx-h100", 264).value();
+  const Cluster uneven = find_cluster("dgx-h100", 264).value();
   EXPECT_EQ(uneven.devices, 264);
   EXPECT_EQ(uneven.levels[2].group, 2);
   EXPECT_EQ(uneven.fabric.unit_of(2, 255), 0);
   EXPECT_EQ(uneven.fabric.unit_of(2, 256), 1);
-  EXPECT_EQ(cluster::find_cluster("dgx-h100", 4).value().levels[0].group, 4);
-  EXPECT_EQ(cluster::find_cluster("dgx-h100", 131072).value().levels[2].group, 512);
+  EXPECT_EQ(find_cluster("dgx-h100", 4).value().levels[0].group, 4);
+  EXPECT_EQ(find_cluster("dgx-h100", 131072).value().levels[2].group, 512);
 }
 
 TEST(Cluster, ResizingRefusesWhatDoesNotDivide) {
@@ -92,10 +92,10 @@ TEST(Cluster, ResizingRefusesWhatDoesNotDivide) {
 }
 
 TEST(Cluster, TorusSlicesAreCubic) {
-  EXPECT_THAT(cluster::find_cluster("tpuv4-torus", 512).value().torus->dims, ElementsAre(8, 8, 8));
-  EXPECT_THAT(cluster::find_cluster("tpuv4-torus", 128).value().torus->dims, ElementsAre(4, 4, 8));
-  EXPECT_THAT(cluster::find_cluster("tpuv5p-torus", 8960).value().torus->dims, ElementsAre(16, 20, 28));
-  const cluster::Cluster small = cluster::find_cluster("tpuv4-torus", 8).value();
+  EXPECT_THAT(find_cluster("tpuv4-torus", 512).value().torus->dims, ElementsAre(8, 8, 8));
+  EXPECT_THAT(find_cluster("tpuv4-torus", 128).value().torus->dims, ElementsAre(4, 4, 8));
+  EXPECT_THAT(find_cluster("tpuv5p-torus", 8960).value().torus->dims, ElementsAre(16, 20, 28));
+  const Cluster small = find_cluster("tpuv4-torus", 8).value();
   EXPECT_THAT(small.torus->dims, ElementsAre(2, 2, 2));
   EXPECT_THAT(small.torus->wrap, ElementsAre(false, false, false));
 }
@@ -161,10 +161,10 @@ TEST(Cluster, MutatedFilesAreReadOrRefused) {
         text.replace(pick(text.size()), pick(3), pieces[pick(pieces.size())]);
       }
       try {
-        const cluster::Cluster cluster = read(text);
-        cluster::summarise(cluster);
-        const cluster::GroupLayout all = cluster::place_group(cluster, {0, {{1, cluster.devices}}, {}});
-        EXPECT_GE(cluster::collective_time(cluster, all, cluster::Collective::all_reduce, 1e6).seconds, 0) << text;
+        const Cluster cluster = read(text);
+        summarise(cluster);
+        const GroupLayout all = place_group(cluster, {0, {{1, cluster.devices}}, {}});
+        EXPECT_GE(collective_time(cluster, all, Collective::all_reduce, 1e6).seconds, 0) << text;
         ++read_count;
       } catch (const InputError&) {}
     }
@@ -173,7 +173,7 @@ TEST(Cluster, MutatedFilesAreReadOrRefused) {
 }
 
 TEST(Cluster, UnevenRacks) {
-  const cluster::Cluster cluster = read(R"(
+  const Cluster cluster = read(R"(
 device: h100
 levels:
   - {name: node, group: 2, bandwidth: 100GB/s, latency: 1us}
@@ -189,16 +189,16 @@ levels:
   EXPECT_EQ(cluster.fabric.level_between(4, 6), 2U);
   EXPECT_EQ(cluster.fabric.level_between(6, 11), 1U);
   // Six nodes, one device of each: racks hold 2, 1 and 3 members.
-  const cluster::GroupLayout layout = cluster::place_group(cluster, {0, {{2, 6}}, {{1, 2}}});
+  const GroupLayout layout = place_group(cluster, {0, {{2, 6}}, {{1, 2}}});
   EXPECT_EQ(layout.top, 2U);
   EXPECT_EQ(layout.inside[2], 3);
   EXPECT_EQ(layout.fewest[2], 1);
   EXPECT_EQ(layout.sharing[1][2], 2);
-  EXPECT_GT(cluster::collective_time(cluster, layout, cluster::Collective::all_reduce, 1e6).seconds, 0);
+  EXPECT_GT(collective_time(cluster, layout, Collective::all_reduce, 1e6).seconds, 0);
 }
 
 TEST(Cluster, SummaryOfARailCluster) {
-  const auto levels = cluster::summarise(cluster::find_cluster("dgx-h100").value());
+  const auto levels = summarise(find_cluster("dgx-h100").value());
   ASSERT_EQ(levels.size(), 3U);
   EXPECT_EQ(levels[0].name, "node");
   EXPECT_EQ(levels[0].units, 128);
@@ -211,7 +211,7 @@ TEST(Cluster, SummaryOfARailCluster) {
 }
 
 TEST(Cluster, SummaryOfASharedUplink) {
-  const auto levels = cluster::summarise(cluster::find_cluster("h100-spine-leaf", 64).value());
+  const auto levels = summarise(find_cluster("h100-spine-leaf", 64).value());
   ASSERT_EQ(levels.size(), 3U);
   EXPECT_NEAR(levels[1].device_bytes_per_s, 12.5e9 / 8, 1);
   EXPECT_NEAR(levels[2].device_bytes_per_s, 50e9 / 32, 1);

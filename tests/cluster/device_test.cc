@@ -10,9 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-cluster::Device read(const std::string& text) {
-  return cluster::read_device(doc::parse_yaml("device.yaml", text), "device");
-}
+Device read(const std::string& text) { return read_device(doc::parse_yaml("device.yaml", text), "device"); }
 
 std::string refusal(const std::string& text) {
   return test::refusal_of([&] { read(text); });
@@ -23,7 +21,7 @@ constexpr const char* kGood = "peak: {bf16: 100TFLOPS}\nmemory: 80GiB\nmemory_ba
 TEST(Device, PresetsAreComplete) {
   for (const char* name : {"v100", "a100-40", "a100-80", "h100", "h200", "b200", "gb200", "tpuv4", "tpuv5e", "tpuv5p",
                            "tpuv6e", "mi300x", "h100-96-500w", "b300", "gb300", "mi355x", "tpu7x", "rubin"}) {
-    const auto device = cluster::find_device(name);
+    const auto device = find_device(name);
     ASSERT_TRUE(device) << name;
     EXPECT_FALSE(device->source.empty()) << name;
     EXPECT_GT(device->memory_bytes, std::int64_t{1} << 30) << name;
@@ -31,11 +29,11 @@ TEST(Device, PresetsAreComplete) {
     EXPECT_GT(device->link_bytes_per_s, 1e10) << name;
     EXPECT_GT(std::max(device->peak(Precision::bf16), device->peak(Precision::fp16)), 1e14) << name;
   }
-  EXPECT_GE(cluster::device_presets().size(), 13U);
+  EXPECT_GE(device_presets().size(), 13U);
 }
 
 TEST(Device, FiguresOfTheH100) {
-  const cluster::Device h100 = cluster::find_device("H100").value();
+  const Device h100 = find_device("H100").value();
   EXPECT_DOUBLE_EQ(h100.peak(Precision::bf16), 989.5e12);
   EXPECT_DOUBLE_EQ(h100.peak(Precision::fp8), 1979e12);
   EXPECT_DOUBLE_EQ(h100.memory_bytes_per_s, 3.35e12);
@@ -45,19 +43,19 @@ TEST(Device, FiguresOfTheH100) {
 }
 
 TEST(Device, FittedConstantsByName) {
-  const cluster::Device device = read(std::string(kGood) + "efficiency: {gemm: 0.67, overhead: 3}\n");
+  const Device device = read(std::string(kGood) + "efficiency: {gemm: 0.67, overhead: 3}\n");
   EXPECT_DOUBLE_EQ(device.efficiency_of("gemm").value(), 0.67);
   EXPECT_DOUBLE_EQ(device.efficiency_of("overhead").value(), 3);
   EXPECT_FALSE(device.efficiency_of("no such constant"));
 }
 
 TEST(Device, AliasesAndUnknownNames) {
-  EXPECT_EQ(cluster::find_device("A100").value().name, "a100-80");
-  EXPECT_FALSE(cluster::find_device("a1000"));
+  EXPECT_EQ(find_device("A100").value().name, "a100-80");
+  EXPECT_FALSE(find_device("a1000"));
 }
 
 TEST(Device, MissingArithmeticIsZero) {
-  const cluster::Device v100 = cluster::find_device("v100").value();
+  const Device v100 = find_device("v100").value();
   EXPECT_EQ(v100.peak(Precision::bf16), 0);
   EXPECT_EQ(v100.peak(Precision::fp16), 125e12);
 }

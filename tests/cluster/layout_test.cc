@@ -10,11 +10,11 @@
 namespace nest::cluster {
 namespace {
 
-cluster::Fabric fabric_of(const std::vector<std::int64_t>& groups, bool rails = false) {
-  std::vector<cluster::Level> levels;
+Fabric fabric_of(const std::vector<std::int64_t>& groups, bool rails = false) {
+  std::vector<Level> levels;
   std::int64_t devices = 1;
   for (const std::int64_t group : groups) {
-    cluster::Level level;
+    Level level;
     level.group = group;
     level.bandwidth_bytes_per_s = 1e9;
     level.latency_s = 1e-6 * static_cast<double>(levels.size() + 1);
@@ -22,7 +22,7 @@ cluster::Fabric fabric_of(const std::vector<std::int64_t>& groups, bool rails = 
     levels.push_back(level);
     devices *= group;
   }
-  return cluster::make_fabric(levels, devices);
+  return make_fabric(levels, devices);
 }
 
 std::string show(const GroupSpec& spec) {
@@ -33,9 +33,9 @@ std::string show(const GroupSpec& spec) {
   return text;
 }
 
-void expect_same(const cluster::Fabric& fabric, const GroupSpec& spec) {
-  const cluster::GroupLayout fast = cluster::make_layout(fabric, spec);
-  const cluster::GroupLayout counted = cluster::count_layout(fabric, list_groups(spec));
+void expect_same(const Fabric& fabric, const GroupSpec& spec) {
+  const GroupLayout fast = make_layout(fabric, spec);
+  const GroupLayout counted = count_layout(fabric, list_groups(spec));
   ASSERT_TRUE(fast.exact) << show(spec);
   EXPECT_EQ(fast.members, counted.members) << show(spec);
   if (fast.members == 1) return;
@@ -51,13 +51,13 @@ void expect_same(const cluster::Fabric& fabric, const GroupSpec& spec) {
 
 TEST(Layout, HandComputed) {
   // 4 racks of 4 nodes of 8. Tensor-parallel 8 in nodes, data-parallel 16 across them.
-  const cluster::Fabric fabric = fabric_of({8, 4, 4});
-  const cluster::GroupLayout tensor = cluster::make_layout(fabric, {0, {{1, 8}}, {{8, 16}}});
+  const Fabric fabric = fabric_of({8, 4, 4});
+  const GroupLayout tensor = make_layout(fabric, {0, {{1, 8}}, {{8, 16}}});
   EXPECT_EQ(tensor.top, 0U);
   EXPECT_EQ(tensor.sharing[0][0], 1);
   EXPECT_EQ(tensor.inside[1], 8);
   EXPECT_EQ(tensor.groups_inside[2], 4);
-  const cluster::GroupLayout data = cluster::make_layout(fabric, {0, {{8, 16}}, {{1, 8}}});
+  const GroupLayout data = make_layout(fabric, {0, {{8, 16}}, {{1, 8}}});
   EXPECT_EQ(data.top, 2U);
   EXPECT_EQ(data.inside[1], 1);
   EXPECT_EQ(data.inside[2], 4);
@@ -66,7 +66,7 @@ TEST(Layout, HandComputed) {
 }
 
 TEST(Layout, ContiguousGroupsAtEveryOffset) {
-  const cluster::Fabric fabric = fabric_of({4, 3, 2});
+  const Fabric fabric = fabric_of({4, 3, 2});
   for (std::int64_t size = 2; size <= 24; ++size) {
     for (std::int64_t first = 0; first + size <= 24; ++first) {
       for (std::int64_t groups = 1; first + size * groups <= 24; ++groups)
@@ -77,7 +77,7 @@ TEST(Layout, ContiguousGroupsAtEveryOffset) {
 
 TEST(Layout, StridedGroupsAndTheirTiles) {
   for (const auto& shape : {std::vector<std::int64_t>{8, 4, 2}, {2, 2, 2, 2}, {6, 4}, {4, 3, 2}}) {
-    const cluster::Fabric fabric = fabric_of(shape);
+    const Fabric fabric = fabric_of(shape);
     for (std::int64_t stride = 1; stride <= fabric.devices / 2; ++stride) {
       for (std::int64_t count = 2; stride * count <= fabric.devices; ++count) {
         const std::int64_t tiles = fabric.devices / (stride * count);
@@ -90,7 +90,7 @@ TEST(Layout, StridedGroupsAndTheirTiles) {
 }
 
 TEST(Layout, TwoAxesInBothRoles) {
-  const cluster::Fabric fabric = fabric_of({4, 4, 4}, true);
+  const Fabric fabric = fabric_of({4, 4, 4}, true);
   for (const std::int64_t inner : {1, 2, 4, 8}) {
     for (const std::int64_t middle : {1, 2, 4}) {
       for (const std::int64_t outer : {1, 2, 4}) {
@@ -113,7 +113,7 @@ TEST(Layout, RandomShapesNeverCountLess) {
     const auto pick = [&](std::int64_t low, std::int64_t high) {
       return std::uniform_int_distribution<std::int64_t>(low, high)(random);
     };
-    const cluster::Fabric fabric = fabric_of({pick(1, 6), pick(1, 5), pick(1, 4)}, pick(0, 1) == 1);
+    const Fabric fabric = fabric_of({pick(1, 6), pick(1, 5), pick(1, 4)}, pick(0, 1) == 1);
     GroupSpec spec;
     std::int64_t at = 1;
     for (int axis = 0; axis < 3; ++axis) {
@@ -128,7 +128,7 @@ TEST(Layout, RandomShapesNeverCountLess) {
 }
 
 TEST(Layout, ContiguousGroupsInLargerClusters) {
-  const cluster::Fabric fabric = fabric_of({8, 4, 16});
+  const Fabric fabric = fabric_of({8, 4, 16});
   for (const std::int64_t size : {3, 5, 6, 7, 9, 12, 20, 24, 31, 33, 48, 100}) {
     for (const std::int64_t first : {0, 1, 4, 13, 28})
       expect_same(fabric, {first, {{1, size}}, {{size, (512 - first) / size}}});
@@ -136,23 +136,23 @@ TEST(Layout, ContiguousGroupsInLargerClusters) {
 }
 
 TEST(Layout, LargeClustersCostNothing) {
-  const cluster::Fabric fabric = fabric_of({8, 32, 1 << 12});
+  const Fabric fabric = fabric_of({8, 32, 1 << 12});
   ASSERT_EQ(fabric.devices, 1 << 20);
-  const cluster::GroupLayout data = cluster::make_layout(fabric, {0, {{8, 1 << 17}}, {{1, 8}}});
+  const GroupLayout data = make_layout(fabric, {0, {{8, 1 << 17}}, {{1, 8}}});
   EXPECT_TRUE(data.exact);
   EXPECT_EQ(data.inside[2], 32);
   EXPECT_EQ(data.sharing[2][2], 8);
-  const cluster::GroupLayout odd = cluster::make_layout(fabric, {0, {{1, 3}}, {{3, (1 << 20) / 3}}});
+  const GroupLayout odd = make_layout(fabric, {0, {{1, 3}}, {{3, (1 << 20) / 3}}});
   EXPECT_EQ(odd.sharing[1][1], 2);
 }
 
 TEST(Layout, BeyondCountingItIsAnUpperBound) {
   // Every 3rd device in nodes of 8: neither aligned nor contiguous, 98,304 devices.
-  const cluster::Fabric large = fabric_of({8, 4, 1 << 12});
-  const cluster::GroupLayout bound = cluster::make_layout(large, {0, {{3, 1 << 15}}, {{1, 3}}});
+  const Fabric large = fabric_of({8, 4, 1 << 12});
+  const GroupLayout bound = make_layout(large, {0, {{3, 1 << 15}}, {{1, 3}}});
   EXPECT_FALSE(bound.exact);
-  const cluster::Fabric small = fabric_of({8, 4, 1 << 6});
-  const cluster::GroupLayout exact = cluster::make_layout(small, {0, {{3, 1 << 9}}, {{1, 3}}});
+  const Fabric small = fabric_of({8, 4, 1 << 6});
+  const GroupLayout exact = make_layout(small, {0, {{3, 1 << 9}}, {{1, 3}}});
   EXPECT_TRUE(exact.exact);
   for (std::size_t l = 0; l < 3; ++l) {
     EXPECT_GE(bound.inside[l], exact.inside[l]);
@@ -161,7 +161,7 @@ TEST(Layout, BeyondCountingItIsAnUpperBound) {
 }
 
 TEST(Layout, GroupsOutsideTheClusterAreABug) {
-  EXPECT_THROW(cluster::make_layout(fabric_of({4, 2}), {4, {{1, 8}}, {}}), InternalError);
+  EXPECT_THROW(make_layout(fabric_of({4, 2}), {4, {{1, 8}}, {}}), InternalError);
 }
 
 }  // namespace

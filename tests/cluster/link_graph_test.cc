@@ -14,8 +14,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // `nodes` nodes of `per_node` devices on one switch each, joined by a core switch.
-cluster::LinkGraph two_tiers(std::size_t nodes, std::size_t per_node) {
-  cluster::LinkGraph graph;
+LinkGraph two_tiers(std::size_t nodes, std::size_t per_node) {
+  LinkGraph graph;
   graph.devices = nodes * per_node;
   graph.switches = nodes + 1;
   const std::size_t core = graph.devices + nodes;
@@ -28,7 +28,7 @@ cluster::LinkGraph two_tiers(std::size_t nodes, std::size_t per_node) {
 }
 
 TEST(LinkGraph, TreeGivesBackItsLevels) {
-  const cluster::DerivedLevels derived = cluster::derive_levels(two_tiers(3, 4));
+  const DerivedLevels derived = derive_levels(two_tiers(3, 4));
   ASSERT_EQ(derived.levels.size(), 2U);
   EXPECT_EQ(derived.levels[0].group, 4);
   EXPECT_DOUBLE_EQ(derived.levels[0].bandwidth_bytes_per_s, 100e9);
@@ -40,23 +40,23 @@ TEST(LinkGraph, TreeGivesBackItsLevels) {
 }
 
 TEST(LinkGraph, ParallelUplinksAddUp) {
-  cluster::LinkGraph graph = two_tiers(2, 2);
+  LinkGraph graph = two_tiers(2, 2);
   graph.switches += 1;  // a second core switch
   const std::size_t second = graph.devices + 3;
   graph.links.push_back({graph.devices, second, 25e9, 2e-6});
   graph.links.push_back({graph.devices + 1, second, 25e9, 2e-6});
-  EXPECT_DOUBLE_EQ(cluster::derive_levels(graph).levels[1].bandwidth_bytes_per_s, 50e9);
+  EXPECT_DOUBLE_EQ(derive_levels(graph).levels[1].bandwidth_bytes_per_s, 50e9);
 }
 
 TEST(LinkGraph, OnePortPerDeviceIsRails) {
-  cluster::LinkGraph graph;
+  LinkGraph graph;
   graph.devices = 4;   // two nodes of two
   graph.switches = 3;  // two node switches and a leaf
   for (std::size_t d = 0; d < 4; ++d) {
     graph.links.push_back({d, 4 + d / 2, 400e9, 1e-6});
     graph.links.push_back({d, 6, 50e9, 3e-6});
   }
-  const cluster::DerivedLevels derived = cluster::derive_levels(graph);
+  const DerivedLevels derived = derive_levels(graph);
   ASSERT_EQ(derived.levels.size(), 2U);
   // Inside a node both ways count: 400 GB/s by the node switch and 50 GB/s by the leaf.
   EXPECT_DOUBLE_EQ(derived.levels[0].bandwidth_bytes_per_s, 450e9);
@@ -66,37 +66,36 @@ TEST(LinkGraph, OnePortPerDeviceIsRails) {
 
 TEST(LinkGraph, ListedInAnyOrder) {
   // Devices 0 and 2 share a switch, 1 and 3 the other: units become contiguous.
-  cluster::LinkGraph graph;
+  LinkGraph graph;
   graph.devices = 4;
   graph.switches = 3;
   for (std::size_t d = 0; d < 4; ++d) graph.links.push_back({d, 4 + d % 2, 100e9, 1e-6});
   graph.links.push_back({4, 6, 10e9, 1e-6});
   graph.links.push_back({5, 6, 10e9, 1e-6});
-  EXPECT_THAT(cluster::derive_levels(graph).order, ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(derive_levels(graph).order, ElementsAre(0, 2, 1, 3));
 }
 
 TEST(LinkGraph, UnevenUnitsAreCounted) {
-  cluster::LinkGraph graph = two_tiers(2, 3);
+  LinkGraph graph = two_tiers(2, 3);
   graph.devices = 5;  // the last device becomes a switch that leads nowhere
   graph.switches += 1;
-  const cluster::DerivedLevels derived = cluster::derive_levels(graph);
+  const DerivedLevels derived = derive_levels(graph);
   EXPECT_EQ(derived.levels[0].group, 3);
   EXPECT_THAT(derived.levels[0].counts, ElementsAre(3, 2));
 }
 
 TEST(LinkGraph, RingOfDirectLinksForwards) {
-  cluster::LinkGraph graph;
+  LinkGraph graph;
   graph.devices = 4;
   for (std::size_t d = 0; d < 4; ++d) graph.links.push_back({d, (d + 1) % 4, 25e9, 1e-6});
-  EXPECT_EQ(cluster::first_disconnected(graph), 4U);
-  const cluster::DerivedLevels derived = cluster::derive_levels(graph);
+  EXPECT_EQ(first_disconnected(graph), 4U);
+  const DerivedLevels derived = derive_levels(graph);
   ASSERT_EQ(derived.levels.size(), 1U);
   EXPECT_DOUBLE_EQ(derived.levels[0].bandwidth_bytes_per_s, 50e9);
 }
 
 std::string refusal(const std::string& graph) {
-  return test::refusal_of(
-      [&] { cluster::read_cluster(doc::parse_yaml("g.yaml", "device: h100\ngraph:\n" + graph), "g"); });
+  return test::refusal_of([&] { read_cluster(doc::parse_yaml("g.yaml", "device: h100\ngraph:\n" + graph), "g"); });
 }
 
 TEST(LinkGraph, YamlAndItsRefusals) {

@@ -26,12 +26,12 @@ const std::string kRows =
     "   0\n";
 
 std::string refusal(const std::string& text) {
-  return test::refusal_of([&] { cluster::parse_nccl_tests("log.txt", text); });
+  return test::refusal_of([&] { parse_nccl_tests("log.txt", text); });
 }
 
 TEST(Measured, ReadsTheInPlaceTimes) {
-  const cluster::MeasuredCollective table = cluster::parse_nccl_tests("log.txt", kHead + kRows);
-  EXPECT_EQ(table.collective, cluster::Collective::all_reduce);
+  const MeasuredCollective table = parse_nccl_tests("log.txt", kHead + kRows);
+  EXPECT_EQ(table.collective, Collective::all_reduce);
   EXPECT_EQ(table.ranks, 2);
   EXPECT_EQ(table.hosts, 1);
   ASSERT_EQ(table.points.size(), 2U);
@@ -40,7 +40,7 @@ TEST(Measured, ReadsTheInPlaceTimes) {
 }
 
 TEST(Measured, InterpolatesOnStraightLinesInLogLogSpace) {
-  const cluster::MeasuredCollective table = cluster::parse_nccl_tests("log.txt", kHead + kRows);
+  const MeasuredCollective table = parse_nccl_tests("log.txt", kHead + kRows);
   EXPECT_NEAR(table.seconds(1e7), 200e-6, 1e-12);  // half way between 1e6 and 1e8 in logarithms
   EXPECT_DOUBLE_EQ(table.seconds(10), 20e-6);      // latency below
   EXPECT_DOUBLE_EQ(table.seconds(1e9), 20e-3);     // rate above
@@ -55,9 +55,8 @@ TEST(Measured, MoreColumnsAreFoundByTheHeader) {
       "[0000:18:00] X\n"
       "#  size  count  type  redop  root  time  algbw  busbw  #wrong  i_min  i_max  i_p99  i_cv%  time  algbw  busbw  "
       "#wrong\n";
-  const auto table =
-      cluster::parse_nccl_tests("log.txt", head + "1024 4 float none -1 10.0 1 1 0 1 2 3 4 12.5 1 1 0\n");
-  EXPECT_EQ(table.collective, cluster::Collective::all_to_all);
+  const auto table = parse_nccl_tests("log.txt", head + "1024 4 float none -1 10.0 1 1 0 1 2 3 4 12.5 1 1 0\n");
+  EXPECT_EQ(table.collective, Collective::all_to_all);
   EXPECT_EQ(table.hosts, 2);
   EXPECT_DOUBLE_EQ(table.points[0].seconds, 12.5e-6);
 }
@@ -73,18 +72,16 @@ TEST(Measured, BadLogsAreRefusedWithTheLine) {
 }
 
 TEST(Measured, OverridesTheFormulasWhereItFits) {
-  cluster::Cluster cluster = cluster::find_cluster("dgx-h100", 16).value();
-  cluster.measured.push_back(cluster::parse_nccl_tests("log.txt", kHead + kRows));
-  const cluster::GroupLayout pair = cluster::place_group(cluster, {0, {{1, 2}}, {}});
-  const cluster::GroupLayout across = cluster::place_group(cluster, {0, {{8, 2}}, {}});
-  const cluster::CollectiveTime measured =
-      cluster::collective_time(cluster, pair, cluster::Collective::all_reduce, 1e7);
-  EXPECT_EQ(measured.algorithm, cluster::Algorithm::measured);
+  Cluster cluster = find_cluster("dgx-h100", 16).value();
+  cluster.measured.push_back(parse_nccl_tests("log.txt", kHead + kRows));
+  const GroupLayout pair = place_group(cluster, {0, {{1, 2}}, {}});
+  const GroupLayout across = place_group(cluster, {0, {{8, 2}}, {}});
+  const CollectiveTime measured = collective_time(cluster, pair, Collective::all_reduce, 1e7);
+  EXPECT_EQ(measured.algorithm, Algorithm::measured);
   EXPECT_NEAR(measured.seconds, 200e-6, 1e-12);
-  EXPECT_NE(cluster::collective_time(cluster, across, cluster::Collective::all_reduce, 1e7).algorithm,
-            cluster::Algorithm::measured);  // two hosts
-  EXPECT_NE(cluster::collective_time(cluster, pair, cluster::Collective::all_gather, 1e7).algorithm,
-            cluster::Algorithm::measured);
+  EXPECT_NE(collective_time(cluster, across, Collective::all_reduce, 1e7).algorithm,
+            Algorithm::measured);  // two hosts
+  EXPECT_NE(collective_time(cluster, pair, Collective::all_gather, 1e7).algorithm, Algorithm::measured);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace nest::cluster {
 namespace {
 
-cluster::Torus torus_of(std::vector<std::int64_t> dims, bool wrap = true) {
-  cluster::Torus torus;
+Torus torus_of(std::vector<std::int64_t> dims, bool wrap = true) {
+  Torus torus;
   torus.wrap.assign(dims.size(), wrap);
   torus.dims = std::move(dims);
   torus.link_bytes_per_s = 50e9;
@@ -20,62 +20,56 @@ cluster::Torus torus_of(std::vector<std::int64_t> dims, bool wrap = true) {
 }
 
 TEST(Torus, HopsTakeTheShortWayRound) {
-  const cluster::Torus torus = torus_of({4, 4, 4});
+  const Torus torus = torus_of({4, 4, 4});
   EXPECT_EQ(torus.hops(0, 3), 1);
   EXPECT_EQ(torus.hops(0, 42), 6);  // (2, 2, 2)
   EXPECT_EQ(torus_of({4, 4, 4}, false).hops(0, 3), 3);
 }
 
 TEST(Torus, GroupsBecomeBoxes) {
-  const cluster::Torus torus = torus_of({4, 4, 8});
-  const cluster::TorusPlace all = cluster::make_torus_place(torus, {0, {{1, 128}}, {}});
+  const Torus torus = torus_of({4, 4, 8});
+  const TorusPlace all = make_torus_place(torus, {0, {{1, 128}}, {}});
   EXPECT_TRUE(all.boxed);
   EXPECT_EQ(all.extent, (std::array<std::int64_t, 4>{4, 4, 8, 1}));
-  const cluster::TorusPlace plane = cluster::make_torus_place(torus, {16, {{1, 16}}, {{16, 7}}});
+  const TorusPlace plane = make_torus_place(torus, {16, {{1, 16}}, {{16, 7}}});
   EXPECT_EQ(plane.extent, (std::array<std::int64_t, 4>{4, 4, 1, 1}));
-  const cluster::TorusPlace columns = cluster::make_torus_place(torus, {3, {{16, 8}}, {{1, 13}}});
+  const TorusPlace columns = make_torus_place(torus, {3, {{16, 8}}, {{1, 13}}});
   EXPECT_EQ(columns.extent, (std::array<std::int64_t, 4>{1, 1, 8, 1}));
   EXPECT_EQ(columns.stride[2], 1);
-  const cluster::TorusPlace every_second = cluster::make_torus_place(torus, {0, {{32, 4}}, {{1, 32}}});
+  const TorusPlace every_second = make_torus_place(torus, {0, {{32, 4}}, {{1, 32}}});
   EXPECT_EQ(every_second.extent[2], 4);
   EXPECT_EQ(every_second.stride[2], 2);
   EXPECT_EQ(every_second.sharing[2], 2);  // two groups interleave on each line
-  EXPECT_FALSE(cluster::make_torus_place(torus, {0, {{1, 6}}, {}}).boxed);
-  EXPECT_FALSE(cluster::make_torus_place(torus, {2, {{1, 4}}, {}}).boxed);  // straddles two lines
+  EXPECT_FALSE(make_torus_place(torus, {0, {{1, 6}}, {}}).boxed);
+  EXPECT_FALSE(make_torus_place(torus, {2, {{1, 4}}, {}}).boxed);  // straddles two lines
 }
 
 TEST(Torus, RingsByHand) {
-  const cluster::Torus torus = torus_of({4, 4, 4});
+  const Torus torus = torus_of({4, 4, 4});
   const double m = 1e9;
-  const cluster::TorusPlace line = cluster::make_torus_place(torus, {0, {{1, 4}}, {}});
-  EXPECT_NEAR(
-      cluster::torus_algorithm_time(torus, line, cluster::Collective::all_gather, m, cluster::Algorithm::ring)->seconds,
-      3 * (1e-6 + m / 4 / 50e9), 1e-12);
-  const cluster::TorusPlace cube = cluster::make_torus_place(torus, {0, {{1, 64}}, {}});
+  const TorusPlace line = make_torus_place(torus, {0, {{1, 4}}, {}});
+  EXPECT_NEAR(torus_algorithm_time(torus, line, Collective::all_gather, m, Algorithm::ring)->seconds,
+              3 * (1e-6 + m / 4 / 50e9), 1e-12);
+  const TorusPlace cube = make_torus_place(torus, {0, {{1, 64}}, {}});
   const double three = 2 * (3 * 1e-6 * 3 + (m * 3 / 4 + m / 4 * 3 / 4 + m / 16 * 3 / 4) / 50e9);
-  EXPECT_NEAR(
-      cluster::torus_algorithm_time(torus, cube, cluster::Collective::all_reduce, m, cluster::Algorithm::hierarchical)
-          ->seconds,
-      three, 1e-9);
+  EXPECT_NEAR(torus_algorithm_time(torus, cube, Collective::all_reduce, m, Algorithm::hierarchical)->seconds, three,
+              1e-9);
   // Three dimensions and two directions at once: six links of every device.
   const double parts = 2 * (3 * 1e-6 * 3 + (m * 3 / 4 + m / 4 * 3 / 4 + m / 16 * 3 / 4) / 6 / 50e9);
-  EXPECT_NEAR(
-      cluster::torus_algorithm_time(torus, cube, cluster::Collective::all_reduce, m, cluster::Algorithm::multi_ring)
-          ->seconds,
-      parts, 1e-9);
+  EXPECT_NEAR(torus_algorithm_time(torus, cube, Collective::all_reduce, m, Algorithm::multi_ring)->seconds, parts,
+              1e-9);
 }
 
 TEST(Torus, OpenLinesCloseByALongHop) {
-  const cluster::Torus mesh = torus_of({4, 4}, false);
-  const cluster::TorusPlace line = cluster::make_torus_place(mesh, {0, {{1, 4}}, {}});
-  EXPECT_NEAR(cluster::torus_algorithm_time(mesh, line, cluster::Collective::all_gather, 1e9, cluster::Algorithm::ring)
-                  ->seconds,
+  const Torus mesh = torus_of({4, 4}, false);
+  const TorusPlace line = make_torus_place(mesh, {0, {{1, 4}}, {}});
+  EXPECT_NEAR(torus_algorithm_time(mesh, line, Collective::all_gather, 1e9, Algorithm::ring)->seconds,
               3 * (3e-6 + 0.25e9 / 50e9), 1e-12);
-  EXPECT_FALSE(cluster::torus_dimension_rings(mesh, line, cluster::Collective::all_reduce, 1e9, 1, 2));
+  EXPECT_FALSE(torus_dimension_rings(mesh, line, Collective::all_reduce, 1e9, 1, 2));
 }
 
 // Every message routed link by link: x, then y, then z, the short way, half way round towards rising coordinates.
-double routed_all_to_all_s(const cluster::Torus& torus, double bytes) {
+double routed_all_to_all_s(const Torus& torus, double bytes) {
   const std::int64_t n = torus.devices();
   std::map<std::tuple<std::int64_t, std::size_t, int>, std::map<std::int64_t, double>>
       flows;  // link -> hops -> messages
@@ -114,12 +108,11 @@ double routed_all_to_all_s(const cluster::Torus& torus, double bytes) {
 TEST(Torus, DirectAllToAllEqualsRoutingEveryMessage) {
   for (const bool wrap : {true, false}) {
     for (const auto& dims : {std::vector<std::int64_t>{5}, {8}, {3, 4}, {4, 4, 4}, {2, 3, 5}, {2, 2, 2, 3}}) {
-      const cluster::Torus torus = torus_of(dims, wrap);
-      const cluster::TorusPlace all = cluster::make_torus_place(torus, {0, {{1, torus.devices()}}, {}});
+      const Torus torus = torus_of(dims, wrap);
+      const TorusPlace all = make_torus_place(torus, {0, {{1, torus.devices()}}, {}});
       for (const double bytes : {1e3, 1e6, 1e9}) {
-        const double seconds = cluster::torus_algorithm_time(torus, all, cluster::Collective::all_to_all, bytes,
-                                                             cluster::Algorithm::direct)
-                                   ->seconds;
+        const double seconds =
+            torus_algorithm_time(torus, all, Collective::all_to_all, bytes, Algorithm::direct)->seconds;
         EXPECT_NEAR(seconds, routed_all_to_all_s(torus, bytes), 1e-9 * seconds)
             << testing::PrintToString(dims) << wrap << " " << bytes;
       }
@@ -128,10 +121,9 @@ TEST(Torus, DirectAllToAllEqualsRoutingEveryMessage) {
 }
 
 TEST(Torus, MessagesBetweenTwoDevices) {
-  const cluster::Torus torus = torus_of({4, 4, 4});
+  const Torus torus = torus_of({4, 4, 4});
   const auto send = [&](const GroupSpec& spec) {
-    return cluster::torus_best_time(torus, cluster::make_torus_place(torus, spec), cluster::Collective::send_recv, 50e6)
-        .seconds;
+    return torus_best_time(torus, make_torus_place(torus, spec), Collective::send_recv, 50e6).seconds;
   };
   EXPECT_NEAR(send({0, {{3, 2}}, {}}), 1e-6 + 1e-3, 1e-12);        // round the corner
   EXPECT_NEAR(send({0, {{42, 2}}, {}}), 6e-6 + 1e-3, 1e-12);       // (2, 2, 2)
@@ -140,24 +132,24 @@ TEST(Torus, MessagesBetweenTwoDevices) {
 
 TEST(Torus, Properties) {
   for (const auto& dims : {std::vector<std::int64_t>{4, 4, 8}, {6, 3}, {16}}) {
-    const cluster::Torus torus = torus_of(dims);
-    cluster::Torus faster = torus;
+    const Torus torus = torus_of(dims);
+    Torus faster = torus;
     faster.link_bytes_per_s *= 2;
     for (std::int64_t count = 1; count <= torus.devices(); ++count) {
-      const cluster::TorusPlace place = cluster::make_torus_place(torus, {0, {{1, count}}, {}});
-      for (std::size_t c = 0; c < cluster::kCollectives; ++c) {
-        const auto collective = static_cast<cluster::Collective>(c);
+      const TorusPlace place = make_torus_place(torus, {0, {{1, count}}, {}});
+      for (std::size_t c = 0; c < kCollectives; ++c) {
+        const auto collective = static_cast<Collective>(c);
         for (const double bytes : {0.0, 1e5, 1e9}) {
-          const cluster::CollectiveTime best = cluster::torus_best_time(torus, place, collective, bytes);
-          EXPECT_LE(cluster::torus_best_time(faster, place, collective, bytes).seconds, best.seconds * (1 + 1e-12));
+          const CollectiveTime best = torus_best_time(torus, place, collective, bytes);
+          EXPECT_LE(torus_best_time(faster, place, collective, bytes).seconds, best.seconds * (1 + 1e-12));
           EXPECT_NEAR(best.seconds, best.latency_s + best.bandwidth_s, 1e-12);
           if (bytes == 0) {
             EXPECT_EQ(best.bandwidth_s, 0);
           }
         }
       }
-      EXPECT_GE(cluster::torus_best_time(torus, place, cluster::Collective::all_reduce, 1e8).seconds,
-                cluster::torus_best_time(torus, place, cluster::Collective::reduce_scatter, 1e8).seconds);
+      EXPECT_GE(torus_best_time(torus, place, Collective::all_reduce, 1e8).seconds,
+                torus_best_time(torus, place, Collective::reduce_scatter, 1e8).seconds);
     }
   }
 }

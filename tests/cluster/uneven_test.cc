@@ -13,8 +13,8 @@
 namespace nest::cluster {
 namespace {
 
-cluster::Level level_of(std::size_t index, std::int64_t group, std::vector<std::int64_t> counts = {}) {
-  cluster::Level level;
+Level level_of(std::size_t index, std::int64_t group, std::vector<std::int64_t> counts = {}) {
+  Level level;
   level.name = "level" + std::to_string(index + 1);
   level.group = counts.empty() ? group : *std::max_element(counts.begin(), counts.end());
   level.counts = std::move(counts);
@@ -23,10 +23,10 @@ cluster::Level level_of(std::size_t index, std::int64_t group, std::vector<std::
   return level;
 }
 
-std::string show(const cluster::Fabric& fabric, const GroupSpec& spec) {
+std::string show(const Fabric& fabric, const GroupSpec& spec) {
   std::string text = std::to_string(fabric.devices) + " devices,";
   for (std::size_t l = 1; l < fabric.levels; ++l) {
-    for (const cluster::UnitStretch& stretch : fabric.stretches[l])
+    for (const UnitStretch& stretch : fabric.stretches[l])
       text += " " + std::to_string(stretch.units) + " x " + std::to_string(stretch.size);
     text += " |";
   }
@@ -44,9 +44,9 @@ class Uneven : public testing::Test {
   }
 
   // Levels that hold at most `at_most` devices; each level has units of one size, of nearly one size, or of any.
-  cluster::Fabric draw_fabric(std::int64_t at_most) {
+  Fabric draw_fabric(std::int64_t at_most) {
     const auto count = static_cast<std::size_t>(pick(1, 5));
-    std::vector<cluster::Level> levels(count);
+    std::vector<Level> levels(count);
     std::int64_t units = 1;
     const auto rail = static_cast<std::size_t>(pick(0, 4));
     for (std::size_t l = count; l-- > 0;) {
@@ -63,7 +63,7 @@ class Uneven : public testing::Test {
       for (const std::int64_t c : counts) children += c;
       units = counts.empty() ? units * group : children;
     }
-    return cluster::make_fabric(levels, units);
+    return make_fabric(levels, units);
   }
 
   // Axes that start where the one before ended or later, in either role.
@@ -100,11 +100,10 @@ std::vector<Stride> sorted_axes(const std::vector<Stride>& axes) {
 TEST_F(Uneven, ArithmeticEqualsCounting) {
   int uneven = 0;
   for (int round = 0; round < 20000; ++round) {
-    const cluster::Fabric fabric = draw_fabric(round % 10 == 0 ? 1200 : 150);
+    const Fabric fabric = draw_fabric(round % 10 == 0 ? 1200 : 150);
     const GroupSpec spec = draw_spec(fabric.devices);
-    const cluster::GroupLayout counted = cluster::count_layout(fabric, list_groups(spec));
-    const cluster::GroupLayout found =
-        cluster::lattice_layout(fabric, spec.first, sorted_axes(spec.members), sorted_axes(spec.siblings));
+    const GroupLayout counted = count_layout(fabric, list_groups(spec));
+    const GroupLayout found = lattice_layout(fabric, spec.first, sorted_axes(spec.members), sorted_axes(spec.siblings));
     ASSERT_EQ(found.members, counted.members) << show(fabric, spec);
     ASSERT_EQ(found.top, counted.top) << show(fabric, spec);
     ASSERT_EQ(found.inside, counted.inside) << show(fabric, spec);
@@ -117,7 +116,7 @@ TEST_F(Uneven, ArithmeticEqualsCounting) {
     ASSERT_EQ(found, counted) << show(fabric, spec);  // and what has no line of its own above
     if (!fabric.regular) {
       ++uneven;
-      ASSERT_EQ(cluster::make_layout(fabric, spec), counted) << show(fabric, spec);
+      ASSERT_EQ(make_layout(fabric, spec), counted) << show(fabric, spec);
     }
   }
   EXPECT_GT(uneven, 5000);
@@ -136,9 +135,9 @@ TEST_F(Uneven, BordersThatAreAlike) {
     }
     std::int64_t devices = 0;
     for (const std::int64_t rack : racks) devices += rack * node;
-    const cluster::Fabric fabric = cluster::make_fabric({level_of(0, node), level_of(1, 0, racks), level_of(2, 0, pods),
-                                                         level_of(3, static_cast<std::int64_t>(pods.size()))},
-                                                        devices);
+    const Fabric fabric = make_fabric({level_of(0, node), level_of(1, 0, racks), level_of(2, 0, pods),
+                                       level_of(3, static_cast<std::int64_t>(pods.size()))},
+                                      devices);
     GroupSpec spec;
     spec.first = pick(0, std::min<std::int64_t>(devices - 1, 9));
     std::int64_t at = 1;
@@ -151,29 +150,26 @@ TEST_F(Uneven, BordersThatAreAlike) {
       reach += stride * (n - 1);
       at = stride * n;
     }
-    const cluster::GroupLayout counted = cluster::count_layout(fabric, list_groups(spec));
-    ASSERT_EQ(cluster::lattice_layout(fabric, spec.first, sorted_axes(spec.members), sorted_axes(spec.siblings)),
-              counted)
+    const GroupLayout counted = count_layout(fabric, list_groups(spec));
+    ASSERT_EQ(lattice_layout(fabric, spec.first, sorted_axes(spec.members), sorted_axes(spec.siblings)), counted)
         << show(fabric, spec);
   }
 }
 
 TEST_F(Uneven, EveryStrideOnSmallRacks) {
   // Racks of 3, 1 and 2 nodes; nodes of 4, 2, 4 | 3 | 1, 4 devices.
-  const cluster::Fabric fabric =
-      cluster::make_fabric({level_of(0, 0, {4, 2, 4, 3, 1, 4}), level_of(1, 0, {3, 1, 2}), level_of(2, 3)}, 18);
+  const Fabric fabric =
+      make_fabric({level_of(0, 0, {4, 2, 4, 3, 1, 4}), level_of(1, 0, {3, 1, 2}), level_of(2, 3)}, 18);
   for (std::int64_t first = 0; first < 18; ++first) {
     for (std::int64_t stride = 1; stride < 18; ++stride) {
       for (std::int64_t count = 2; first + stride * (count - 1) < 18; ++count) {
         for (std::int64_t beside = 1; beside <= stride && first + stride * (count - 1) + beside <= 18; ++beside) {
           const GroupSpec spec{first, {{stride, count}}, {{1, beside}}};
-          ASSERT_EQ(cluster::make_layout(fabric, spec), cluster::count_layout(fabric, list_groups(spec)))
-              << show(fabric, spec);
+          ASSERT_EQ(make_layout(fabric, spec), count_layout(fabric, list_groups(spec))) << show(fabric, spec);
         }
         for (std::int64_t groups = 1; first + stride * count * groups <= 18; ++groups) {
           const GroupSpec spec{first, {{stride, count}}, {{stride * count, groups}}};
-          ASSERT_EQ(cluster::make_layout(fabric, spec), cluster::count_layout(fabric, list_groups(spec)))
-              << show(fabric, spec);
+          ASSERT_EQ(make_layout(fabric, spec), count_layout(fabric, list_groups(spec))) << show(fabric, spec);
         }
       }
     }
@@ -188,25 +184,23 @@ TEST_F(Uneven, ThousandNodesInUnevenRacks) {
     nodes += racks.back();
   }
   const auto units = static_cast<std::int64_t>(racks.size());
-  const cluster::Fabric fabric =
-      cluster::make_fabric({level_of(0, 8), level_of(1, 0, racks), level_of(2, units)}, 8000);
+  const Fabric fabric = make_fabric({level_of(0, 8), level_of(1, 0, racks), level_of(2, units)}, 8000);
   for (const GroupSpec& spec :
        {GroupSpec{0, {{24, 333}}, {{1, 24}}}, GroupSpec{0, {{1, 6}}, {{6, 1333}}},
         GroupSpec{0, {{8, 25}}, {{1, 8}, {200, 40}}}, GroupSpec{3, {{5, 4}, {100, 70}}, {{1, 5}, {20, 5}}}}) {
-    EXPECT_EQ(cluster::make_layout(fabric, spec), cluster::count_layout(fabric, list_groups(spec)))
-        << show(fabric, spec);
+    EXPECT_EQ(make_layout(fabric, spec), count_layout(fabric, list_groups(spec))) << show(fabric, spec);
   }
 }
 
 TEST_F(Uneven, ByHand) {
   // Two racks of 3 and 1 nodes of 4: 12 + 4 devices. Groups of two neighbours of stride 4 … beside each other.
-  const cluster::Fabric fabric = cluster::make_fabric({level_of(0, 4), level_of(1, 0, {3, 1}), level_of(2, 2)}, 16);
+  const Fabric fabric = make_fabric({level_of(0, 4), level_of(1, 0, {3, 1}), level_of(2, 2)}, 16);
   EXPECT_EQ(fabric.unit[1], 4);
   EXPECT_EQ(fabric.unit[2], 12);
   EXPECT_EQ(fabric.unit_of(2, 11), 0);
   EXPECT_EQ(fabric.unit_of(2, 12), 1);
   EXPECT_EQ(fabric.unit_at(2, 13).begin, 12);
-  const cluster::GroupLayout data = cluster::make_layout(fabric, {0, {{4, 4}}, {{1, 4}}});
+  const GroupLayout data = make_layout(fabric, {0, {{4, 4}}, {{1, 4}}});
   EXPECT_EQ(data.top, 2U);
   EXPECT_EQ(data.inside[1], 1);
   EXPECT_EQ(data.inside[2], 3);  // 3 | 1
@@ -214,7 +208,7 @@ TEST_F(Uneven, ByHand) {
   EXPECT_EQ(data.sharing[1][2], 4);
   EXPECT_EQ(data.sharing[2][2], 4);
   // Groups of 6: the racks cut none; the second begins in the second node.
-  const cluster::GroupLayout six = cluster::make_layout(fabric, {0, {{1, 6}}, {{6, 2}}});
+  const GroupLayout six = make_layout(fabric, {0, {{1, 6}}, {{6, 2}}});
   EXPECT_EQ(six.top, 1U);
   EXPECT_EQ(six.sharing[1][1], 2);
   EXPECT_EQ(six.inside[1], 4);
@@ -225,7 +219,7 @@ TEST_F(Uneven, ByHand) {
 // ----------------------------------------------------------------------------------------------------------
 
 // The busiest link when every (from, to) of `flows` is under way at once: flows on it over its capacity.
-double busiest_link(const cluster::Fabric& fabric, const std::vector<std::pair<std::int64_t, std::int64_t>>& flows) {
+double busiest_link(const Fabric& fabric, const std::vector<std::pair<std::int64_t, std::int64_t>>& flows) {
   double most = 0;
   for (std::size_t l = 0; l < fabric.levels; ++l) {
     std::map<std::int64_t, std::int64_t> up;
@@ -246,7 +240,7 @@ double busiest_link(const cluster::Fabric& fabric, const std::vector<std::pair<s
 
 TEST_F(Uneven, RingsLoadTheLinksThatFlowsLoad) {
   for (int round = 0; round < 3000; ++round) {
-    cluster::Fabric fabric = draw_fabric(120);
+    Fabric fabric = draw_fabric(120);
     if (fabric.has_rails()) continue;  // ports are not links of units
     fabric.latency_s.fill(0);
     const GroupSpec spec = draw_spec(fabric.devices);
@@ -256,8 +250,8 @@ TEST_F(Uneven, RingsLoadTheLinksThatFlowsLoad) {
       for (std::size_t i = 0; i < group.size(); ++i) flows.emplace_back(group[i], group[(i + 1) % group.size()]);
     }
     const double n = static_cast<double>(spec.size());
-    const auto ring = cluster::algorithm_time(fabric, cluster::make_layout(fabric, spec),
-                                              cluster::Collective::all_reduce, n * 1e9, cluster::Algorithm::ring);
+    const auto ring =
+        algorithm_time(fabric, make_layout(fabric, spec), Collective::all_reduce, n * 1e9, Algorithm::ring);
     ASSERT_TRUE(ring.has_value());
     const double counted = 2 * (n - 1) * 1e9 * busiest_link(fabric, flows);
     EXPECT_NEAR(ring->seconds, counted, 1e-9 * counted) << show(fabric, spec);
@@ -267,7 +261,7 @@ TEST_F(Uneven, RingsLoadTheLinksThatFlowsLoad) {
 TEST_F(Uneven, AllToAllIsNeverFasterThanItsFlows) {
   int exact = 0;
   for (int round = 0; round < 2000; ++round) {
-    cluster::Fabric fabric = draw_fabric(60);
+    Fabric fabric = draw_fabric(60);
     if (fabric.has_rails()) continue;
     fabric.latency_s.fill(0);
     const GroupSpec spec = draw_spec(fabric.devices);
@@ -281,9 +275,8 @@ TEST_F(Uneven, AllToAllIsNeverFasterThanItsFlows) {
       }
     }
     const double n = static_cast<double>(spec.size());
-    const double formula = cluster::algorithm_time(fabric, cluster::make_layout(fabric, spec),
-                                                   cluster::Collective::all_to_all, n * 1e9, cluster::Algorithm::direct)
-                               ->seconds;
+    const double formula =
+        algorithm_time(fabric, make_layout(fabric, spec), Collective::all_to_all, n * 1e9, Algorithm::direct)->seconds;
     const double counted = 1e9 * busiest_link(fabric, flows);
     EXPECT_GE(formula, counted * (1 - 1e-9)) << show(fabric, spec);
     exact += formula <= counted * (1 + 1e-9) ? 1 : 0;
@@ -299,9 +292,9 @@ TEST_F(Uneven, SummariesSayHowUnitsDiffer) {
                                             "  - {name: rack, counts: [3, 1, 4], bandwidth: 50GB/s, latency: 5us}\n"
                                             "  - {name: pod, group: 3, bandwidth: 200GB/s, latency: 8us}\n"
                                             "node_names: [a1, a2, a3, b1, c1, c2, c3, c4]\n");
-  const cluster::Cluster cluster = cluster::read_cluster(document, "uneven");
+  const Cluster cluster = read_cluster(document, "uneven");
   EXPECT_EQ(cluster.devices, 64);
-  const std::vector<cluster::LevelSummary> levels = cluster::summarise(cluster);
+  const std::vector<LevelSummary> levels = summarise(cluster);
   ASSERT_EQ(levels.size(), 3U);
   EXPECT_EQ(levels[0].units, 8);
   EXPECT_EQ(levels[0].fewest_devices_per_unit, 8);
@@ -310,7 +303,7 @@ TEST_F(Uneven, SummariesSayHowUnitsDiffer) {
   EXPECT_EQ(levels[1].fewest_devices_per_unit, 8);
   EXPECT_EQ(levels[2].units, 1);
   EXPECT_EQ(levels[2].fewest_devices_per_unit, 64);
-  EXPECT_THROW(cluster::resized(cluster, 32), InputError);
+  EXPECT_THROW(resized(cluster, 32), InputError);
 }
 
 }  // namespace

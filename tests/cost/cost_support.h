@@ -34,13 +34,13 @@ inline cluster::Cluster rail_cluster(const std::string& device, std::int64_t dev
   return cluster;
 }
 
-inline cost::Job test_job(const JobSpec& spec) {
+inline Job test_job(const JobSpec& spec) {
   Run run;
   run.global_batch = spec.batch;
   run.sequence = spec.sequence;
   run.precision = spec.precision;
-  return cost::make_job(model::find_model_preset(spec.model).value(), run, cost::find_stack(spec.stack).value(),
-                        rail_cluster(spec.device, spec.devices, spec.port_bytes_per_s));
+  return make_job(model::find_model_preset(spec.model).value(), run, find_stack(spec.stack).value(),
+                  rail_cluster(spec.device, spec.devices, spec.port_bytes_per_s));
 }
 
 struct Layout {
@@ -60,10 +60,9 @@ inline Strategy strategy_of(const Layout& layout) {
   return strategy;
 }
 
-inline Plan evaluate_even(const cost::Job& job, const Layout& layout, Recompute recompute = Recompute::none,
-                          int zero = 1) {
+inline Plan evaluate_even(const Job& job, const Layout& layout, Recompute recompute = Recompute::none, int zero = 1) {
   const Strategy strategy = strategy_of(layout);
-  return cost::evaluate(job, strategy, cost::even_stages(job, strategy, recompute, zero));
+  return evaluate(job, strategy, even_stages(job, strategy, recompute, zero));
 }
 
 }  // namespace nest::cost

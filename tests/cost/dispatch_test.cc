@@ -121,7 +121,7 @@ TEST(Dispatch, TensorRanksAreSpannedOrGathered) {
   spec.model = "mixtral-8x7b";
   spec.sequence = 4096;
   const Split split{4, true, 1, 2, 4};
-  cost::Job job = test_job(spec);
+  Job job = test_job(spec);
   const LayerPrice apart = price_layer(job, 1, split, 1);
   const double row = 4096 * 2, own = 4096.0 / 4 * 2 * row;
   const double gather = 3 * own / (450e9 * 0.788) + 3 * 3.2e-6;

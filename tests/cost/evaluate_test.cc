@@ -77,7 +77,7 @@ TEST(Evaluate, BreakdownSumsToTheIteration) {
 
 TEST(Evaluate, IterationFollowsFromItsStages) {
   const Case c = cases()[1];
-  const cost::Job job = test_job(c.job);
+  const Job job = test_job(c.job);
   const Plan result = evaluate_even(job, c.layout, c.recompute, c.zero);
   double slowest = 0, total = 0;
   for (const StagePlan& stage : result.stages) {
@@ -144,10 +144,10 @@ TEST(Evaluate, RegressionVectors) {
 
 TEST(Evaluate, FasterHardwareIsNeverSlower) {
   for (const Case& c : cases()) {
-    const cost::Job job = test_job(c.job);
+    const Job job = test_job(c.job);
     const double base = evaluate_even(job, c.layout, c.recompute, c.zero).prediction.iteration_s;
     const auto with = [&](auto&& change) {
-      cost::Job faster = job;
+      Job faster = job;
       change(faster.cluster);
       faster.cluster.fabric = cluster::make_fabric(faster.cluster.levels, faster.cluster.devices);
       return evaluate_even(faster, c.layout, c.recompute, c.zero).prediction.iteration_s;
@@ -168,7 +168,7 @@ TEST(Evaluate, FasterHardwareIsNeverSlower) {
 
 TEST(Evaluate, TwiceTheBatchTakesLongerButAtMostTwice) {
   for (const Case& c : cases()) {
-    cost::Job job = test_job(c.job);
+    Job job = test_job(c.job);
     const double once = evaluate_even(job, c.layout, c.recompute, c.zero).prediction.iteration_s;
     job.run.global_batch *= 2;
     const double twice = evaluate_even(job, c.layout, c.recompute, c.zero).prediction.iteration_s;
@@ -179,7 +179,7 @@ TEST(Evaluate, TwiceTheBatchTakesLongerButAtMostTwice) {
 
 TEST(Evaluate, RecomputationCostsTimeAndOverlapSavesIt) {
   const Case c = cases()[1];
-  cost::Job job = test_job(c.job);
+  Job job = test_job(c.job);
   const double none = evaluate_even(job, c.layout, Recompute::none, 1).prediction.iteration_s;
   const double selective = evaluate_even(job, c.layout, Recompute::selective, 1).prediction.iteration_s;
   const double full = evaluate_even(job, c.layout, Recompute::full, 1).prediction.iteration_s;
@@ -187,7 +187,7 @@ TEST(Evaluate, RecomputationCostsTimeAndOverlapSavesIt) {
   EXPECT_LT(selective, full);
   job.stack.tensor_overlap = false;
   EXPECT_GT(evaluate_even(job, c.layout, Recompute::none, 1).prediction.iteration_s, none);
-  job.stack.data_overlap = cost::DataOverlap::none;
+  job.stack.data_overlap = DataOverlap::none;
   EXPECT_GT(evaluate_even(job, c.layout, Recompute::none, 1).prediction.breakdown_s.grad_sync, 0);
 }
 
@@ -198,37 +198,37 @@ TEST(Evaluate, EveryShippedClusterCanBePriced) {
     if (cluster.device.peak(Precision::bf16) <= 0) run.precision = Precision::fp16;
     run.global_batch = 4 * cluster.devices;
     run.sequence = 2048;
-    const cost::Job job = cost::make_job(model::find_model_preset("llama3-8b").value(), run,
-                                         cost::find_stack("megatron-core").value(), cluster);
+    const Job job =
+        make_job(model::find_model_preset("llama3-8b").value(), run, find_stack("megatron-core").value(), cluster);
     const Strategy strategy = strategy_of({.tp = 2, .pp = 2, .dp = cluster.devices / 4, .sp = true});
-    const auto stages = cost::even_stages(job, strategy, Recompute::none, 1);
-    ASSERT_EQ(cost::refuse_strategy(job, strategy, stages), "") << cluster.name;
-    const Prediction prediction = cost::evaluate(job, strategy, stages).prediction;
+    const auto stages = even_stages(job, strategy, Recompute::none, 1);
+    ASSERT_EQ(refuse_strategy(job, strategy, stages), "") << cluster.name;
+    const Prediction prediction = evaluate(job, strategy, stages).prediction;
     EXPECT_GT(prediction.mfu, 0.005) << cluster.name;
     EXPECT_LT(prediction.mfu, 0.9) << cluster.name;
   }
 }
 
 TEST(EvenStages, DivideEvenlyOrCountTheEnds) {
-  const cost::Job dense = test_job({.model = "llama3-70b", .devices = 128});
-  const auto four = cost::even_stages(dense, strategy_of({.pp = 4, .virtual_stages = 5}), Recompute::none, 1);
+  const Job dense = test_job({.model = "llama3-70b", .devices = 128});
+  const auto four = even_stages(dense, strategy_of({.pp = 4, .virtual_stages = 5}), Recompute::none, 1);
   ASSERT_EQ(four.size(), 4U);
   EXPECT_EQ(four[0].first, 0);
   EXPECT_EQ(four[0].last, 20);  // the embedding and 20 blocks
   EXPECT_EQ(four[3].first, 61);
   EXPECT_EQ(four[3].last, 81);  // 20 blocks and the head
   // 61 blocks and the two ends on 8 stages: 63 = 7 * 8 + 7.
-  const cost::Job uneven = test_job({.model = "deepseek-v3", .devices = 128});
-  const auto eight = cost::even_stages(uneven, strategy_of({.pp = 8}), Recompute::none, 1);
+  const Job uneven = test_job({.model = "deepseek-v3", .devices = 128});
+  const auto eight = even_stages(uneven, strategy_of({.pp = 8}), Recompute::none, 1);
   for (std::size_t s = 0; s < 8; ++s) EXPECT_EQ(eight[s].last - eight[s].first + 1, s < 7 ? 8 : 7);
-  EXPECT_EQ(cost::refuse_strategy(uneven, strategy_of({.pp = 8}), eight), "");
+  EXPECT_EQ(refuse_strategy(uneven, strategy_of({.pp = 8}), eight), "");
 }
 
 TEST(RefuseStrategy, SaysWhyInOneSentence) {
-  const cost::Job job = test_job({.model = "llama3-70b", .devices = 64, .batch = 64});
+  const Job job = test_job({.model = "llama3-70b", .devices = 64, .batch = 64});
   const auto why = [&](const Layout& layout) {
     const Strategy strategy = strategy_of(layout);
-    return cost::refuse_strategy(job, strategy, cost::even_stages(job, strategy, Recompute::none, 1));
+    return refuse_strategy(job, strategy, even_stages(job, strategy, Recompute::none, 1));
   };
   EXPECT_EQ(why({.tp = 8, .pp = 4, .dp = 2, .sp = true}), "");
   EXPECT_THAT(why({.tp = 8, .pp = 4, .dp = 4, .sp = true}), HasSubstr("128 devices are needed; the cluster has 64"));
@@ -237,23 +237,23 @@ TEST(RefuseStrategy, SaysWhyInOneSentence) {
   EXPECT_THAT(why({.dp = 64, .micro_batch = 2}), HasSubstr("128 sequences; the global batch has 64"));
   EXPECT_THAT(why({.pp = 2, .virtual_stages = 64}), HasSubstr("virtual stages"));
   Strategy strategy = strategy_of({.tp = 8, .dp = 8});
-  auto stages = cost::even_stages(job, strategy, Recompute::none, 1, 3);
-  EXPECT_THAT(cost::refuse_strategy(job, strategy, stages), HasSubstr("degree of 3"));
+  auto stages = even_stages(job, strategy, Recompute::none, 1, 3);
+  EXPECT_THAT(refuse_strategy(job, strategy, stages), HasSubstr("degree of 3"));
   stages[0].zero_degree = 8;
   stages[0].last -= 1;
-  EXPECT_THAT(cost::refuse_strategy(job, strategy, stages), HasSubstr("the model has 82 layers"));
+  EXPECT_THAT(refuse_strategy(job, strategy, stages), HasSubstr("the model has 82 layers"));
   strategy.dp_inner = 3;
-  EXPECT_THAT(cost::refuse_strategy(job, strategy, stages), HasSubstr("dp_inner=3"));
+  EXPECT_THAT(refuse_strategy(job, strategy, stages), HasSubstr("dp_inner=3"));
   strategy = strategy_of({.pp = 2});
   strategy.virtual_stages = 2;
-  EXPECT_THAT(cost::refuse_strategy(job, strategy, stages), HasSubstr("interleaved"));
+  EXPECT_THAT(refuse_strategy(job, strategy, stages), HasSubstr("interleaved"));
 }
 
 TEST(Job, DeviceWithoutTheArithmeticIsRefused) {
   EXPECT_THROW(test_job({.device = "a100-80", .precision = Precision::fp8}), std::exception);
   EXPECT_THROW(test_job({.device = "h100", .precision = Precision::fp4}), std::exception);
   EXPECT_NO_THROW(test_job({.device = "b200", .precision = Precision::fp4}));
-  EXPECT_THROW(cost::parse_precision("bf17"), std::exception);
+  EXPECT_THROW(parse_precision("bf17"), std::exception);
 }
 
 }  // namespace

@@ -8,23 +8,23 @@ namespace {
 
 TEST(Facts, EveryWordHasARow) {
   for (const auto& word : kPrecisionWords) {
-    EXPECT_EQ(cost::facts_of(word.value).precision, word.value) << word.text;
-    EXPECT_GE(cost::facts_of(word.value).activation_bytes, cost::facts_of(word.value).element_bytes) << word.text;
+    EXPECT_EQ(facts_of(word.value).precision, word.value) << word.text;
+    EXPECT_GE(facts_of(word.value).activation_bytes, facts_of(word.value).element_bytes) << word.text;
   }
-  for (const auto& word : kOptimizerWords) EXPECT_EQ(cost::facts_of(word.value).optimizer, word.value) << word.text;
+  for (const auto& word : kOptimizerWords) EXPECT_EQ(facts_of(word.value).optimizer, word.value) << word.text;
 }
 
 TEST(Facts, BytesAreTheBitsOverEight) {
-  EXPECT_EQ(cost::facts_of(Precision::fp32).element_bytes, 4);
-  EXPECT_EQ(cost::facts_of(Precision::bf16).element_bytes, 2);
-  EXPECT_EQ(cost::facts_of(Precision::fp16).element_bytes, 2);
-  EXPECT_EQ(cost::facts_of(Precision::fp8).element_bytes, 1);
-  EXPECT_EQ(cost::facts_of(Precision::fp4).element_bytes, 0.5);
+  EXPECT_EQ(facts_of(Precision::fp32).element_bytes, 4);
+  EXPECT_EQ(facts_of(Precision::bf16).element_bytes, 2);
+  EXPECT_EQ(facts_of(Precision::fp16).element_bytes, 2);
+  EXPECT_EQ(facts_of(Precision::fp8).element_bytes, 1);
+  EXPECT_EQ(facts_of(Precision::fp4).element_bytes, 0.5);
   // Narrow products keep 16 bits between operators.
-  EXPECT_EQ(cost::facts_of(Precision::fp8).activation_bytes, 2);
+  EXPECT_EQ(facts_of(Precision::fp8).activation_bytes, 2);
   // Momentum alone is half of Adam's two moments.
-  EXPECT_EQ(cost::facts_of(Optimizer::adam).moment_share, 1);
-  EXPECT_EQ(cost::facts_of(Optimizer::sgd).moment_share, 0.5);
+  EXPECT_EQ(facts_of(Optimizer::adam).moment_share, 1);
+  EXPECT_EQ(facts_of(Optimizer::sgd).moment_share, 0.5);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST(Imbalance, SlowsExpertsAndTheirExchangesOnly) {
   JobSpec spec;
   spec.model = "mixtral-8x7b";
   spec.sequence = 4096;
-  cost::Job job = test_job(spec);
+  Job job = test_job(spec);
   job.stack.host_kernel_s = 0;
   const Split split{1, false, 1, 8, 0};
   const LayerPrice even = price_layer(job, 1, split, 1);
@@ -71,7 +71,7 @@ TEST(Imbalance, RowsOfEachExpertArePadded) {
   JobSpec spec;
   spec.model = "qwen3-30b-a3b";
   spec.sequence = 2048;
-  cost::Job job = test_job(spec);
+  Job job = test_job(spec);
   job.stack.host_kernel_s = 0;
   const double narrow = price_layer(job, 1, {}, 1).forward_s;  // 128 rows of each of 128 experts
   job.stack.routing.rows = 256;

@@ -9,7 +9,7 @@
 namespace nest::cost {
 namespace {
 
-int kind_named(const cost::Job& job, const std::string& name) {
+int kind_named(const Job& job, const std::string& name) {
   for (std::size_t i = 0; i < job.model.kinds.size(); ++i) {
     if (job.model.kinds[i].name == name) return static_cast<int>(i);
   }
@@ -20,22 +20,22 @@ int kind_named(const cost::Job& job, const std::string& name) {
 constexpr double kGap = 8e-6;
 
 TEST(LayerPrice, DenseBlockIsTheSumOfItsOperators) {
-  const cost::Job job = test_job({});
-  const cost::LayerPrice price = cost::price_layer(job, kind_named(job, "block"), {}, 1);
-  const cost::DeviceRates rates = cost::sustained_rates(job.cluster.device, job.run.precision, job.stack);
+  const Job job = test_job({});
+  const LayerPrice price = price_layer(job, kind_named(job, "block"), {}, 1);
+  const DeviceRates rates = sustained_rates(job.cluster.device, job.run.precision, job.stack);
   const double tokens = 8192;
-  const auto forward = [&](double n, double k) { return cost::gemm_s(rates, {tokens, n, k, 1}); };
+  const auto forward = [&](double n, double k) { return gemm_s(rates, {tokens, n, k, 1}); };
   const auto backward = [&](double n, double k) {
-    return cost::gemm_s(rates, {tokens, k, n, 1}) + cost::gemm_s(rates, {n, k, tokens, 1});
+    return gemm_s(rates, {tokens, k, n, 1}) + gemm_s(rates, {n, k, tokens, 1});
   };
-  cost::AttentionSize attention;
+  AttentionSize attention;
   attention.heads = 32;
   attention.queries = attention.keys = tokens;
   attention.qk_dim = attention.value_dim = 128;
-  const cost::Passes core = cost::attention_s(rates, attention, false);
+  const Passes core = attention_s(rates, attention, false);
   // Two norms (2 elements per element), two residuals (3), rotary on 32 + 8 heads (2), gated activation (3).
   const double elements = tokens * (4096 * (2 * 2 + 2 * 3) + 2 * 40 * 128 + 3 * 14336);
-  const double rowwise = cost::rowwise_s(rates, 2 * elements, true);
+  const double rowwise = rowwise_s(rates, 2 * elements, true);
   const double expected_forward = forward(6144, 4096) + forward(4096, 4096) + forward(28672, 4096) +
                                   forward(4096, 14336) + core.forward_s + rowwise + 12 * kGap;
   EXPECT_NEAR(price.forward_s, expected_forward, 1e-9);
@@ -50,11 +50,11 @@ TEST(LayerPrice, DenseBlockIsTheSumOfItsOperators) {
 }
 
 TEST(LayerPrice, TensorParallelRanksShareTheWork) {
-  const cost::Job job = test_job({});
+  const Job job = test_job({});
   const int block = kind_named(job, "block");
-  const cost::LayerPrice whole = cost::price_layer(job, block, {}, 2);
+  const LayerPrice whole = price_layer(job, block, {}, 2);
   for (const std::int64_t tp : {2, 4, 8}) {
-    const cost::LayerPrice part = cost::price_layer(job, block, {tp, true, 1, 1, 0}, 2);
+    const LayerPrice part = price_layer(job, block, {tp, true, 1, 1, 0}, 2);
     EXPECT_NEAR(part.flops * static_cast<double>(tp), whole.flops, 1e-6 * whole.flops);
     EXPECT_GT(part.tp_s, 0);
     EXPECT_LT(part.forward_s, whole.forward_s);
@@ -65,8 +65,8 @@ TEST(LayerPrice, TensorParallelRanksShareTheWork) {
 TEST(LayerPrice, AllReducesOfABlockWithoutSequenceParallelism) {
   JobSpec spec;
   spec.stack = "megatron-core-plain";
-  const cost::Job job = test_job(spec);
-  const cost::LayerPrice price = cost::price_layer(job, kind_named(job, "block"), {8, false, 1, 1, 0}, 1);
+  const Job job = test_job(spec);
+  const LayerPrice price = price_layer(job, kind_named(job, "block"), {8, false, 1, 1, 0}, 1);
   // Two forward, two backward, each 2 * 7/8 of 8192 * 4096 * 2 bytes over 450 GB/s * 0.788, and 14 hops of 3.2 us.
   const double one = 2 * 7.0 / 8 * 8192 * 4096 * 2 / (450e9 * 0.788) + 14 * 3.2e-6;
   EXPECT_NEAR(price.tp_s, 4 * one, 1e-9);
@@ -74,21 +74,21 @@ TEST(LayerPrice, AllReducesOfABlockWithoutSequenceParallelism) {
 
 TEST(LayerPrice, SequenceParallelCollectivesHidePartly) {
   JobSpec spec;
-  const cost::Job overlapped = test_job(spec);
+  const Job overlapped = test_job(spec);
   spec.stack = "megatron-core-plain";
-  const cost::Job exposed = test_job(spec);
+  const Job exposed = test_job(spec);
   const Split split{8, true, 1, 1, 0};
   const double one = 2 * 7.0 / 8 * 8192 * 4096 * 2 / (450e9 * 0.788) + 14 * 3.2e-6;  // gather and scatter
-  EXPECT_NEAR(cost::price_layer(overlapped, kind_named(overlapped, "block"), split, 1).tp_s, 4 * 0.579 * one, 1e-9);
+  EXPECT_NEAR(price_layer(overlapped, kind_named(overlapped, "block"), split, 1).tp_s, 4 * 0.579 * one, 1e-9);
   // The input of the two column-parallel products is gathered once more, half of which is exposed.
-  EXPECT_NEAR(cost::price_layer(exposed, kind_named(exposed, "block"), split, 1).tp_s, 4.5 * one, 1e-9);
+  EXPECT_NEAR(price_layer(exposed, kind_named(exposed, "block"), split, 1).tp_s, 4.5 * one, 1e-9);
 }
 
 TEST(LayerPrice, HostLimitsSmallLayers) {
   JobSpec spec;
   spec.sequence = 64;
-  const cost::Job job = test_job(spec);
-  const cost::LayerPrice price = cost::price_layer(job, kind_named(job, "block"), {}, 1);
+  const Job job = test_job(spec);
+  const LayerPrice price = price_layer(job, kind_named(job, "block"), {}, 1);
   EXPECT_NEAR(price.forward_s, 18 * 32.2e-6, 1e-12);
   EXPECT_NEAR(price.backward_s, 5.69 * 18 * 32.2e-6, 1e-12);
   EXPECT_NEAR(price.recompute_s[2], 18 * 32.2e-6, 1e-12);
@@ -98,9 +98,9 @@ TEST(LayerPrice, GroupedProductsArePaddedAndRoutersStayWide) {
   JobSpec spec;
   spec.model = "mixtral-8x7b";
   spec.sequence = 4096;
-  const cost::Job job = test_job(spec);
-  const cost::LayerPrice alone = cost::price_layer(job, kind_named(job, "block"), {}, 1);
-  const cost::LayerPrice spread = cost::price_layer(job, kind_named(job, "block"), {1, false, 1, 8, 0}, 1);
+  const Job job = test_job(spec);
+  const LayerPrice alone = price_layer(job, kind_named(job, "block"), {}, 1);
+  const LayerPrice spread = price_layer(job, kind_named(job, "block"), {1, false, 1, 8, 0}, 1);
   EXPECT_EQ(alone.ep_s, 0);
   // Two all-to-alls forward, two backward, of 4096 * 2 rows of 4096 16-bit elements.
   const double one = 4096.0 * 2 * 4096 * 2 * 7 / 8 / (450e9 * 0.788 * 0.47) + 34e-6;
@@ -115,9 +115,9 @@ TEST(LayerPrice, EveryFamilyHasAPrice) {
     JobSpec spec;
     spec.model = model;
     spec.sequence = 512;
-    const cost::Job job = test_job(spec);
+    const Job job = test_job(spec);
     for (int kind = 0; kind < static_cast<int>(job.model.kinds.size()); ++kind) {
-      const cost::LayerPrice price = cost::price_layer(job, kind, {}, 4);
+      const LayerPrice price = price_layer(job, kind, {}, 4);
       EXPECT_GT(price.forward_s, 0) << model << " " << kind;
       EXPECT_GT(price.backward_s, price.forward_s) << model << " " << kind;
       EXPECT_LT(price.backward_s, 1) << model << " " << kind;
@@ -129,9 +129,9 @@ TEST(LayerPrice, SlidingWindowsAndLatentsCostWhatTheyCompute) {
   JobSpec spec;
   spec.model = "gemma2-27b";
   spec.sequence = 32768;
-  const cost::Job job = test_job(spec);
-  const cost::LayerPrice sliding = cost::price_layer(job, kind_named(job, "sliding block"), {}, 1);
-  const cost::LayerPrice full = cost::price_layer(job, kind_named(job, "full block"), {}, 1);
+  const Job job = test_job(spec);
+  const LayerPrice sliding = price_layer(job, kind_named(job, "sliding block"), {}, 1);
+  const LayerPrice full = price_layer(job, kind_named(job, "full block"), {}, 1);
   EXPECT_LT(sliding.forward_s, full.forward_s);
   EXPECT_EQ(sliding.dense_parameters, full.dense_parameters);
 }
@@ -142,8 +142,8 @@ TEST(Messages, OnlyTheLevelThatIsCrossedCounts) {
   layout.tp = 4;
   layout.pp = 4;
   const Strategy strategy = strategy_of(layout);
-  const cost::CostLine inside = cost::message_line(cluster, strategy, 0, 1);  // devices 0 … 3 to 4 … 7
-  const cost::CostLine across = cost::message_line(cluster, strategy, 1, 2);  // 4 … 7 to 8 … 11
+  const CostLine inside = message_line(cluster, strategy, 0, 1);  // devices 0 … 3 to 4 … 7
+  const CostLine across = message_line(cluster, strategy, 1, 2);  // 4 … 7 to 8 … 11
   EXPECT_DOUBLE_EQ(inside.latency_s, 3.2e-6);
   EXPECT_DOUBLE_EQ(inside.s_per_byte, 1 / (450e9 * 0.788));
   EXPECT_DOUBLE_EQ(across.latency_s, 8e-6);
@@ -155,12 +155,12 @@ TEST(Sharding, DegreeInsideANodeLeavesReplicasBetween) {
   Layout layout;
   layout.dp = 32;
   const Strategy strategy = strategy_of(layout);
-  const cost::ShardLines all = cost::shard_lines(cluster, strategy, 0);
+  const ShardLines all = shard_lines(cluster, strategy, 0);
   EXPECT_EQ(all.dense_degree, 32);
   EXPECT_DOUBLE_EQ(all.dense_replicate.s_per_byte, 0);
   // Rings leave each node through 8 ports.
   EXPECT_NEAR(all.dense_shard.s_per_byte, 31.0 / 32 / (8 * 50e9 * 0.647), 1e-15);
-  const cost::ShardLines node = cost::shard_lines(cluster, strategy, 8);
+  const ShardLines node = shard_lines(cluster, strategy, 8);
   EXPECT_NEAR(node.dense_shard.s_per_byte, 7.0 / 8 / (450e9 * 0.788), 1e-15);
   EXPECT_NEAR(node.dense_replicate.s_per_byte, 3.0 / 4 / 8 / (50e9 * 0.647), 1e-15);
   EXPECT_TRUE(groups::can_shard(strategy, 16));

@@ -54,7 +54,7 @@ TEST(MeasuredMemory, StepsOnOneGpu) {
                          .sequence = row.integer("seq", kAny)};
     Strategy strategy;
     strategy.micro_batch = row.integer("mbs", kAny);
-    const cost::Job job = job_of(shape, one_gpu_huggingface(), strategy.micro_batch);
+    const Job job = job_of(shape, one_gpu_huggingface(), strategy.micro_batch);
     const Recompute mode = row.maybe_flag("recompute").value_or(false) ? Recompute::full : Recompute::none;
     const auto memory = all_memory(job, strategy, stages_of(job, strategy, mode, 0));
     errors.add(static_cast<double>(memory.front().allocated), row.number("peak_bytes", kAny));
@@ -106,7 +106,7 @@ Strategy read_strategy(doc::Reader& parallel, std::int64_t micro_batch, std::int
   return strategy;
 }
 
-cost::SoftwareStack stack_of(const std::string& id) {
+SoftwareStack stack_of(const std::string& id) {
   if (id.starts_with("simumax")) return megatron_fused();
   if (id.starts_with("mlm")) return megatron_deterministic();
   std::vector<model::Module> modules;
@@ -143,7 +143,7 @@ TEST(MeasuredMemory, MegatronRuns) {
     std::int64_t degree = 0;
     const Strategy strategy = read_strategy(parallel, row.integer("mbs", kAny), degree);
     const std::string recompute = parallel.maybe_text("recompute").value_or("none");
-    const cost::Job job = job_of(shape, stack_of(id), row.integer("gbs", kAny));
+    const Job job = job_of(shape, stack_of(id), row.integer("gbs", kAny));
     const Recompute mode = recompute == "selective" ? Recompute::selective : Recompute::none;
     const auto memory = all_memory(job, strategy, stages_of(job, strategy, mode, 1, degree));
     // That logger runs on the last rank.

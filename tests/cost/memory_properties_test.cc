@@ -14,11 +14,11 @@ namespace {
 
 using namespace test;
 
-std::vector<cost::SoftwareStack> stacks() {
+std::vector<SoftwareStack> stacks() {
   return {megatron_fused(),
           megatron_deterministic(),
           bridge_moonlight({model::Module::core_attention, model::Module::moe_activation}),
-          fsdp2(cost::LossKernel::unfused),
+          fsdp2(LossKernel::unfused),
           one_gpu_huggingface(),
           nanotron(),
           megatron_deepspeed(2),
@@ -27,28 +27,27 @@ std::vector<cost::SoftwareStack> stacks() {
 
 constexpr Recompute kModes[] = {Recompute::none, Recompute::selective, Recompute::full};
 
-cost::Job preset_job(const char* name, const cost::SoftwareStack& stack, std::int64_t batch,
-                     std::int64_t sequence = 2048) {
-  cost::Job job;
+Job preset_job(const char* name, const SoftwareStack& stack, std::int64_t batch, std::int64_t sequence = 2048) {
+  Job job;
   job.stack = stack;
   job.run.global_batch = batch;
   job.run.sequence = sequence;
-  job.model = model::build_model(*model::find_model_preset(name), cost::implementation_of(job));
+  job.model = model::build_model(*model::find_model_preset(name), implementation_of(job));
   return job;
 }
 
-std::int64_t needed(const cost::Job& job, const Strategy& strategy, Recompute mode, int zero, std::int64_t degree = 0) {
+std::int64_t needed(const Job& job, const Strategy& strategy, Recompute mode, int zero, std::int64_t degree = 0) {
   std::int64_t most = 0;
   for (const auto& memory : all_memory(job, strategy, stages_of(job, strategy, mode, zero, degree))) {
-    most = std::max(most, memory.needed - cost::context_bytes(job, strategy));
+    most = std::max(most, memory.needed - context_bytes(job, strategy));
   }
   return most;
 }
 
 TEST(MemoryProperties, PartsSumToTheTotal) {
-  for (const cost::SoftwareStack& stack : stacks()) {
+  for (const SoftwareStack& stack : stacks()) {
     for (const char* name : {"llama3-8b", "mixtral-8x7b", "deepseek-v2-lite", "bert-large"}) {
-      const cost::Job job = preset_job(name, stack, 64, 512);
+      const Job job = preset_job(name, stack, 64, 512);
       for (const std::int64_t pp : {1, 4}) {
         for (const Recompute mode : kModes) {
           for (const int zero : {0, 1, 2, 3}) {
@@ -61,7 +60,7 @@ TEST(MemoryProperties, PartsSumToTheTotal) {
               EXPECT_EQ(p.total, m.total);
               EXPECT_GE(m.total, m.allocated);
               // What InternEvo was seen to hold is cache to a part, which need not fit.
-              const bool cached = stack.memory == cost::MemoryModel::internevo;
+              const bool cached = stack.memory == MemoryModel::internevo;
               EXPECT_TRUE(cached || m.needed > m.allocated) << stack.name;
               for (const std::int64_t part :
                    {p.weights, p.gradients, p.optimizer, p.activations, p.working, p.buffers}) {
@@ -76,13 +75,13 @@ TEST(MemoryProperties, PartsSumToTheTotal) {
 }
 
 TEST(MemoryProperties, RecomputationNeverKeepsMore) {
-  for (const cost::SoftwareStack& stack : stacks()) {
+  for (const SoftwareStack& stack : stacks()) {
     for (const char* name : {"llama3-70b", "mixtral-8x7b", "deepseek-v3", "gpt3-175b", "t5-11b"}) {
-      const cost::Job job = preset_job(name, stack, 64);
+      const Job job = preset_job(name, stack, 64);
       for (const Split& split : {Split{}, Split{.tp = 2, .sp = true}, Split{.cp = 2}}) {
         for (int kind = 0; kind < static_cast<int>(job.model.kinds.size()); ++kind) {
-          cost::LayerPrice price;
-          cost::price_layer_memory(job, kind, split, 2, price);
+          LayerPrice price;
+          price_layer_memory(job, kind, split, 2, price);
           EXPECT_LE(price.kept_bytes[2], price.kept_bytes[1]) << name << " " << kind;
           EXPECT_LE(price.kept_bytes[1], price.kept_bytes[0]) << name << " " << kind;
           for (const double bytes : price.working_bytes) EXPECT_GE(bytes, 0);
@@ -93,9 +92,9 @@ TEST(MemoryProperties, RecomputationNeverKeepsMore) {
 }
 
 TEST(MemoryProperties, MoreDevicesNeverMoreMemory) {
-  for (const cost::SoftwareStack& stack : stacks()) {
-    const cost::Job job = preset_job("llama3-8b", stack, 4096);
-    const cost::Job moe = preset_job("mixtral-8x7b", stack, 4096);
+  for (const SoftwareStack& stack : stacks()) {
+    const Job job = preset_job("llama3-8b", stack, 4096);
+    const Job moe = preset_job("mixtral-8x7b", stack, 4096);
     for (const Recompute mode : kModes) {
       Strategy strategy;
       for (const int zero : {1, 2, 3}) {
@@ -147,7 +146,7 @@ TEST(MemoryProperties, MoreDevicesNeverMoreMemory) {
 }
 
 TEST(MemoryProperties, ShardingDegreeAndStage) {
-  const cost::Job job = preset_job("llama3-8b", {}, 64);
+  const Job job = preset_job("llama3-8b", {}, 64);
   Strategy strategy;
   strategy.dp = 64;
   for (int zero = 1; zero <= 3; ++zero) {
@@ -157,11 +156,11 @@ TEST(MemoryProperties, ShardingDegreeAndStage) {
 }
 
 TEST(MemoryProperties, MoreInFlightNeverLess) {
-  for (const cost::SoftwareStack& stack : stacks()) {
+  for (const SoftwareStack& stack : stacks()) {
     for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::gpipe, Schedule::interleaved}) {
       std::vector<std::int64_t> before(4, 0);
       for (std::int64_t batch = 1; batch <= 64; batch *= 2) {
-        const cost::Job job = preset_job("llama3-8b", stack, batch);
+        const Job job = preset_job("llama3-8b", stack, batch);
         Strategy strategy;
         strategy.pp = 4;
         strategy.schedule = schedule;

@@ -19,17 +19,17 @@ const Shape kTiny = {
     .layers = 2, .hidden = 8, .heads = 4, .kv_heads = 2, .head_dim = 2, .ffn = 16, .vocabulary = 128, .sequence = 16};
 constexpr std::int64_t kParameters = 3240;
 
-StageMemory tiny_memory(const cost::SoftwareStack& stack, std::int64_t dp = 1, int zero = 0, std::int64_t batch = 1,
+StageMemory tiny_memory(const SoftwareStack& stack, std::int64_t dp = 1, int zero = 0, std::int64_t batch = 1,
                         Recompute mode = Recompute::none) {
-  const cost::Job job = job_of(kTiny, stack, batch);
+  const Job job = job_of(kTiny, stack, batch);
   Strategy strategy;
   strategy.dp = dp;
   return all_memory(job, strategy, stages_of(job, strategy, mode, zero)).front();
 }
 
 TEST(StateBytes, ByPrecisionAndOptimizer) {
-  const auto bytes = [](const cost::SoftwareStack& stack, Precision precision, Optimizer optimizer) {
-    const cost::StateBytes b = cost::state_bytes(job_of(kTiny, stack, 1, precision, optimizer));
+  const auto bytes = [](const SoftwareStack& stack, Precision precision, Optimizer optimizer) {
+    const StateBytes b = state_bytes(job_of(kTiny, stack, 1, precision, optimizer));
     return std::vector<double>{b.weight, b.gradient, b.optimizer};
   };
   using V = std::vector<double>;
@@ -38,8 +38,8 @@ TEST(StateBytes, ByPrecisionAndOptimizer) {
   EXPECT_EQ(bytes({}, Precision::fp32, Optimizer::adam), (V{4, 4, 8}));
   EXPECT_EQ(bytes({}, Precision::fp32, Optimizer::sgd), (V{4, 4, 4}));
   EXPECT_EQ(bytes(bridge_moonlight({}), Precision::bf16, Optimizer::sgd), (V{2, 2, 6}));
-  EXPECT_EQ(bytes(fsdp2(cost::LossKernel::unfused), Precision::bf16, Optimizer::adam), (V{4, 4, 8}));
-  EXPECT_EQ(bytes(fsdp2(cost::LossKernel::unfused), Precision::bf16, Optimizer::sgd), (V{4, 4, 4}));
+  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), Precision::bf16, Optimizer::adam), (V{4, 4, 8}));
+  EXPECT_EQ(bytes(fsdp2(LossKernel::unfused), Precision::bf16, Optimizer::sgd), (V{4, 4, 4}));
 }
 
 TEST(ZeroDegrees, DenseAndExpertGroups) {
@@ -57,19 +57,19 @@ TEST(ZeroDegrees, DenseAndExpertGroups) {
 // Two grids: tp 2, cp 2, dp 4, pp 2 and etp 1, ep 8, so edp 2. Four layers of h 1024 with 16 experts of 512 a stage; 2 + 2
 // bytes of weights and gradients, 12 of the optimizer over 8 ranks that hold the same dense weights, 2 the same experts.
 TEST(StateBytes, OfBothGrids) {
-  cost::SoftwareStack stack = megatron_fused();
+  SoftwareStack stack = megatron_fused();
   stack.gradient_bytes = 2;
-  const cost::Job job = job_of({.layers = 8,
-                                .hidden = 1024,
-                                .heads = 16,
-                                .kv_heads = 16,
-                                .head_dim = 64,
-                                .vocabulary = 128,
-                                .sequence = 4096,
-                                .experts = 16,
-                                .top_k = 4,
-                                .expert_ffn = 512},
-                               stack, 32);
+  const Job job = job_of({.layers = 8,
+                          .hidden = 1024,
+                          .heads = 16,
+                          .kv_heads = 16,
+                          .head_dim = 64,
+                          .vocabulary = 128,
+                          .sequence = 4096,
+                          .experts = 16,
+                          .top_k = 4,
+                          .expert_ffn = 512},
+                         stack, 32);
   Strategy strategy;
   strategy.split = {.tp = 2, .sp = true, .cp = 2, .ep = 8, .etp = 1};
   strategy.pp = 2;
@@ -79,7 +79,7 @@ TEST(StateBytes, OfBothGrids) {
   stage.last = 4;
   stage.zero = 1;
   stage.zero_degree = 8;
-  const StageMemory memory = cost::stage_memory(job, strategy, stage, 0);
+  const StageMemory memory = stage_memory(job, strategy, stage, 0);
   const double experts = 12'582'912 * (4 + 12.0 / 2), attention = 8'388'608 * (4 + 12.0 / 8);
   EXPECT_NEAR(experts, 125.8e6, 0.1e6);
   EXPECT_NEAR(attention, 46.1e6, 0.1e6);
@@ -95,13 +95,13 @@ TEST(StateBytes, OfBothGrids) {
 }
 
 TEST(Context, OneCommunicatorPerGroup) {
-  const cost::Job job = job_of(kTiny, {}, 1);
+  const Job job = job_of(kTiny, {}, 1);
   Strategy strategy;
-  EXPECT_EQ(cost::context_bytes(job, strategy), 804061184);
+  EXPECT_EQ(context_bytes(job, strategy), 804061184);
   strategy.split.tp = 2;
   strategy.pp = 2;
   strategy.dp = 2;
-  EXPECT_EQ(cost::context_bytes(job, strategy), 804061184 + 3 * 256 * kMiB);
+  EXPECT_EQ(context_bytes(job, strategy), 804061184 + 3 * 256 * kMiB);
 }
 
 TEST(MegatronMemory, ByHand) {
@@ -118,24 +118,24 @@ TEST(MegatronMemory, ByHand) {
   EXPECT_EQ(memory.working, head);
   // the weight's gradient and the logits are 4,096 bytes at most; the allocator keeps 1.2 of the largest
   EXPECT_EQ(memory.total, memory.allocated + 600'000'000 + 4915);
-  const double margin = cost::SoftwareStack{}.memory_margin;
+  const double margin = SoftwareStack{}.memory_margin;
   EXPECT_EQ(memory.needed,
             static_cast<std::int64_t>(std::ceil((static_cast<double>(memory.total) + 0.2) * (1 + margin))) + 804061184);
 }
 
 TEST(MegatronMemory, LayersByHand) {
-  cost::SoftwareStack stack = megatron_fused();
+  SoftwareStack stack = megatron_fused();
   stack.selective_modules = {model::Module::core_attention, model::Module::feed_forward};
-  const cost::Job job = job_of(kTiny, stack, 1);
-  cost::LayerPrice price;
-  cost::price_layer_memory(job, 1, {}, 1, price);
+  const Job job = job_of(kTiny, stack, 1);
+  LayerPrice price;
+  price_layer_memory(job, 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes, (std::array<double, 3>{16 * 232, 16 * (232 - 16 - 96), 16 * 16}));
   // gradient of gate and up 16 * 64, of the stream 256, and what is recomputed
   EXPECT_EQ(price.working_bytes, (std::array<double, 3>{1280, 1280 + 16 * 112, 1280 + 16 * 216}));
   EXPECT_EQ(price.largest_block_bytes, 16 * 64);
   EXPECT_EQ(price.dense_parameters, 592);
-  const cost::LayerPrice whole = price;
-  cost::price_layer_memory(job, 1, {.tp = 2, .sp = true}, 1, price);
+  const LayerPrice whole = price;
+  price_layer_memory(job, 1, {.tp = 2, .sp = true}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], 16 * (72 + 160) / 2);
   EXPECT_EQ(price.working_bytes[0], 16 * 32 + 128);  // gate and up 16 * 32; two whole streams are no more than that
   EXPECT_LT(price.dense_parameters, whole.dense_parameters);
@@ -147,60 +147,60 @@ TEST(MegatronMemory, ExpertsByHand) {
   shape.top_k = 2;
   shape.expert_ffn = 12;
   shape.shared_ffn = 4;
-  cost::SoftwareStack stack = megatron_fused();
+  SoftwareStack stack = megatron_fused();
   stack.selective_modules = {model::Module::moe_activation};
-  const cost::Job job = job_of(shape, stack, 1);
-  cost::LayerPrice price;
-  cost::price_layer_memory(job, 1, {}, 1, price);
+  const Job job = job_of(shape, stack, 1);
+  LayerPrice price;
+  price_layer_memory(job, 1, {}, 1, price);
   EXPECT_EQ(price.expert_parameters, 4 * 3 * 8 * 12);
   EXPECT_EQ(price.working_bytes[0],
             32 * 8 * 8 * 2 + 256);  // eight buffers of 32 routed rows, and the stream's gradient
   // the experts' products (32 rows of 12) go, one stream comes
   EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 32 * 12 * 2 - 256);
   stack.selective_modules = {model::Module::shared_experts};
-  cost::price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
+  price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 16 * 3 * 4 * 2);
   stack.selective_modules = {model::Module::feed_forward};  // the dense feed-forward is not the shared experts
-  cost::price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
+  price_layer_memory(job_of(shape, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], price.kept_bytes[1]);
   stack.shared_expert_overlap = true;
-  cost::LayerPrice overlapped;
+  LayerPrice overlapped;
   const Split split = {.tp = 2, .sp = true, .ep = 2, .etp = 1};
-  cost::price_layer_memory(job_of(shape, stack, 1), 1, split, 1, overlapped);
+  price_layer_memory(job_of(shape, stack, 1), 1, split, 1, overlapped);
   stack.shared_expert_overlap = false;
-  cost::price_layer_memory(job_of(shape, stack, 1), 1, split, 1, price);
+  price_layer_memory(job_of(shape, stack, 1), 1, split, 1, price);
   EXPECT_EQ(overlapped.kept_bytes[0] - price.kept_bytes[0], 256);  // the gathered input
 }
 
 TEST(MegatronMemory, SeparateNormsAreRecomputed) {
-  cost::SoftwareStack stack = megatron_fused();
+  SoftwareStack stack = megatron_fused();
   stack.selective_modules = {model::Module::norm};
-  cost::LayerPrice price;
-  cost::price_layer_memory(job_of(kTiny, stack, 1), 1, {}, 1, price);
+  LayerPrice price;
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], price.kept_bytes[1]);  // both run inside the matmul after them
   Shape moe = kTiny;
   moe.experts = 4;
   moe.top_k = 2;
   moe.expert_ffn = 12;
-  cost::price_layer_memory(job_of(moe, stack, 1), 1, {}, 1, price);
+  price_layer_memory(job_of(moe, stack, 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0] - price.kept_bytes[1], 16 * (16 + 4));  // the norm before the router
 }
 
 TEST(MegatronMemory, ContextParallelAllToAllKeepsOneMoreOutput) {
-  cost::SoftwareStack stack = megatron_fused();
-  cost::LayerPrice ring, exchanged;
-  cost::price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, ring);
+  SoftwareStack stack = megatron_fused();
+  LayerPrice ring, exchanged;
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, ring);
   stack.context_all_to_all = true;
-  cost::price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, exchanged);
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, exchanged);
   EXPECT_EQ(exchanged.kept_bytes[0] - ring.kept_bytes[0], 8 * 16);
 }
 
 TEST(MegatronMemory, TiedTableCountsOncePerStage) {
   Shape tied = kTiny;
   tied.tied = true;
-  const cost::SoftwareStack stack = megatron_fused();
+  const SoftwareStack stack = megatron_fused();
   const auto state = [&](const Shape& shape, std::int64_t pp) {
-    const cost::Job job = job_of(shape, stack, 2);
+    const Job job = job_of(shape, stack, 2);
     Strategy strategy;
     strategy.pp = pp;
     std::int64_t sum = 0;
@@ -217,7 +217,7 @@ TEST(MegatronMemory, TiedTableCountsOncePerStage) {
 constexpr std::int64_t kPlainKept = 16 * 264 + 1024;
 
 TEST(FsdpMemory, ByHand) {
-  const StageMemory memory = tiny_memory(fsdp2(cost::LossKernel::unfused), 2, 3, 2);
+  const StageMemory memory = tiny_memory(fsdp2(LossKernel::unfused), 2, 3, 2);
   // 14 bytes for each of 2,048 logits, norm 576; weights of head and one layer gathered in 16 bit
   const std::int64_t loss = 14 * 2048 + 576 + 2 * (1024 + 592);
   EXPECT_EQ(memory.allocated, 8 * kParameters + 64 * kMiB + 2 * kPlainKept + loss);
@@ -226,14 +226,14 @@ TEST(FsdpMemory, ByHand) {
 }
 
 TEST(FsdpMemory, GathersByHand) {
-  cost::LayerPrice price;
-  cost::price_layer_memory(job_of(kTiny, fsdp2(cost::LossKernel::unfused), 1), 1, {}, 1, price);
+  LayerPrice price;
+  price_layer_memory(job_of(kTiny, fsdp2(LossKernel::unfused), 1), 1, {}, 1, price);
   EXPECT_EQ(price.gather_bytes, 10 * 592);
   EXPECT_EQ(price.working_bytes[0], 1024 + 256);
 }
 
 TEST(PlainMemory, ByHand) {
-  cost::SoftwareStack stack = one_gpu_huggingface();
+  SoftwareStack stack = one_gpu_huggingface();
   stack.kernels = model::Stack::plain;
   const StageMemory memory = tiny_memory(stack);
   // 12 bytes for each logit, norm, labels, rotary table 16 x 2 in fp32; gradients are not there yet
@@ -256,7 +256,7 @@ TEST(NanotronMemory, ByHand) {
 }
 
 TEST(NanotronMemory, GathersWeightsAfterTheStep) {
-  const cost::Job job = job_of(llama3_8b(4096), nanotron(), 8);
+  const Job job = job_of(llama3_8b(4096), nanotron(), 8);
   Strategy strategy;
   strategy.dp = 8;
   const auto memory = all_memory(job, strategy, stages_of(job, strategy, Recompute::full, 1)).front();
@@ -269,25 +269,25 @@ TEST(DeepSpeedMemory, ByHand) {
   shape.gated = false;
   shape.kv_heads = 4;
   shape.dropout = 0.1;
-  const cost::Job job = job_of(shape, megatron_deepspeed(4), 1);
-  cost::LayerPrice price;
-  cost::price_layer_memory(job, 1, {}, 1, price);
+  const Job job = job_of(shape, megatron_deepspeed(4), 1);
+  LayerPrice price;
+  price_layer_memory(job, 1, {}, 1, price);
   // per token: 10 h and 24 h of f = 2 h -> 10 h + 8 h + 4 f, scores 5 a s, statistics 16
   const double all = 16 * (80 + 64 + 64 + 5 * 4 * 16 + 16);
   EXPECT_EQ(price.kept_bytes[0], all);
   EXPECT_EQ(price.kept_bytes[2], 256);
   EXPECT_EQ(price.working_bytes[2], all + 16 * 32 + 2 * 256);
   shape.dropout = 0;  // those stacks ran dropout kernels all the same
-  cost::price_layer_memory(job_of(shape, megatron_deepspeed(4), 1), 1, {}, 1, price);
+  price_layer_memory(job_of(shape, megatron_deepspeed(4), 1), 1, {}, 1, price);
   EXPECT_EQ(price.kept_bytes[0], all);
 }
 
 TEST(Fp32, DoublesActivations) {
-  const cost::Job half = job_of(kTiny, megatron_fused(), 1);
-  const cost::Job single = job_of(kTiny, megatron_fused(), 1, Precision::fp32);
-  cost::LayerPrice a, b;
-  cost::price_layer_memory(half, 1, {}, 1, a);
-  cost::price_layer_memory(single, 1, {}, 1, b);
+  const Job half = job_of(kTiny, megatron_fused(), 1);
+  const Job single = job_of(kTiny, megatron_fused(), 1, Precision::fp32);
+  LayerPrice a, b;
+  price_layer_memory(half, 1, {}, 1, a);
+  price_layer_memory(single, 1, {}, 1, b);
   const double fp32_already = 16 * (8 + 16);  // statistics and log-sum-exp
   EXPECT_EQ(b.kept_bytes[0] - fp32_already, 2 * (a.kept_bytes[0] - fp32_already));
 }

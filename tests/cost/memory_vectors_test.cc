@@ -18,7 +18,7 @@ void expect_close(std::int64_t got, double wanted, const char* what) {
 struct Row {
   const char* name;
   Shape shape;
-  cost::SoftwareStack stack;
+  SoftwareStack stack;
   Strategy strategy;
   std::int64_t global_batch;
   Recompute recompute;
@@ -36,7 +36,7 @@ class MemoryVectors : public ::testing::TestWithParam<Row> {};
 
 TEST_P(MemoryVectors, MatchTheSpecification) {
   const Row& row = GetParam();
-  const cost::Job job = job_of(row.shape, row.stack, row.global_batch);
+  const Job job = job_of(row.shape, row.stack, row.global_batch);
   const auto memory =
       all_memory(job, row.strategy, stages_of(job, row.strategy, row.recompute, row.zero, row.zero_degree, row.blocks));
   const StageMemory& peak = most_allocated(memory);
@@ -128,12 +128,12 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Others, MemoryVectors,
     ::testing::Values(
-        Row{"fsdp_8b_full", llama3_8b(32768), fsdp2(cost::LossKernel::unfused), layout(1, 1, 8), 8, kFull, 3, 0,
-            85579030528, 89002191749, "loss"},
-        Row{"fsdp_8b_eager", llama3_8b(8192), fsdp2(cost::LossKernel::eager_fp32), layout(1, 1, 128, 2), 256,
-            kSelective, 3, 0, 69800870400, 72592905216, "loss"},
-        Row{"fsdp_70b_tp8", llama3_70b(80, 8192), fsdp2(cost::LossKernel::loss_parallel), layout(8, 1, 32, 16), 512,
-            kFull, 3, 0, 71140020224, 73985621033, "loss"},
+        Row{"fsdp_8b_full", llama3_8b(32768), fsdp2(LossKernel::unfused), layout(1, 1, 8), 8, kFull, 3, 0, 85579030528,
+            89002191749, "loss"},
+        Row{"fsdp_8b_eager", llama3_8b(8192), fsdp2(LossKernel::eager_fp32), layout(1, 1, 128, 2), 256, kSelective, 3,
+            0, 69800870400, 72592905216, "loss"},
+        Row{"fsdp_70b_tp8", llama3_70b(80, 8192), fsdp2(LossKernel::loss_parallel), layout(8, 1, 32, 16), 512, kFull, 3,
+            0, 71140020224, 73985621033, "loss"},
         Row{"deepspeed_181b", bloom(72, 14336, 64), megatron_deepspeed(2), unsplit_stream(layout(8, 12, 4, 4)), 2048,
             kFull, 1, 0, 38614018560, 0, "layer backward"},
         Row{"deepspeed_195b_bf16",
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(MemoryVectors, LastStageOfAnInterleavedPipeline) {
-  const cost::Job job = job_of(gpt3_7b(131200), megatron_deterministic(), 8);
+  const Job job = job_of(gpt3_7b(131200), megatron_deterministic(), 8);
   const Strategy strategy = interleaved(layout(1, 4, 2), 8);
   const auto memory = all_memory(job, strategy, stages_of(job, strategy, kNone, 1));
   expect_close(memory.back().allocated, 60348727296, "allocated");
@@ -178,7 +178,7 @@ TEST(MemoryVectors, LastStageOfAnInterleavedPipeline) {
 }
 
 TEST(MemoryVectors, PartsOfOneConfiguration) {
-  const cost::Job job = job_of(llama3_70b(12, 4096), megatron_fused(), 4);
+  const Job job = job_of(llama3_70b(12, 4096), megatron_fused(), 4);
   const Strategy strategy = layout(8, 1, 1);
   const StageMemory memory = all_memory(job, strategy, stages_of(job, strategy, kNone, 1)).front();
   const StageMemory& parts = memory;

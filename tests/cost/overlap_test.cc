@@ -57,19 +57,19 @@ TEST(Overlap, PassesThatRunAlone) {
   EXPECT_DOUBLE_EQ(alone_share(strategy, 1), 1);
 }
 
-cost::Job mixture_job(bool overlapped) {
+Job mixture_job(bool overlapped) {
   JobSpec spec;
   spec.model = "qwen3-30b-a3b";
   spec.sequence = 4096;
   spec.batch = 64;
-  cost::Job job = test_job(spec);
+  Job job = test_job(spec);
   job.stack.host_kernel_s = 0;
   job.stack.expert_overlap = overlapped;
   return job;
 }
 
 TEST(Overlap, APlanIsBetweenNothingAndEverythingExposed) {
-  const cost::Job apart = mixture_job(false), paired = mixture_job(true);
+  const Job apart = mixture_job(false), paired = mixture_job(true);
   const Split split{1, false, 1, 8, 0};
   const LayerPrice serial = price_layer(apart, 1, split, 2), price = price_layer(paired, 1, split, 2);
   EXPECT_EQ(serial.alone_ep_s, 0);
@@ -105,7 +105,7 @@ TEST(Overlap, SharedExpertsHideExchangesInstead) {
   JobSpec spec;
   spec.model = "deepseek-v2-lite";
   spec.sequence = 4096;
-  cost::Job job = test_job(spec);
+  Job job = test_job(spec);
   int kind = 0;
   for (std::size_t i = 0; i < job.model.kinds.size(); ++i) {
     if (job.model.kinds[i].experts > 0) kind = static_cast<int>(i);

@@ -28,42 +28,42 @@ std::string block(std::int64_t parameters) {
                      parameters);
 }
 
-cost::MeasuredProfile read(const std::string& text) { return cost::read_profile(doc::parse_json("mine.json", text)); }
+MeasuredProfile read(const std::string& text) { return read_profile(doc::parse_json("mine.json", text)); }
 
 std::string refusal(const std::string& text) {
   return test::refusal_of([&] {
-    cost::Job job = test_job({});
-    cost::attach_profile(job, read(text));
+    Job job = test_job({});
+    attach_profile(job, read(text));
   });
 }
 
 TEST(Profile, LayerEntryReplacesTheLayer) {
-  cost::Job job = test_job({});
+  Job job = test_job({});
   const double before = evaluate_even(job, {.dp = 8}).prediction.iteration_s;
-  cost::attach_profile(job, read(profile(block(218112000))));
+  attach_profile(job, read(profile(block(218112000))));
   const int kind = job.model.layers[1];
-  const cost::LayerPrice price = cost::price_layer(job, kind, {}, 1);
+  const LayerPrice price = price_layer(job, kind, {}, 1);
   EXPECT_TRUE(price.measured);
   EXPECT_EQ(price.forward_s, 0.004);
   EXPECT_EQ(price.backward_s, 0.009);
   EXPECT_EQ(price.recompute_s[2], 0.004);
   EXPECT_EQ(price.kept_bytes[0], 1e9);
-  EXPECT_FALSE(cost::price_layer(job, kind, {}, 2).measured);                   // another micro-batch
-  EXPECT_FALSE(cost::price_layer(job, kind, {2, false, 1, 1, 0}, 1).measured);  // another split
+  EXPECT_FALSE(price_layer(job, kind, {}, 2).measured);                   // another micro-batch
+  EXPECT_FALSE(price_layer(job, kind, {2, false, 1, 1, 0}, 1).measured);  // another split
   const Plan after = evaluate_even(job, {.dp = 8});
   EXPECT_NE(after.prediction.iteration_s, before);
   EXPECT_THAT(after.measured, Contains("block"));
 }
 
 TEST(Profile, OperatorEntryReplacesOneOperator) {
-  cost::Job job = test_job({});
+  Job job = test_job({});
   const int kind = job.model.layers[1];
-  const cost::LayerPrice before = cost::price_layer(job, kind, {}, 1);
-  const cost::DeviceRates rates = cost::sustained_rates(job.cluster.device, job.run.precision, job.stack);
-  const double computed = cost::gemm_s(rates, {8192, 4096, 14336, 1});
-  cost::attach_profile(job, read(profile(R"("operators": [{"operator": "matmul", "m": 8192, "n": 4096, "k": 14336,
+  const LayerPrice before = price_layer(job, kind, {}, 1);
+  const DeviceRates rates = sustained_rates(job.cluster.device, job.run.precision, job.stack);
+  const double computed = gemm_s(rates, {8192, 4096, 14336, 1});
+  attach_profile(job, read(profile(R"("operators": [{"operator": "matmul", "m": 8192, "n": 4096, "k": 14336,
     "forward_s": 0.5, "backward_s": 1.0}])")));
-  const cost::LayerPrice after = cost::price_layer(job, kind, {}, 1);
+  const LayerPrice after = price_layer(job, kind, {}, 1);
   EXPECT_TRUE(after.measured);
   EXPECT_NEAR(after.forward_s, before.forward_s - computed + 0.5, 1e-9);
 }

@@ -11,9 +11,9 @@ namespace {
 // (expert) inside a sharding group, 100 s and 1000 s between the groups; no latencies.
 //     scatter = 40 + 240 = 280    gather = 20 + 120 = 140    between = 4000 + 24000 = 28000
 struct Prices {
-  cost::SyncRule rule;
-  cost::StageSums sums;
-  cost::ShardLines lines;
+  SyncRule rule;
+  StageSums sums;
+  ShardLines lines;
   Prices() {
     rule.gradient_bytes = 4;
     rule.weight_bytes = 2;
@@ -27,7 +27,7 @@ struct Prices {
 };
 
 void expect_traffic(const Prices& prices, int zero, double micro_s, double reduce_s, double gather_s) {
-  const cost::StageTraffic traffic = cost::stage_traffic(prices.rule, prices.sums, prices.lines, zero);
+  const StageTraffic traffic = stage_traffic(prices.rule, prices.sums, prices.lines, zero);
   EXPECT_DOUBLE_EQ(traffic.micro_s, micro_s) << "ZeRO " << zero;
   EXPECT_DOUBLE_EQ(traffic.reduce_s, reduce_s) << "ZeRO " << zero;
   EXPECT_DOUBLE_EQ(traffic.gather_s, gather_s) << "ZeRO " << zero;
@@ -43,7 +43,7 @@ TEST(ShardingTraffic, FollowsTheTable) {
 
 TEST(ShardingTraffic, SomeStacksReduceEverythingUnderZero1) {
   Prices prices;
-  prices.rule.often = cost::sharding_traffic(true);
+  prices.rule.often = sharding_traffic(true);
   expect_traffic(prices, 1, 0, 2 * 280 + 2 * 28000, 140);
   expect_traffic(prices, 2, 280, 2 * 28000, 140);
 }
@@ -62,7 +62,7 @@ TEST(ShardingTraffic, EveryParameterIsReducedOnceAndKeptWhole) {
   // Whatever is divided: gradients are summed over all replicas once per step or micro-batch, and whoever computes with
   // divided weights gathers them first.
   for (int zero = 0; zero < 4; ++zero) {
-    const cost::ShardingTraffic often = cost::sharding_traffic(false)[at(zero)];
+    const ShardingTraffic often = sharding_traffic(false)[at(zero)];
     EXPECT_GE(often.backward_scatters + often.step_scatters, 1);
     EXPECT_EQ(often.between, 2);
     EXPECT_EQ(often.step_gathers + often.forward_gathers + (zero == 0 ? 1 : 0), 1);

@@ -11,35 +11,35 @@ namespace {
 
 using ::testing::HasSubstr;
 
-cost::SoftwareStack read(const std::string& text) { return cost::read_stack(doc::parse_yaml("my.yaml", text), "my"); }
+SoftwareStack read(const std::string& text) { return read_stack(doc::parse_yaml("my.yaml", text), "my"); }
 
 std::string refusal(const std::string& text) {
   return test::refusal_of([&] { read(text); });
 }
 
 TEST(Stack, DefaultComesFirstAndEveryPresetNamesItsSource) {
-  ASSERT_FALSE(cost::stack_presets().empty());
-  EXPECT_EQ(cost::stack_presets().front().name, "megatron-core");
-  for (const cost::SoftwareStack& stack : cost::stack_presets()) {
+  ASSERT_FALSE(stack_presets().empty());
+  EXPECT_EQ(stack_presets().front().name, "megatron-core");
+  for (const SoftwareStack& stack : stack_presets()) {
     EXPECT_FALSE(stack.source.empty()) << stack.name;
-    EXPECT_TRUE(cost::find_stack(stack.name).has_value()) << stack.name;
+    EXPECT_TRUE(find_stack(stack.name).has_value()) << stack.name;
   }
-  EXPECT_FALSE(cost::find_stack("no such stack").has_value());
+  EXPECT_FALSE(find_stack("no such stack").has_value());
 }
 
 TEST(Stack, LikeTakesTheRestFromAShippedOne) {
-  const cost::SoftwareStack stack =
+  const SoftwareStack stack =
       read("like: fsdp2\nattention: native\nhost_kernel: 5us\nselective_modules: [norm, moe]\n");
   EXPECT_EQ(stack.name, "my");
-  EXPECT_EQ(stack.attention, cost::AttentionKernel::native);
+  EXPECT_EQ(stack.attention, AttentionKernel::native);
   EXPECT_DOUBLE_EQ(stack.host_kernel_s, 5e-6);
   EXPECT_EQ(stack.selective_modules, (std::vector{model::Module::norm, model::Module::moe}));
-  EXPECT_EQ(stack.data_overlap, cost::DataOverlap::fsdp);  // from fsdp2
+  EXPECT_EQ(stack.data_overlap, DataOverlap::fsdp);  // from fsdp2
   EXPECT_EQ(stack.default_zero, 3);
 }
 
 TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
-  std::vector<cost::SoftwareStack> stacks(cost::stack_presets().begin(), cost::stack_presets().end());
+  std::vector<SoftwareStack> stacks(stack_presets().begin(), stack_presets().end());
   // One third, one thousandth: nothing is lost in the last digit.
   stacks.push_back(
       read("like: fsdp2\nname: fsdp2\nhost_kernel: 0.333333333333333333\nmemory_margin: 0.001\n"
@@ -48,16 +48,16 @@ TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
            "16\ngraph_scopes: [full]\noptimizer_bytes: 7.1\nupdate_bytes: 31\nexpandable_segments: "
            "true\nrank_capacity: 1.5\n"
            "paged_stash: 1.2\n"));
-  for (const cost::SoftwareStack& stack : stacks) {
-    const Document written = cost::write_stack(stack);
-    EXPECT_EQ(cost::read_stack(written, "other"), stack) << stack.name;
-    EXPECT_EQ(cost::read_stack(doc::parse_json("plan.json", written.json()), "other"), stack) << stack.name;
+  for (const SoftwareStack& stack : stacks) {
+    const Document written = write_stack(stack);
+    EXPECT_EQ(read_stack(written, "other"), stack) << stack.name;
+    EXPECT_EQ(read_stack(doc::parse_json("plan.json", written.json()), "other"), stack) << stack.name;
     EXPECT_EQ(written.root().as_object()->find("like"), nullptr);
   }
 }
 
 TEST(Stack, GraphsWithoutScopesAreThoseOfWholeLayers) {
-  using enum cost::GraphScope;
+  using enum GraphScope;
   EXPECT_EQ(read("cuda_graphs: true").graph_scopes, (std::vector{attention, feed_forward, router, preprocess}));
   EXPECT_TRUE(read("like: megatron-core-moe\ncuda_graphs: false").graph_scopes.empty());
   EXPECT_EQ(read("like: megatron-core-moe").graph_scopes, (std::vector{attention, router, preprocess}));

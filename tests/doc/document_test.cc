@@ -22,10 +22,10 @@ InputError error_of(Call call) {
 }
 
 TEST(Json, BuildsTheTree) {
-  const Document document = doc::parse_json("a.json", R"({"a": [1, 2.5, "x", null, true], "b": {"c": -7}})");
-  const doc::Object* root = document.root().as_object();
+  const Document document = parse_json("a.json", R"({"a": [1, 2.5, "x", null, true], "b": {"c": -7}})");
+  const Object* root = document.root().as_object();
   ASSERT_TRUE(root);
-  const doc::Array& array = *root->find("a")->as_array();
+  const Array& array = *root->find("a")->as_array();
   EXPECT_EQ(*array[0].as_integer(), 1);
   EXPECT_DOUBLE_EQ(*array[1].as_real(), 2.5);
   EXPECT_EQ(*array[2].as_string(), "x");
@@ -35,28 +35,24 @@ TEST(Json, BuildsTheTree) {
 }
 
 TEST(Json, ErrorsNameFileAndLine) {
-  const InputError error = error_of([] { doc::parse_json("a.json", "{\n  \"x\": 1,\n  \"y\": oops\n}"); });
+  const InputError error = error_of([] { parse_json("a.json", "{\n  \"x\": 1,\n  \"y\": oops\n}"); });
   EXPECT_THAT(error.what(), StartsWith("a.json:3: not valid JSON near"));
   EXPECT_THAT(error.excerpt(), HasSubstr("\"y\": oops"));
 }
 
 TEST(Json, RefusesTornEmptyDeepTwiceAndForeign) {
-  EXPECT_THAT(error_of([] { doc::parse_json("a", R"({"x": [1, 2)"); }).what(), HasSubstr("ends in the middle"));
-  EXPECT_THAT(error_of([] { doc::parse_json("a", " \n"); }).what(), HasSubstr("is empty"));
-  EXPECT_THAT(error_of([] { doc::parse_json("a", std::string(1000, '[')); }).what(),
-              HasSubstr("nested deeper than 64"));
-  EXPECT_THAT(error_of([] { doc::parse_json("a", R"({"x": 1, "x": 2})"); }).what(),
-              HasSubstr("key `x` is given twice"));
-  EXPECT_THAT(error_of([] { doc::parse_json("a", "{\"x\": \"\xff\"}"); }).what(), HasSubstr("UTF-8"));
-  EXPECT_THAT(error_of([] { doc::parse_json("a", "{\"x\": 1} trailing"); }).what(), HasSubstr("not valid JSON"));
-  EXPECT_THAT(error_of([] { doc::parse_json("a", std::string(10, 'x'), {.bytes = 5}); }).what(),
-              HasSubstr("at most 5"));
+  EXPECT_THAT(error_of([] { parse_json("a", R"({"x": [1, 2)"); }).what(), HasSubstr("ends in the middle"));
+  EXPECT_THAT(error_of([] { parse_json("a", " \n"); }).what(), HasSubstr("is empty"));
+  EXPECT_THAT(error_of([] { parse_json("a", std::string(1000, '[')); }).what(), HasSubstr("nested deeper than 64"));
+  EXPECT_THAT(error_of([] { parse_json("a", R"({"x": 1, "x": 2})"); }).what(), HasSubstr("key `x` is given twice"));
+  EXPECT_THAT(error_of([] { parse_json("a", "{\"x\": \"\xff\"}"); }).what(), HasSubstr("UTF-8"));
+  EXPECT_THAT(error_of([] { parse_json("a", "{\"x\": 1} trailing"); }).what(), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_of([] { parse_json("a", std::string(10, 'x'), {.bytes = 5}); }).what(), HasSubstr("at most 5"));
 }
 
 TEST(Yaml, BuildsTheTreeByTheCoreRules) {
-  const Document document =
-      doc::parse_yaml("c.yaml", "name: no\ncount: 8\nrate: 1.5\nquoted: \"8\"\nlist: [a, ~, true]\n");
-  const doc::Object& root = *document.root().as_object();
+  const Document document = parse_yaml("c.yaml", "name: no\ncount: 8\nrate: 1.5\nquoted: \"8\"\nlist: [a, ~, true]\n");
+  const Object& root = *document.root().as_object();
   EXPECT_EQ(*root.find("name")->as_string(), "no");
   EXPECT_EQ(*root.find("count")->as_integer(), 8);
   EXPECT_DOUBLE_EQ(*root.find("rate")->as_real(), 1.5);
@@ -66,18 +62,18 @@ TEST(Yaml, BuildsTheTreeByTheCoreRules) {
 
 TEST(Yaml, RefusesBombsAndSeveralDocuments) {
   const char* bomb = "a: &a [x, x]\nb: [*a, *a]\n";
-  EXPECT_THAT(error_of([&] { doc::parse_yaml("c.yaml", bomb); }).what(), HasSubstr("not supported"));
-  EXPECT_THAT(error_of([] { doc::parse_yaml("c.yaml", "a: 1\n---\nb: 2\n"); }).what(), HasSubstr("more than one"));
-  EXPECT_THAT(error_of([] { doc::parse_yaml("c.yaml", ""); }).what(), HasSubstr("is empty"));
-  EXPECT_THAT(error_of([] { doc::parse_yaml("c.yaml", "a: [1, 2"); }).what(), StartsWith("c.yaml:"));
-  EXPECT_THAT(error_of([] { doc::parse_yaml("c.yaml", std::string(5000, '[')); }).what(), StartsWith("c.yaml:"));
-  EXPECT_THAT(error_of([] { doc::parse_yaml("c.yaml", "a: 1\na: 2\n"); }).what(), HasSubstr("given twice"));
+  EXPECT_THAT(error_of([&] { parse_yaml("c.yaml", bomb); }).what(), HasSubstr("not supported"));
+  EXPECT_THAT(error_of([] { parse_yaml("c.yaml", "a: 1\n---\nb: 2\n"); }).what(), HasSubstr("more than one"));
+  EXPECT_THAT(error_of([] { parse_yaml("c.yaml", ""); }).what(), HasSubstr("is empty"));
+  EXPECT_THAT(error_of([] { parse_yaml("c.yaml", "a: [1, 2"); }).what(), StartsWith("c.yaml:"));
+  EXPECT_THAT(error_of([] { parse_yaml("c.yaml", std::string(5000, '[')); }).what(), StartsWith("c.yaml:"));
+  EXPECT_THAT(error_of([] { parse_yaml("c.yaml", "a: 1\na: 2\n"); }).what(), HasSubstr("given twice"));
 }
 
 TEST(Reader, ReportsPathValueAndWhatIsAllowed) {
-  const Document document = doc::parse_yaml("c.yaml", "levels:\n  - group: 0\n    bandwidth: fast\n  - bandwith: 1\n");
-  doc::Reader root(document);
-  std::vector<doc::Reader> levels = root.objects("levels");
+  const Document document = parse_yaml("c.yaml", "levels:\n  - group: 0\n    bandwidth: fast\n  - bandwith: 1\n");
+  Reader root(document);
+  std::vector<Reader> levels = root.objects("levels");
   ASSERT_EQ(levels.size(), 2U);
   EXPECT_STREQ(error_of([&] {
                  levels[0].integer("group", {1, 64});
@@ -91,8 +87,8 @@ TEST(Reader, ReportsPathValueAndWhatIsAllowed) {
 }
 
 TEST(Reader, RefusesUnknownKeysWithASuggestion) {
-  const Document document = doc::parse_json("m.json", "{\n  \"group\": 4,\n  \"bandwith\": 3\n}");
-  doc::Reader root(document);
+  const Document document = parse_json("m.json", "{\n  \"group\": 4,\n  \"bandwith\": 3\n}");
+  Reader root(document);
   root.integer("group", {1, 8});
   root.maybe_bandwidth("bandwidth");
   const InputError error = error_of([&] { root.refuse_unknown_keys(); });
@@ -102,8 +98,8 @@ TEST(Reader, RefusesUnknownKeysWithASuggestion) {
 
 TEST(Reader, AcceptsUnitsNumbersAndNulls) {
   const Document document =
-      doc::parse_json("m.json", R"({"memory": "80GiB", "raw": 1024, "none": null, "whole": 4096.0, "part": 0.5})");
-  doc::Reader root(document);
+      parse_json("m.json", R"({"memory": "80GiB", "raw": 1024, "none": null, "whole": 4096.0, "part": 0.5})");
+  Reader root(document);
   EXPECT_EQ(root.bytes("memory"), 85899345920);
   EXPECT_EQ(root.bytes("raw"), 1024);
   EXPECT_EQ(root.maybe_bytes("none"), std::nullopt);

@@ -42,7 +42,7 @@ Whole add_up(const model::Model& model, const split::RunShape& shape, const mode
 
 TEST(GraphModel, CountsOfASmallTransformerByHand) {
   const Sizes z{.layers = 2, .hidden = 64, .heads = 4, .kv_heads = 2, .ffn = 96, .vocabulary = 512, .sequence = 128};
-  const graph::GraphModels models = graph::build_graph_models(sketch_llama(z), {.stack = model::Stack::plain});
+  const GraphModels models = build_graph_models(sketch_llama(z), {.stack = model::Stack::plain});
   const model::Model& model = models.model;
   ASSERT_THAT(model.layers, ElementsAre(0, 1, 1, 2));
   EXPECT_EQ(model.kinds[0].kind, model::LayerKind::embedding);
@@ -78,7 +78,7 @@ TEST(GraphModel, CountsOfASmallTransformerByHand) {
 
 TEST(GraphModel, TensorParallelismDividesHeadsAndColumns) {
   const Sizes z{.layers = 2, .hidden = 64, .heads = 4, .kv_heads = 2, .ffn = 96, .vocabulary = 512, .sequence = 128};
-  const model::Model model = graph::build_graph_models(sketch_llama(z), {.stack = model::Stack::plain}).model;
+  const model::Model model = build_graph_models(sketch_llama(z), {.stack = model::Stack::plain}).model;
   const split::RunShape shape{.micro_batch = 1, .sequence = 128};
   const Split split{.tp = 2};
   ASSERT_EQ(split::refuse_split(model, shape, split), "");
@@ -101,14 +101,14 @@ struct Pair {
   cost::Job graph;
 };
 
-Pair jobs(const graph::RawGraph& graph, const std::string& config, model::Stack kernels, std::int64_t sequence) {
+Pair jobs(const RawGraph& graph, const std::string& config, model::Stack kernels, std::int64_t sequence) {
   cost::SoftwareStack stack = cost::find_stack("pytorch").value();
   stack.kernels = kernels;
   const cluster::Cluster cluster = cluster::find_cluster("dgx-h100", 64).value();
   Run run;
   run.global_batch = 256;
   run.sequence = sequence;
-  graph::GraphModels models = graph::build_graph_models(graph, {.stack = kernels});
+  GraphModels models = build_graph_models(graph, {.stack = kernels});
   return {cost::make_job(model::read_config(doc::parse_json("config.json", config), "model"), run, stack, cluster),
           cost::make_job(std::move(models.model), std::move(models.fused_model), run, stack, cluster)};
 }
@@ -154,14 +154,14 @@ TEST(GraphModel, Gpt2ByConfigAndByTraceAreTheSame) {
 
 TEST(GraphModel, SharedWeightsAreCountedOnce) {
   const Sizes z{.layers = 3, .hidden = 64, .heads = 4, .ffn = 256, .vocabulary = 1000, .sequence = 32};
-  const model::Model model = graph::build_graph_models(sketch_gpt2(z), {}).model;
+  const model::Model model = build_graph_models(sketch_gpt2(z), {}).model;
   const std::int64_t per_layer = 4 * 64 + (64 * 192 + 192) + (64 * 64 + 64) + (64 * 256 + 256) + (256 * 64 + 64);
   EXPECT_EQ(model::count_parameters(model).total, 1000 * 64 + 32 * 64 + 3 * per_layer + 2 * 64);
   EXPECT_TRUE(model.architecture.tied_embeddings);
 }
 
 TEST(GraphModel, EverySkipIsPaidAtEveryCut) {
-  const model::Model model = graph::build_graph_models(sketch_unet(), {}).model;
+  const model::Model model = build_graph_models(sketch_unet(), {}).model;
   ASSERT_EQ(model.layers.size(), 5U);
   const split::RunShape shape{.micro_batch = 2, .sequence = 1};
   const double first = 32 * 64 * 64, second = 64 * 32 * 32;
@@ -180,9 +180,9 @@ TEST(GraphModel, EverySkipIsPaidAtEveryCut) {
 
 // Blocks of 3 and of 4 heads in turn: two tensor-parallel ranks divide the latter and repeat the former.
 TEST(GraphModel, ALayerThatCannotBeDividedStaysWhole) {
-  graph::RawGraph graph = sketch_llama(
+  RawGraph graph = sketch_llama(
       {.layers = 2, .hidden = 48, .heads = 3, .kv_heads = 3, .ffn = 96, .vocabulary = 512, .sequence = 64});
-  const graph::RawGraph four = sketch_llama(
+  const RawGraph four = sketch_llama(
       {.layers = 2, .hidden = 48, .heads = 4, .kv_heads = 4, .ffn = 96, .vocabulary = 512, .sequence = 64});
   std::size_t changed = 0;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
@@ -193,7 +193,7 @@ TEST(GraphModel, ALayerThatCannotBeDividedStaysWhole) {
     }
   }
   ASSERT_GT(changed, 10U);
-  const model::Model model = graph::build_graph_models(graph, {.stack = model::Stack::plain}).model;
+  const model::Model model = build_graph_models(graph, {.stack = model::Stack::plain}).model;
   const split::RunShape shape{.micro_batch = 1, .sequence = 64};
   const Split split{.tp = 2};
   ASSERT_EQ(split::refuse_split(model, shape, split), "");
@@ -213,13 +213,13 @@ TEST(GraphModel, ALayerThatCannotBeDividedStaysWhole) {
 
 TEST(GraphModel, LayersAreFoundWithoutModulePaths) {
   const Sizes z{.layers = 6, .hidden = 64, .heads = 4, .kv_heads = 4, .ffn = 96, .vocabulary = 512, .sequence = 128};
-  graph::RawGraph graph = sketch_llama(z);
-  const model::Model named = graph::build_graph_models(graph, {}).model;
+  RawGraph graph = sketch_llama(z);
+  const model::Model named = build_graph_models(graph, {}).model;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     graph.operators[i].module.clear();
     graph.operators[i].name = fmt::format("node{}", i);
   }
-  const model::Model model = graph::build_graph_models(graph, {}).model;
+  const model::Model model = build_graph_models(graph, {}).model;
   EXPECT_EQ(model.layers, named.layers);
   const split::RunShape shape{.micro_batch = 1, .sequence = 128};
   for (std::size_t i = 0; i < model.kinds.size(); ++i) {
@@ -233,41 +233,41 @@ TEST(GraphModel, LayersAreFoundWithoutModulePaths) {
 // One module that runs six times, as ALBERT's does: six layers that share every weight.
 TEST(GraphModel, ALayerThatRunsAgainIsSeveralLayersOfOneWeight) {
   const Sizes z{.layers = 6, .hidden = 64, .heads = 4, .kv_heads = 4, .ffn = 96, .vocabulary = 512, .sequence = 128};
-  graph::RawGraph graph = sketch_llama(z);
+  RawGraph graph = sketch_llama(z);
   std::map<std::string, int> first;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
-    graph::RawOperator& op = graph.operators[i];
+    RawOperator& op = graph.operators[i];
     if (!op.module.starts_with("model.layers.")) continue;
     op.module.replace(0, std::string("model.layers.0").size(), "model.layers.0");
     op.name = fmt::format("{}.{}#{}", op.module, to_string(op.op), i);
     for (int& weight : op.weights) weight = first.try_emplace(op.module, weight).first->second;
   }
-  const model::Model model = graph::build_graph_models(graph, {}).model;
+  const model::Model model = build_graph_models(graph, {}).model;
   EXPECT_THAT(model.layers, ElementsAre(0, 1, 1, 1, 1, 1, 1, 2));
   const std::int64_t per_layer = 2 * 64 + 4 * 64 * 64 + 3 * 64 * 96;
   EXPECT_EQ(model::count_parameters(model).total, 2 * 512 * 64 + per_layer + 64);
 }
 
 TEST(GraphModel, AnnotationsDecide) {
-  graph::RawGraph graph = sketch_llama({});
+  RawGraph graph = sketch_llama({});
   graph.splits["model.layers.*.mlp*"] = "whole";
-  const model::Model model = graph::build_graph_models(graph, {}).model;
+  const model::Model model = build_graph_models(graph, {}).model;
   const split::RunShape shape{.micro_batch = 1, .sequence = 128};
   const split::LocalLayer half = split::localise(model.kinds[1], shape, {.tp = 2}, {});
   EXPECT_EQ(half.collectives.size(), 2U);  // of attention alone
   graph.splits["model.layers.0.self_attn.q_proj"] = "row";
-  EXPECT_THROW(graph::build_graph_models(graph, {}), InputError);
+  EXPECT_THROW(build_graph_models(graph, {}), InputError);
   graph.splits.clear();
   graph.layers = {"model.layers.0", "model.layers.1"};
-  EXPECT_EQ(graph::build_graph_models(graph, {}).model.layers.size(), 4U);
+  EXPECT_EQ(build_graph_models(graph, {}).model.layers.size(), 4U);
   graph.layers = {"model.blocks.0"};
-  EXPECT_THROW(graph::build_graph_models(graph, {}), InputError);
+  EXPECT_THROW(build_graph_models(graph, {}), InputError);
 }
 
 TEST(GraphModel, AMixtureTracedAsOneOperatorIsWrittenOut) {
   Sketch s("moe", 2, 64);
-  const int ids = s.input({kB, kS}, graph::DataType::int64);
-  int x = s.add(graph::RawOp::embedding, "embed", {ids}, {kB, kS, fixed(32)}, {s.weight("embed.weight", {256, 32})});
+  const int ids = s.input({kB, kS}, DataType::int64);
+  int x = s.add(RawOp::embedding, "embed", {ids}, {kB, kS, fixed(32)}, {s.weight("embed.weight", {256, 32})});
   for (int l = 0; l < 2; ++l) {
     const std::string module = "layers." + std::to_string(l) + ".moe";
     std::vector<int> weights = {s.weight(module + ".gate.weight", {8, 32})};
@@ -276,16 +276,16 @@ TEST(GraphModel, AMixtureTracedAsOneOperatorIsWrittenOut) {
         weights.push_back(s.weight(fmt::format("{}.{}.{}", module, e, part), {48, 32}));
       weights.push_back(s.weight(fmt::format("{}.{}.w2", module, e), {32, 48}));
     }
-    const int y = s.add(graph::RawOp::moe, module, {x}, {kB, kS, fixed(32)}, weights);
+    const int y = s.add(RawOp::moe, module, {x}, {kB, kS, fixed(32)}, weights);
     s.last().saves.reset();
     s.last().attributes.experts = 8;
     s.last().attributes.top_k = 2;
     s.last().attributes.ffn = 48;
     s.last().attributes.gated = true;
-    x = s.add(graph::RawOp::add, "layers." + std::to_string(l), {x, y}, {kB, kS, fixed(32)});
+    x = s.add(RawOp::add, "layers." + std::to_string(l), {x, y}, {kB, kS, fixed(32)});
   }
   s.graph.outputs = {s.linear("head", x, 256, 32)};
-  const model::Model model = graph::build_graph_models(s.graph, {}).model;
+  const model::Model model = build_graph_models(s.graph, {}).model;
   const model::ParameterCount count = model::count_parameters(model);
   EXPECT_EQ(count.total, 2 * 256 * 32 + 2 * (8 * 32 + 8 * 3 * 48 * 32));
   EXPECT_EQ(count.active, 2 * 256 * 32 + 2 * (8 * 32 + 2 * 3 * 48 * 32));
@@ -299,9 +299,9 @@ TEST(GraphModel, AMixtureTracedAsOneOperatorIsWrittenOut) {
 }
 
 TEST(GraphModel, GraphsSurviveBeingWritten) {
-  const graph::RawGraph graph = sketch_llama({});
-  const graph::RawGraph again = graph::read_graph(graph::write_graph(graph));
-  const graph::GraphModels a = graph::build_graph_models(graph, {}), b = graph::build_graph_models(again, {});
+  const RawGraph graph = sketch_llama({});
+  const RawGraph again = read_graph(write_graph(graph));
+  const GraphModels a = build_graph_models(graph, {}), b = build_graph_models(again, {});
   EXPECT_EQ(a.model.kinds, b.model.kinds);
   EXPECT_EQ(a.fused_model.kinds, b.fused_model.kinds);
   EXPECT_EQ(a.model.layers, b.model.layers);

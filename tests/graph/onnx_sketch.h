@@ -100,14 +100,12 @@ class OnnxSketch {
   onnx::ModelProto model;
 };
 
-inline graph::RawGraph read(const OnnxSketch& sketch) {
-  return onnx_graph::read_onnx("model.onnx", "model", sketch.bytes());
-}
+inline RawGraph read(const OnnxSketch& sketch) { return onnx_graph::read_onnx("model.onnx", "model", sketch.bytes()); }
 
 inline std::string refusal(const std::string& bytes) {
   return test::refusal_of([&] {
-    const graph::RawGraph graph = onnx_graph::read_onnx("model.onnx", "model", bytes);
-    graph::build_graph_models(graph, {});
+    const RawGraph graph = onnx_graph::read_onnx("model.onnx", "model", bytes);
+    build_graph_models(graph, {});
   });
 }
 

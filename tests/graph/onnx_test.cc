@@ -113,7 +113,7 @@ OnnxSketch gpt(const Gpt& z, bool open = true) {
 
 TEST(Onnx, Gpt2ByConfigAndByOnnxAreTheSame) {
   const Gpt z{.layers = 32, .hidden = 4096, .heads = 32, .vocabulary = 50304, .positions = 2048};
-  graph::GraphModels models = graph::build_graph_models(read(gpt(z)), {.stack = model::Stack::plain});
+  GraphModels models = build_graph_models(read(gpt(z)), {.stack = model::Stack::plain});
   cost::SoftwareStack stack = cost::find_stack("pytorch").value();
   stack.attention = cost::AttentionKernel::unfused;
   const cluster::Cluster cluster = cluster::find_cluster("dgx-h100", 64).value();
@@ -160,8 +160,7 @@ TEST(Onnx, AnExportedLlamaIsWhatItsConfigSays) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const model::Implementation plain{.stack = model::Stack::plain, .flash_attention = false};
-  const model::Model model =
-      graph::build_graph_models(onnx_graph::read_onnx("decoder.onnx", "decoder", bytes), plain).model;
+  const model::Model model = build_graph_models(onnx_graph::read_onnx("decoder.onnx", "decoder", bytes), plain).model;
   const model::Model config = model::build_model(
       model::read_config(
           doc::parse_json("config.json", R"({"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 1,
@@ -186,11 +185,11 @@ TEST(Onnx, AnExportedLlamaIsWhatItsConfigSays) {
 
 TEST(Onnx, FixedSizesAreTakenAtThose) {
   const Gpt z{.layers = 3};
-  const model::Model open = graph::build_graph_models(read(gpt(z)), {}).model;
-  const graph::RawGraph graph = read(gpt(z, false));
+  const model::Model open = build_graph_models(read(gpt(z)), {}).model;
+  const RawGraph graph = read(gpt(z, false));
   EXPECT_EQ(graph.batch, 2);
   EXPECT_EQ(graph.sequence, 128);
-  const model::Model fixed = graph::build_graph_models(graph, {}).model;
+  const model::Model fixed = build_graph_models(graph, {}).model;
   EXPECT_EQ(open.layers, fixed.layers);
   const split::RunShape shape{.micro_batch = 1, .sequence = 128};
   for (std::size_t i = 0; i < open.kinds.size(); ++i) {
@@ -200,9 +199,9 @@ TEST(Onnx, FixedSizesAreTakenAtThose) {
 }
 
 TEST(Onnx, WhatItReadsSurvivesAPlanFile) {
-  const graph::RawGraph graph = read(gpt({}));
-  EXPECT_EQ(graph::build_graph_models(graph::read_graph(graph::write_graph(graph)), {}).model.kinds,
-            graph::build_graph_models(graph, {}).model.kinds);
+  const RawGraph graph = read(gpt({}));
+  EXPECT_EQ(build_graph_models(read_graph(write_graph(graph)), {}).model.kinds,
+            build_graph_models(graph, {}).model.kinds);
 }
 
 TEST(Onnx, AConvolutionNetwork) {
@@ -216,7 +215,7 @@ TEST(Onnx, AConvolutionNetwork) {
   s.node("Gemm", "fc", {x, s.weight("fc.weight", {10, 16}), s.weight("fc.bias", {10})});
   s.set("transB", std::int64_t{1});
   s.output(s.last().output(0));
-  const graph::GraphModels models = graph::build_graph_models(read(s), {});
+  const GraphModels models = build_graph_models(read(s), {});
   EXPECT_EQ(model::count_parameters(models.model).total, 16 * 27 + 170);
   double flops = 0;
   for (const model::Layer& kind : models.model.kinds)

@@ -62,13 +62,13 @@ TEST(Onnx, RanksAndAxesAreCheckedBeforeLibonnxReliesOnThem) {
 
 double forward_flops(const OnnxSketch& sketch, const split::RunShape& shape) {
   double flops = 0;
-  for (const model::Layer& kind : graph::build_graph_models(read(sketch), {}).model.kinds)
+  for (const model::Layer& kind : build_graph_models(read(sketch), {}).model.kinds)
     flops += split::localise(kind, shape, {}, {}).flops_forward();
   return flops;
 }
 
 std::int64_t parameters(const OnnxSketch& sketch) {
-  return static_cast<std::int64_t>(model::count_parameters(graph::build_graph_models(read(sketch), {}).model).total);
+  return static_cast<std::int64_t>(model::count_parameters(build_graph_models(read(sketch), {}).model).total);
 }
 
 // What is added to scores: [sequence, sequence] is a mask, what differs between heads or has other sizes is trained.
@@ -146,7 +146,7 @@ TEST(Onnx, AReshapedConstantHasTheShapeAskedFor) {
   s.input("x", onnx::TensorProto::INT64, {"batch", "2", "2"});
   const std::string table = s.node("Reshape", "a", {s.constant({1, 2, 3, 4}), s.constant({2, 2})});
   s.output(s.node("Add", "a", {"x", table}));
-  const graph::RawGraph graph = read(s);
+  const RawGraph graph = read(s);
   EXPECT_EQ(graph.tensors[static_cast<std::size_t>(graph.outputs.front())].shape.size(), 3U);
 }
 
@@ -169,7 +169,7 @@ TEST(Onnx, OneSampleOfAFixedLengthGrowsLikeAnOpenOne) {
     return s;
   };
   for (const Layout layout : {Layout::flat, Layout::sequence_first}) {
-    const graph::RawGraph open = read(make(layout, true)), fixed = read(make(layout, false));
+    const RawGraph open = read(make(layout, true)), fixed = read(make(layout, false));
     ASSERT_EQ(open.tensors.size(), fixed.tensors.size());
     for (std::size_t i = 0; i < open.tensors.size(); ++i) {
       EXPECT_EQ(open.tensors[i].shape, fixed.tensors[i].shape) << open.tensors[i].name;
@@ -187,9 +187,9 @@ TEST(Onnx, FixedReshapesAreReadByValue) {
   x = s.node("Reshape", "heads", {x, s.constant({2, 32, 2, 4})});
   x = s.node("Reshape", "joined", {x, s.constant({2, 32, 8})});
   s.output(s.node("MatMul", "up", {x, s.weight("up.weight", {8, 24})}));
-  const graph::RawGraph graph = read(s);
+  const RawGraph graph = read(s);
   const auto& shape = graph.tensors[static_cast<std::size_t>(graph.outputs.front())].shape;
-  EXPECT_EQ(shape, (std::vector<graph::Dimension>{{1, 1, 0}, {1, 0, 1}, {24, 0, 0}}));
+  EXPECT_EQ(shape, (std::vector<Dimension>{{1, 1, 0}, {1, 0, 1}, {24, 0, 0}}));
 }
 
 }  // namespace

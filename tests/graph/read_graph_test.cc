@@ -29,12 +29,12 @@ std::string text(const Parts& p) {
 }
 
 std::string refusal(const Parts& parts) {
-  return test::refusal_of([&] { graph::read_graph(doc::parse_json("g.json", text(parts))); });
+  return test::refusal_of([&] { read_graph(doc::parse_json("g.json", text(parts))); });
 }
 
 TEST(ReadGraph, AcceptsTheSmallest) {
-  const graph::RawGraph graph = graph::read_graph(doc::parse_json("g.json", text({})));
-  EXPECT_EQ(graph.operators.front().op, graph::RawOp::linear);
+  const RawGraph graph = read_graph(doc::parse_json("g.json", text({})));
+  EXPECT_EQ(graph.operators.front().op, RawOp::linear);
   EXPECT_EQ(graph.weights.front().shape, (std::vector<std::int64_t>{4, 8}));
   EXPECT_FALSE(graph.operators.front().saves.has_value());
 }
@@ -111,9 +111,9 @@ TEST(ReadGraph, RefusesLongLists) {
 }
 
 TEST(ReadGraph, KnowsItsOwn) {
-  EXPECT_TRUE(graph::is_graph(doc::parse_json("g.json", text({}))));
-  EXPECT_FALSE(graph::is_graph(doc::parse_json("c.json", R"({"model_type": "llama"})")));
-  EXPECT_FALSE(graph::is_graph(doc::parse_json("c.json", "[1]")));
+  EXPECT_TRUE(is_graph(doc::parse_json("g.json", text({}))));
+  EXPECT_FALSE(is_graph(doc::parse_json("c.json", R"({"model_type": "llama"})")));
+  EXPECT_FALSE(is_graph(doc::parse_json("c.json", "[1]")));
 }
 
 }  // namespace

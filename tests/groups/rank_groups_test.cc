@@ -33,12 +33,12 @@ Strategy small() {
 }
 
 TEST(RankGroups, KnowsWhereRanksSit) {
-  const groups::RankGroups ranks(small());
+  const RankGroups ranks(small());
   EXPECT_EQ(ranks.block(), 8);
   // Replica 7 is the last of the second pipeline: 20 + 1 · 8 + 3 · 2.
-  EXPECT_EQ(ranks.device_of(groups::Place{1, 7, 0}), 34);
-  EXPECT_EQ(ranks.device_of(groups::StageRank{1, 14}), 34);
-  EXPECT_EQ(ranks.place_of(34), (groups::Place{1, 7, 0}));
+  EXPECT_EQ(ranks.device_of(Place{1, 7, 0}), 34);
+  EXPECT_EQ(ranks.device_of(StageRank{1, 14}), 34);
+  EXPECT_EQ(ranks.place_of(34), (Place{1, 7, 0}));
   EXPECT_EQ(ranks.place_of(17), std::nullopt);  // between the pipelines
   EXPECT_EQ(ranks.place_of(36), std::nullopt);
   EXPECT_EQ(ranks.number_of(34), 30);
@@ -47,21 +47,21 @@ TEST(RankGroups, KnowsWhereRanksSit) {
 }
 
 TEST(RankGroups, FormsGroupsOfDevices) {
-  const groups::RankGroups ranks(small());
+  const RankGroups ranks(small());
   // Experts of stage 1: four devices, of two replicas.
-  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::expert, 1)),
+  EXPECT_THAT(list_groups(ranks.groups(Kind::expert, 1)),
               UnorderedElementsAre(ElementsAre(8, 9, 10, 11), ElementsAre(12, 13, 14, 15), ElementsAre(28, 29, 30, 31),
                                    ElementsAre(32, 33, 34, 35)));
-  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::dense, 0)),
+  EXPECT_THAT(list_groups(ranks.groups(Kind::dense, 0)),
               ElementsAre(ElementsAre(0, 2, 4, 6, 20, 22, 24, 26), ElementsAre(1, 3, 5, 7, 21, 23, 25, 27)));
-  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::expert_data, 0)).front(), ElementsAre(0, 4, 20, 24));
-  EXPECT_EQ(ranks.groups(groups::Kind::pipeline, 0).groups(), 16);
-  EXPECT_THAT(list_groups(ranks.groups(groups::Kind::pipeline, 0))[5], ElementsAre(5, 13));
+  EXPECT_THAT(list_groups(ranks.groups(Kind::expert_data, 0)).front(), ElementsAre(0, 4, 20, 24));
+  EXPECT_EQ(ranks.groups(Kind::pipeline, 0).groups(), 16);
+  EXPECT_THAT(list_groups(ranks.groups(Kind::pipeline, 0))[5], ElementsAre(5, 13));
 }
 
 TEST(RankGroups, DividesStateOverTheInnermostRanks) {
-  const groups::RankGroups ranks(small());
-  const groups::StateGroups dense = ranks.state(groups::Weights::dense, 1, 4);
+  const RankGroups ranks(small());
+  const StateGroups dense = ranks.state(Weights::dense, 1, 4);
   EXPECT_THAT(list_groups(dense.shard), UnorderedElementsAre(ElementsAre(8, 10, 12, 14), ElementsAre(9, 11, 13, 15),
                                                              ElementsAre(28, 30, 32, 34), ElementsAre(29, 31, 33, 35)));
   EXPECT_THAT(list_groups(dense.replicate).front(), ElementsAre(8, 28));
@@ -104,11 +104,11 @@ TEST(RankGroups, DegreesRespectReplicasAndPipelines) {
     s.dp_inner = team * teams;
     s.dp = s.dp_inner * outer;
     s.pp = upto(2);
-    const groups::RankGroups ranks(s);
+    const RankGroups ranks(s);
     const std::int64_t dense = s.dp * s.split.cp, expert = s.dp * s.split.cp * s.split.tp / s.split.expert_devices();
     const std::int64_t sets = s.split.tp * s.split.cp * team / s.split.expert_devices();  // in a team
-    ASSERT_EQ(groups::dense_replicas(s), ranks.size(groups::Kind::dense));
-    ASSERT_EQ(groups::expert_replicas(s), ranks.size(groups::Kind::expert_data));
+    ASSERT_EQ(dense_replicas(s), ranks.size(Kind::dense));
+    ASSERT_EQ(expert_replicas(s), ranks.size(Kind::expert_data));
     for (std::int64_t degree = 1; degree <= dense; ++degree) {
       const bool even = divides({s.split.cp * team, teams, outer}, degree);
       ASSERT_EQ(ranks.can_shard(degree), even) << "degree " << degree << " cp " << s.split.cp << " ep " << s.split.ep
@@ -154,15 +154,15 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
     s.dp_inner = s.split.team() * upto(3);
     s.dp = s.dp_inner * upto(3);
     if (random() % 2 == 0) s.pitch = s.pipeline_block() + upto(9) - 1;
-    const groups::RankGroups ranks(s);
+    const RankGroups ranks(s);
     const std::int64_t a = s.split.tp * s.split.cp, etp = s.split.etp == 0 ? s.split.tp : s.split.etp;
     const cluster::Cluster cluster = tree(upto(6), upto(4), s.devices_spanned());
 
     // A key for every kind: what the members of a group have in common.
     using Common = std::array<std::int64_t, 5>;
-    std::array<std::map<Common, std::vector<std::int64_t>>, groups::kKinds.size()> naive;
+    std::array<std::map<Common, std::vector<std::int64_t>>, kKinds.size()> naive;
     std::int64_t number = 0;
-    std::map<std::int64_t, groups::Place> used;
+    std::map<std::int64_t, Place> used;
     for (std::int64_t r = 0; r < s.dp; ++r) {
       for (std::int64_t p = 0; p < s.pp; ++p) {
         for (std::int64_t q = 0; q < a; ++q) {
@@ -171,18 +171,18 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
           const std::int64_t t = q % s.split.tp, c = q / s.split.tp;
           const std::int64_t rank = r * a + q, x = rank % etp, e = rank / etp % s.split.ep;
           const std::int64_t f = rank / (etp * s.split.ep);
-          const std::array<Common, groups::kKinds.size()> keys = {{{p, c, r},  // tensor
-                                                                   {p, t, r},  // context
-                                                                   {p, t, c},  // data
-                                                                   {p, t},     // dense
-                                                                   {p, x, f},  // expert
-                                                                   {p, f},     // tensor_expert
-                                                                   {p, e, f},  // expert_tensor
-                                                                   {p, x, e},  // expert_data
-                                                                   {r, q}}};   // pipeline
-          for (std::size_t k = 0; k < groups::kKinds.size(); ++k) naive[k][keys[k]].push_back(device);
-          ASSERT_EQ(ranks.device_of(groups::Place{p, r, q}), device);
-          ASSERT_EQ(ranks.device_of(groups::StageRank{p, r * a + q}), device);
+          const std::array<Common, kKinds.size()> keys = {{{p, c, r},  // tensor
+                                                           {p, t, r},  // context
+                                                           {p, t, c},  // data
+                                                           {p, t},     // dense
+                                                           {p, x, f},  // expert
+                                                           {p, f},     // tensor_expert
+                                                           {p, e, f},  // expert_tensor
+                                                           {p, x, e},  // expert_data
+                                                           {r, q}}};   // pipeline
+          for (std::size_t k = 0; k < kKinds.size(); ++k) naive[k][keys[k]].push_back(device);
+          ASSERT_EQ(ranks.device_of(Place{p, r, q}), device);
+          ASSERT_EQ(ranks.device_of(StageRank{p, r * a + q}), device);
         }
       }
     }
@@ -194,8 +194,8 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
       ASSERT_EQ(ranks.number_of(device), number);
       ASSERT_EQ(ranks.device_number(number++), device);
     }
-    for (std::size_t k = 0; k < groups::kKinds.size(); ++k) {
-      const groups::Kind kind = groups::kKinds[k];
+    for (std::size_t k = 0; k < kKinds.size(); ++k) {
+      const Kind kind = kKinds[k];
       std::set<std::vector<std::int64_t>> expected, found;
       std::size_t level = 0;
       bool any = false;
@@ -209,7 +209,7 @@ TEST(RankGroups, GroupsAndReachAreThoseFoundByEnumeration) {
         }
       }
       cluster::Reach reach;
-      for (std::int64_t p = 0; p < (kind == groups::Kind::pipeline ? 1 : s.pp); ++p) {
+      for (std::int64_t p = 0; p < (kind == Kind::pipeline ? 1 : s.pp); ++p) {
         const GroupSpec spec = ranks.groups(kind, p);
         for (auto& members : list_groups(spec)) {
           ASSERT_TRUE(std::is_sorted(members.begin(), members.end()));

@@ -28,7 +28,7 @@ report::CompareReport two_planners() {
 }
 
 TEST(CompareSection, TellsRatiosToNestAndWhyThereIsNoPlan) {
-  const html::HtmlSection section = html::compare_section(two_planners());
+  const HtmlSection section = compare_section(two_planners());
   const test::Element body = test::parse_page("<!DOCTYPE html>\n<div>" + section.body.str() + "</div>\n");
   const auto cells = test::table_cells(body, "compare-table");
   ASSERT_EQ(cells.size(), 4U);
@@ -39,7 +39,7 @@ TEST(CompareSection, TellsRatiosToNestAndWhyThereIsNoPlan) {
 }
 
 TEST(CompareSection, BarsAreAsHighAsTheTimes) {
-  const std::string svg = html::bar_chart_svg(html::compare_chart(two_planners()));
+  const std::string svg = bar_chart_svg(compare_chart(two_planners()));
   const test::Element chart = test::parse_page("<!DOCTYPE html>\n" + svg);
   std::vector<double> heights;
   for (const test::Element* rect : test::find_all(chart, "rect")) {
@@ -75,7 +75,7 @@ TEST(CompareReport, WithoutAPlanItTellsAProofFromALimit) {
   EXPECT_EQ(report::compare_headline(report), "No planner finds a plan that fits before its time is over.");
   report.planners[1].none_fits = true;
   EXPECT_FALSE(report.is_open());
-  const test::Element page = test::parse_page(html::compare_page(report).str());
+  const test::Element page = test::parse_page(compare_page(report).str());
   EXPECT_EQ(test::table_cells(page, "compare-table").size(), 4U);
 }
 
@@ -100,11 +100,11 @@ TEST(CompareReport, SimulationSpeaksWhereItPutsAnotherFirst) {
 }
 
 TEST(BarChart, EverySeriesHasAColourAndALegend) {
-  html::BarChart chart;
+  BarChart chart;
   chart.title = "t";
   chart.series = {"a", "b", "c"};
   chart.groups = {{"x", {1.0, std::nullopt, 0.5}, {}}, {"y", {0.25, 1.0, 1.0}, {}}};
-  const test::Element drawn = test::parse_page("<!DOCTYPE html>\n" + html::bar_chart_svg(chart));
+  const test::Element drawn = test::parse_page("<!DOCTYPE html>\n" + bar_chart_svg(chart));
   std::map<std::string, int> colours;
   for (const test::Element* rect : test::find_all(drawn, "rect")) ++colours[rect->attribute("class")];
   EXPECT_EQ(colours["bc-0"], 3);  // two bars and the legend

@@ -43,7 +43,7 @@ TEST(DeviceMap, RunsFollowThePlacement) {
     const std::int64_t devices = s.devices_spanned() + static_cast<std::int64_t>(random() % 20);
     const groups::RankGroups ranks(s);
     std::int64_t at = 0;
-    for (const html::DeviceRun& run : html::stage_runs(ranks, 0, devices)) {
+    for (const DeviceRun& run : stage_runs(ranks, 0, devices)) {
       EXPECT_EQ(run.begin, at);
       for (; at < run.end; ++at) {
         const auto place = ranks.place_of(at);
@@ -57,7 +57,7 @@ TEST(DeviceMap, RunsFollowThePlacement) {
 TEST(DeviceMap, KeepsUnevenRacks) {
   const cluster::Cluster cluster = cluster_of(kUneven);
   ASSERT_EQ(cluster.devices, 64);
-  const html::DeviceMap map = html::make_device_map(cluster);
+  const DeviceMap map = make_device_map(cluster);
   ASSERT_EQ(map.tiers.size(), 3U);
   EXPECT_EQ(map.overview, 0U);
   EXPECT_EQ(map.tiers[0].count(), 8U);
@@ -67,9 +67,9 @@ TEST(DeviceMap, KeepsUnevenRacks) {
 }
 
 TEST(DeviceMap, TellsUnitsApart) {
-  const html::DeviceMap map = html::make_device_map(*cluster::find_cluster("dgx-h100", 1024));
+  const DeviceMap map = make_device_map(*cluster::find_cluster("dgx-h100", 1024));
   // 8 stages of 8 on nodes of 8, and 24 idle devices at the end: the last unit differs.
-  const html::UnitKinds kinds = html::find_kinds(groups::RankGroups(strategy_of(8, 5, 25, 1)), map.tiers[0]);
+  const UnitKinds kinds = find_kinds(groups::RankGroups(strategy_of(8, 5, 25, 1)), map.tiers[0]);
   EXPECT_EQ(kinds.kind_of.size(), 128U);
   EXPECT_EQ(kinds.examples.size(), 6U);  // five stages, and idle
   EXPECT_EQ(kinds.counts.back(), 3);
@@ -84,14 +84,14 @@ TEST(DeviceMap, OverviewsAreBounded) {
       } catch (const std::exception&) {
         continue;  // not a size that it can have
       }
-      const html::DeviceMap map = html::make_device_map(cluster);
+      const DeviceMap map = make_device_map(cluster);
       const std::size_t units = map.tiers[map.overview].count();
-      EXPECT_LE(units, map.overview == 0 ? html::kMostTilesInFull : html::kMostUnits) << name << devices;
+      EXPECT_LE(units, map.overview == 0 ? kMostTilesInFull : kMostUnits) << name << devices;
       EXPECT_EQ(map.tiers[0].end(map.tiers[0].count() - 1), devices);
     }
   }
   // A flat network of very many nodes has no tier of a fitting size.
-  const html::DeviceMap flat = html::make_device_map(cluster_of(R"(
+  const DeviceMap flat = make_device_map(cluster_of(R"(
 device: h100
 levels:
   - {name: node, group: 8, bandwidth: 400GB/s, latency: 3us}
@@ -103,7 +103,7 @@ levels:
 
 TEST(LinkLoad, CountsRingsOnRails) {
   const cluster::Cluster cluster = cluster_of(kUneven);
-  html::LinkLoad load(cluster);
+  LinkLoad load(cluster);
   // Devices 0-15 are nodes 0 and 1: 14 hops inside, 2 between the nodes, through ports.
   std::vector<std::int64_t> members;
   for (std::int64_t d = 0; d < 16; ++d) members.push_back(d);
@@ -117,7 +117,7 @@ TEST(LinkLoad, CountsRingsOnRails) {
 
 TEST(LinkLoad, TokensTravelOncePerNode) {
   const cluster::Cluster cluster = cluster_of(kUneven);
-  html::LinkLoad load(cluster);
+  LinkLoad load(cluster);
   std::vector<std::int64_t> members;
   for (std::int64_t d = 0; d < 16; ++d) members.push_back(d);
   load.exchange(members, 16, 2);
@@ -131,17 +131,17 @@ TEST(LinkLoad, TokensTravelOncePerNode) {
 TEST(LinkLoad, CountsHopsOnATorus) {
   const cluster::Cluster cluster =
       cluster_of("device: tpuv4\ntorus: {dims: [4, 4, 4], wrap: true, bandwidth: 45GB/s, latency: 1us}\n");
-  html::LinkLoad load(cluster);
+  LinkLoad load(cluster);
   load.send(0, 3, 7);       // one hop the other way round
   load.send(0, 4 * 2, 1);   // two in y
   load.send(0, 16 + 1, 1);  // one in x, one in z
   EXPECT_THAT(load.bytes(), ::testing::ElementsAre(8, 2, 1));
-  EXPECT_EQ(html::link_kinds(cluster, strategy_of(1, 1, 64, 64)).at(0).links, 128);
+  EXPECT_EQ(link_kinds(cluster, strategy_of(1, 1, 64, 64)).at(0).links, 128);
 }
 
 TEST(LinkLoad, CountsLinksOfDevicesInUse) {
   const cluster::Cluster cluster = cluster_of(kUneven);
-  const auto kinds = html::link_kinds(cluster, strategy_of(8, 2, 2, 1));  // 32 devices: one rack
+  const auto kinds = link_kinds(cluster, strategy_of(8, 2, 2, 1));  // 32 devices: one rack
   ASSERT_EQ(kinds.size(), 3U);
   EXPECT_EQ(kinds[0].links, 32);
   EXPECT_EQ(kinds[1].links, 32);  // a port per device

@@ -14,58 +14,58 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(Escape, LeavesNothingThatIsMarkup) {
-  EXPECT_EQ(html::escape_html("a<b>&\"c'"), "a&lt;b&gt;&amp;\"c'");
-  EXPECT_EQ(html::escape_attribute("\"><script>"), "&quot;&gt;&lt;script&gt;");
-  EXPECT_EQ(html::escape_html("größer 模型 🙂\n\t"), "größer 模型 🙂\n\t");
+  EXPECT_EQ(escape_html("a<b>&\"c'"), "a&lt;b&gt;&amp;\"c'");
+  EXPECT_EQ(escape_attribute("\"><script>"), "&quot;&gt;&lt;script&gt;");
+  EXPECT_EQ(escape_html("größer 模型 🙂\n\t"), "größer 模型 🙂\n\t");
 }
 
 TEST(Escape, ReplacesWhatIsNoText) {
   const std::string fffd = "\xEF\xBF\xBD";
-  EXPECT_EQ(html::escape_html(std::string("a\0b\x1b\x7f", 5)), "a" + fffd + "b" + fffd + fffd);
-  EXPECT_EQ(html::escape_html("\xff<\xc3"), fffd + "&lt;" + fffd);              // stray and truncated bytes
-  EXPECT_EQ(html::escape_html("\xc0\xbc"), fffd + fffd);                        // an overlong <
-  EXPECT_EQ(html::escape_html("\xed\xa0\x80"), fffd + fffd + fffd);             // half a surrogate pair
-  EXPECT_EQ(html::escape_html("\xf4\x90\x80\x80"), fffd + fffd + fffd + fffd);  // beyond U+10FFFF
-  EXPECT_EQ(html::escape_html("\xef\xbf\xbf"), fffd);
+  EXPECT_EQ(escape_html(std::string("a\0b\x1b\x7f", 5)), "a" + fffd + "b" + fffd + fffd);
+  EXPECT_EQ(escape_html("\xff<\xc3"), fffd + "&lt;" + fffd);              // stray and truncated bytes
+  EXPECT_EQ(escape_html("\xc0\xbc"), fffd + fffd);                        // an overlong <
+  EXPECT_EQ(escape_html("\xed\xa0\x80"), fffd + fffd + fffd);             // half a surrogate pair
+  EXPECT_EQ(escape_html("\xf4\x90\x80\x80"), fffd + fffd + fffd + fffd);  // beyond U+10FFFF
+  EXPECT_EQ(escape_html("\xef\xbf\xbf"), fffd);
 }
 
 TEST(Markup, IsWellFormedByConstruction) {
-  html::Markup inner;
+  Markup inner;
   inner.element("b", "x<y");
-  html::Markup markup;
+  Markup markup;
   markup.open("p", {{"title", "a\"b"}}).text("1 & 2").add(inner).empty("br").close();
   EXPECT_EQ(markup.str(), "<p title=\"a&quot;b\">1 &amp; 2<b>x&lt;y</b><br/></p>");
-  html::Markup open;
+  Markup open;
   open.open("p");
   EXPECT_THROW(open.str(), InternalError);
-  EXPECT_THROW(html::Markup().close(), InternalError);
+  EXPECT_THROW(Markup().close(), InternalError);
 }
 
 TEST(Markup, WritesShortNumbers) {
-  EXPECT_EQ(html::coordinate(1.0 / 3), "0.33");
-  EXPECT_EQ(html::coordinate(-0.001), "0");
-  EXPECT_EQ(html::coordinate(12345), "12345");
-  EXPECT_EQ(html::percentage(0.125), "12.5%");
+  EXPECT_EQ(coordinate(1.0 / 3), "0.33");
+  EXPECT_EQ(coordinate(-0.001), "0");
+  EXPECT_EQ(coordinate(12345), "12345");
+  EXPECT_EQ(percentage(0.125), "12.5%");
 }
 
 TEST(Colour, StagesReadInBothInks) {
   for (const std::int64_t stages : {1, 2, 8, 64, 126}) {
     double before = 0;
     for (std::int64_t s = 0; s < stages; ++s) {
-      const html::Colour colour = html::stage_colour(s, stages);
-      EXPECT_GE(html::contrast(colour, html::ink_on(colour)), 4.5);
-      const double lightness = html::contrast(colour, {0, 0, 0});
+      const Colour colour = stage_colour(s, stages);
+      EXPECT_GE(contrast(colour, ink_on(colour)), 4.5);
+      const double lightness = contrast(colour, {0, 0, 0});
       EXPECT_GT(lightness, before);  // rises, so that neighbours differ without colour
       before = lightness;
     }
   }
-  EXPECT_NEAR(html::contrast({0, 0, 0}, {1, 1, 1}), 21, 1e-9);
-  EXPECT_EQ(html::to_hex({1, 0.5, 0}), "#ff8000");
+  EXPECT_NEAR(contrast({0, 0, 0}, {1, 1, 1}), 21, 1e-9);
+  EXPECT_EQ(to_hex({1, 0.5, 0}), "#ff8000");
 }
 
 TEST(Page, TakesSectionsOfOthers) {
-  html::HtmlPage page("a <title>");
-  html::Markup header, body;
+  HtmlPage page("a <title>");
+  Markup header, body;
   header.element("h1", "head");
   body.element("p", "text");
   page.set_header(header);
@@ -78,7 +78,7 @@ TEST(Page, TakesSectionsOfOthers) {
 }
 
 TEST(Page, RunsAndLoadsNothing) {
-  html::HtmlPage page("x");
+  HtmlPage page("x");
   const std::string text = page.str();
   EXPECT_THAT(text, HasSubstr("default-src 'none'"));
   EXPECT_THAT(text, Not(HasSubstr("<script")));
@@ -88,7 +88,7 @@ TEST(Page, RunsAndLoadsNothing) {
 }
 
 TEST(Page, RefusesRowsOfAnotherWidth) {
-  html::HtmlTable table("t", {{"a"}, {"b"}});
+  HtmlTable table("t", {{"a"}, {"b"}});
   EXPECT_THROW(table.add({"1"}), InternalError);
 }
 

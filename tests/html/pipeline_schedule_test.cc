@@ -10,16 +10,15 @@ namespace nest::html {
 namespace {
 
 // Judges a schedule by the rules alone: what must run, what must wait, one cell at a time.
-void expect_sound(const html::PipelineSchedule& schedule, const std::vector<html::PassTimes>& times,
-                  std::int64_t chunks) {
+void expect_sound(const PipelineSchedule& schedule, const std::vector<PassTimes>& times, std::int64_t chunks) {
   const auto p = static_cast<std::int64_t>(times.size());
-  std::map<std::tuple<bool, std::int64_t, std::int64_t, std::int64_t>, html::ScheduleCell> cells;
+  std::map<std::tuple<bool, std::int64_t, std::int64_t, std::int64_t>, ScheduleCell> cells;
   for (std::int64_t s = 0; s < p; ++s) {
     double free_at = 0;
-    for (const html::ScheduleCell& cell : schedule.stages[static_cast<std::size_t>(s)]) {
+    for (const ScheduleCell& cell : schedule.stages[static_cast<std::size_t>(s)]) {
       EXPECT_GE(cell.begin_s, free_at - 1e-12);
       free_at = cell.end_s;
-      const html::PassTimes& time = times[static_cast<std::size_t>(s)];
+      const PassTimes& time = times[static_cast<std::size_t>(s)];
       EXPECT_NEAR(cell.end_s - cell.begin_s,
                   (cell.backward ? time.backward_s : time.forward_s) / static_cast<double>(chunks), 1e-9);
       EXPECT_TRUE(cells.emplace(std::tuple(cell.backward, s, cell.chunk, cell.micro_batch), cell).second);
@@ -41,8 +40,8 @@ void expect_sound(const html::PipelineSchedule& schedule, const std::vector<html
 }
 
 TEST(PipelineSchedule, TwoStagesByHand) {
-  const std::vector<html::PassTimes> times = {{1, 2}, {1, 2}};
-  const html::PipelineSchedule schedule = html::play_schedule(Schedule::one_f_one_b, 1, times, 2);
+  const std::vector<PassTimes> times = {{1, 2}, {1, 2}};
+  const PipelineSchedule schedule = play_schedule(Schedule::one_f_one_b, 1, times, 2);
   // stage 0: F0 0-1, F1 1-2, (waits) B0 4-6, B1 7-9;  stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7
   const auto& first = schedule.stages[0];
   ASSERT_EQ(first.size(), 4U);
@@ -62,9 +61,9 @@ TEST(PipelineSchedule, TakesWhatTheFormulaSaysForEqualStages) {
       if (p == 1 && v > 1) continue;
       for (const std::int64_t rounds : {1, 2, 7, 40}) {
         const std::int64_t m = p * rounds;
-        const std::vector<html::PassTimes> times(static_cast<std::size_t>(p), html::PassTimes{1, 2});
-        const html::PipelineSchedule schedule =
-            html::play_schedule(v > 1 ? Schedule::interleaved : Schedule::one_f_one_b, v, times, m);
+        const std::vector<PassTimes> times(static_cast<std::size_t>(p), PassTimes{1, 2});
+        const PipelineSchedule schedule =
+            play_schedule(v > 1 ? Schedule::interleaved : Schedule::one_f_one_b, v, times, m);
         expect_sound(schedule, times, v);
         EXPECT_NEAR(schedule.total_s(),
                     3.0 * static_cast<double>(m) + 3.0 * static_cast<double>(p - 1) / static_cast<double>(v), 1e-9)
@@ -72,7 +71,7 @@ TEST(PipelineSchedule, TakesWhatTheFormulaSaysForEqualStages) {
       }
     }
   }
-  EXPECT_NEAR(html::play_schedule(Schedule::gpipe, 1, {{1, 2}, {1, 2}, {1, 2}}, 5).total_s(), 3.0 * 5 + 3.0 * 2, 1e-9);
+  EXPECT_NEAR(play_schedule(Schedule::gpipe, 1, {{1, 2}, {1, 2}, {1, 2}}, 5).total_s(), 3.0 * 5 + 3.0 * 2, 1e-9);
 }
 
 TEST(PipelineSchedule, IsSoundForAnyTimes) {
@@ -81,7 +80,7 @@ TEST(PipelineSchedule, IsSoundForAnyTimes) {
     const auto p = static_cast<std::int64_t>(1 + random() % 6);
     const auto v = static_cast<std::int64_t>(p == 1 || random() % 2 == 0 ? 1 : 2 + random() % 3);
     const auto m = static_cast<std::int64_t>(1 + random() % 30);
-    std::vector<html::PassTimes> times;
+    std::vector<PassTimes> times;
     double slowest = 0;
     for (std::int64_t s = 0; s < p; ++s) {
       times.push_back(
@@ -89,17 +88,17 @@ TEST(PipelineSchedule, IsSoundForAnyTimes) {
       slowest = std::max(slowest, times.back().forward_s + times.back().backward_s);
     }
     const Schedule kind = v > 1 ? Schedule::interleaved : random() % 3 == 0 ? Schedule::gpipe : Schedule::one_f_one_b;
-    const html::PipelineSchedule schedule = html::play_schedule(kind, v, times, m);
+    const PipelineSchedule schedule = play_schedule(kind, v, times, m);
     expect_sound(schedule, times, v);
     EXPECT_GE(schedule.total_s(), slowest * static_cast<double>(m) - 1e-9);
   }
 }
 
 TEST(PipelineSchedule, LeavesOutTheMiddleOfManyMicroBatches) {
-  const std::vector<html::PassTimes> times = {{1, 2}, {1.5, 2}, {1, 2}};
-  const html::PipelineSchedule all = html::play_schedule(Schedule::one_f_one_b, 1, times, 14);
+  const std::vector<PassTimes> times = {{1, 2}, {1.5, 2}, {1, 2}};
+  const PipelineSchedule all = play_schedule(Schedule::one_f_one_b, 1, times, 14);
   EXPECT_EQ(all.played, 14);
-  const html::PipelineSchedule many = html::play_schedule(Schedule::one_f_one_b, 1, times, 1'000'000);
+  const PipelineSchedule many = play_schedule(Schedule::one_f_one_b, 1, times, 1'000'000);
   EXPECT_LT(many.played, 20);
   EXPECT_EQ((many.micro_batches - many.played) % 3, 0);
   EXPECT_NEAR(many.total_s() - all.total_s(), 3.5 * (1'000'000 - 14), 1e-3);
@@ -109,7 +108,7 @@ TEST(PipelineSchedule, PassesAddUpToTheStage) {
   StagePlan stage;
   stage.zero = 3;
   stage.time = {1, 2, 0.5, 0, 0, 0, 0.2, 0.3, 4.0};
-  const html::PassTimes times = html::pass_times(stage);
+  const PassTimes times = pass_times(stage);
   EXPECT_DOUBLE_EQ(times.forward_s, 1.2);
   EXPECT_DOUBLE_EQ(times.forward_s + times.backward_s, 4.0);
 }

@@ -32,15 +32,15 @@ struct Priced {
   cost::Job job;
   report::PlanReport report;
 
-  html::PlanPage page() const {
-    html::PlanPage page;
+  PlanPage page() const {
+    PlanPage page;
     page.report = &report;
     page.job = &job;
     page.command = {"/usr/bin/nest", "eval", "--model", "it's"};
     page.version = "1.2.3";
     return page;
   }
-  test::Element parsed() const { return test::parse_page(html::plan_page(page()).str()); }
+  test::Element parsed() const { return test::parse_page(plan_page(page()).str()); }
 };
 
 Priced price(const Case& wanted) {
@@ -114,7 +114,7 @@ void expect_accessible(const test::Element& element, bool hidden) {
 
 TEST_P(Pages, AreSound) {
   const Priced priced = price(GetParam());
-  const std::string text = html::plan_page(priced.page()).str();
+  const std::string text = plan_page(priced.page()).str();
   EXPECT_LT(text.size(), 500'000U);
   const test::Element root = test::parse_page(text);
   expect_navigable(root);
@@ -143,8 +143,8 @@ TEST_P(Pages, SayWhatThePlanSays) {
     const std::vector<std::int64_t> parts = {m.weights, m.gradients, m.optimizer, m.activations};
     for (std::size_t i = 0; i < parts.size(); ++i)
       EXPECT_EQ(row[2 + i], fmt::format("{:.1f}", static_cast<double>(parts[i]) / 0x1p30));
-    EXPECT_EQ(row[9], html::gibibytes(m.total));
-    EXPECT_EQ(row[10], html::gibibytes(priced.report.plan.stages[s].memory.needed));
+    EXPECT_EQ(row[9], gibibytes(m.total));
+    EXPECT_EQ(row[10], gibibytes(priced.report.plan.stages[s].memory.needed));
   }
   const Prediction& p = priced.report.plan.prediction;
   if (!priced.report.plan.fits) {
@@ -182,11 +182,11 @@ TEST(PlanPage, HostileNamesStayText) {
   priced.job.cluster.levels[1].name = evil;
   priced.job.cluster.node_names = {evil, evil};
   priced.report.plan.assumptions.push_back(evil);
-  html::PlanPage page = priced.page();
+  PlanPage page = priced.page();
   page.command = {"nest", evil, "--model", "\n"};
   page.why_not = {{evil, WhyOutcome::slower, 0.5, priced.report.plan, evil}};
   page.next_best = {priced.report.plan};
-  const std::string text = html::plan_page(page).str();
+  const std::string text = plan_page(page).str();
   EXPECT_LT(text.size(), 500'000U);
   const test::Element root = test::parse_page(text);
   EXPECT_TRUE(test::find_all(root, "script").empty());
@@ -199,7 +199,7 @@ TEST(PlanPage, HostileNamesStayText) {
 
 TEST(PlanPage, ShowsAlternativesAndTheCommand) {
   const Priced priced = price({});
-  html::PlanPage page = priced.page();
+  PlanPage page = priced.page();
   Plan other = priced.report.plan;
   other.strategy = Strategy{};
   other.strategy.split.tp = 4;
@@ -207,7 +207,7 @@ TEST(PlanPage, ShowsAlternativesAndTheCommand) {
   page.why_not = {{"tensor 4", WhyOutcome::slower, 0.064, other, "pipeline bubble +3 s"},
                   {"pipeline 2", WhyOutcome::no_plan, 0, {}, ""},
                   {"pipeline 8", WhyOutcome::unknown, 1e-4, other, "not searched to the end"}};
-  const test::Element root = test::parse_page(html::plan_page(page).str());
+  const test::Element root = test::parse_page(plan_page(page).str());
   const auto rows = test::table_cells(root, "why-table");
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[1][0], "tensor 4" + plan::strategy_text(other.strategy));
@@ -222,24 +222,24 @@ TEST(PlanPage, LongInputsAreShortened) {
   std::string long_text = "{";
   for (int i = 0; i < 200'000; ++i) long_text += fmt::format("\"k{}\": {},\n", i, i);
   priced.report.plan.model.config = doc::parse_json("config.json", long_text + "\"z\": 1}");
-  const std::string text = html::plan_page(priced.page()).str();
+  const std::string text = plan_page(priced.page()).str();
   EXPECT_LT(text.size(), 200'000U);
   EXPECT_THAT(text, HasSubstr("The first "));
 }
 
 TEST(PlanPage, IsTheSameEveryTime) {
   const Priced priced = price({"mixtral-8x7b", "dgx-h100", 64, "tp=2,sp=1,ep=4,pp=2,mbs=1,dp_inner=4", 64});
-  EXPECT_EQ(html::plan_page(priced.page()).str(), html::plan_page(priced.page()).str());
+  EXPECT_EQ(plan_page(priced.page()).str(), plan_page(priced.page()).str());
 }
 
 TEST(Style, HasNothingToEscape) {
-  EXPECT_THAT(html::style_sheet(), Not(HasSubstr("<")));
-  EXPECT_THAT(html::style_sheet(), Not(HasSubstr("&")));
-  EXPECT_THAT(html::style_sheet(), HasSubstr("prefers-color-scheme:dark"));
+  EXPECT_THAT(style_sheet(), Not(HasSubstr("<")));
+  EXPECT_THAT(style_sheet(), Not(HasSubstr("&")));
+  EXPECT_THAT(style_sheet(), HasSubstr("prefers-color-scheme:dark"));
 }
 
-const html::Traffic& traffic_of(const html::NetworkUse& use, html::TrafficKind kind) {
-  for (const html::Traffic& traffic : use.traffic) {
+const Traffic& traffic_of(const NetworkUse& use, TrafficKind kind) {
+  for (const Traffic& traffic : use.traffic) {
     if (traffic.kind == kind) return traffic;
   }
   throw std::runtime_error("no such traffic");
@@ -248,9 +248,9 @@ const html::Traffic& traffic_of(const html::NetworkUse& use, html::TrafficKind k
 TEST(NetworkUse, GradientsOfReplicas) {
   // ZeRO 1 over 8 devices of a node: gradients of 4 bytes scattered, weights of 2 gathered.
   const Priced priced = price({"llama3-8b", "dgx-h100", 8, "dp=8,mbs=1,recompute=full", 64});
-  const html::NetworkUse use = html::network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
   const auto parameters = static_cast<double>(priced.report.plan.model.parameters);
-  const html::Traffic& gradients = traffic_of(use, html::TrafficKind::gradients);
+  const Traffic& gradients = traffic_of(use, TrafficKind::gradients);
   EXPECT_EQ(gradients.ranks, 8);
   EXPECT_EQ(gradients.reach, "inside a node");
   EXPECT_NEAR(gradients.sent_bytes, parameters * 6 * 7 / 8, 0.002 * gradients.sent_bytes);  // a padded vocabulary
@@ -262,8 +262,8 @@ TEST(NetworkUse, GradientsOfReplicas) {
 TEST(NetworkUse, MessagesBetweenStages) {
   // Two stages on two nodes, tp 8 with sp: every device sends 1/8 of 4096 x 4096 x 2 bytes each way per micro-batch.
   const Priced priced = price({"llama3-8b", "dgx-h100", 16, "tp=8,sp=1,pp=2,mbs=1", 64});
-  const html::NetworkUse use = html::network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
-  const html::Traffic& messages = traffic_of(use, html::TrafficKind::pipeline);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
+  const Traffic& messages = traffic_of(use, TrafficKind::pipeline);
   const double bytes = 64.0 * 4096 * 4096 * 2 / 8;
   EXPECT_DOUBLE_EQ(messages.sent_bytes, bytes);
   EXPECT_DOUBLE_EQ(messages.link_bytes[0], 0);           // by rail, not by the node's switch
@@ -275,8 +275,8 @@ TEST(NetworkUse, TensorParallelism) {
   // sp: a block gathers 3 and scatters 2 ... counted from the split layer itself; here only what must hold: it stays in
   // the node, every device sends the same, and nothing hides more than there is.
   const Priced priced = price({"llama3-70b", "dgx-h100", 32, "tp=8,sp=1,pp=4,mbs=1,recompute=full", 32});
-  const html::NetworkUse use = html::network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
-  const html::Traffic& tensor = traffic_of(use, html::TrafficKind::tensor);
+  const NetworkUse use = network_use(priced.job, priced.report.plan.strategy, priced.report.plan);
+  const Traffic& tensor = traffic_of(use, TrafficKind::tensor);
   EXPECT_EQ(tensor.reach, "inside a node");
   EXPECT_DOUBLE_EQ(tensor.link_bytes[1], 0);
   EXPECT_GT(tensor.link_bytes[0], 24 * tensor.sent_bytes);

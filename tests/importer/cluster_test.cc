@@ -21,32 +21,31 @@ doc::SourceText sample(const std::string& name) {
   return {name, test::read_file(test::source_dir() / "tests" / "importer" / "samples" / name)};
 }
 
-importer::ImportRequest request_for(const char* device) {
-  importer::ImportRequest request;
+ImportRequest request_for(const char* device) {
+  ImportRequest request;
   request.name = "made";
   request.device = cluster::find_device(device);
   request.device_yaml = device;
   return request;
 }
 
-importer::ImportedCluster import_samples(const std::vector<std::string>& names,
-                                         const importer::ImportRequest& request) {
+ImportedCluster import_samples(const std::vector<std::string>& names, const ImportRequest& request) {
   std::vector<doc::SourceText> files;
   for (const std::string& name : names) files.push_back(sample(name));
-  return importer::import_cluster(files, std::nullopt, request);
+  return import_cluster(files, std::nullopt, request);
 }
 
-cluster::Cluster cluster_of(const importer::ImportedCluster& imported) {
+cluster::Cluster cluster_of(const ImportedCluster& imported) {
   EXPECT_TRUE(imported.missing.empty());
-  return cluster::read_cluster(doc::parse_yaml("made.yaml", importer::cluster_yaml(imported)), "made");
+  return cluster::read_cluster(doc::parse_yaml("made.yaml", cluster_yaml(imported)), "made");
 }
 
-std::string refusal(const std::vector<std::string>& names, const importer::ImportRequest& request) {
+std::string refusal(const std::vector<std::string>& names, const ImportRequest& request) {
   return test::refusal_of([&] { import_samples(names, request); });
 }
 
 TEST(ImportCluster, UnevenRacks) {
-  importer::ImportRequest request = request_for("h100");
+  ImportRequest request = request_for("h100");
   request.devices_per_node = 8;
   request.devices_of_hosts = {{{"old8", "old9"}, 4}};
   request.bandwidth_bytes_per_s = {{"leaf", 50e9}, {"spine", 200e9}, {"core", 100e9}};
@@ -68,7 +67,7 @@ TEST(ImportCluster, UnevenRacks) {
 }
 
 TEST(ImportCluster, AsksByNameForWhatIsNotThere) {
-  const importer::ImportedCluster imported = import_samples({"racks.conf"}, {});
+  const ImportedCluster imported = import_samples({"racks.conf"}, {});
   std::vector<std::string> options;
   for (const MissingFact& fact : imported.missing) options.push_back(fact.option + " " + fact.prefix);
   EXPECT_THAT(options,
@@ -76,7 +75,7 @@ TEST(ImportCluster, AsksByNameForWhatIsNotThere) {
 }
 
 TEST(ImportCluster, RailsFromPorts) {
-  importer::ImportRequest request = request_for("a100-80");
+  ImportRequest request = request_for("a100-80");
   request.devices_per_node = 4;
   const cluster::Cluster cluster = cluster_of(import_samples({"rails.ibnet"}, request));
   EXPECT_EQ(cluster.devices, 16);
@@ -95,14 +94,14 @@ TEST(ImportCluster, RailsFromPorts) {
 }
 
 TEST(ImportCluster, InsideAndOutside) {
-  importer::ImportRequest request = request_for("a100-80");
+  ImportRequest request = request_for("a100-80");
   request.bandwidth_bytes_per_s = {{"spine", 100e9}, {"core", 100e9}};
   const cluster::Cluster cluster = cluster_of(import_samples({"direct.xml", "racks.conf"}, request));
   EXPECT_EQ(cluster.devices, 36);
   EXPECT_EQ(cluster.levels[0].bandwidth_bytes_per_s, 300e9);  // 12 NVLinks
   EXPECT_EQ(cluster.levels[1].bandwidth_bytes_per_s, 50e9);   // two adapters of 200 Gb/s
   EXPECT_FALSE(cluster.levels[1].rails);
-  const importer::ImportedCluster switched = import_samples({"switched.txt", "racks.conf"}, request);
+  const ImportedCluster switched = import_samples({"switched.txt", "racks.conf"}, request);
   ASSERT_EQ(switched.missing.size(), 1U);
   EXPECT_EQ(switched.missing[0].option, "bandwidth");
   EXPECT_EQ(switched.missing[0].prefix, "leaf=");
@@ -110,7 +109,7 @@ TEST(ImportCluster, InsideAndOutside) {
 }
 
 TEST(ImportCluster, NodesWithAnInsideStructureKeepTheirNames) {
-  importer::ImportRequest request = request_for("h100");
+  ImportRequest request = request_for("h100");
   request.bandwidth_bytes_per_s = {{"leaf", 50e9}, {"spine", 200e9}, {"core", 100e9}};
   const cluster::Cluster cluster = cluster_of(import_samples({"cards.xml", "racks.conf"}, request));
   ASSERT_EQ(cluster.levels.size(), 5U);
@@ -120,7 +119,7 @@ TEST(ImportCluster, NodesWithAnInsideStructureKeepTheirNames) {
 }
 
 TEST(ImportCluster, AggregatedBlocksOnlyWhereAsked) {
-  importer::ImportRequest request = request_for("gb200");
+  ImportRequest request = request_for("gb200");
   request.devices_per_node = 4;
   request.bandwidth_bytes_per_s = {{"block", 50e9}, {"cluster", 100e9}};
   const cluster::Cluster plain = cluster_of(import_samples({"blocks.conf"}, request));
@@ -134,7 +133,7 @@ TEST(ImportCluster, AggregatedBlocksOnlyWhereAsked) {
 }
 
 TEST(ImportCluster, RefusesContradictions) {
-  importer::ImportRequest request = request_for("h100");
+  ImportRequest request = request_for("h100");
   EXPECT_THAT(refusal({"racks.conf", "rails.ibnet"}, request), HasSubstr("both about the network between nodes"));
   EXPECT_THAT(refusal({"direct.xml", "pcie.txt"}, request), HasSubstr("both about the inside of a node"));
   request.devices_per_node = 8;
@@ -154,21 +153,20 @@ TEST(ImportCluster, RefusesContradictions) {
 
 TEST(ImportCluster, NumbersSurviveTheFile) {
   for (const double rate : {50e9, 12.5e9, 370.8e9, 1.0 / 3 * 1e9, 123456789.0, 54.5e9 / 8}) {
-    EXPECT_EQ(parse_bandwidth(importer::exact_bandwidth(rate)), rate);
+    EXPECT_EQ(parse_bandwidth(exact_bandwidth(rate)), rate);
   }
-  for (const double time : {3.2e-6, 8e-6, 1e-9, 1.0 / 3, 0.0})
-    EXPECT_EQ(parse_duration(importer::exact_duration(time)), time);
+  for (const double time : {3.2e-6, 8e-6, 1e-9, 1.0 / 3, 0.0}) EXPECT_EQ(parse_duration(exact_duration(time)), time);
 }
 
 TEST(ImportCluster, AThousandUnevenNodesInNoTime) {
   const test::UnevenTopology topology = test::uneven_topology(1000, 7);
-  importer::ImportRequest request = request_for("h100");
+  ImportRequest request = request_for("h100");
   request.devices_per_node = 8;
   request.rails = "leaf";
   request.bandwidth_bytes_per_s = {{"leaf", 50e9}, {"spine", 3.2e12}, {"core", 12.5e12}};
   const auto begin = std::chrono::steady_clock::now();
   const cluster::Cluster cluster =
-      cluster_of(importer::import_cluster({{"topology.conf", topology.conf}}, std::nullopt, request));
+      cluster_of(import_cluster({{"topology.conf", topology.conf}}, std::nullopt, request));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_LT(seconds, 1.0);  // a few milliseconds, unless somebody multiplies out what is a range
   EXPECT_EQ(cluster.devices, 8000);

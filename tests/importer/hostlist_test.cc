@@ -17,17 +17,17 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string refusal(const std::string& text) {
-  return test::refusal_of([&] { importer::expand_hostlist(text); });
+  return test::refusal_of([&] { expand_hostlist(text); });
 }
 
 TEST(Hostlist, Expands) {
-  EXPECT_THAT(importer::expand_hostlist("a"), ElementsAre("a"));
-  EXPECT_THAT(importer::expand_hostlist("n[1-3]"), ElementsAre("n1", "n2", "n3"));
-  EXPECT_THAT(importer::expand_hostlist("n[098-101]"), ElementsAre("n098", "n099", "n100", "n101"));
-  EXPECT_THAT(importer::expand_hostlist("n[9-11]"), ElementsAre("n9", "n10", "n11"));
-  EXPECT_THAT(importer::expand_hostlist("r[1-2]c[1,3]x"), ElementsAre("r1c1x", "r1c3x", "r2c1x", "r2c3x"));
-  EXPECT_THAT(importer::expand_hostlist("a, b[7]  c"), ElementsAre("a", "b7", "c"));
-  EXPECT_THAT(importer::expand_hostlist("a,a"), ElementsAre("a", "a"));
+  EXPECT_THAT(expand_hostlist("a"), ElementsAre("a"));
+  EXPECT_THAT(expand_hostlist("n[1-3]"), ElementsAre("n1", "n2", "n3"));
+  EXPECT_THAT(expand_hostlist("n[098-101]"), ElementsAre("n098", "n099", "n100", "n101"));
+  EXPECT_THAT(expand_hostlist("n[9-11]"), ElementsAre("n9", "n10", "n11"));
+  EXPECT_THAT(expand_hostlist("r[1-2]c[1,3]x"), ElementsAre("r1c1x", "r1c3x", "r2c1x", "r2c3x"));
+  EXPECT_THAT(expand_hostlist("a, b[7]  c"), ElementsAre("a", "b7", "c"));
+  EXPECT_THAT(expand_hostlist("a,a"), ElementsAre("a", "a"));
 }
 
 TEST(Hostlist, Refuses) {
@@ -53,13 +53,13 @@ TEST(Hostlist, IsBounded) {
   EXPECT_THAT(refusal("n[0-60000],m[0-60000],k[0-60000]"), HasSubstr("more than 131072"));
   EXPECT_THAT(refusal("n[99999999999999999999-99999999999999999999]"), HasSubstr("digits"));
   EXPECT_THAT(refusal("n[1][1][1][1][1][1][1][1][1]"), HasSubstr("bracket groups"));
-  EXPECT_EQ(importer::expand_hostlist("n[0-65535]").size(), 65536U);
+  EXPECT_EQ(expand_hostlist("n[0-65535]").size(), 65536U);
 }
 
 TEST(Hostlist, CompressesToTheSameNames) {
-  EXPECT_EQ(importer::compress_hostlist({"n1", "n2", "n3", "m7"}), "n[1-3],m7");
-  EXPECT_EQ(importer::compress_hostlist({"n08", "n09", "n10", "n12"}), "n[08-10,12]");
-  EXPECT_EQ(importer::compress_hostlist({"login", "n9", "n10"}), "login,n[9-10]");
+  EXPECT_EQ(compress_hostlist({"n1", "n2", "n3", "m7"}), "n[1-3],m7");
+  EXPECT_EQ(compress_hostlist({"n08", "n09", "n10", "n12"}), "n[08-10,12]");
+  EXPECT_EQ(compress_hostlist({"login", "n9", "n10"}), "login,n[9-10]");
   std::mt19937_64 random(5);
   for (int round = 0; round < 2000; ++round) {
     std::vector<std::string> names;
@@ -68,8 +68,7 @@ TEST(Hostlist, CompressesToTheSameNames) {
       names.push_back(std::string(1, static_cast<char>('a' + random() % 2)) + (random() % 2 == 0 ? "0" : "") + number +
                       (random() % 4 == 0 ? "-ib" : ""));
     }
-    EXPECT_EQ(importer::expand_hostlist(importer::compress_hostlist(names)), names)
-        << importer::compress_hostlist(names);
+    EXPECT_EQ(expand_hostlist(compress_hostlist(names)), names) << compress_hostlist(names);
   }
 }
 
@@ -88,7 +87,7 @@ TEST(Hostlist, AgreesWithAnotherImplementation) {
       continue;
     }
     std::string expanded;
-    for (const std::string& name : importer::expand_hostlist(line.substr(0, tab))) {
+    for (const std::string& name : expand_hostlist(line.substr(0, tab))) {
       expanded += (expanded.empty() ? "" : " ") + name;
     }
     EXPECT_EQ(expanded, expected) << line;

@@ -40,19 +40,19 @@ std::string refusal(Read read) {
 }
 
 std::string conf_refusal(const std::string& content) {
-  return refusal([&] { importer::read_slurm_conf(text(content), {}); });
+  return refusal([&] { read_slurm_conf(text(content), {}); });
 }
 
-std::vector<std::vector<std::int64_t>> children(const importer::ImportedFabric& fabric) {
+std::vector<std::vector<std::int64_t>> children(const ImportedFabric& fabric) {
   std::vector<std::vector<std::int64_t>> all;
-  for (const importer::FabricLevel& level : fabric.levels) all.push_back(level.children);
+  for (const FabricLevel& level : fabric.levels) all.push_back(level.children);
   return all;
 }
 
 // --- Slurm
 
 TEST(Slurm, UnevenTree) {
-  const importer::ImportedFabric fabric = importer::read_slurm_conf(sample("racks.conf"), {});
+  const ImportedFabric fabric = read_slurm_conf(sample("racks.conf"), {});
   EXPECT_THAT(fabric.nodes, ElementsAre("gpu01", "gpu02", "gpu03", "gpu04", "gpu05", "gpu06", "gpu07", "old8", "old9"));
   ASSERT_EQ(fabric.levels.size(), 3U);
   EXPECT_EQ(fabric.levels[0].name, "leaf");
@@ -62,28 +62,20 @@ TEST(Slurm, UnevenTree) {
 }
 
 TEST(Slurm, PartsOfATree) {
-  EXPECT_THAT(importer::read_slurm_conf(sample("racks.conf"), {"rack2", {}}).nodes,
-              ElementsAre("gpu05", "gpu06", "gpu07"));
-  const importer::ImportedFabric row = importer::read_slurm_conf(sample("racks.conf"), {"row1", {"gpu03"}});
+  EXPECT_THAT(read_slurm_conf(sample("racks.conf"), {"rack2", {}}).nodes, ElementsAre("gpu05", "gpu06", "gpu07"));
+  const ImportedFabric row = read_slurm_conf(sample("racks.conf"), {"row1", {"gpu03"}});
   ASSERT_EQ(row.levels.size(), 2U);
   EXPECT_THAT(row.levels[0].children, ElementsAre(3, 3));
-  EXPECT_THAT(refusal([] {
-                importer::read_slurm_conf(sample("racks.conf"), {"rakc2", {}});
-              }),
-              HasSubstr("did you mean `rack2`"));
-  EXPECT_THAT(refusal([] {
-                importer::read_slurm_conf(sample("racks.conf"), {"", {"gpu99"}});
-              }),
-              HasSubstr("no host `gpu99`"));
+  EXPECT_THAT(refusal([] { read_slurm_conf(sample("racks.conf"), {"rakc2", {}}); }), HasSubstr("did you mean `rack2`"));
+  EXPECT_THAT(refusal([] { read_slurm_conf(sample("racks.conf"), {"", {"gpu99"}}); }), HasSubstr("no host `gpu99`"));
 }
 
 TEST(Slurm, SeveralParentsMakeOneUnit) {
   // Four spines that each list all leaves, in an order that crosses.
-  const importer::ImportedFabric fabric =
-      importer::read_slurm_conf(text("SwitchName=s1 Switches=l[1-3]\nSwitchName=s2 Switches=l[1-3]\n"
-                                     "SwitchName=l2 Nodes=c[1-2]\nSwitchName=l1 Nodes=a[1-3]\n"
-                                     "SwitchName=l3 Nodes=b1\n"),
-                                {});
+  const ImportedFabric fabric = read_slurm_conf(text("SwitchName=s1 Switches=l[1-3]\nSwitchName=s2 Switches=l[1-3]\n"
+                                                     "SwitchName=l2 Nodes=c[1-2]\nSwitchName=l1 Nodes=a[1-3]\n"
+                                                     "SwitchName=l3 Nodes=b1\n"),
+                                                {});
   ASSERT_EQ(fabric.levels.size(), 2U);
   EXPECT_THAT(fabric.levels[0].children, ElementsAre(2, 3, 1));
   EXPECT_THAT(fabric.levels[1].children, ElementsAre(3));
@@ -91,17 +83,17 @@ TEST(Slurm, SeveralParentsMakeOneUnit) {
 }
 
 TEST(Slurm, HostsBelowSeveralLeavesAreJoined) {
-  const importer::ImportedFabric fabric = importer::read_slurm_conf(
-      text("SwitchName=r1 Nodes=n[1-4]\nSwitchName=r2 Nodes=n[1-4]\nSwitchName=r3 Nodes=n[5-8]\n"
-           "SwitchName=top Switches=r[1-3]\n"),
-      {});
+  const ImportedFabric fabric =
+      read_slurm_conf(text("SwitchName=r1 Nodes=n[1-4]\nSwitchName=r2 Nodes=n[1-4]\nSwitchName=r3 Nodes=n[5-8]\n"
+                           "SwitchName=top Switches=r[1-3]\n"),
+                      {});
   EXPECT_THAT(children(fabric), ElementsAre(ElementsAre(4, 4), ElementsAre(2)));
   ASSERT_EQ(fabric.notes.size(), 1U);
   EXPECT_THAT(fabric.notes[0], HasSubstr("4 hosts are below more than one leaf switch"));
 }
 
 TEST(Slurm, WhatScontrolPrints) {
-  const importer::ImportedFabric fabric = importer::read_slurm_conf(
+  const ImportedFabric fabric = read_slurm_conf(
       text("SwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n"
            "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=l[1-2]\n"),
       {});
@@ -109,13 +101,13 @@ TEST(Slurm, WhatScontrolPrints) {
 }
 
 TEST(Slurm, ContinuedLinesQuotesAndComments) {
-  const importer::ImportedFabric fabric =
-      importer::read_slurm_conf(text("\xEF\xBB\xBF# c\r\nSwitchName=\"l1\" \\\n  Nodes=\"n[1-2] n7\"\r\n\n  \n"), {});
+  const ImportedFabric fabric =
+      read_slurm_conf(text("\xEF\xBB\xBF# c\r\nSwitchName=\"l1\" \\\n  Nodes=\"n[1-2] n7\"\r\n\n  \n"), {});
   EXPECT_THAT(fabric.nodes, ElementsAre("n1", "n2", "n7"));
 }
 
 TEST(Slurm, Blocks) {
-  const importer::ImportedFabric fabric = importer::read_slurm_conf(sample("blocks.conf"), {});
+  const ImportedFabric fabric = read_slurm_conf(sample("blocks.conf"), {});
   ASSERT_EQ(fabric.levels.size(), 3U);
   EXPECT_EQ(fabric.levels[0].name, "block");
   EXPECT_THAT(fabric.levels[0].children, ElementsAre(4, 4, 4, 3));
@@ -125,28 +117,24 @@ TEST(Slurm, Blocks) {
   EXPECT_EQ(fabric.levels[2].name, "cluster");
   EXPECT_FALSE(fabric.levels[2].only_if_asked);
   EXPECT_THAT(fabric.levels[2].children, ElementsAre(2));
-  EXPECT_THAT(children(importer::read_slurm_conf(sample("blocks.conf"), {"b4", {}})), ElementsAre(ElementsAre(3)));
+  EXPECT_THAT(children(read_slurm_conf(sample("blocks.conf"), {"b4", {}})), ElementsAre(ElementsAre(3)));
 }
 
 TEST(Slurm, Yaml) {
-  EXPECT_THAT(children(importer::read_slurm_yaml(sample("topologies.yaml"), {})),
+  EXPECT_THAT(children(read_slurm_yaml(sample("topologies.yaml"), {})),
               ElementsAre(ElementsAre(3, 2, 3), ElementsAre(3)));
-  EXPECT_THAT(children(importer::read_slurm_yaml(sample("topologies.yaml"), {"racks", {}})),
+  EXPECT_THAT(children(read_slurm_yaml(sample("topologies.yaml"), {"racks", {}})),
               ElementsAre(ElementsAre(3, 3), ElementsAre(2)));
-  EXPECT_THAT(importer::read_slurm_yaml(sample("topologies.yaml"), {"tor2", {}}).nodes, ElementsAre("w4", "w5"));
-  EXPECT_THAT(refusal([] { importer::read_slurm_yaml(text("a: 1\n"), {}); }),
-              HasSubstr("expected a list of topologies"));
-  EXPECT_THAT(refusal([] { importer::read_slurm_yaml(text("- topology: x\n  flat: true\n"), {}); }),
+  EXPECT_THAT(read_slurm_yaml(sample("topologies.yaml"), {"tor2", {}}).nodes, ElementsAre("w4", "w5"));
+  EXPECT_THAT(refusal([] { read_slurm_yaml(text("a: 1\n"), {}); }), HasSubstr("expected a list of topologies"));
+  EXPECT_THAT(refusal([] { read_slurm_yaml(text("- topology: x\n  flat: true\n"), {}); }),
               HasSubstr("nothing to import"));
-  EXPECT_THAT(refusal([] {
-                importer::read_slurm_yaml(text("- topology: x\n  tree: {switches: [{switch: a, nodes: 'n[1-'}]}\n"),
-                                          {});
-              }),
-              HasSubstr("never closed"));
-  EXPECT_THAT(refusal([] {
-                importer::read_slurm_yaml(text("- topology: x\n  tree: {switches: [{switch: a, node: n1}]}\n"), {});
-              }),
-              HasSubstr("nodes"));
+  EXPECT_THAT(
+      refusal([] { read_slurm_yaml(text("- topology: x\n  tree: {switches: [{switch: a, nodes: 'n[1-'}]}\n"), {}); }),
+      HasSubstr("never closed"));
+  EXPECT_THAT(
+      refusal([] { read_slurm_yaml(text("- topology: x\n  tree: {switches: [{switch: a, node: n1}]}\n"), {}); }),
+      HasSubstr("nodes"));
 }
 
 TEST(Slurm, RefusesWithTheLine) {
@@ -175,19 +163,18 @@ TEST(Slurm, ForeignSamples) {
   const auto leaf1 = tree.maybe_texts("leaf1", 100).value();
   const auto leaf2 = tree.maybe_texts("leaf2", 100).value();
   for (const char* name : {"slurm_tree.topology.conf", "scontrol_show_topology_tree.txt"}) {
-    EXPECT_EQ(children(importer::read_slurm_conf(foreign(name), {})).at(0).size(), 2U) << name;
-    EXPECT_EQ(importer::read_slurm_conf(foreign(name), {"leaf1", {}}).nodes, leaf1) << name;
-    auto sorted = importer::read_slurm_conf(foreign(name), {"leaf2", {}}).nodes;
+    EXPECT_EQ(children(read_slurm_conf(foreign(name), {})).at(0).size(), 2U) << name;
+    EXPECT_EQ(read_slurm_conf(foreign(name), {"leaf1", {}}).nodes, leaf1) << name;
+    auto sorted = read_slurm_conf(foreign(name), {"leaf2", {}}).nodes;
     std::sort(sorted.begin(), sorted.end());
     auto wanted = leaf2;
     std::sort(wanted.begin(), wanted.end());
     EXPECT_EQ(sorted, wanted) << name;
   }
-  EXPECT_EQ(importer::read_slurm_yaml(foreign("slurm_topology.yaml"), {"leaf2", {}}).nodes, leaf2);
+  EXPECT_EQ(read_slurm_yaml(foreign("slurm_topology.yaml"), {"leaf2", {}}).nodes, leaf2);
   doc::Reader block = doc::Reader(expected).object("slurm_block.topology.conf");
-  for (const importer::ImportedFabric& fabric :
-       {importer::read_slurm_conf(foreign("slurm_block.topology.conf"), {}),
-        importer::read_slurm_yaml(foreign("slurm_topology.yaml"), {"nvl", {}})}) {
+  for (const ImportedFabric& fabric : {read_slurm_conf(foreign("slurm_block.topology.conf"), {}),
+                                       read_slurm_yaml(foreign("slurm_topology.yaml"), {"nvl", {}})}) {
     EXPECT_EQ(static_cast<std::int64_t>(fabric.nodes.size()), block.integer("nodes", {0, 1e6}));
     EXPECT_EQ(static_cast<std::int64_t>(fabric.levels[0].children.size()), block.integer("blocks", {0, 1e6}));
   }
@@ -195,9 +182,9 @@ TEST(Slurm, ForeignSamples) {
 
 TEST(Slurm, AThousandNodes) {
   const test::UnevenTopology topology = test::uneven_topology(1000, 7);
-  const importer::ImportedFabric fabric = importer::read_slurm_conf(text(topology.conf), {});
+  const ImportedFabric fabric = read_slurm_conf(text(topology.conf), {});
   EXPECT_EQ(fabric.nodes.size(), 1000U);
-  EXPECT_EQ(importer::compress_hostlist(fabric.nodes), "gpu[0001-1000]");
+  EXPECT_EQ(compress_hostlist(fabric.nodes), "gpu[0001-1000]");
   ASSERT_EQ(fabric.levels.size(), 3U);
   EXPECT_EQ(static_cast<std::int64_t>(fabric.levels[0].children.size()), topology.racks);
   EXPECT_EQ(static_cast<std::int64_t>(fabric.levels[1].children.size()), topology.pods);
@@ -209,11 +196,11 @@ TEST(Slurm, AThousandNodes) {
 // --- nvidia-smi
 
 TEST(NvidiaSmi, SwitchedNode) {
-  const importer::NvidiaSmiTopology topology = importer::parse_nvidia_smi(sample("switched.txt"));
+  const NvidiaSmiTopology topology = parse_nvidia_smi(sample("switched.txt"));
   EXPECT_EQ(topology.gpus, 4U);
   EXPECT_EQ(topology.adapters.size(), 4U);
   EXPECT_THAT(topology.closest_adapters(2), ElementsAre(2U));
-  const importer::NodeInside inside = importer::inside_of(topology);
+  const NodeInside inside = inside_of(topology);
   ASSERT_EQ(inside.levels.size(), 1U);
   EXPECT_EQ(inside.levels[0].name, "node");
   EXPECT_EQ(inside.nvlinks_of_pair, 12);
@@ -221,7 +208,7 @@ TEST(NvidiaSmi, SwitchedNode) {
 }
 
 TEST(NvidiaSmi, PcieOnly) {
-  const importer::NodeInside inside = importer::inside_of(importer::parse_nvidia_smi(sample("pcie.txt")));
+  const NodeInside inside = inside_of(parse_nvidia_smi(sample("pcie.txt")));
   ASSERT_EQ(inside.levels.size(), 3U);
   EXPECT_EQ(inside.levels[0].name, "bridge");
   EXPECT_THAT(inside.levels[0].children, ElementsAre(2, 2, 2, 2));
@@ -233,21 +220,19 @@ TEST(NvidiaSmi, PcieOnly) {
 }
 
 TEST(NvidiaSmi, PairsThatAreNoNeighboursAreNotGrouped) {
-  const importer::NodeInside inside =
-      importer::inside_of(importer::parse_nvidia_smi(text("\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\n"
-                                                          "GPU0\t X \tSYS\tNV4\tSYS\t0\n"
-                                                          "GPU1\tSYS\t X \tSYS\tNV4\t0\n"
-                                                          "GPU2\tNV4\tSYS\t X \tSYS\t0\n"
-                                                          "GPU3\tSYS\tNV4\tSYS\t X \t0\n")));
+  const NodeInside inside =
+      inside_of(parse_nvidia_smi(text("\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\n"
+                                      "GPU0\t X \tSYS\tNV4\tSYS\t0\n"
+                                      "GPU1\tSYS\t X \tSYS\tNV4\t0\n"
+                                      "GPU2\tNV4\tSYS\t X \tSYS\t0\n"
+                                      "GPU3\tSYS\tNV4\tSYS\t X \t0\n")));
   ASSERT_EQ(inside.levels.size(), 1U);
   EXPECT_THAT(inside.levels[0].children, ElementsAre(4));
   EXPECT_FALSE(inside.notes.empty());
 }
 
 TEST(NvidiaSmi, RefusesWithTheLine) {
-  const auto refused = [](const std::string& content) {
-    return refusal([&] { importer::parse_nvidia_smi(text(content)); });
-  };
+  const auto refused = [](const std::string& content) { return refusal([&] { parse_nvidia_smi(text(content)); }); };
   EXPECT_THAT(refused("nothing\n"), HasSubstr("no header line"));
   EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV2\t X \n"), HasSubstr("given:3: GPU1 to GPU0 is NV2"));
   EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\t X \n"), HasSubstr("given:2: 1 cells"));
@@ -263,7 +248,7 @@ TEST(NvidiaSmi, ForeignSamples) {
   for (const char* name :
        {"nvidia_smi_topo_8xH100_raw.txt", "nvidia_smi_topo_8xA100_spaces.txt", "nvidia_smi_topo_4gpu_pcie_mixed.txt"}) {
     doc::Reader wanted = doc::Reader(expected).object(name);
-    const importer::NvidiaSmiTopology topology = importer::parse_nvidia_smi(foreign(name));
+    const NvidiaSmiTopology topology = parse_nvidia_smi(foreign(name));
     EXPECT_EQ(static_cast<std::int64_t>(topology.gpus), wanted.integer("gpus", {0, 99})) << name;
     EXPECT_EQ(static_cast<std::int64_t>(topology.adapters.size()), wanted.integer("nics", {0, 99})) << name;
     EXPECT_EQ(topology.cells[0][1], wanted.text("gpu01")) << name;
@@ -279,10 +264,10 @@ TEST(NvidiaSmi, ForeignSamples) {
 // --- ibnetdiscover
 
 TEST(IbNetDiscover, RailOptimisedSubnet) {
-  const importer::IbSubnet subnet = importer::parse_ibnetdiscover(sample("rails.ibnet"));
+  const IbSubnet subnet = parse_ibnetdiscover(sample("rails.ibnet"));
   EXPECT_EQ(subnet.links.size(), 16U + 16U);
   EXPECT_EQ(subnet.port_lines, 64U);
-  const importer::ImportedFabric fabric = importer::fabric_of_subnet(subnet, {}, "rails.ibnet");
+  const ImportedFabric fabric = fabric_of_subnet(subnet, {}, "rails.ibnet");
   EXPECT_THAT(fabric.nodes, ElementsAre("n1", "n2", "n3", "n4"));
   EXPECT_THAT(children(fabric), ElementsAre(ElementsAre(2, 2), ElementsAre(2)));
   EXPECT_THAT(fabric.ports, ElementsAre(4, 4, 4, 4));
@@ -293,19 +278,16 @@ TEST(IbNetDiscover, RailOptimisedSubnet) {
 }
 
 TEST(IbNetDiscover, LeavesLinkedToEachOther) {
-  const importer::ImportedFabric fabric =
-      importer::fabric_of_subnet(importer::parse_ibnetdiscover(sample("ports.ibnet")), {}, "ports.ibnet");
+  const ImportedFabric fabric = fabric_of_subnet(parse_ibnetdiscover(sample("ports.ibnet")), {}, "ports.ibnet");
   EXPECT_THAT(children(fabric), ElementsAre(ElementsAre(2, 1), ElementsAre(2)));
   EXPECT_EQ(fabric.levels[1].name, "global");
   EXPECT_EQ(fabric.levels[1].bandwidth_bytes_per_s, 25e9);
-  EXPECT_THAT(importer::fabric_of_subnet(importer::parse_ibnetdiscover(sample("ports.ibnet")), {"", {"c1"}}, "x").nodes,
+  EXPECT_THAT(fabric_of_subnet(parse_ibnetdiscover(sample("ports.ibnet")), {"", {"c1"}}, "x").nodes,
               ElementsAre("c2", "c3"));
 }
 
 TEST(IbNetDiscover, RefusesWithTheLine) {
-  const auto refused = [](const std::string& content) {
-    return refusal([&] { importer::parse_ibnetdiscover(text(content)); });
-  };
+  const auto refused = [](const std::string& content) { return refusal([&] { parse_ibnetdiscover(text(content)); }); };
   EXPECT_THAT(refused("hello\n"), HasSubstr("given:1: this is not a line of ibnetdiscover"));
   EXPECT_THAT(refused("[1]\t\"S-1\"[1]\t# \"x\" lid 1 4xHDR\n"), HasSubstr("given:1: a port before any"));
   EXPECT_THAT(refused("Switch\t4 \"S-1\"\t# \"a\"\n[1]\t\"H-2\"[1]\t# \"h\" lid 1 4xWDR\n"),
@@ -317,19 +299,18 @@ TEST(IbNetDiscover, RefusesWithTheLine) {
   EXPECT_THAT(refused("Switch\t4 \"S-zz\"\t# \"a\"\n"), HasSubstr("given:1: `zz` is not a GUID"));
   EXPECT_THAT(refused("Switch\t4 \"S-1\"\t# \"a\"\n"), HasSubstr("no link"));
   EXPECT_THAT(refusal([] {
-                importer::fabric_of_subnet(
-                    importer::parse_ibnetdiscover(text("Switch\t4 \"S-1\"\t# \"a\"\n"
-                                                       "[1]\t\"H-2\"[1](2) \t# \"localhost mlx5_0\" lid 1 4xHDR\n"
-                                                       "[2]\t\"H-3\"[1](3) \t# \"localhost mlx5_0\" lid 1 4xHDR\n")),
-                    {}, "given");
+                fabric_of_subnet(parse_ibnetdiscover(text("Switch\t4 \"S-1\"\t# \"a\"\n"
+                                                          "[1]\t\"H-2\"[1](2) \t# \"localhost mlx5_0\" lid 1 4xHDR\n"
+                                                          "[2]\t\"H-3\"[1](3) \t# \"localhost mlx5_0\" lid 1 4xHDR\n")),
+                                 {}, "given");
               }),
               HasSubstr("both called `localhost mlx5_0`"));
 }
 
 TEST(IbNetDiscover, UnknownSpeedsStayUnknown) {
-  const importer::ImportedFabric fabric = importer::fabric_of_subnet(
-      importer::parse_ibnetdiscover(text("Switch\t4 \"S-1\"\t# \"a\"\n[1]\t\"H-2\"[1](2) \t# \"x mlx5_0\" lid 1 4x???\n"
-                                         "[2]\t\"H-3\"[1](3) \t# \"y mlx5_0\" lid 1 ??HDR\n")),
+  const ImportedFabric fabric = fabric_of_subnet(
+      parse_ibnetdiscover(text("Switch\t4 \"S-1\"\t# \"a\"\n[1]\t\"H-2\"[1](2) \t# \"x mlx5_0\" lid 1 4x???\n"
+                               "[2]\t\"H-3\"[1](3) \t# \"y mlx5_0\" lid 1 ??HDR\n")),
       {}, "given");
   EXPECT_EQ(fabric.port_bytes_per_s, 0);
 }
@@ -338,15 +319,15 @@ TEST(IbNetDiscover, ForeignSamples) {
   NEST_REQUIRE_DATA("../formats/samples/expected.json");
   const Document expected = test::read_json(test::data_dir() / "../formats/samples/expected.json");
   doc::Reader wanted = doc::Reader(expected).object("ibnetdiscover_2leaf_2spine.txt");
-  const importer::IbSubnet subnet = importer::parse_ibnetdiscover(foreign("ibnetdiscover_2leaf_2spine.txt"));
+  const IbSubnet subnet = parse_ibnetdiscover(foreign("ibnetdiscover_2leaf_2spine.txt"));
   std::int64_t switches = 0;
   std::int64_t between_switches = 0;
   std::set<std::string> rates;
-  for (const importer::IbNode& node : subnet.nodes) switches += node.kind == importer::IbNode::Kind::switch_ ? 1 : 0;
-  for (const importer::IbLink& link : subnet.links) {
+  for (const IbNode& node : subnet.nodes) switches += node.kind == IbNode::Kind::switch_ ? 1 : 0;
+  for (const IbLink& link : subnet.links) {
     rates.insert(link.rate);
-    const bool both = subnet.nodes[link.a].kind == importer::IbNode::Kind::switch_ &&
-                      subnet.nodes[link.b].kind == importer::IbNode::Kind::switch_;
+    const bool both =
+        subnet.nodes[link.a].kind == IbNode::Kind::switch_ && subnet.nodes[link.b].kind == IbNode::Kind::switch_;
     between_switches += both ? 1 : 0;
   }
   EXPECT_EQ(switches, wanted.integer("switches", {0, 99}));
@@ -355,11 +336,11 @@ TEST(IbNetDiscover, ForeignSamples) {
   EXPECT_EQ(between_switches, wanted.integer("switch_switch_links", {0, 99}));
   EXPECT_EQ(std::vector<std::string>(rates.begin(), rates.end()), wanted.maybe_texts("rates", 9).value());
   doc::Reader ports = doc::Reader(expected).object("ibnetdiscover_p_2leaf_2spine.txt");
-  const importer::IbSubnet by_port = importer::parse_ibnetdiscover(foreign("ibnetdiscover_p_2leaf_2spine.txt"));
+  const IbSubnet by_port = parse_ibnetdiscover(foreign("ibnetdiscover_p_2leaf_2spine.txt"));
   EXPECT_EQ(static_cast<std::int64_t>(by_port.port_lines), ports.integer("connected_port_lines", {0, 99}));
   EXPECT_EQ(static_cast<std::int64_t>(by_port.links.size()), ports.integer("links", {0, 99}));
-  for (const importer::IbSubnet& one : {subnet, by_port}) {
-    const importer::ImportedFabric fabric = importer::fabric_of_subnet(one, {}, "sample");
+  for (const IbSubnet& one : {subnet, by_port}) {
+    const ImportedFabric fabric = fabric_of_subnet(one, {}, "sample");
     EXPECT_EQ(fabric.nodes, wanted.maybe_texts("hosts", 99).value());
     EXPECT_NEAR(fabric.levels.at(1).bandwidth_bytes_per_s.value() * 8 / 1e9,
                 wanted.number("leaf_uplink_gbps", {0, 1e6}), 1e-6);
@@ -371,8 +352,8 @@ TEST(IbNetDiscover, ForeignSamples) {
 // --- NCCL
 
 TEST(NcclTopology, DirectLinks) {
-  const importer::NcclTopology topology = importer::parse_nccl_topology(sample("direct.xml"));
-  const importer::NodeInside inside = importer::inside_of(topology, "direct.xml");
+  const NcclTopology topology = parse_nccl_topology(sample("direct.xml"));
+  const NodeInside inside = inside_of(topology, "direct.xml");
   EXPECT_EQ(inside.devices, 4);
   EXPECT_EQ(inside.nvlinks, 12);
   ASSERT_EQ(inside.levels.size(), 1U);
@@ -382,8 +363,7 @@ TEST(NcclTopology, DirectLinks) {
 }
 
 TEST(NcclTopology, CardsWithoutNvlink) {
-  const importer::NodeInside inside =
-      importer::inside_of(importer::parse_nccl_topology(sample("cards.xml")), "cards.xml");
+  const NodeInside inside = inside_of(parse_nccl_topology(sample("cards.xml")), "cards.xml");
   ASSERT_EQ(inside.levels.size(), 2U);
   EXPECT_EQ(inside.levels[0].name, "bridge");
   EXPECT_EQ(inside.levels[0].bandwidth_bytes_per_s, 48e9);
@@ -393,7 +373,7 @@ TEST(NcclTopology, CardsWithoutNvlink) {
 
 TEST(NcclTopology, RefusesWithTheLine) {
   const auto refused = [](const std::string& content) {
-    return refusal([&] { importer::inside_of(importer::parse_nccl_topology(text(content)), "given"); });
+    return refusal([&] { inside_of(parse_nccl_topology(text(content)), "given"); });
   };
   EXPECT_THAT(refused("<graphs version=\"1\"/>"), HasSubstr("NCCL_TOPO_DUMP_FILE"));
   EXPECT_THAT(refused("<system version=\"1\">\n<cpu>\n</system>"), HasSubstr("given:3: an element is never closed"));
@@ -419,8 +399,8 @@ TEST(NcclTopology, ForeignSample) {
   NEST_REQUIRE_DATA("../formats/samples/expected.json");
   const Document expected = test::read_json(test::data_dir() / "../formats/samples/expected.json");
   doc::Reader wanted = doc::Reader(expected).object("nccl_topo_8xH100.xml");
-  const importer::NcclTopology topology = importer::parse_nccl_topology(foreign("nccl_topo_8xH100.xml"));
-  const importer::NodeInside inside = importer::inside_of(topology, "sample");
+  const NcclTopology topology = parse_nccl_topology(foreign("nccl_topo_8xH100.xml"));
+  const NodeInside inside = inside_of(topology, "sample");
   EXPECT_EQ(inside.devices, wanted.integer("gpus", {0, 99}));
   EXPECT_EQ(inside.nvlinks, wanted.integer("nvlinks_per_gpu", {0, 99}));
   EXPECT_NEAR(topology.gpus[0].pci_bytes_per_s / 1e9, wanted.number("pci_gbs", {0, 1e4}), 1e-9);
@@ -433,16 +413,16 @@ TEST(NcclTopology, ForeignSample) {
 // --- which is which
 
 TEST(RecogniseFormat, ByContent) {
-  EXPECT_EQ(importer::recognise_format(sample("racks.conf")), importer::ImportFormat::slurm);
-  EXPECT_EQ(importer::recognise_format(sample("blocks.conf")), importer::ImportFormat::slurm);
-  EXPECT_EQ(importer::recognise_format(sample("topologies.yaml")), importer::ImportFormat::slurm_yaml);
-  EXPECT_EQ(importer::recognise_format(sample("switched.txt")), importer::ImportFormat::nvidia_smi);
-  EXPECT_EQ(importer::recognise_format(sample("pcie.txt")), importer::ImportFormat::nvidia_smi);
-  EXPECT_EQ(importer::recognise_format(sample("rails.ibnet")), importer::ImportFormat::ibnetdiscover);
-  EXPECT_EQ(importer::recognise_format(sample("ports.ibnet")), importer::ImportFormat::ibnetdiscover);
-  EXPECT_EQ(importer::recognise_format(sample("direct.xml")), importer::ImportFormat::nccl);
-  EXPECT_THAT(refusal([] { importer::recognise_format(text("hello\n")); }), HasSubstr("not recognised"));
-  EXPECT_THAT(refusal([] { importer::recognise_format(text("")); }), HasSubstr("not recognised"));
+  EXPECT_EQ(recognise_format(sample("racks.conf")), ImportFormat::slurm);
+  EXPECT_EQ(recognise_format(sample("blocks.conf")), ImportFormat::slurm);
+  EXPECT_EQ(recognise_format(sample("topologies.yaml")), ImportFormat::slurm_yaml);
+  EXPECT_EQ(recognise_format(sample("switched.txt")), ImportFormat::nvidia_smi);
+  EXPECT_EQ(recognise_format(sample("pcie.txt")), ImportFormat::nvidia_smi);
+  EXPECT_EQ(recognise_format(sample("rails.ibnet")), ImportFormat::ibnetdiscover);
+  EXPECT_EQ(recognise_format(sample("ports.ibnet")), ImportFormat::ibnetdiscover);
+  EXPECT_EQ(recognise_format(sample("direct.xml")), ImportFormat::nccl);
+  EXPECT_THAT(refusal([] { recognise_format(text("hello\n")); }), HasSubstr("not recognised"));
+  EXPECT_THAT(refusal([] { recognise_format(text("")); }), HasSubstr("not recognised"));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ instance::ProfilePlan to_plan(const OraclePlan& oracle) {
 }
 
 TEST(Oracle, SearchFindsTheOptimum) {
-  const auto instances = static_cast<int>(test::scaled(20000, 1000));
+  const auto instances = static_cast<int>(scaled(20000, 1000));
   std::mt19937_64 random(20240607);
   int infeasible = 0;
   int several_stages = 0;

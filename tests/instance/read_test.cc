@@ -38,7 +38,7 @@ instance::ProfileInstance read(const std::string& text) {
 }
 
 std::string refusal(const std::string& text) {
-  return test::refusal_of([&] { read(text); });
+  return refusal_of([&] { read(text); });
 }
 
 // The refusal of the example after one change at a JSON pointer.

@@ -14,11 +14,11 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 std::string toml_message(const std::string& text) {
-  return test::refusal_of([&] { launch::parse_toml("f.toml", text); }, "");
+  return refusal_of([&] { launch::parse_toml("f.toml", text); }, "");
 }
 
 std::string launch_message(const std::string& text) {
-  return test::refusal_of([&] { launch::read_launch("f", text, {}, "", nullptr); }, "");
+  return refusal_of([&] { launch::read_launch("f", text, {}, "", nullptr); }, "");
 }
 
 TEST(Toml, ReadsWhatConfigurationFilesHold) {

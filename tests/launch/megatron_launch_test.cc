@@ -29,7 +29,7 @@ launch::LaunchSetup setup_of(const std::string& options, std::int64_t nodes = 2)
 }
 
 std::string message_of(const std::string& options) {
-  return test::refusal_of([&] { setup_of(options); }, "");
+  return refusal_of([&] { setup_of(options); }, "");
 }
 
 cost::Job job_of(const launch::LaunchSetup& setup, std::int64_t devices) {

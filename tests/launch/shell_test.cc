@@ -22,7 +22,7 @@ std::vector<std::string> words_of(const std::string& text, const launch::ShellVa
 }
 
 std::string message_of(const std::string& text) {
-  return test::refusal_of([&] { launch::read_shell("test", text); }, "");
+  return refusal_of([&] { launch::read_shell("test", text); }, "");
 }
 
 TEST(Shell, QuotesAndEscapes) {

@@ -80,7 +80,7 @@ const std::vector<std::string>& weights_for(const std::string& module) {
   return kNone;
 }
 
-void compare_modules(const doc::Object& modules, const model::ParameterCount& count) {
+void compare_modules(const doc::Object& modules, const ParameterCount& count) {
   std::map<std::vector<std::string>, std::int64_t> expected;
   for (const doc::Object::Member& member : modules.members()) {
     const auto& weights = weights_for(member.key);
@@ -110,8 +110,8 @@ TEST(ConfigCounts, EqualTransformersModuleByModule) {
     const doc::Object& model = *entry.as_object();
     const std::string& name = *model.find("name")->as_string();
     SCOPED_TRACE(name);
-    const model::Architecture architecture = model::read_config({document.source, *model.find("config")}, name);
-    const model::ParameterCount count = model::count_parameters(model::build_model(architecture));
+    const Architecture architecture = read_config({document.source, *model.find("config")}, name);
+    const ParameterCount count = count_parameters(build_model(architecture));
     EXPECT_EQ(count.total, *model.find("params")->as_integer());
     compare_modules(*model.find("by_module")->as_object(), count);
   }
@@ -128,8 +128,7 @@ class PublishedCounts : public testing::TestWithParam<Published> {};
 
 TEST_P(PublishedCounts, AreReached) {
   const Document document = doc::parse_json(GetParam().name, GetParam().config);
-  EXPECT_EQ(model::count_parameters(model::build_model(model::read_config(document, GetParam().name))).total,
-            GetParam().parameters);
+  EXPECT_EQ(count_parameters(build_model(read_config(document, GetParam().name))).total, GetParam().parameters);
 }
 
 INSTANTIATE_TEST_SUITE_P(

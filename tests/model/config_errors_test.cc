@@ -183,7 +183,7 @@ TEST(ConfigErrors, AnyValueAnywhereIsReadOrRefused) {
                                          "hidden_act",
                                          "max_position_embeddings"};
   std::mt19937 random(20);  // NOLINT: the same lies every time
-  const auto families = model::supported_families();
+  const auto families = supported_families();
   int accepted = 0;
   for (int round = 0; round < 3000; ++round) {
     ConfigKeys config = tiny(families[random() % families.size()]);
@@ -191,10 +191,10 @@ TEST(ConfigErrors, AnyValueAnywhereIsReadOrRefused) {
       config[keys[random() % keys.size()]] = values[random() % values.size()];
     }
     try {
-      const model::Architecture architecture = architecture_of(config);
+      const Architecture architecture = architecture_of(config);
       EXPECT_GT(architecture.hidden, 0);
       EXPECT_GT(architecture.layers(), 0);
-      EXPECT_GT(model::count_parameters(model::build_model(architecture)).total, 0);
+      EXPECT_GT(count_parameters(build_model(architecture)).total, 0);
       ++accepted;
     } catch (const InputError&) {}
   }

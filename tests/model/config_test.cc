@@ -33,12 +33,12 @@ constexpr std::int64_t kPlain = 2 * kHidden * kWidth;
 constexpr std::int64_t kPlainBias = kWidth + kHidden;
 constexpr std::int64_t kLayerNorm = 2 * kHidden;  // weight and bias
 
-const model::Block& block_of(const model::Architecture& architecture, std::size_t layer = 0, std::size_t tower = 0) {
-  const model::Tower& chosen = architecture.towers.at(tower);
+const Block& block_of(const Architecture& architecture, std::size_t layer = 0, std::size_t tower = 0) {
+  const Tower& chosen = architecture.towers.at(tower);
   return chosen.kinds.at(static_cast<std::size_t>(chosen.blocks.at(layer)));
 }
 
-std::vector<std::int64_t> windows_of(const model::Architecture& architecture) {
+std::vector<std::int64_t> windows_of(const Architecture& architecture) {
   std::vector<std::int64_t> windows;
   for (std::size_t layer = 0; layer < architecture.towers.at(0).blocks.size(); ++layer) {
     windows.push_back(block_of(architecture, layer).attention.window);
@@ -46,7 +46,7 @@ std::vector<std::int64_t> windows_of(const model::Architecture& architecture) {
   return windows;
 }
 
-std::vector<bool> sparse_layers_of(const model::Architecture& architecture) {
+std::vector<bool> sparse_layers_of(const Architecture& architecture) {
   std::vector<bool> sparse;
   for (std::size_t layer = 0; layer < architecture.towers.at(0).blocks.size(); ++layer) {
     sparse.push_back(block_of(architecture, layer).mixture.has_value());
@@ -55,7 +55,7 @@ std::vector<bool> sparse_layers_of(const model::Architecture& architecture) {
 }
 
 TEST(Config, SaysWhatItRead) {
-  const model::Architecture architecture = architecture_of(with(tiny("llama"), {{"max_position_embeddings", "65536"}}));
+  const Architecture architecture = architecture_of(with(tiny("llama"), {{"max_position_embeddings", "65536"}}));
   EXPECT_EQ(architecture.name, "tiny");
   EXPECT_EQ(architecture.family, "llama");
   EXPECT_EQ(architecture.layers(), kLayers);
@@ -65,19 +65,19 @@ TEST(Config, SaysWhatItRead) {
 }
 
 TEST(Config, FamiliesAreSortedAndAllReachable) {
-  const auto families = model::supported_families();
+  const auto families = supported_families();
   EXPECT_TRUE(std::is_sorted(families.begin(), families.end()));
   EXPECT_EQ(families.size(), 28U);
 }
 
 TEST(Config, Llama) {
-  const model::Architecture architecture = architecture_of(tiny("llama"));
+  const Architecture architecture = architecture_of(tiny("llama"));
   ASSERT_EQ(architecture.towers.size(), 1U);
   EXPECT_EQ(architecture.towers[0].kinds.size(), 1U);
-  EXPECT_EQ(architecture.position, model::PositionKind::rotary);
+  EXPECT_EQ(architecture.position, PositionKind::rotary);
   EXPECT_FALSE(architecture.tied_embeddings);
-  EXPECT_EQ(block_of(architecture).wiring, model::Wiring::pre_norm);
-  EXPECT_EQ(block_of(architecture).norm, model::NormKind::rms);
+  EXPECT_EQ(block_of(architecture).wiring, Wiring::pre_norm);
+  EXPECT_EQ(block_of(architecture).norm, NormKind::rms);
   EXPECT_EQ(parameters_of(tiny("llama")), 2 * kTable + kLayers * (kGrouped + kGated + 2 * kHidden) + kHidden);
 }
 
@@ -107,7 +107,7 @@ TEST(Config, MistralSlidesUnlessItsFileSaysNull) {
 
 TEST(Config, MixtralHasExpertsInEveryLayer) {
   const ConfigKeys keys = with(tiny("mixtral"), {{"num_local_experts", "5"}, {"num_experts_per_tok", "3"}});
-  const model::Architecture architecture = architecture_of(keys);
+  const Architecture architecture = architecture_of(keys);
   EXPECT_FALSE(block_of(architecture).feed_forward);
   EXPECT_EQ(block_of(architecture).mixture->top_k, 3);
   EXPECT_EQ(block_of(architecture).attention.window, 0);
@@ -157,14 +157,14 @@ TEST(Config, Qwen3MoeReadsBothNamesOfItsExperts) {
 
 TEST(Config, GemmaTiesItsTableAndIgnoresHiddenAct) {
   const ConfigKeys keys = with(tiny("gemma"), {{"head_dim", "8"}, {"hidden_act", "\"gelu\""}});
-  EXPECT_EQ(block_of(architecture_of(keys)).feed_forward->activation, model::Activation::gelu_tanh);
+  EXPECT_EQ(block_of(architecture_of(keys)).feed_forward->activation, Activation::gelu_tanh);
   EXPECT_EQ(parameters_of(keys), kTable + kLayers * (2 * kGrouped + kGated + 2 * kHidden) + kHidden);
 }
 
 TEST(Config, Gemma2HasFourNormsAndAlternates) {
   const ConfigKeys keys = with(tiny("gemma2"), {{"head_dim", "4"}, {"sliding_window", "32"}});
   EXPECT_THAT(windows_of(architecture_of(keys)), testing::ElementsAre(32, 0, 32, 0));
-  EXPECT_EQ(block_of(architecture_of(keys)).wiring, model::Wiring::sandwich);
+  EXPECT_EQ(block_of(architecture_of(keys)).wiring, Wiring::sandwich);
   EXPECT_EQ(parameters_of(keys), kTable + kLayers * (kGrouped + kGated + 4 * kHidden) + kHidden);
 }
 
@@ -180,7 +180,7 @@ TEST(Config, Gemma3SlidesInAllButEveryNthLayer) {
 }
 
 TEST(Config, Gemma3ReadsItsTextConfigWithDefaults) {
-  const model::Architecture architecture = architecture_of(
+  const Architecture architecture = architecture_of(
       {{"model_type", "\"gemma3\""},
        {"text_config", R"({"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34})"}});
   EXPECT_EQ(architecture.vocabulary, 262208);
@@ -189,12 +189,12 @@ TEST(Config, Gemma3ReadsItsTextConfigWithDefaults) {
   EXPECT_EQ(block_of(architecture).attention.kv_heads, 4);
   EXPECT_EQ(block_of(architecture).attention.head_dim, 256);
   // The language model of google/gemma-3-4b-pt.
-  EXPECT_EQ(model::count_parameters(model::build_model(architecture)).total, 3880263168);
+  EXPECT_EQ(count_parameters(build_model(architecture)).total, 3880263168);
 }
 
 TEST(Config, PhiRunsBothHalvesOnOneNormAndHasBiasesEverywhere) {
   const ConfigKeys keys = with(tiny("phi"), {{"num_key_value_heads", "null"}});
-  EXPECT_EQ(block_of(architecture_of(keys)).wiring, model::Wiring::parallel_one);
+  EXPECT_EQ(block_of(architecture_of(keys)).wiring, Wiring::parallel_one);
   EXPECT_DOUBLE_EQ(block_of(architecture_of(keys)).attention.rotary_fraction, 0.5);
   EXPECT_EQ(parameters_of(keys),
             2 * kTable + kVocabulary + kLayerNorm + kLayers * (kFull + 4 * kHidden + kPlain + kPlainBias + kLayerNorm));
@@ -210,18 +210,18 @@ const ConfigKeys kTinyOpt = {{"model_type", "\"opt\""},          {"hidden_size",
                              {"max_position_embeddings", "100"}, {"word_embed_proj_dim", "24"}};
 
 TEST(Config, OptKeepsTwoMorePositions) {
-  const model::Architecture architecture = architecture_of(kTinyOpt);
+  const Architecture architecture = architecture_of(kTinyOpt);
   EXPECT_EQ(architecture.max_positions, 100);
   EXPECT_EQ(architecture.position_rows, 102);
-  EXPECT_EQ(block_of(architecture).feed_forward->activation, model::Activation::relu);
+  EXPECT_EQ(block_of(architecture).feed_forward->activation, Activation::relu);
   EXPECT_EQ(parameters_of(kTinyOpt), kTable + 102 * kHidden + kLayerNorm +
                                          kLayers * (kFull + 4 * kHidden + kPlain + kPlainBias + 2 * kLayerNorm));
 }
 
 TEST(Config, SmallOptNormsAfterwardsAndProjectsItsTable) {
   const ConfigKeys keys = with(kTinyOpt, {{"do_layer_norm_before", "false"}, {"word_embed_proj_dim", "12"}});
-  const model::Architecture architecture = architecture_of(keys);
-  EXPECT_EQ(block_of(architecture).wiring, model::Wiring::post_norm);
+  const Architecture architecture = architecture_of(keys);
+  EXPECT_EQ(block_of(architecture).wiring, Wiring::post_norm);
   EXPECT_FALSE(architecture.towers[0].final_norm);
   EXPECT_EQ(architecture.embedding_width, 12);
   EXPECT_EQ(parameters_of(keys), kVocabulary * 12 + 2 * 12 * kHidden + 102 * kHidden +
@@ -246,9 +246,8 @@ TEST(Config, Gpt2DerivesItsFeedForward) {
 
 TEST(Config, GptNeoxIsParallelOnTwoNormsAndUntied) {
   const ConfigKeys keys = with(without(tiny("gpt_neox"), "num_key_value_heads"), {{"rotary_pct", "0.5"}});
-  EXPECT_EQ(block_of(architecture_of(keys)).wiring, model::Wiring::parallel_two);
-  EXPECT_EQ(block_of(architecture_of(with(keys, {{"use_parallel_residual", "false"}}))).wiring,
-            model::Wiring::pre_norm);
+  EXPECT_EQ(block_of(architecture_of(keys)).wiring, Wiring::parallel_two);
+  EXPECT_EQ(block_of(architecture_of(with(keys, {{"use_parallel_residual", "false"}}))).wiring, Wiring::pre_norm);
   const std::int64_t total =
       2 * kTable + kLayerNorm + kLayers * (kFull + 4 * kHidden + kPlain + kPlainBias + 2 * kLayerNorm);
   EXPECT_EQ(parameters_of(keys), total);
@@ -261,7 +260,7 @@ TEST(Config, BloomNormsItsEmbeddings) {
                            {"n_layer", "4"},
                            {"num_attention_heads", "6"},
                            {"vocab_size", "101"}};
-  EXPECT_EQ(architecture_of(keys).position, model::PositionKind::alibi);
+  EXPECT_EQ(architecture_of(keys).position, PositionKind::alibi);
   EXPECT_EQ(
       parameters_of(keys),
       kTable + 2 * kLayerNorm + kLayers * (kFull + 4 * kHidden + 8 * kHidden * kHidden + 5 * kHidden + 2 * kLayerNorm));
@@ -275,24 +274,24 @@ const ConfigKeys kTinyFalcon = {{"model_type", "\"falcon\""},
 constexpr std::int64_t kFourfold = 8 * kHidden * kHidden;
 
 TEST(Config, SmallFalconHasOneKeyValueHeadAndOneNorm) {
-  EXPECT_EQ(block_of(architecture_of(kTinyFalcon)).wiring, model::Wiring::parallel_one);
+  EXPECT_EQ(block_of(architecture_of(kTinyFalcon)).wiring, Wiring::parallel_one);
   EXPECT_EQ(parameters_of(kTinyFalcon),
             kTable + kLayerNorm + kLayers * (2 * kHidden * kHidden + 2 * kHidden * kHeadDim + kFourfold + kLayerNorm));
 }
 
 TEST(Config, LargeFalconHasGroupsAndTwoNorms) {
   const ConfigKeys keys = with(kTinyFalcon, {{"new_decoder_architecture", "true"}, {"num_kv_heads", "2"}});
-  EXPECT_EQ(block_of(architecture_of(keys)).wiring, model::Wiring::parallel_two);
+  EXPECT_EQ(block_of(architecture_of(keys)).wiring, Wiring::parallel_two);
   EXPECT_EQ(parameters_of(keys), kTable + kLayerNorm + kLayers * (kGrouped + kFourfold + 2 * kLayerNorm));
   const ConfigKeys one_norm = with(keys, {{"num_ln_in_parallel_attn", "1"}});
-  EXPECT_EQ(block_of(architecture_of(one_norm)).wiring, model::Wiring::parallel_one);
+  EXPECT_EQ(block_of(architecture_of(one_norm)).wiring, Wiring::parallel_one);
 }
 
 TEST(Config, FirstFalconIsSequentialWithAlibiAndBiases) {
   const ConfigKeys keys =
       with(kTinyFalcon, {{"multi_query", "false"}, {"parallel_attn", "false"}, {"alibi", "true"}, {"bias", "true"}});
-  EXPECT_EQ(architecture_of(keys).position, model::PositionKind::alibi);
-  EXPECT_EQ(block_of(architecture_of(keys)).wiring, model::Wiring::pre_norm);
+  EXPECT_EQ(architecture_of(keys).position, PositionKind::alibi);
+  EXPECT_EQ(block_of(architecture_of(keys)).wiring, Wiring::pre_norm);
   EXPECT_EQ(parameters_of(keys),
             kTable + kLayerNorm + kLayers * (kFull + 4 * kHidden + kFourfold + 5 * kHidden + 2 * kLayerNorm));
 }
@@ -306,7 +305,7 @@ TEST(Config, Starcoder2HasLayerNormsAndBiases) {
 }
 
 TEST(Config, NemotronSquaresItsRelu) {
-  EXPECT_EQ(block_of(architecture_of(tiny("nemotron"))).feed_forward->activation, model::Activation::relu_squared);
+  EXPECT_EQ(block_of(architecture_of(tiny("nemotron"))).feed_forward->activation, Activation::relu_squared);
   EXPECT_DOUBLE_EQ(block_of(architecture_of(tiny("nemotron"))).attention.rotary_fraction, 0.5);
   EXPECT_DOUBLE_EQ(
       block_of(architecture_of(with(tiny("nemotron"), {{"rope_parameters", R"({"partial_rotary_factor": 1.0})"}})))
@@ -316,7 +315,7 @@ TEST(Config, NemotronSquaresItsRelu) {
 }
 
 TEST(Config, Olmo2NormsOutputsAndWholeQueriesAndKeys) {
-  EXPECT_EQ(block_of(architecture_of(tiny("olmo2"))).wiring, model::Wiring::output_norm);
+  EXPECT_EQ(block_of(architecture_of(tiny("olmo2"))).wiring, Wiring::output_norm);
   EXPECT_EQ(
       parameters_of(tiny("olmo2")),
       2 * kTable + kHidden + kLayers * (kGrouped + kHeads * kHeadDim + kKvHeads * kHeadDim + kGated + 2 * kHidden));
@@ -365,9 +364,9 @@ TEST(Config, DeepseekCountsEveryNthLayer) {
 
 TEST(Config, BertHasSegmentsAndAMaskedLanguageHead) {
   const ConfigKeys keys = with(without(tiny("bert"), "num_key_value_heads"), {{"max_position_embeddings", "32"}});
-  const model::Architecture architecture = architecture_of(keys);
+  const Architecture architecture = architecture_of(keys);
   EXPECT_FALSE(block_of(architecture).attention.causal);
-  EXPECT_EQ(block_of(architecture).wiring, model::Wiring::post_norm);
+  EXPECT_EQ(block_of(architecture).wiring, Wiring::post_norm);
   EXPECT_EQ(parameters_of(keys), kTable + (32 + 2) * kHidden + kLayerNorm +
                                      kLayers * (kFull + 4 * kHidden + kPlain + kPlainBias + 2 * kLayerNorm) +
                                      kHidden * kHidden + kHidden + kLayerNorm + kVocabulary);
@@ -385,7 +384,7 @@ const ConfigKeys kTinyT5 = {{"model_type", "\"t5\""}, {"d_model", "24"},   {"d_k
                             {"num_heads", "6"},       {"num_layers", "3"}, {"vocab_size", "101"}};
 
 TEST(Config, T5HasTwoTowersAndOneTableEach) {
-  const model::Architecture architecture = architecture_of(kTinyT5);
+  const Architecture architecture = architecture_of(kTinyT5);
   ASSERT_EQ(architecture.towers.size(), 2U);
   EXPECT_EQ(architecture.layers(), 6);
   EXPECT_EQ(block_of(architecture, 0, 0).attention.relative_buckets, 32);
@@ -402,7 +401,7 @@ TEST(Config, LaterT5IsGatedAndUntied) {
   const ConfigKeys keys =
       with(kTinyT5,
            {{"feed_forward_proj", "\"gated-gelu\""}, {"tie_word_embeddings", "false"}, {"num_decoder_layers", "2"}});
-  EXPECT_EQ(block_of(architecture_of(keys)).feed_forward->activation, model::Activation::gelu_tanh);
+  EXPECT_EQ(block_of(architecture_of(keys)).feed_forward->activation, Activation::gelu_tanh);
   const std::int64_t attention = 4 * kHidden * kHeads * 5;
   EXPECT_EQ(parameters_of(keys), 2 * kTable + 3 * (attention + kGated + 2 * kHidden) +
                                      2 * (2 * attention + kGated + 3 * kHidden) + 2 * 32 * kHeads + 2 * kHidden);

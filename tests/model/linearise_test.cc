@@ -10,8 +10,8 @@ namespace {
 
 // A skip connection crosses every cut between its ends, once, however many layers read it.
 TEST(Linearise, CutsCarrySkipConnections) {
-  const std::vector<model::Edge> edges = {{0, {1, 3, 4}, 1, 2}, {1, {2}, 1, 2}, {2, {3}, 1, 2}, {3, {4}, 1, 2}};
-  const auto crossing = model::crossing_edges(5, edges);
+  const std::vector<Edge> edges = {{0, {1, 3, 4}, 1, 2}, {1, {2}, 1, 2}, {2, {3}, 1, 2}, {3, {4}, 1, 2}};
+  const auto crossing = crossing_edges(5, edges);
   EXPECT_EQ(crossing, (std::vector<std::vector<int>>{{0}, {0, 1}, {0, 2}, {0, 3}}));
 }
 
@@ -19,16 +19,16 @@ TEST(Linearise, RandomGraphsAgainstTheDefinition) {
   std::mt19937 random(7);
   for (int round = 0; round < 500; ++round) {
     const int layers = 2 + static_cast<int>(random() % 8);
-    std::vector<model::Edge> edges;
+    std::vector<Edge> edges;
     for (int a = 0; a < layers; ++a) {
-      model::Edge edge{a, {}, 1, 2};
+      Edge edge{a, {}, 1, 2};
       for (int b = a + 1; b < layers; ++b) {
         if (random() % 3 == 0) edge.to.push_back(b);
       }
       std::shuffle(edge.to.begin(), edge.to.end(), random);
       if (!edge.to.empty()) edges.push_back(edge);
     }
-    const auto crossing = model::crossing_edges(layers, edges);
+    const auto crossing = crossing_edges(layers, edges);
     for (int cut = 0; cut + 1 < layers; ++cut) {
       std::vector<int> expected;
       for (std::size_t e = 0; e < edges.size(); ++e) {
@@ -42,7 +42,7 @@ TEST(Linearise, RandomGraphsAgainstTheDefinition) {
 }
 
 TEST(Linearise, FindsRuns) {
-  const auto stretches = model::find_stretches(std::vector<int>{0, 1, 1, 1, 2, 1});
+  const auto stretches = find_stretches(std::vector<int>{0, 1, 1, 1, 2, 1});
   ASSERT_EQ(stretches.size(), 4U);
   EXPECT_EQ(stretches[1].first, 1);
   EXPECT_EQ(stretches[1].count, 3);

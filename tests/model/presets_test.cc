@@ -13,15 +13,15 @@
 namespace nest::model {
 namespace {
 
-model::ParameterCount count_of(std::string_view name) {
-  const auto architecture = model::find_model_preset(name);
+ParameterCount count_of(std::string_view name) {
+  const auto architecture = find_model_preset(name);
   EXPECT_TRUE(architecture) << name;
-  return architecture ? model::count_parameters(model::build_model(*architecture)) : model::ParameterCount{};
+  return architecture ? count_parameters(build_model(*architecture)) : ParameterCount{};
 }
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
-  for (const model::ModelPreset& preset : model::model_presets()) names.push_back(preset.name);
+  for (const ModelPreset& preset : model_presets()) names.push_back(preset.name);
   return names;
 }
 
@@ -42,7 +42,7 @@ TEST(ModelPresets, AllThatArePromisedAreThere) {
 // The published count stands in the preset's own file; the architecture must arrive at it to the last digit.
 TEST(ModelPresets, HaveTheirPublishedParameterCounts) {
   int checked = 0;
-  for (const model::ModelPreset& preset : model::model_presets()) {
+  for (const ModelPreset& preset : model_presets()) {
     SCOPED_TRACE(preset.name);
     doc::Reader file(test::read_json(test::source_dir() / "data/models" / (preset.name + ".json")));
     doc::Reader nest = file.object("nest");
@@ -91,7 +91,7 @@ TEST(ModelPresets, Gpt3ByHand) {
 // Nemotron's reports give embedding and other parameters to two digits.
 TEST(ModelPresets, NemotronByItsReports) {
   const auto nearly = [](std::string_view name, double embedding, double other) {
-    const model::ParameterCount count = count_of(name);
+    const ParameterCount count = count_of(name);
     const auto tables = static_cast<double>(count.by_weight.at("embedding.tokens") + count.by_weight.at("head.weight"));
     EXPECT_NEAR(tables, embedding, 0.06e9) << name;
     EXPECT_NEAR(static_cast<double>(count.total) - tables, other, 0.06e9) << name;
@@ -109,25 +109,25 @@ TEST(ModelPresets, ActiveParametersOfMixtures) {
 
 TEST(ModelPresets, NamesAndAliasesAreUniqueAndFound) {
   std::set<std::string> seen;
-  for (const model::ModelPreset& preset : model::model_presets()) {
+  for (const ModelPreset& preset : model_presets()) {
     EXPECT_TRUE(seen.insert(preset.name).second) << preset.name;
     EXPECT_FALSE(preset.description.empty()) << preset.name;
     EXPECT_FALSE(preset.source.empty()) << preset.name;
     for (const std::string& alias : preset.aliases) {
       EXPECT_TRUE(seen.insert(alias).second) << alias;
-      EXPECT_EQ(model::find_model_preset(alias)->name, preset.name);
+      EXPECT_EQ(find_model_preset(alias)->name, preset.name);
     }
   }
-  EXPECT_EQ(model::find_model_preset("LLaMA3-70B")->hidden, 8192);
-  EXPECT_EQ(model::find_model_preset("llama3.1-405b")->name, "llama3-405b");
-  EXPECT_FALSE(model::find_model_preset("llama9-1b"));
+  EXPECT_EQ(find_model_preset("LLaMA3-70B")->hidden, 8192);
+  EXPECT_EQ(find_model_preset("llama3.1-405b")->name, "llama3-405b");
+  EXPECT_FALSE(find_model_preset("llama9-1b"));
 }
 
 TEST(ModelPresets, AreListedByFamilyAndSize) {
   std::vector<std::string> llamas;
   std::vector<std::string> families;
-  for (const model::ModelPreset& preset : model::model_presets()) {
-    const model::Architecture architecture = *model::find_model_preset(preset.name);
+  for (const ModelPreset& preset : model_presets()) {
+    const Architecture architecture = *find_model_preset(preset.name);
     families.push_back(architecture.family);
     if (architecture.family == "llama") llamas.push_back(preset.name);
   }
@@ -137,13 +137,13 @@ TEST(ModelPresets, AreListedByFamilyAndSize) {
 }
 
 TEST(ModelPresets, SequencesFit) {
-  for (const model::ModelPreset& preset : model::model_presets()) {
-    const model::Architecture architecture = *model::find_model_preset(preset.name);
+  for (const ModelPreset& preset : model_presets()) {
+    const Architecture architecture = *find_model_preset(preset.name);
     EXPECT_GT(architecture.default_sequence, 0) << preset.name;
     EXPECT_LE(architecture.default_sequence, architecture.max_positions) << preset.name;
   }
-  EXPECT_EQ(model::find_model_preset("mixtral-790m")->default_sequence, 1024);
-  EXPECT_EQ(model::find_model_preset("llama3-405b")->default_sequence, 8192);
+  EXPECT_EQ(find_model_preset("mixtral-790m")->default_sequence, 1024);
+  EXPECT_EQ(find_model_preset("llama3-405b")->default_sequence, 8192);
 }
 
 }  // namespace

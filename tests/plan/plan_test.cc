@@ -75,9 +75,9 @@ TEST(Plan, MicroBatchesRoundUp) {
 }
 
 TEST(PlanJson, RoundTrips) {
-  const auto json = plan::plan_to_json(example());
-  const Plan back = plan::read_plan(doc::parse_json("plan.json", json.dump()));
-  EXPECT_EQ(plan::plan_to_json(back), json);
+  const auto json = plan_to_json(example());
+  const Plan back = read_plan(doc::parse_json("plan.json", json.dump()));
+  EXPECT_EQ(plan_to_json(back), json);
   EXPECT_EQ(back.strategy, example().strategy);
   EXPECT_EQ(back.stages[0].recompute, Recompute::selective);
   EXPECT_EQ(back.model.config.root().as_object()->members().size(), 2U);
@@ -104,7 +104,7 @@ TEST(PlanJson, RoundTrips) {
 TEST(PlanJson, DocumentsHaveTheirOwnText) {
   const Plan made = example();
   EXPECT_EQ(made.stack.text(), "name: mine\nattention: flash2\n");
-  const Plan back = plan::read_plan(doc::parse_json("plan.json", plan::plan_to_json(made).dump()));
+  const Plan back = read_plan(doc::parse_json("plan.json", plan_to_json(made).dump()));
   EXPECT_EQ(back.stack.text(), made.stack.json());
   EXPECT_EQ(back.stack.name(), "plan.json");
   EXPECT_TRUE(Document().empty());
@@ -113,7 +113,7 @@ TEST(PlanJson, DocumentsHaveTheirOwnText) {
 
 // The example in the words that `ep`, `dp` and `dp_inner` had until then.
 nlohmann::ordered_json before(const char* schema) {
-  auto json = plan::plan_to_json(example());
+  auto json = plan_to_json(example());
   json["schema"] = schema;
   json["strategy"].erase("edp");
   json["strategy"]["dp"] = 6;
@@ -122,7 +122,7 @@ nlohmann::ordered_json before(const char* schema) {
 }
 
 Strategy reread(const nlohmann::ordered_json& json) {
-  return plan::read_plan(doc::parse_json("plan.json", json.dump())).strategy;
+  return read_plan(doc::parse_json("plan.json", json.dump())).strategy;
 }
 
 TEST(PlanJson, OlderFilesKeepTheirMeaning) {
@@ -169,39 +169,39 @@ TEST(PlanJson, TheFirstSchemaHasNeitherStackNorProfile) {
   json.erase("stack");
   json.erase("profile");
   json["evaluation"] = {{"fits", true}, {"whatever", "was passed over"}};
-  const Plan old = plan::read_plan(doc::parse_json("plan.json", json.dump()));
+  const Plan old = read_plan(doc::parse_json("plan.json", json.dump()));
   EXPECT_TRUE(old.stack.empty());
   EXPECT_TRUE(old.profile.empty());
   EXPECT_EQ(old.run.stack, "fsdp2");
   EXPECT_EQ(old.strategy, example().strategy);
   json["stack"] = nlohmann::ordered_json::object();
-  EXPECT_THROW(plan::read_plan(doc::parse_json("plan.json", json.dump())), InputError);
+  EXPECT_THROW(read_plan(doc::parse_json("plan.json", json.dump())), InputError);
 }
 
 TEST(PlanJson, RefusesWhatIsNotAPlan) {
   const auto message = [](const nlohmann::ordered_json& json) {
     try {
-      plan::read_plan(doc::parse_json("plan.json", json.dump()));
+      read_plan(doc::parse_json("plan.json", json.dump()));
     } catch (const InputError& error) {
       return std::string(error.what());
     }
     return std::string("accepted");
   };
-  auto json = plan::plan_to_json(example());
+  auto json = plan_to_json(example());
   json["schema"] = "nest.plan/9";
   EXPECT_THAT(message(json), ::testing::HasSubstr("schema: this is not a plan"));
-  json = plan::plan_to_json(example());
+  json = plan_to_json(example());
   json["stages"][0].erase("zero");
   json["stages"][0]["zerro"] = 1;
   EXPECT_THAT(message(json), ::testing::HasSubstr("stages[0].zerro: unknown key; did you mean"));
-  json = plan::plan_to_json(example());
+  json = plan_to_json(example());
   json["strategy"]["tp"] = 0;
   EXPECT_THAT(message(json), ::testing::HasSubstr("strategy.tp: 0 is out of range"));
-  json = plan::plan_to_json(example());
+  json = plan_to_json(example());
   json["stages"][1]["layers"] = {3};
   EXPECT_THAT(message(json), ::testing::HasSubstr("stages[1].layers: expected [first, last]"));
   const auto with_run = [&](const char* key, const char* word) {
-    auto changed = plan::plan_to_json(example());
+    auto changed = plan_to_json(example());
     changed["run"][key] = word;
     return message(changed);
   };
@@ -211,10 +211,10 @@ TEST(PlanJson, RefusesWhatIsNotAPlan) {
               ::testing::HasSubstr("run.precision: `fp18` is not known; allowed are bf16, fp16, fp8, fp4 and fp32"));
   EXPECT_THAT(with_run("precision", "tf32"), ::testing::HasSubstr("run.precision: `tf32` is not known"));
   EXPECT_EQ(with_run("precision", "BF16"), "accepted");
-  json = plan::plan_to_json(example());
+  json = plan_to_json(example());
   json["strategy"]["schedule"] = "zb-h1";
   EXPECT_THAT(message(json), ::testing::HasSubstr("strategy.schedule: `zb-h1` is not known; allowed are 1f1b, "));
-  json = plan::plan_to_json(example());
+  json = plan_to_json(example());
   json["evaluation"]["stages"].erase(0);
   EXPECT_THAT(message(json), ::testing::HasSubstr("evaluation.stages: expected one for every stage"));
 }

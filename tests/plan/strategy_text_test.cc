@@ -10,12 +10,11 @@ namespace nest::plan {
 namespace {
 
 std::string message_of(std::string_view text) {
-  return test::refusal_of([&] { plan::parse_strategy(text); });
+  return test::refusal_of([&] { parse_strategy(text); });
 }
 
 TEST(StrategyText, ReadsWhatPeopleWrite) {
-  const plan::StrategyRequest r =
-      plan::parse_strategy("tp=8, pp=4,vpp=3,mbs=2,sp=1,recompute=selective,zero=1,zero_degree=8");
+  const StrategyRequest r = parse_strategy("tp=8, pp=4,vpp=3,mbs=2,sp=1,recompute=selective,zero=1,zero_degree=8");
   EXPECT_EQ(r.strategy.split.tp, 8);
   EXPECT_TRUE(r.strategy.split.sp);
   EXPECT_EQ(r.strategy.pp, 4);
@@ -26,8 +25,8 @@ TEST(StrategyText, ReadsWhatPeopleWrite) {
   EXPECT_EQ(r.zero, 1);
   EXPECT_EQ(r.zero_degree, 8);
   EXPECT_FALSE(r.dp_given);
-  EXPECT_TRUE(plan::parse_strategy("sp").strategy.split.sp);
-  EXPECT_EQ(plan::parse_strategy("").strategy, Strategy{});
+  EXPECT_TRUE(parse_strategy("sp").strategy.split.sp);
+  EXPECT_EQ(parse_strategy("").strategy, Strategy{});
 }
 
 TEST(StrategyText, ExplainsMistakes) {
@@ -42,17 +41,16 @@ TEST(StrategyText, ExplainsMistakes) {
 }
 
 TEST(StrategyText, FillsDevices) {
-  plan::StrategyRequest r = plan::parse_strategy("tp=8,pp=3");
-  plan::fill_devices(r, 100);
+  StrategyRequest r = parse_strategy("tp=8,pp=3");
+  fill_devices(r, 100);
   EXPECT_EQ(r.strategy.dp, 4);
-  EXPECT_THROW(plan::fill_devices(r, 16), InputError);
-  plan::StrategyRequest given = plan::parse_strategy("tp=2,dp=5");
-  EXPECT_THROW(plan::fill_devices(given, 8), InputError);
+  EXPECT_THROW(fill_devices(r, 16), InputError);
+  StrategyRequest given = parse_strategy("tp=2,dp=5");
+  EXPECT_THROW(fill_devices(given, 8), InputError);
 }
 
 TEST(StrategyText, PrintsWithoutWhatIsOne) {
-  EXPECT_EQ(plan::strategy_text(plan::parse_strategy("tp=8,sp=1,pp=4,vpp=2,dp=16").strategy),
-            "tp=8 sp pp=4 vpp=2 dp=16 mbs=1");
+  EXPECT_EQ(strategy_text(parse_strategy("tp=8,sp=1,pp=4,vpp=2,dp=16").strategy), "tp=8 sp pp=4 vpp=2 dp=16 mbs=1");
 }
 
 }  // namespace

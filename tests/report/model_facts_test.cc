@@ -34,7 +34,7 @@ model::Architecture tiny() {
 }
 
 TEST(ModelFacts, CountsAreThoseOnPaper) {
-  const report::ModelFacts facts = report::gather_facts(tiny(), {});
+  const ModelFacts facts = gather_facts(tiny(), {});
   // Per block: q, k, v, o 4*8*8, up and down 2*8*32, two norms 2*8. Besides: two tables of 128*8, the final norm 8.
   EXPECT_EQ(facts.parameters.total, 2 * (256 + 512 + 16) + 2048 + 8);
   EXPECT_EQ(facts.question.shape.sequence, 16);
@@ -46,14 +46,14 @@ TEST(ModelFacts, CountsAreThoseOnPaper) {
   EXPECT_DOUBLE_EQ(facts.flops_per_token.training, 3 * (products + attention));
   ASSERT_EQ(facts.cut_bytes.size(), facts.model.layers.size() - 1);
   EXPECT_DOUBLE_EQ(facts.cut_bytes.front(), 16.0 * 8 * 2);
-  EXPECT_EQ(report::add_up(facts).weights_bytes, 2 * facts.parameters.total);
+  EXPECT_EQ(add_up(facts).weights_bytes, 2 * facts.parameters.total);
 }
 
 TEST(ModelFacts, FullRecomputationRunsTheForwardTwice) {
-  report::ModelQuestion question;
-  const double without = report::gather_facts(tiny(), question).flops_per_token.executed;
+  ModelQuestion question;
+  const double without = gather_facts(tiny(), question).flops_per_token.executed;
   question.recompute = Recompute::full;
-  const report::ModelFacts facts = report::gather_facts(tiny(), question);
+  const ModelFacts facts = gather_facts(tiny(), question);
   EXPECT_DOUBLE_EQ(facts.flops_per_token.executed - without, facts.flops_per_token.forward);
 }
 
@@ -61,60 +61,60 @@ TEST(ModelFacts, FullRecomputationRunsTheForwardTwice) {
 TEST(ModelFacts, PaddingIsNoWork) {
   model::Architecture architecture = tiny();
   architecture.vocabulary = 100;
-  const report::ModelFacts facts = report::gather_facts(architecture, {});
+  const ModelFacts facts = gather_facts(architecture, {});
   EXPECT_DOUBLE_EQ(facts.flops_per_token.forward, 2.0 * (2 * 768 + 800) + 2.0 * 136 * 2 * 16 / 16);
-  EXPECT_EQ(report::add_up(facts).weights_bytes, 2 * (facts.parameters.total + 2 * 28 * 8));
+  EXPECT_EQ(add_up(facts).weights_bytes, 2 * (facts.parameters.total + 2 * 28 * 8));
 }
 
 TEST(ModelFacts, SharedTablesWeighOnce) {
   model::Architecture architecture = tiny();
   architecture.tied_embeddings = true;
-  const report::ModelFacts facts = report::gather_facts(architecture, {});
+  const ModelFacts facts = gather_facts(architecture, {});
   EXPECT_EQ(facts.parameters.total, 2 * (256 + 512 + 16) + 1024 + 8);
-  EXPECT_EQ(report::add_up(facts).weights_bytes, 2 * facts.parameters.total);
+  EXPECT_EQ(add_up(facts).weights_bytes, 2 * facts.parameters.total);
 }
 
 TEST(ModelFacts, RefusedSplitIsAnInputError) {
-  report::ModelQuestion question;
+  ModelQuestion question;
   question.split.tp = 3;
   try {
-    report::gather_facts(tiny(), question);
+    gather_facts(tiny(), question);
     FAIL() << "tp=3 was accepted for two heads";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("tiny: tp=3"));
   }
 }
 
-report::ModelFacts with_layers(const std::vector<int>& kinds) {
+ModelFacts with_layers(const std::vector<int>& kinds) {
   model::Architecture architecture = tiny();
   model::Block window = architecture.towers[0].kinds[0];
   window.attention.window = 4;
   architecture.towers[0].kinds.push_back(window);
   architecture.towers[0].blocks = kinds;
-  return report::gather_facts(architecture, {});
+  return gather_facts(architecture, {});
 }
 
 TEST(DescribeLayers, FoldsRepetitions) {
-  const auto name = [](const report::ModelFacts& facts, std::size_t layer) {
+  const auto name = [](const ModelFacts& facts, std::size_t layer) {
     return facts.model.kinds[static_cast<std::size_t>(facts.model.layers[layer])].name;
   };
-  EXPECT_EQ(report::describe_layers(report::gather_facts(tiny(), {})), "embedding, 2 x block, head");
-  const report::ModelFacts alternating = with_layers({0, 1, 0, 1, 0, 1});
+  EXPECT_EQ(describe_layers(gather_facts(tiny(), {})), "embedding, 2 x block, head");
+  const ModelFacts alternating = with_layers({0, 1, 0, 1, 0, 1});
   const std::string a = name(alternating, 1);
   const std::string b = name(alternating, 2);
-  EXPECT_EQ(report::describe_layers(alternating), "embedding, 3 x (" + a + ", " + b + "), head");
-  EXPECT_EQ(report::describe_layers(with_layers({1, 1, 0, 1, 1, 0, 1})),
+  EXPECT_EQ(describe_layers(alternating), "embedding, 3 x (" + a + ", " + b + "), head");
+  EXPECT_EQ(describe_layers(with_layers({1, 1, 0, 1, 1, 0, 1})),
             "embedding, 2 x (2 x " + b + ", " + a + "), " + b + ", head");
 }
 
 TEST(ModelJson, HasTheSameFigures) {
-  const report::ModelFacts facts = report::gather_facts(tiny(), {});
-  const report::Json json = report::model_json(facts);
+  const ModelFacts facts = gather_facts(tiny(), {});
+  const Json json = model_json(facts);
   EXPECT_EQ(json["schema"], "nest.show.model/1");
   EXPECT_EQ(json["parameters"]["total"], facts.parameters.total);
   std::int64_t parameters = 0;
   double forward = 0;
-  for (const report::Json& layer : json["layers"]) {
+  for (const Json& layer : json["layers"]) {
     parameters += layer["parameters"].get<std::int64_t>() * layer["count"].get<std::int64_t>();
     forward += layer["flops_forward"].get<double>() * layer["count"].get<double>();
   }

@@ -33,20 +33,20 @@ double random_cost(Dice& dice, double forbidden) {
   }
 }
 
-rivals::IlpProblem random_problem(std::uint32_t seed) {
+IlpProblem random_problem(std::uint32_t seed) {
   Dice dice(seed);
-  rivals::IlpProblem problem;
+  IlpProblem problem;
   const double forbidden = dice.below(3) == 0 ? 0.2 : 0;
   const int nodes = 1 + dice.below(6);
   for (int v = 0; v < nodes; ++v) {
-    rivals::IlpNode node;
+    IlpNode node;
     const int strategies = 1 + dice.below(4);
     for (int i = 0; i < strategies; ++i) node.cost.push_back(random_cost(dice, forbidden));
     problem.nodes.push_back(node);
   }
   const int edges = nodes == 1 ? 0 : dice.below(2 * nodes);
   for (int e = 0; e < edges; ++e) {
-    rivals::IlpEdge edge;
+    IlpEdge edge;
     edge.from = dice.below(nodes);
     edge.to = (edge.from + 1 + dice.below(nodes - 1)) % nodes;
     const std::size_t pairs = problem.nodes[static_cast<std::size_t>(edge.from)].cost.size() *
@@ -57,11 +57,11 @@ rivals::IlpProblem random_problem(std::uint32_t seed) {
   return problem;
 }
 
-double least_cost(const rivals::IlpProblem& problem) {
+double least_cost(const IlpProblem& problem) {
   std::vector<int> choice(problem.nodes.size(), 0);
   double least = kInfinity;
   while (true) {
-    least = std::min(least, rivals::ilp_cost(problem, choice));
+    least = std::min(least, ilp_cost(problem, choice));
     std::size_t v = 0;
     while (v < choice.size() && ++choice[v] == static_cast<int>(problem.nodes[v].cost.size())) choice[v++] = 0;
     if (v == choice.size()) return least;
@@ -69,47 +69,47 @@ double least_cost(const rivals::IlpProblem& problem) {
 }
 
 TEST(AlpaIlp, CostsWhatNodesAndEdgesCost) {
-  rivals::IlpProblem problem;
+  IlpProblem problem;
   problem.nodes = {{{1, 2}}, {{4, 8, 16}}};
   problem.edges = {{0, 1, {100, 200, 300, 400, 500, 600}}};
-  EXPECT_EQ(rivals::ilp_cost(problem, {0, 2}), 1 + 16 + 300);
-  EXPECT_EQ(rivals::ilp_cost(problem, {1, 0}), 2 + 4 + 400);
+  EXPECT_EQ(ilp_cost(problem, {0, 2}), 1 + 16 + 300);
+  EXPECT_EQ(ilp_cost(problem, {1, 0}), 2 + 4 + 400);
 }
 
 TEST(AlpaIlp, PaysForAnEdgeWhereThatIsCheaper) {
-  if (!rivals::has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
-  rivals::IlpProblem problem;
+  if (!has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
+  IlpProblem problem;
   problem.nodes = {{{0, 5}}, {{5, 0}}};
   problem.edges = {{0, 1, {0, 3, 3, 0}}};
-  const auto solution = rivals::solve_ilp(problem).solution;
+  const auto solution = solve_ilp(problem).solution;
   ASSERT_TRUE(solution);
   EXPECT_EQ(solution->choice, (std::vector<int>{0, 1}));
   EXPECT_EQ(solution->cost, 3);
 }
 
 TEST(AlpaIlp, FindsNothingWhereNothingIsAdmitted) {
-  if (!rivals::has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
-  rivals::IlpProblem problem;
+  if (!has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
+  IlpProblem problem;
   problem.nodes = {{{0, 1}}, {{0}}};
   problem.edges = {{0, 1, {kInfinity, kInfinity}}};
-  const rivals::IlpAnswer answer = rivals::solve_ilp(problem);
+  const IlpAnswer answer = solve_ilp(problem);
   EXPECT_FALSE(answer.solution);
   EXPECT_TRUE(answer.proven);
 }
 
 TEST(AlpaIlp, EqualsBruteForce) {
-  if (!rivals::has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
+  if (!has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
   int solved = 0;
   for (std::uint32_t seed = 1; seed <= 400; ++seed) {
-    const rivals::IlpProblem problem = random_problem(seed);
+    const IlpProblem problem = random_problem(seed);
     const double least = least_cost(problem);
-    const rivals::IlpAnswer answer = rivals::solve_ilp(problem);
+    const IlpAnswer answer = solve_ilp(problem);
     const auto& solution = answer.solution;
     ASSERT_TRUE(answer.proven) << "seed " << seed;
     ASSERT_EQ(solution.has_value(), std::isfinite(least)) << "seed " << seed;
     if (!solution) continue;
     ++solved;
-    ASSERT_EQ(solution->cost, rivals::ilp_cost(problem, solution->choice)) << "seed " << seed;
+    ASSERT_EQ(solution->cost, ilp_cost(problem, solution->choice)) << "seed " << seed;
     ASSERT_LE(solution->cost, least * (1 + 1e-9)) << "seed " << seed;
     ASSERT_GE(solution->cost, least * (1 - 1e-12)) << "seed " << seed;
   }
@@ -117,26 +117,26 @@ TEST(AlpaIlp, EqualsBruteForce) {
 }
 
 TEST(AlpaIlp, AStoppedSolverSaysSo) {
-  if (!rivals::has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
+  if (!has_ilp_solver()) GTEST_SKIP() << "built without an ILP solver";
   // A ring of many nodes with costs at random is not solved in no time.
   Dice dice(7);
-  rivals::IlpProblem problem;
+  IlpProblem problem;
   constexpr int kNodes = 24, kStrategies = 6;
   for (int v = 0; v < kNodes; ++v) {
-    rivals::IlpNode& node = problem.nodes.emplace_back();
+    IlpNode& node = problem.nodes.emplace_back();
     for (int i = 0; i < kStrategies; ++i) node.cost.push_back(dice.unit());
   }
   for (int e = 0; e < 4 * kNodes; ++e) {
-    rivals::IlpEdge edge;
+    IlpEdge edge;
     edge.from = e % kNodes;
     edge.to = (edge.from + 1 + dice.below(kNodes - 1)) % kNodes;
     for (int k = 0; k < kStrategies * kStrategies; ++k) edge.cost.push_back(dice.unit());
     problem.edges.push_back(edge);
   }
-  const rivals::IlpAnswer answer = rivals::solve_ilp(problem, 1e-3);
+  const IlpAnswer answer = solve_ilp(problem, 1e-3);
   EXPECT_FALSE(answer.proven);
   if (answer.solution) {
-    EXPECT_EQ(answer.solution->cost, rivals::ilp_cost(problem, answer.solution->choice));
+    EXPECT_EQ(answer.solution->cost, ilp_cost(problem, answer.solution->choice));
   }
 }
 

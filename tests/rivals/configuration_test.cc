@@ -15,9 +15,8 @@ namespace {
 
 // A key drawn from the space, with cuts that were moved about and options at random; nothing when the draw is not
 // legal.
-std::optional<rivals::Configuration> draw(const search::PlanSpace& space, rivals::ConfigurationPricer& pricer,
-                                          rivals::Lots& lots) {
-  rivals::Configuration drawn;
+std::optional<Configuration> draw(const search::PlanSpace& space, ConfigurationPricer& pricer, Lots& lots) {
+  Configuration drawn;
   search::Key& key = drawn.key;
   key.split = static_cast<int>(lots.below(static_cast<std::int64_t>(space.splits().size())));
   key.micro_batch = static_cast<int>(lots.below(static_cast<std::int64_t>(space.micro_batches().size())));
@@ -25,7 +24,7 @@ std::optional<rivals::Configuration> draw(const search::PlanSpace& space, rivals
   key.stages = 1 + lots.below(std::max<std::int64_t>(1, space.most_stages(key)));
   if (!space.admits_pair(key) || !space.limits().pp.admits(key.stages) || !space.admits_schedule(key)) return {};
   if (key.stages > space.most_stages(key)) return {};
-  const auto replicas = rivals::most_admitted_replicas(space, key);
+  const auto replicas = most_admitted_replicas(space, key);
   if (!replicas) return {};
   key.replicas = *replicas;
   const auto inner = space.inner_replicas(key);
@@ -34,11 +33,11 @@ std::optional<rivals::Configuration> draw(const search::PlanSpace& space, rivals
   const auto pitches = space.pitches(key);
   if (pitches.empty()) return {};
   key.pitch = lots.any(pitches);
-  const auto cuts = rivals::balanced_cuts(space, pricer.pair(key), key);
+  const auto cuts = balanced_cuts(space, pricer.pair(key), key);
   if (!cuts) return {};
   drawn.cuts = *cuts;
-  for (std::int64_t s = 1; s < key.stages; ++s) rivals::move_cut(space, drawn, s, lots.chance(0.5) ? 1 : -1);
-  const auto codes = rivals::admitted_options(space, space.strategy(key));
+  for (std::int64_t s = 1; s < key.stages; ++s) move_cut(space, drawn, s, lots.chance(0.5) ? 1 : -1);
+  const auto codes = admitted_options(space, space.strategy(key));
   const int code = lots.any(codes);
   for (std::int64_t s = 0; s < key.stages; ++s) {
     drawn.options.push_back(space.limits().uniform ? code : lots.any(codes));
@@ -53,20 +52,20 @@ TEST(Configurations, PriceIsThatOfTheEvaluation) {
     SCOPED_TRACE(small.name);
     const search::PlanSpace space(small.job, small.limits, small.job.cluster.devices);
     search::PriceCache prices(small.job);
-    rivals::ConfigurationPricer pricer(space, prices);
-    rivals::Lots lots(seed);
+    ConfigurationPricer pricer(space, prices);
+    Lots lots(seed);
     for (int k = 0; k < 40; ++k) {
-      const std::optional<rivals::Configuration> drawn = draw(space, pricer, lots);
+      const std::optional<Configuration> drawn = draw(space, pricer, lots);
       if (!drawn) continue;
       const Strategy strategy = space.strategy(drawn->key);
-      const std::vector<StagePlan> stages = rivals::stages_of(space, *drawn);
+      const std::vector<StagePlan> stages = stages_of(space, *drawn);
       ASSERT_EQ(cost::refuse_strategy(small.job, strategy, stages), "");
-      EXPECT_TRUE(rivals::admits_stages(space, strategy, stages));
-      const std::optional<search::Key> found = rivals::key_of(space, strategy);
+      EXPECT_TRUE(admits_stages(space, strategy, stages));
+      const std::optional<search::Key> found = key_of(space, strategy);
       ASSERT_TRUE(found.has_value());
       EXPECT_TRUE(*found == drawn->key);
       const Plan evaluation = cost::evaluate(small.job, strategy, stages);
-      const rivals::ConfigurationPrice& price = pricer.price(*drawn);
+      const ConfigurationPrice& price = pricer.price(*drawn);
       ASSERT_NEAR(price.time_s, evaluation.prediction.iteration_s, 1e-9 * evaluation.prediction.iteration_s);
       ASSERT_EQ(price.fits(), evaluation.fits);
       for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -93,29 +92,29 @@ TEST(Configurations, StrategiesOutsideTheLimitsHaveNoKey) {
   strategy.split.tp = 2;
   strategy.split.sp = true;
   strategy.dp = strategy.dp_inner = 4;
-  EXPECT_TRUE(rivals::key_of(space, strategy).has_value());
+  EXPECT_TRUE(key_of(space, strategy).has_value());
   Strategy other = strategy;
   other.split = {};
-  EXPECT_FALSE(rivals::key_of(space, other).has_value()) << "tp";
+  EXPECT_FALSE(key_of(space, other).has_value()) << "tp";
   other = strategy;
   other.dp = other.dp_inner = 3;
-  EXPECT_FALSE(rivals::key_of(space, other).has_value()) << "a batch that does not divide";
+  EXPECT_FALSE(key_of(space, other).has_value()) << "a batch that does not divide";
   other = strategy;
   other.dp = other.dp_inner = 8;
-  EXPECT_FALSE(rivals::key_of(space, other).has_value()) << "devices";
+  EXPECT_FALSE(key_of(space, other).has_value()) << "devices";
   other = strategy;
   other.micro_batch = 3;
-  EXPECT_FALSE(rivals::key_of(space, other).has_value()) << "micro-batch";
+  EXPECT_FALSE(key_of(space, other).has_value()) << "micro-batch";
 }
 
 TEST(Configurations, BalancedCutsAreCloseToEven) {
   const test::SmallJob small = test::small_job(0);
   const search::PlanSpace space(small.job, {}, small.job.cluster.devices);
   search::PriceCache prices(small.job);
-  rivals::ConfigurationPricer pricer(space, prices);
+  ConfigurationPricer pricer(space, prices);
   search::Key key;
   for (key.stages = 1; key.stages <= std::min<std::int64_t>(4, space.layers()); ++key.stages) {
-    const auto cuts = rivals::balanced_cuts(space, pricer.pair(key), key);
+    const auto cuts = balanced_cuts(space, pricer.pair(key), key);
     ASSERT_TRUE(cuts.has_value());
     const std::vector<double>& prefix = pricer.pair(key).prefix(key.stages > 1);
     double largest = 0, slowest = 0;
@@ -134,7 +133,7 @@ TEST(Neighbours, SplitsDifferInOneDegree) {
   int neighbours = 0;
   for (int k = 0; k < static_cast<int>(space.splits().size()); ++k) {
     const Split& here = space.splits()[static_cast<std::size_t>(k)];
-    for (const int other : rivals::neighbouring_splits(space, k)) {
+    for (const int other : neighbouring_splits(space, k)) {
       const Split& there = space.splits()[static_cast<std::size_t>(other)];
       EXPECT_LE((here.tp != there.tp) + (here.cp != there.cp) + (here.ep != there.ep), 1);
       EXPECT_FALSE(here == there);
@@ -155,7 +154,7 @@ TEST(Neighbours, OptionsAreCarriedOver) {
             full = option(Recompute::full, 0, false);
   const std::vector<int> admitted = {plain, selective, full};
   const auto carried = [&](const std::vector<int>& options, std::int64_t stages) {
-    return rivals::carried_options(space, options, stages, admitted);
+    return carried_options(space, options, stages, admitted);
   };
   EXPECT_EQ(carried({plain, selective}, 4), (std::vector<int>{plain, plain, selective, selective}));
   EXPECT_EQ(carried({plain, selective, full, full}, 2), (std::vector<int>{plain, full}));

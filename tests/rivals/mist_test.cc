@@ -75,16 +75,16 @@ TEST(Mist, EqualsEveryPlanOfItsSpace) {
   int planned = 0, none = 0;
   for (std::uint32_t seed = 1; seed <= 16; ++seed) {
     const cost::Job job = tiny_job(seed, 1 + seed % 2);
-    rivals::RivalRequest request;
+    RivalRequest request;
     request.job = &job;
     request.limits = few_options(seed);
-    const plan::PlanLimits limits = rivals::mist_limits(request.limits);
+    const plan::PlanLimits limits = mist_limits(request.limits);
     const search::PlanSpace space(job, limits, job.cluster.devices);
     double least_s = std::numeric_limits<double>::infinity();
-    for (const Strategy& strategy : rivals::mist_strategies(space)) {
+    for (const Strategy& strategy : mist_strategies(space)) {
       least_s = std::min(least_s, try_every_plan(job, limits, strategy));
     }
-    const rivals::RivalAnswer answer = rivals::plan_mist(request);
+    const RivalAnswer answer = plan_mist(request);
     ASSERT_EQ(answer.plan.has_value(), std::isfinite(least_s)) << "seed " << seed << " " << answer.note;
     ++(answer.plan ? planned : none);
     if (!answer.plan) continue;
@@ -96,9 +96,9 @@ TEST(Mist, EqualsEveryPlanOfItsSpace) {
 
 TEST(Mist, FillsTheCluster) {
   const cost::Job job = tiny_job("gpt2-xl", 2, 12, test::tiny_cluster({{4, 400}, {2, 25}}, 80));
-  const search::PlanSpace space(job, rivals::mist_limits({}), 8);
+  const search::PlanSpace space(job, mist_limits({}), 8);
   bool any = false;
-  for (const Strategy& strategy : rivals::mist_strategies(space)) {
+  for (const Strategy& strategy : mist_strategies(space)) {
     EXPECT_EQ(strategy.dp_inner, strategy.dp);
     EXPECT_EQ(strategy.virtual_stages, 1);
     any = any || strategy.devices_used() == 8;
@@ -110,12 +110,12 @@ TEST(Mist, IsNoFasterThanTheOptimum) {
   int planned = 0;
   for (std::uint32_t seed = 1; seed <= 16; ++seed) {
     const cost::Job job = tiny_job(seed, 3);
-    rivals::RivalRequest request;
+    RivalRequest request;
     request.job = &job;
     search::PlanRequest plan;
     plan.job = &job;
     const search::PlanAnswer best = search::make_plan(plan);
-    const rivals::RivalAnswer answer = rivals::plan_mist(request);
+    const RivalAnswer answer = plan_mist(request);
     if (!answer.plan) continue;
     ++planned;
     ASSERT_FALSE(best.plans.empty()) << "seed " << seed;
@@ -127,12 +127,11 @@ TEST(Mist, IsNoFasterThanTheOptimum) {
 
 TEST(Mist, SaysWhyThereIsNoPlan) {
   const cost::Job job = tiny_job("llama3.2-1b", 2, 8, test::tiny_cluster({{4, 400}}, 0.5));
-  rivals::RivalRequest request;
+  RivalRequest request;
   request.job = &job;
-  EXPECT_EQ(rivals::plan_mist(request).note, "none of its plans fits into memory");
+  EXPECT_EQ(plan_mist(request).note, "none of its plans fits into memory");
   plan::set_limit(request.limits, "schedule=interleaved");
-  EXPECT_EQ(rivals::plan_mist(request).note,
-            "the limits admit none of its plans: 1F1B, and replicas of a stage together");
+  EXPECT_EQ(plan_mist(request).note, "the limits admit none of its plans: 1F1B, and replicas of a stage together");
 }
 
 TEST(ChainPartition, CutsOnlyWhereItMay) {
@@ -140,7 +139,7 @@ TEST(ChainPartition, CutsOnlyWhereItMay) {
   const plan::PlanLimits limits = few_options(1);
   const search::PlanSpace space(job, limits, 4);
   search::PriceCache prices(job);
-  rivals::ChainPartition partition(space, prices);
+  ChainPartition partition(space, prices);
   Strategy strategy;
   strategy.pp = 2;
   strategy.dp = strategy.dp_inner = 2;

@@ -45,7 +45,7 @@ TEST(ChainPartition, AgreesWithTheSearch) {
     const search::PlanAnswer best = search::make_plan(request);
     const search::PlanSpace space(job, request.limits, devices);
     search::PriceCache prices(job);
-    rivals::ChainPartition partition(space, prices);
+    ChainPartition partition(space, prices);
     const auto answer = partition.solve(strategy, std::numeric_limits<double>::infinity());
     ASSERT_EQ(answer.has_value(), !best.plans.empty()) << "seed " << seed;
     if (!answer) continue;

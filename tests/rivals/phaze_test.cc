@@ -9,7 +9,7 @@ namespace {
 
 using test::tiny_job;
 
-search::PlanAnswer optimum(const rivals::RivalRequest& request) {
+search::PlanAnswer optimum(const RivalRequest& request) {
   search::PlanRequest plan;
   plan.job = request.job;
   plan.limits = request.limits;
@@ -20,12 +20,12 @@ TEST(Phaze, IsOptimalOnFlatNetworks) {
   int planned = 0;
   for (std::uint32_t seed = 1; seed <= 24; ++seed) {
     const cost::Job job = tiny_job(seed, 1);
-    rivals::RivalRequest request;
+    RivalRequest request;
     request.job = &job;
     if (seed % 4 == 1) plan::set_limit(request.limits, "dp_inner=1,2");
     if (seed % 4 == 2) plan::set_limit(request.limits, "uniform=1");
     const search::PlanAnswer best = optimum(request);
-    const rivals::RivalAnswer answer = rivals::plan_phaze(request);
+    const RivalAnswer answer = plan_phaze(request);
     ASSERT_EQ(answer.plan.has_value(), !best.plans.empty()) << "seed " << seed << " " << answer.note;
     if (!answer.plan) continue;
     ++planned;
@@ -38,10 +38,10 @@ TEST(Phaze, IsNoFasterThanTheOptimumOnOthersAndSometimesSlower) {
   int planned = 0, slower = 0;
   for (std::uint32_t seed = 1; seed <= 16; ++seed) {
     const cost::Job job = tiny_job(seed, 2 + seed % 2);
-    rivals::RivalRequest request;
+    RivalRequest request;
     request.job = &job;
     const search::PlanAnswer best = optimum(request);
-    const rivals::RivalAnswer answer = rivals::plan_phaze(request);
+    const RivalAnswer answer = plan_phaze(request);
     ASSERT_EQ(answer.plan.has_value(), !best.plans.empty()) << "seed " << seed << " " << answer.note;
     if (!answer.plan) continue;
     ++planned;
@@ -57,19 +57,19 @@ TEST(Phaze, IsNoFasterThanTheOptimumOnOthersAndSometimesSlower) {
 
 TEST(Phaze, SaysThatItWasStopped) {
   const cost::Job job = tiny_job(3, 3);
-  rivals::RivalRequest request;
+  RivalRequest request;
   request.job = &job;
   request.time_limit_s = 1e-9;
-  const rivals::RivalAnswer answer = rivals::plan_phaze(request);
+  const RivalAnswer answer = plan_phaze(request);
   EXPECT_EQ(answer.note, "stopped by the time limit");
   EXPECT_TRUE(answer.stopped);
 }
 
 TEST(Phaze, SaysThatNothingFits) {
   const cost::Job job = tiny_job("llama3.2-1b", 2, 8, test::tiny_cluster({{4, 400}, {2, 25}}, 0.5));
-  rivals::RivalRequest request;
+  RivalRequest request;
   request.job = &job;
-  const rivals::RivalAnswer answer = rivals::plan_phaze(request);
+  const RivalAnswer answer = plan_phaze(request);
   EXPECT_FALSE(answer.plan);
   EXPECT_FALSE(answer.stopped);
   EXPECT_EQ(answer.note, "none of its plans fits into memory");

@@ -32,7 +32,7 @@ struct Tally {
   int asked = 0, found = 0, best = 0;
 };
 
-void judge(const SmallJob& small, const search::PlanAnswer& best, const rivals::RivalAnswer& answer, Tally& tally) {
+void judge(const SmallJob& small, const search::PlanAnswer& best, const RivalAnswer& answer, Tally& tally) {
   if (best.plans.empty()) {
     EXPECT_FALSE(answer.plan.has_value()) << "proven that nothing fits";
     EXPECT_FALSE(answer.note.empty());
@@ -52,8 +52,8 @@ void judge(const SmallJob& small, const search::PlanAnswer& best, const rivals::
   EXPECT_DOUBLE_EQ(again.prediction.iteration_s, plan.prediction.iteration_s);
   EXPECT_TRUE(check::check_plan(plan, small.job.model, small.job.cluster, search::state_floor(small.job)).empty());
   const search::PlanSpace space(small.job, small.limits, small.job.cluster.devices);
-  EXPECT_TRUE(rivals::key_of(space, plan.strategy).has_value());
-  EXPECT_TRUE(rivals::admits_stages(space, plan.strategy, stages));
+  EXPECT_TRUE(key_of(space, plan.strategy).has_value());
+  EXPECT_TRUE(admits_stages(space, plan.strategy, stages));
   const double optimal_s = best.plans.front().prediction.iteration_s;
   EXPECT_GE(again.prediction.iteration_s, optimal_s * (1 - 1e-9)) << "faster than a proven optimum";
   if (again.prediction.iteration_s <= optimal_s * (1 + 1e-9)) ++tally.best;
@@ -62,7 +62,7 @@ void judge(const SmallJob& small, const search::PlanAnswer& best, const rivals::
 class EveryRival : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EveryRival, PlansAreSoundAndNeverBeatTheOptimum) {
-  const rivals::Rival* rival = rivals::find_rival(GetParam());
+  const Rival* rival = find_rival(GetParam());
   ASSERT_NE(rival, nullptr);
   Tally tally;
   for (std::uint32_t seed = 0; seed < scaled(14); ++seed) {
@@ -91,7 +91,7 @@ TEST(Mcmc, FindsTheOptimumOfTinyProblems) {
   for (std::uint32_t seed = 0; seed < scaled(6); ++seed) {
     const SmallJob small = tiny_job(seed);
     SCOPED_TRACE(small.name);
-    judge(small, optimum(small), rivals::plan_mcmc(small.request()), tally);
+    judge(small, optimum(small), plan_mcmc(small.request()), tally);
   }
   EXPECT_GT(tally.asked, 0);
   EXPECT_EQ(tally.best, tally.asked);
@@ -99,7 +99,7 @@ TEST(Mcmc, FindsTheOptimumOfTinyProblems) {
 
 TEST(Mcmc, AnswersAreTheSameForTheSameSeed) {
   const SmallJob small = tiny_job(0);
-  const rivals::RivalAnswer first = rivals::plan_mcmc(small.request()), second = rivals::plan_mcmc(small.request());
+  const RivalAnswer first = plan_mcmc(small.request()), second = plan_mcmc(small.request());
   ASSERT_TRUE(first.plan && second.plan);
   EXPECT_EQ(first.plan->strategy, second.plan->strategy);
   EXPECT_EQ(first.considered, second.considered);
@@ -117,7 +117,7 @@ SmallJob preset(const std::string& model, const std::string& cluster, std::int64
 }
 
 TEST(Manual, SmallModelsAreDataParallel) {
-  const rivals::RivalAnswer answer = rivals::plan_manual(preset("bert-large", "dgx-h100", 16, 256, 512).request());
+  const RivalAnswer answer = plan_manual(preset("bert-large", "dgx-h100", 16, 256, 512).request());
   ASSERT_TRUE(answer.plan.has_value());
   EXPECT_EQ(answer.plan->strategy.split, Split{});
   EXPECT_EQ(answer.plan->strategy.pp, 1);
@@ -126,7 +126,7 @@ TEST(Manual, SmallModelsAreDataParallel) {
 }
 
 TEST(Manual, LargeModelsFillTheNodeBeforeTheyArePipelined) {
-  const rivals::RivalAnswer answer = rivals::plan_manual(preset("gpt3-175b", "dgx-a100", 256, 512, 2048).request());
+  const RivalAnswer answer = plan_manual(preset("gpt3-175b", "dgx-a100", 256, 512, 2048).request());
   ASSERT_TRUE(answer.plan.has_value());
   const Strategy& strategy = answer.plan->strategy;
   EXPECT_GE(strategy.split.tp, 4);
@@ -140,12 +140,12 @@ TEST(Manual, FollowsLimitsThatTheGuidanceDoesNotKnow) {
   SmallJob small = preset("llama3.2-1b", "dgx-h100", 16, 32, 1024);
   plan::set_limit(small.limits, "sp=0");
   plan::set_limit(small.limits, "tp=2..8");
-  rivals::RivalAnswer answer = rivals::plan_manual(small.request());
+  RivalAnswer answer = plan_manual(small.request());
   ASSERT_TRUE(answer.plan) << answer.note;
   EXPECT_FALSE(answer.plan->strategy.split.sp);
   small.limits = {};
   plan::set_limit(small.limits, "tp=16");
-  answer = rivals::plan_manual(small.request());
+  answer = plan_manual(small.request());
   ASSERT_TRUE(answer.plan) << answer.note;
   EXPECT_EQ(answer.plan->strategy.split.tp, 16) << "more than a node";
 }
@@ -153,47 +153,46 @@ TEST(Manual, FollowsLimitsThatTheGuidanceDoesNotKnow) {
 TEST(Aceso, StartsWhereTheLimitsAdmitIt) {
   SmallJob small = preset("llama3.2-1b", "dgx-h100", 16, 32, 1024);
   plan::set_limit(small.limits, "tp=16");
-  EXPECT_TRUE(rivals::plan_aceso(small.request()).plan) << "more than a node";
+  EXPECT_TRUE(plan_aceso(small.request()).plan) << "more than a node";
   small.limits = {};
   plan::set_limit(small.limits, "schedule=interleaved");
   plan::set_limit(small.limits, "pp=2");
-  const rivals::RivalAnswer answer = rivals::plan_aceso(small.request());
+  const RivalAnswer answer = plan_aceso(small.request());
   ASSERT_TRUE(answer.plan) << answer.note;
   EXPECT_EQ(answer.plan->strategy.schedule, Schedule::interleaved);
 }
 
 TEST(Manual, SaysWhatIsMissing) {
-  const rivals::RivalAnswer answer = rivals::plan_manual(preset("gpt3-175b", "dgx-a100", 8, 64, 2048).request());
+  const RivalAnswer answer = plan_manual(preset("gpt3-175b", "dgx-a100", 8, 64, 2048).request());
   EXPECT_FALSE(answer.plan.has_value());
   EXPECT_FALSE(answer.note.empty());
 }
 
 TEST(Aceso, NamesTheBottleneckAndRelievesIt) {
-  rivals::ConfigurationPrice price;
+  ConfigurationPrice price;
   price.stages = {{2, 0.5, 0, 0.9}, {3, 2, 0, 0.5}, {1, 0, 0, 0.7}};
   price.fullness = 0.9;
-  EXPECT_EQ(rivals::bottleneck_order(price), (std::vector<std::int64_t>{1, 0, 2}));
-  EXPECT_EQ(rivals::scarce_resources(price, 1).front(), rivals::Resource::communication);
-  EXPECT_EQ(rivals::scarce_resources(price, 0).front(), rivals::Resource::arithmetic);
+  EXPECT_EQ(bottleneck_order(price), (std::vector<std::int64_t>{1, 0, 2}));
+  EXPECT_EQ(scarce_resources(price, 1).front(), Resource::communication);
+  EXPECT_EQ(scarce_resources(price, 0).front(), Resource::arithmetic);
   price.stages[2].fullness = price.fullness = 1.5;
-  EXPECT_EQ(rivals::bottleneck_order(price), (std::vector<std::int64_t>{2, 0, 1}));
-  EXPECT_EQ(rivals::scarce_resources(price, 2), std::vector<rivals::Resource>{rivals::Resource::memory});
+  EXPECT_EQ(bottleneck_order(price), (std::vector<std::int64_t>{2, 0, 1}));
+  EXPECT_EQ(scarce_resources(price, 2), std::vector<Resource>{Resource::memory});
 }
 
 TEST(Aceso, PrimitivesThatSpareMemoryMayOnlyMoveLayersShardOrRecompute) {
   const SmallJob small = preset("llama3.2-1b", "dgx-h100", 8, 32, 1024);
   const search::PlanSpace space(small.job, {}, 8);
   search::PriceCache prices(small.job);
-  rivals::ConfigurationPricer pricer(space, prices);
-  rivals::Configuration start;
+  ConfigurationPricer pricer(space, prices);
+  Configuration start;
   start.key.stages = 4;
-  const auto filled = rivals::refilled(space, pricer, start, true);
+  const auto filled = refilled(space, pricer, start, true);
   ASSERT_TRUE(filled.has_value());
-  const rivals::ConfigurationPrice price = pricer.price(*filled);
+  const ConfigurationPrice price = pricer.price(*filled);
   const double before = price.stages[1].fullness;
   int smaller = 0, alike = 0;
-  for (const rivals::Configuration& next :
-       rivals::relieved(space, pricer, *filled, price, 1, rivals::Resource::memory)) {
+  for (const Configuration& next : relieved(space, pricer, *filled, price, 1, Resource::memory)) {
     if (next.key.stages != 4) ADD_FAILURE() << "the number of stages is given";
     if (next.key != filled->key) continue;
     (pricer.price(next).stages[1].fullness < before ? smaller : alike) += 1;
@@ -205,9 +204,8 @@ TEST(Aceso, PrimitivesThatSpareMemoryMayOnlyMoveLayersShardOrRecompute) {
 TEST(SideBySide, OursComesFirstAndThreadsDoNotMatter) {
   const SmallJob small = small_job(4);
   const std::vector<std::string> names = {"manual", "nest", "mist"};
-  const auto one = rivals::run_planners(names, small.request(), 1),
-             three = rivals::run_planners(names, small.request(), 3);
-  EXPECT_EQ(rivals::planner_names().front(), "nest");
+  const auto one = run_planners(names, small.request(), 1), three = run_planners(names, small.request(), 3);
+  EXPECT_EQ(planner_names().front(), "nest");
   ASSERT_EQ(one.size(), names.size());
   for (std::size_t k = 0; k < names.size(); ++k) {
     EXPECT_EQ(one[k].planner, names[k]);
@@ -222,15 +220,15 @@ TEST(SideBySide, OursComesFirstAndThreadsDoNotMatter) {
 TEST(SideBySide, LimitsThatAdmitNothingAreBadInput) {
   SmallJob small = small_job(4);
   plan::set_limit(small.limits, "pp=4000");
-  EXPECT_THROW(rivals::run_planners({"manual", "nest", "mcmc", "aceso"}, small.request(), 2), InputError);
-  EXPECT_THROW(rivals::run_planners({"manual", "mist"}, small.request(), 1), InputError) << "whoever is asked";
+  EXPECT_THROW(run_planners({"manual", "nest", "mcmc", "aceso"}, small.request(), 2), InputError);
+  EXPECT_THROW(run_planners({"manual", "mist"}, small.request(), 1), InputError) << "whoever is asked";
 }
 
 TEST(SideBySide, WhoIsStoppedSaysSoAndNothingElse) {
   const SmallJob small = small_job(4);
-  rivals::RivalRequest request = small.request();
+  RivalRequest request = small.request();
   request.time_limit_s = 1e-9;
-  for (const rivals::PlannerRun& run : rivals::run_planners({"manual", "mcmc", "aceso", "mist", "phaze"}, request, 1)) {
+  for (const PlannerRun& run : run_planners({"manual", "mcmc", "aceso", "mist", "phaze"}, request, 1)) {
     EXPECT_TRUE(run.stopped) << run.planner;
     EXPECT_EQ(run.note, "stopped by the time limit") << run.planner;
   }

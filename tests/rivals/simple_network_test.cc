@@ -13,17 +13,17 @@ using test::tiny_cluster;
 
 TEST(SimpleNetwork, FlatClusterIsItself) {
   const cluster::Cluster cluster = tiny_cluster({{8, 450}}, 80);
-  const std::vector<cluster::Cluster> flat = rivals::flat_networks(cluster);
+  const std::vector<cluster::Cluster> flat = flat_networks(cluster);
   ASSERT_EQ(flat.size(), 1U);
   EXPECT_EQ(flat.front().fabric.capacity[0], 450e9);
-  EXPECT_EQ(rivals::two_level_networks(cluster).size(), 1U);
+  EXPECT_EQ(two_level_networks(cluster).size(), 1U);
 }
 
 TEST(SimpleNetwork, FlatTakesEveryLevelsLinkAndShare) {
   // A device has 400 GB/s in its node, 1/4 of 40 GB/s beyond it, and 1/8 of 16 GB/s beyond its rack.
   const cluster::Cluster cluster = tiny_cluster({{4, 400}, {2, 40}, {2, 16}}, 80);
   std::vector<double> speeds;
-  for (const cluster::Cluster& flat : rivals::flat_networks(cluster)) {
+  for (const cluster::Cluster& flat : flat_networks(cluster)) {
     EXPECT_EQ(flat.fabric.levels, 1U);
     EXPECT_EQ(flat.devices, 16);
     speeds.push_back(flat.fabric.capacity[0]);
@@ -32,15 +32,14 @@ TEST(SimpleNetwork, FlatTakesEveryLevelsLinkAndShare) {
 }
 
 TEST(SimpleNetwork, TwoLevelsAreThemselves) {
-  const std::vector<cluster::Cluster> networks = rivals::two_level_networks(tiny_cluster({{4, 400}, {4, 40}}, 80));
+  const std::vector<cluster::Cluster> networks = two_level_networks(tiny_cluster({{4, 400}, {4, 40}}, 80));
   ASSERT_EQ(networks.size(), 1U);
   EXPECT_EQ(networks.front().fabric.capacity[1], 40e9);
 }
 
 TEST(SimpleNetwork, ThreeLevelsBecomeTwo) {
   // Beyond its rack of two nodes, a node has half of 16 GB/s.
-  const std::vector<cluster::Cluster> networks =
-      rivals::two_level_networks(tiny_cluster({{4, 400}, {2, 40}, {2, 16}}, 80));
+  const std::vector<cluster::Cluster> networks = two_level_networks(tiny_cluster({{4, 400}, {2, 40}, {2, 16}}, 80));
   std::vector<double> speeds;
   for (const cluster::Cluster& network : networks) {
     EXPECT_EQ(network.fabric.levels, 2U);
@@ -53,7 +52,7 @@ TEST(SimpleNetwork, ThreeLevelsBecomeTwo) {
 
 TEST(SimpleNetwork, TorusBecomesFlat) {
   const cluster::Cluster torus = cluster::find_cluster("tpuv4-torus", 64).value();
-  const std::vector<cluster::Cluster> networks = rivals::two_level_networks(torus);
+  const std::vector<cluster::Cluster> networks = two_level_networks(torus);
   ASSERT_FALSE(networks.empty());
   std::vector<double> speeds;
   for (const cluster::Cluster& network : networks) {
@@ -72,7 +71,7 @@ TEST(SimpleNetwork, RailsStayRails) {
   // 8 devices of a node have a port each; units of 32 nodes.
   const cluster::Cluster cluster = cluster::find_cluster("dgx-h100", 512).value();
   ASSERT_TRUE(cluster.fabric.has_rails());
-  const std::vector<cluster::Cluster> networks = rivals::two_level_networks(cluster);
+  const std::vector<cluster::Cluster> networks = two_level_networks(cluster);
   ASSERT_FALSE(networks.empty());
   const std::vector<cluster::LevelSummary> levels = cluster::summarise(cluster);
   std::vector<double> speeds;
@@ -91,7 +90,7 @@ TEST(SimpleNetwork, UnevenNodesBecomeFull) {
   cluster.devices = 10;
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   ASSERT_FALSE(cluster.fabric.regular);
-  const std::vector<cluster::Cluster> networks = rivals::two_level_networks(cluster);
+  const std::vector<cluster::Cluster> networks = two_level_networks(cluster);
   ASSERT_FALSE(networks.empty());
   for (const cluster::Cluster& network : networks) {
     EXPECT_EQ(network.devices, 10);

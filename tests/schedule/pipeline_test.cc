@@ -16,47 +16,47 @@ namespace {
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Whole stages of F 1 and B 2 (I 1, W 1), in equal chunks.
-schedule::PipelineSeconds of_guide(const schedule::Shape& shape) {
+PipelineSeconds of_guide(const Shape& shape) {
   const double v = static_cast<double>(shape.chunks);
-  return {std::vector<schedule::PassSeconds>(at(shape.positions()), {1 / v, 1 / v, 1 / v}), {}, {}};
+  return {std::vector<PassSeconds>(at(shape.positions()), {1 / v, 1 / v, 1 / v}), {}, {}};
 }
 
 struct Vector {
   const char* name;
-  schedule::Rule rule;
-  schedule::Shape shape;
+  Rule rule;
+  Shape shape;
   double total_s;
   std::vector<std::int64_t> held;  // chunks
 };
 
 // Four stages, eight micro-batches, messages of no time.
 TEST(Pipeline, VectorsOfTheGuide) {
-  const schedule::Rule& interleaved = schedule::rule_of(Schedule::interleaved);
+  const Rule& interleaved = rule_of(Schedule::interleaved);
   const Vector vectors[] = {
-      {"1F1B", schedule::rule_of(Schedule::one_f_one_b), {4, 1, 8}, 33, {4, 3, 2, 1}},
+      {"1F1B", rule_of(Schedule::one_f_one_b), {4, 1, 8}, 33, {4, 3, 2, 1}},
       {"ZB-H1", test::zb_h1(), {4, 1, 8}, 27, {4, 4, 4, 4}},
       {"interleaved v2 g4", interleaved, {4, 2, 8}, 28.5, {11, 9, 7, 5}},
       {"interleaved v2 g4, one ahead", test::interleaved_one_ahead(), {4, 2, 8}, 28.5, {12, 10, 8, 6}},
       {"interleaved v2 g8", interleaved, {4, 2, 8, 8}, 28.5, {15, 13, 11, 9}},
       {"ZBV", test::zbv(), {4, 2, 8}, 25.5, {8, 8, 8, 8}},
-      {"GPipe", schedule::rule_of(Schedule::gpipe), {4, 1, 8}, 33, {8, 8, 8, 8}},
+      {"GPipe", rule_of(Schedule::gpipe), {4, 1, 8}, 33, {8, 8, 8, 8}},
   };
   for (const Vector& vector : vectors) {
-    const schedule::Pipeline pipeline(vector.rule, vector.shape);
-    const schedule::PlayedPipeline played = schedule::play(pipeline, of_guide(vector.shape));
+    const Pipeline pipeline(vector.rule, vector.shape);
+    const PlayedPipeline played = play(pipeline, of_guide(vector.shape));
     EXPECT_NEAR(played.total_s, vector.total_s, 1e-12) << vector.name;
     EXPECT_NEAR(played.busiest_s, 24, 1e-12) << vector.name;
     EXPECT_NEAR(played.bubble_s(), vector.total_s - 24, 1e-12) << vector.name;
     std::vector<std::int64_t> held;
-    for (const schedule::Order& order : pipeline.orders()) held.push_back(schedule::most_held(order));
+    for (const Order& order : pipeline.orders()) held.push_back(most_held(order));
     EXPECT_EQ(held, vector.held) << vector.name;
   }
 }
 
 // stage 0: F0 0-1, F1 1-2, (waits) B0 4-6, B1 7-9;  stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7
 TEST(Pipeline, TwoStagesByHand) {
-  const schedule::Pipeline pipeline(Schedule::one_f_one_b, {2, 1, 2});
-  const schedule::PlayedPipeline played = schedule::play(pipeline, of_guide(pipeline.shape()));
+  const Pipeline pipeline(Schedule::one_f_one_b, {2, 1, 2});
+  const PlayedPipeline played = play(pipeline, of_guide(pipeline.shape()));
   const std::vector<std::vector<std::pair<double, double>>> expected = {{{0, 1}, {1, 2}, {4, 6}, {7, 9}},
                                                                         {{1, 2}, {2, 4}, {4, 5}, {5, 7}}};
   for (std::size_t s = 0; s < 2; ++s) {
@@ -69,10 +69,10 @@ TEST(Pipeline, TwoStagesByHand) {
 // A message that travels 0.5 s and is waited for 0.25 s: F0 0-1 on stage 0; on stage 1 F0 1.75-2.75, B0 2.75-4.75; B0 on
 // stage 0 5.5-7.5.
 TEST(Pipeline, MessagesByHand) {
-  const schedule::Pipeline pipeline(Schedule::one_f_one_b, {2, 1, 1});
-  schedule::PipelineSeconds seconds = of_guide(pipeline.shape());
+  const Pipeline pipeline(Schedule::one_f_one_b, {2, 1, 1});
+  PipelineSeconds seconds = of_guide(pipeline.shape());
   seconds.forward = seconds.backward = {{0.5, 0.25}};
-  const schedule::PlayedPipeline played = schedule::play(pipeline, seconds);
+  const PlayedPipeline played = play(pipeline, seconds);
   EXPECT_EQ(played.stages[1][0].begin_s, 1.75);
   EXPECT_EQ(played.stages[1][1].begin_s, 2.75);
   EXPECT_EQ(played.stages[0][1].begin_s, 5.5);
@@ -80,14 +80,14 @@ TEST(Pipeline, MessagesByHand) {
 }
 
 TEST(Pipeline, NeighboursFollowTheChain) {
-  const schedule::Pipeline pipeline(Schedule::interleaved, {3, 2, 3});
-  EXPECT_EQ(pipeline.place(4), (schedule::Place{1, 1}));
+  const Pipeline pipeline(Schedule::interleaved, {3, 2, 3});
+  EXPECT_EQ(pipeline.place(4), (Place{1, 1}));
   EXPECT_EQ(pipeline.position(2, 1), 5);
-  const schedule::Operation forward{schedule::Pass::forward, 1, 2}, backward{schedule::Pass::backward, 0, 1};
+  const Operation forward{Pass::forward, 1, 2}, backward{Pass::backward, 0, 1};
   const auto from = pipeline.source(0, forward);  // the last stage's chunk 0
   ASSERT_TRUE(from);
   EXPECT_EQ(from->stage, 2);
-  EXPECT_EQ(from->operation, (schedule::Operation{schedule::Pass::forward, 0, 2}));
+  EXPECT_EQ(from->operation, (Operation{Pass::forward, 0, 2}));
   EXPECT_EQ(from->link, 2);
   EXPECT_FALSE(pipeline.target(2, forward));
   EXPECT_EQ(pipeline.source(2, backward)->stage, 0);
@@ -95,8 +95,8 @@ TEST(Pipeline, NeighboursFollowTheChain) {
   EXPECT_EQ(pipeline.target(2, backward)->stage, 1);
   EXPECT_EQ(pipeline.target(2, backward)->link, 1);
   EXPECT_FALSE(pipeline.target(0, backward));
-  EXPECT_FALSE(pipeline.source(0, schedule::Operation{schedule::Pass::forward, 0, 0}));
-  EXPECT_FALSE(pipeline.source(0, schedule::Operation{schedule::Pass::weight_gradient, 0, 0}));
+  EXPECT_FALSE(pipeline.source(0, Operation{Pass::forward, 0, 0}));
+  EXPECT_FALSE(pipeline.source(0, Operation{Pass::weight_gradient, 0, 0}));
 }
 
 TEST(Pipeline, StagesNeverWaitForEachOtherInTurn) {
@@ -104,9 +104,8 @@ TEST(Pipeline, StagesNeverWaitForEachOtherInTurn) {
     for (std::int64_t v = 1; v <= 4; ++v) {
       for (std::int64_t m = 1; m <= 32; ++m) {
         for (const std::int64_t group : {std::int64_t{0}, p + 1, 2 * p}) {
-          const schedule::Shape shape{p, v, m, group};
-          EXPECT_NO_THROW(schedule::play(
-              schedule::Pipeline(v > 1 ? Schedule::interleaved : Schedule::one_f_one_b, shape), of_guide(shape)))
+          const Shape shape{p, v, m, group};
+          EXPECT_NO_THROW(play(Pipeline(v > 1 ? Schedule::interleaved : Schedule::one_f_one_b, shape), of_guide(shape)))
               << p << " stages, " << v << " chunks, " << m << " micro-batches in groups of " << group;
         }
       }
@@ -118,18 +117,16 @@ TEST(Pipeline, StagesNeverWaitForEachOtherInTurn) {
 
 struct Case {
   Schedule kind = Schedule::one_f_one_b;
-  schedule::Shape shape;
-  schedule::PipelineSeconds seconds;
+  Shape shape;
+  PipelineSeconds seconds;
   bool equal_stages = false, equal_chunks = false, messages = false;
 
-  double forward_s(std::int64_t s) const { return sum(s, &schedule::PassSeconds::forward_s); }
-  double backward_s(std::int64_t s) const {
-    return sum(s, &schedule::PassSeconds::input_s) + sum(s, &schedule::PassSeconds::weight_s);
-  }
+  double forward_s(std::int64_t s) const { return sum(s, &PassSeconds::forward_s); }
+  double backward_s(std::int64_t s) const { return sum(s, &PassSeconds::input_s) + sum(s, &PassSeconds::weight_s); }
   double stage_s(std::int64_t s) const { return forward_s(s) + backward_s(s); }
 
  private:
-  double sum(std::int64_t s, double schedule::PassSeconds::*part) const {
+  double sum(std::int64_t s, double PassSeconds::*part) const {
     double total = 0;
     for (std::int64_t c = 0; c < shape.chunks; ++c) total += seconds.chunks[at(c * shape.stages + s)].*part;
     return total;
@@ -156,7 +153,7 @@ Case random_case(std::mt19937_64& random) {
   for (std::int64_t g = 0; g < one.shape.positions(); ++g) {
     const bool again = one.equal_stages ? g > 0 : one.equal_chunks && g >= one.shape.stages;
     one.seconds.chunks.push_back(again ? one.seconds.chunks[one.equal_stages ? 0 : at(g % one.shape.stages)]
-                                       : schedule::PassSeconds{time(), time(), time()});
+                                       : PassSeconds{time(), time(), time()});
     if (!one.messages || g + 1 == one.shape.positions()) continue;
     one.seconds.forward.push_back({time(), time()});
     one.seconds.backward.push_back({time(), time()});
@@ -165,7 +162,7 @@ Case random_case(std::mt19937_64& random) {
 }
 
 // Second by second: the operation that can begin first, of all stages' next ones, is the next to run.
-double simulated_s(const Case& one, const std::vector<schedule::Order>& orders) {
+double simulated_s(const Case& one, const std::vector<Order>& orders) {
   const std::int64_t p = one.shape.stages, last = one.shape.positions() - 1;
   std::map<std::tuple<bool, std::int64_t, int>, double> ended;  // forward or not, position, micro-batch
   std::vector<std::size_t> next(at(p), 0);
@@ -176,8 +173,8 @@ double simulated_s(const Case& one, const std::vector<schedule::Order>& orders) 
     double begin_s = 0;
     for (std::int64_t s = 0; s < p; ++s) {
       if (next[at(s)] == orders[at(s)].size()) continue;
-      const schedule::Operation& operation = orders[at(s)][next[at(s)]];
-      const bool forward = operation.pass == schedule::Pass::forward;
+      const Operation& operation = orders[at(s)][next[at(s)]];
+      const bool forward = operation.pass == Pass::forward;
       const std::int64_t position = operation.chunk * p + s, source = position + (forward ? -1 : 1);
       double ready_s = free_s[at(s)], wait_s = 0;
       if (source >= 0 && source <= last) {
@@ -185,7 +182,7 @@ double simulated_s(const Case& one, const std::vector<schedule::Order>& orders) 
         if (from == ended.end()) continue;
         double arrives_s = from->second;
         if (one.messages && p > 1) {
-          const schedule::MessageSeconds& message =
+          const MessageSeconds& message =
               forward ? one.seconds.forward[at(source)] : one.seconds.backward[at(position)];
           arrives_s += message.travel_s;
           wait_s = message.wait_s;
@@ -199,9 +196,9 @@ double simulated_s(const Case& one, const std::vector<schedule::Order>& orders) 
       begin_s = ready_s + wait_s;
     }
     if (chosen < 0) break;
-    const schedule::Operation& operation = orders[at(chosen)][next[at(chosen)]++];
-    const bool forward = operation.pass == schedule::Pass::forward;
-    const schedule::PassSeconds& seconds = one.seconds.chunks[at(operation.chunk * p + chosen)];
+    const Operation& operation = orders[at(chosen)][next[at(chosen)]++];
+    const bool forward = operation.pass == Pass::forward;
+    const PassSeconds& seconds = one.seconds.chunks[at(operation.chunk * p + chosen)];
     const double end_s = begin_s + (forward ? seconds.forward_s : seconds.input_s + seconds.weight_s);
     free_s[at(chosen)] = ended[{forward, operation.chunk * p + chosen, operation.micro_batch}] = end_s;
     total_s = std::max(total_s, end_s);
@@ -222,7 +219,7 @@ bool expect_closed_forms(const Case& one, double played_s) {
     forward = std::max(forward, one.forward_s(s));
     backward = std::max(backward, one.backward_s(s));
   }
-  const double law = schedule::step_time(m, v, slowest, sum), near = 1e-9 * law;
+  const double law = step_time(m, v, slowest, sum), near = 1e-9 * law;
   const bool gpipe = one.kind == Schedule::gpipe && p > 1;
   const bool whole = one.shape.chunks == 1 || one.shape.micro_batches % p == 0;
   if (gpipe) {
@@ -237,9 +234,8 @@ bool expect_closed_forms(const Case& one, double played_s) {
     EXPECT_LE(played_s, (m + static_cast<double>(p - 1) / v) * (forward + backward) + near);
   } else if (one.equal_stages) {
     EXPECT_GE(played_s, law - near);
-    EXPECT_LE(
-        played_s,
-        schedule::step_time(std::ceil(m / static_cast<double>(p)) * static_cast<double>(p), v, slowest, sum) + near);
+    EXPECT_LE(played_s,
+              step_time(std::ceil(m / static_cast<double>(p)) * static_cast<double>(p), v, slowest, sum) + near);
   }
   const bool exact = (one.equal_stages && whole) || (one.shape.chunks == 1 && one.stage_s(p - 1) == slowest);
   if (exact) {
@@ -253,8 +249,8 @@ TEST(Pipeline, LongestPathIsTheSimulationAndTheClosedFormWhereItIsExact) {
   int exact = 0, bounded = 0, short_groups = 0;
   for (int k = 0; k < 2000; ++k) {
     const Case one = random_case(random);
-    const schedule::Pipeline pipeline(one.kind, one.shape);
-    const schedule::PlayedPipeline played = schedule::play(pipeline, one.seconds);
+    const Pipeline pipeline(one.kind, one.shape);
+    const PlayedPipeline played = play(pipeline, one.seconds);
     EXPECT_NEAR(played.total_s, simulated_s(one, pipeline.orders()), 1e-9) << "case " << k;
     short_groups += one.shape.chunks > 1 && one.shape.micro_batches % one.shape.grouped() != 0 ? 1 : 0;
     if (one.messages && one.shape.stages > 1) continue;
@@ -270,13 +266,13 @@ TEST(Pipeline, LongestPathIsTheSimulationAndTheClosedFormWhereItIsExact) {
 }
 
 TEST(StepTime, ByHand) {
-  EXPECT_DOUBLE_EQ(schedule::step_time(8, 1, 3, 12), 33);       // 8*3 + 9
-  EXPECT_DOUBLE_EQ(schedule::step_time(8, 2, 3, 12, 1.5), 30);  // 8*3 + 9/2 + 1.5
-  EXPECT_DOUBLE_EQ(schedule::fill_time(2, 3, 12), 4.5);
-  EXPECT_DOUBLE_EQ(schedule::slowest_within(8, 2, 12, 28.5, 0), 3);  // (28.5*2 - 12) / 15
-  EXPECT_EQ(schedule::slowest_within(1, 1, 12, 12, 0), std::numeric_limits<double>::infinity());
-  EXPECT_LT(schedule::slowest_within(1, 1, 12, 11, 0), 0);
-  EXPECT_EQ(schedule::slowest_within(8, 2, 12, std::numeric_limits<double>::infinity(), 0),
+  EXPECT_DOUBLE_EQ(step_time(8, 1, 3, 12), 33);       // 8*3 + 9
+  EXPECT_DOUBLE_EQ(step_time(8, 2, 3, 12, 1.5), 30);  // 8*3 + 9/2 + 1.5
+  EXPECT_DOUBLE_EQ(fill_time(2, 3, 12), 4.5);
+  EXPECT_DOUBLE_EQ(slowest_within(8, 2, 12, 28.5, 0), 3);  // (28.5*2 - 12) / 15
+  EXPECT_EQ(slowest_within(1, 1, 12, 12, 0), std::numeric_limits<double>::infinity());
+  EXPECT_LT(slowest_within(1, 1, 12, 11, 0), 0);
+  EXPECT_EQ(slowest_within(8, 2, 12, std::numeric_limits<double>::infinity(), 0),
             std::numeric_limits<double>::infinity());
 }
 

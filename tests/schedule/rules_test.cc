@@ -11,9 +11,9 @@
 namespace nest::schedule {
 namespace {
 
-std::string text(Schedule kind, const schedule::Shape& shape, std::int64_t stage) {
+std::string text(Schedule kind, const Shape& shape, std::int64_t stage) {
   std::string line;
-  for (const schedule::Operation& operation : schedule::rule_of(kind).order(shape, stage)) {
+  for (const Operation& operation : rule_of(kind).order(shape, stage)) {
     line += (line.empty() ? "" : " ") + to_string(operation, shape.chunks);
   }
   return line;
@@ -21,9 +21,9 @@ std::string text(Schedule kind, const schedule::Shape& shape, std::int64_t stage
 
 TEST(Rules, EveryScheduleHasOne) {
   std::set<Schedule> kinds;
-  for (const schedule::Rule& rule : schedule::rules()) {
+  for (const Rule& rule : rules()) {
     EXPECT_TRUE(kinds.insert(rule.kind).second);
-    EXPECT_EQ(&schedule::rule_of(rule.kind), &rule);
+    EXPECT_EQ(&rule_of(rule.kind), &rule);
   }
   EXPECT_THAT(kinds, testing::ElementsAre(Schedule::one_f_one_b, Schedule::interleaved, Schedule::gpipe));
 }
@@ -34,7 +34,7 @@ TEST(Rules, GpipeRunsAllForwardsFirst) {
 }
 
 TEST(Rules, OneForwardOneBackward) {
-  const schedule::Shape shape{3, 1, 4};
+  const Shape shape{3, 1, 4};
   EXPECT_EQ(text(Schedule::one_f_one_b, shape, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
   EXPECT_EQ(text(Schedule::one_f_one_b, shape, 1), "F0 F1 B0 F2 B1 F3 B2 B3");
   EXPECT_EQ(text(Schedule::one_f_one_b, shape, 2), "F0 B0 F1 B1 F2 B2 F3 B3");
@@ -43,7 +43,7 @@ TEST(Rules, OneForwardOneBackward) {
 
 // Two stages, two chunks, four micro-batches; the last stage runs (2-1)*2 forwards ahead, the first two more.
 TEST(Rules, InterleavedTakesChunksInTurn) {
-  const schedule::Shape shape{2, 2, 4};
+  const Shape shape{2, 2, 4};
   EXPECT_EQ(text(Schedule::interleaved, shape, 1),
             "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0");
   EXPECT_EQ(text(Schedule::interleaved, shape, 0),
@@ -52,7 +52,7 @@ TEST(Rules, InterleavedTakesChunksInTurn) {
 
 // The places of the missing fourth micro-batch stay empty.
 TEST(Rules, AShortLastGroupKeepsItsPlaces) {
-  const schedule::Shape shape{2, 2, 3};
+  const Shape shape{2, 2, 3};
   EXPECT_EQ(text(Schedule::interleaved, shape, 1), "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 B1.0 F2.1 B2.1 B2.0");
   EXPECT_EQ(text(Schedule::interleaved, shape, 0), "F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 B1.1 F2.1 B0.0 B1.0 B2.1 B2.0");
 }
@@ -65,9 +65,7 @@ TEST(Rules, GroupsMayBeLarger) {
 }
 
 TEST(Rules, RefuseWhatCannotRun) {
-  const auto refused = [](Schedule kind, const schedule::Shape& shape) {
-    return schedule::refuse(schedule::rule_of(kind), shape);
-  };
+  const auto refused = [](Schedule kind, const Shape& shape) { return refuse(rule_of(kind), shape); };
   EXPECT_EQ(refused(Schedule::one_f_one_b, {4, 1, 8}), "");
   EXPECT_EQ(refused(Schedule::gpipe, {1, 1, 1}), "");
   EXPECT_EQ(refused(Schedule::interleaved, {4, 2, 7}), "");
@@ -79,16 +77,16 @@ TEST(Rules, RefuseWhatCannotRun) {
   EXPECT_EQ(refused(Schedule::interleaved, {4, 2, 8, 3}), "groups of 3 micro-batches are smaller than the 4 stages");
   EXPECT_NE(refused(Schedule::gpipe, {0, 1, 1}), "");
   EXPECT_NE(refused(Schedule::gpipe, {1, 1, 0}), "");
-  EXPECT_THROW(schedule::Pipeline(Schedule::gpipe, {4, 3, 8}), std::logic_error);
+  EXPECT_THROW(Pipeline(Schedule::gpipe, {4, 3, 8}), std::logic_error);
 }
 
 // What is in flight, by the orders and as closed forms.
-void expect_held(const schedule::Rule& rule, const schedule::Shape& shape) {
-  if (!schedule::refuse(rule, shape).empty()) return;
+void expect_held(const Rule& rule, const Shape& shape) {
+  if (!refuse(rule, shape).empty()) return;
   const std::int64_t last = shape.micro_batches % shape.grouped();
   const bool exact = shape.chunks == 1 || last == 0 || last >= shape.stages;
   for (std::int64_t s = 0; s < shape.stages; ++s) {
-    const std::int64_t held = schedule::most_held(rule.order(shape, s)), closed = rule.held(shape, s);
+    const std::int64_t held = most_held(rule.order(shape, s)), closed = rule.held(shape, s);
     if (exact ? held == closed : held <= closed) continue;
     FAIL() << "schedule " << static_cast<int>(rule.kind) << ": p " << shape.stages << ", v " << shape.chunks << ", m "
            << shape.micro_batches << ", g " << shape.group << ", stage " << s << ": " << held << " and " << closed;
@@ -99,25 +97,24 @@ TEST(Rules, TheClosedFormIsWhatTheOrdersHold) {
   for (std::int64_t p = 1; p <= 16; ++p) {
     for (std::int64_t v = 1; v <= 6; ++v) {
       for (std::int64_t m = 1; m <= 64; ++m) {
-        for (const schedule::Rule& rule : schedule::rules()) expect_held(rule, {p, v, m});
+        for (const Rule& rule : rules()) expect_held(rule, {p, v, m});
         if (p > 6 || v > 3) continue;
-        for (const std::int64_t group : {p + 1, 2 * p})
-          expect_held(schedule::rule_of(Schedule::interleaved), {p, v, m, group});
+        for (const std::int64_t group : {p + 1, 2 * p}) expect_held(rule_of(Schedule::interleaved), {p, v, m, group});
       }
     }
   }
 }
 
 TEST(Rules, InFlightByHand) {
-  EXPECT_EQ(schedule::in_flight(Schedule::one_f_one_b, {4, 1, 16}, 0), 4);
-  EXPECT_EQ(schedule::in_flight(Schedule::one_f_one_b, {4, 1, 16}, 3), 1);
-  EXPECT_EQ(schedule::in_flight(Schedule::one_f_one_b, {4, 1, 2}, 0), 2);
-  EXPECT_EQ(schedule::in_flight(Schedule::gpipe, {4, 1, 16}, 3), 16);
-  EXPECT_EQ(schedule::in_flight(Schedule::gpipe, {1, 1, 16}, 0), 1);
-  EXPECT_EQ(schedule::in_flight(Schedule::interleaved, {4, 5, 16}, 0), 4.6);    // (2*3 + 4*4 + 1) / 5
-  EXPECT_EQ(schedule::in_flight(Schedule::interleaved, {4, 8, 16}, 3), 3.625);  // (0 + 7*4 + 1) / 8
-  EXPECT_EQ(schedule::in_flight(Schedule::interleaved, {4, 2, 2}, 0), 2);       // never more than there are
-  EXPECT_EQ(schedule::in_flight(test::zb_h1(), {4, 1, 8}, 3), 4);               // no closed form: the order is asked
+  EXPECT_EQ(in_flight(Schedule::one_f_one_b, {4, 1, 16}, 0), 4);
+  EXPECT_EQ(in_flight(Schedule::one_f_one_b, {4, 1, 16}, 3), 1);
+  EXPECT_EQ(in_flight(Schedule::one_f_one_b, {4, 1, 2}, 0), 2);
+  EXPECT_EQ(in_flight(Schedule::gpipe, {4, 1, 16}, 3), 16);
+  EXPECT_EQ(in_flight(Schedule::gpipe, {1, 1, 16}, 0), 1);
+  EXPECT_EQ(in_flight(Schedule::interleaved, {4, 5, 16}, 0), 4.6);    // (2*3 + 4*4 + 1) / 5
+  EXPECT_EQ(in_flight(Schedule::interleaved, {4, 8, 16}, 3), 3.625);  // (0 + 7*4 + 1) / 8
+  EXPECT_EQ(in_flight(Schedule::interleaved, {4, 2, 2}, 0), 2);       // never more than there are
+  EXPECT_EQ(in_flight(test::zb_h1(), {4, 1, 8}, 3), 4);               // no closed form: the order is asked
 }
 
 // Every pass once, a backward after its forward.
@@ -125,12 +122,12 @@ TEST(Rules, OrdersAreComplete) {
   for (const std::int64_t p : {1, 2, 3, 4, 8}) {
     for (const std::int64_t v : {1, 2, 3}) {
       for (const std::int64_t m : {1, 2, 3, 5, 8, 12, 19}) {
-        for (const schedule::Rule& rule : schedule::rules()) {
-          const schedule::Shape shape{p, v, m};
-          if (!schedule::refuse(rule, shape).empty()) continue;
+        for (const Rule& rule : rules()) {
+          const Shape shape{p, v, m};
+          if (!refuse(rule, shape).empty()) continue;
           for (std::int64_t s = 0; s < p; ++s) {
             std::map<std::pair<int, int>, int> seen;  // 1: forward done, 2: backward done
-            for (const schedule::Operation& operation : rule.order(shape, s)) {
+            for (const Operation& operation : rule.order(shape, s)) {
               EXPECT_EQ(seen[std::pair(operation.micro_batch, operation.chunk)]++, operation.is_forward() ? 0 : 1);
             }
             EXPECT_EQ(static_cast<std::int64_t>(seen.size()), m * v);

@@ -28,8 +28,8 @@ const T& any_of(std::mt19937& random, const std::vector<T>& list) {
   return list[random() % list.size()];
 }
 
-std::optional<search::Key> random_key(std::mt19937& random, const search::PlanSpace& space) {
-  search::Key key;
+std::optional<Key> random_key(std::mt19937& random, const PlanSpace& space) {
+  Key key;
   key.split = static_cast<int>(random() % space.splits().size());
   key.micro_batch = static_cast<int>(random() % std::min<std::size_t>(3, space.micro_batches().size()));
   if (!space.admits_pair(key)) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<search::Key> random_key(std::mt19937& random, const search::PlanSp
   return key;
 }
 
-std::vector<StagePlan> random_stages(std::mt19937& random, const search::PlanSpace& space, const Strategy& strategy) {
+std::vector<StagePlan> random_stages(std::mt19937& random, const PlanSpace& space, const Strategy& strategy) {
   const int n = static_cast<int>(space.layers()), p = static_cast<int>(strategy.pp);
   const int least = static_cast<int>(strategy.virtual_stages);
   // Near-even cuts, moved a little, because others hardly ever fit.
@@ -94,13 +94,13 @@ TEST(PlannerBounds, NoRandomPlanBeatsTheProof) {
     const cost::Job job = job_of(scene);
     plan::PlanLimits limits;
     limits.uneven_batch = limits.any_rounds = true;
-    const search::PlanSpace space(job, limits, scene.devices);
-    search::LeafSolver solver(space);
+    const PlanSpace space(job, limits, scene.devices);
+    LeafSolver solver(space);
     for (int round = 0; round < 120; ++round) {
-      const std::optional<search::Key> key = random_key(random, space);
+      const std::optional<Key> key = random_key(random, space);
       if (!key) continue;
       const Strategy strategy = space.strategy(*key);
-      const search::PairPrices pair(job, strategy.split, strategy.micro_batch);
+      const PairPrices pair(job, strategy.split, strategy.micro_batch);
       const double by_hops = solver.message_bound_s(*key, pair);
       const auto best = solver.solve(*key, pair, kInfinity);
       const double low = solver.low_s();
@@ -144,9 +144,9 @@ TEST(PlannerBounds, APlanThatJustFitsIsFound) {
     cost::Job job = job_of(scene);
     plan::PlanLimits limits;
     limits.uneven_batch = limits.any_rounds = true;
-    const search::PlanSpace space(job, limits, scene.devices);
+    const PlanSpace space(job, limits, scene.devices);
     for (int round = 0; round < 150; ++round) {
-      const std::optional<search::Key> key = random_key(random, space);
+      const std::optional<Key> key = random_key(random, space);
       if (!key) continue;
       const Strategy strategy = space.strategy(*key);
       const auto stages = random_stages(random, space, strategy);
@@ -155,8 +155,8 @@ TEST(PlannerBounds, APlanThatJustFitsIsFound) {
       std::int64_t needed = 0;
       for (const StagePlan& stage : evaluation.stages) needed = std::max(needed, stage.memory.needed);
       job.cluster.device.memory_bytes = needed;
-      const search::PairPrices pair(job, strategy.split, strategy.micro_batch);
-      search::LeafSolver solver(space);
+      const PairPrices pair(job, strategy.split, strategy.micro_batch);
+      LeafSolver solver(space);
       const auto best = solver.solve(*key, pair, evaluation.prediction.iteration_s * (1 + 1e-9));
       EXPECT_TRUE(best) << scene.model << " " << scene.stack << " pp=" << strategy.pp
                         << " vpp=" << strategy.virtual_stages << " needs " << needed;

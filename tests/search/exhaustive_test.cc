@@ -131,7 +131,7 @@ std::vector<const OracleBest*> ranked(const Problem& problem, const OracleAnswer
   return keys;
 }
 
-void check_answer(const Problem& problem, const OracleAnswer& all, const search::PlanAnswer& answer) {
+void check_answer(const Problem& problem, const OracleAnswer& all, const PlanAnswer& answer) {
   const std::vector<const OracleBest*> keys = ranked(problem, all);
   const std::size_t wanted = std::min(keys.size(), static_cast<std::size_t>(problem.top));
   ASSERT_EQ(answer.outcome, keys.empty() ? PlanOutcome::no_plan : PlanOutcome::optimal)
@@ -159,10 +159,10 @@ void check_answer(const Problem& problem, const OracleAnswer& all, const search:
 void check_bounds(const Problem& problem, const OracleAnswer& all) {
   if (all.keys.empty()) return;
   const OracleBest& best = *ranked(problem, all).front();
-  search::PlanRequest request = problem.request();
+  PlanRequest request = problem.request();
   request.search.top = 1;
   request.search.known_score = score_of(problem, best.strategy, best.time_s) * (1 + kAgreement);
-  const search::PlanAnswer answer = search::make_plan(request);
+  const PlanAnswer answer = make_plan(request);
   ASSERT_EQ(answer.plans.size(), 1U) << "a bound exceeds " << test::strategy_line(best.strategy, best.stages);
 }
 
@@ -197,14 +197,14 @@ void compare(const Problem& problem, Tally& tally) {
   const bool possible = !test::all_strategies(problem.job, problem.limits, problem.devices()).empty();
   if (!possible) {
     ++tally.impossible;
-    EXPECT_THROW(search::make_plan(problem.request()), InputError);
+    EXPECT_THROW(make_plan(problem.request()), InputError);
     return;
   }
   const OracleAnswer all = test::try_everything(problem.job, problem.limits, problem.devices());
   tally.plans += all.plans;
   count_grids(all.keys, tally.grids);
   check_prices(problem, all);
-  const search::PlanAnswer answer = search::make_plan(problem.request());
+  const PlanAnswer answer = make_plan(problem.request());
   check_answer(problem, all, answer);
   check_bounds(problem, all);
   Dice dice(problem.seed + 2'000'000'000ULL);
@@ -212,7 +212,7 @@ void compare(const Problem& problem, Tally& tally) {
   for (int k = 0; k < kPinned; ++k) {
     const Problem one = pinned(problem, dice.any(strategies));
     const OracleAnswer own = test::try_everything(one.job, one.limits, one.devices());
-    check_answer(one, own, search::make_plan(one.request()));
+    check_answer(one, own, make_plan(one.request()));
     check_bounds(one, own);
   }
   tally.infeasible += all.keys.empty();

@@ -46,7 +46,7 @@ const std::vector<Problem>& presets() {
 // A search in which something fits.
 struct Subject {
   Problem problem;
-  search::PlanAnswer answer;
+  PlanAnswer answer;
 };
 
 double score_of(const Problem& problem, const Plan& plan) {
@@ -55,11 +55,11 @@ double score_of(const Problem& problem, const Plan& plan) {
   return time * static_cast<double>(plan.strategy.devices_spanned());
 }
 
-double best_score(const Problem& problem, const search::PlanAnswer& answer) {
+double best_score(const Problem& problem, const PlanAnswer& answer) {
   return answer.plans.empty() ? kInfinity : score_of(problem, answer.plans.front());
 }
 
-search::PlanAnswer solve(const Problem& problem) { return search::make_plan(problem.request()); }
+PlanAnswer solve(const Problem& problem) { return make_plan(problem.request()); }
 
 void for_subjects(std::uint32_t first_seed, std::uint32_t count, const std::function<void(const Subject&)>& visit) {
   int visited = 0;
@@ -88,7 +88,7 @@ void expect_same_plan(const Plan& a, const Plan& b) {
   EXPECT_EQ(test::strategy_line(a.strategy, a.stages), test::strategy_line(b.strategy, b.stages));
 }
 
-void expect_same_plans(const search::PlanAnswer& a, const search::PlanAnswer& b) {
+void expect_same_plans(const PlanAnswer& a, const PlanAnswer& b) {
   EXPECT_EQ(a.outcome, b.outcome);
   ASSERT_EQ(a.plans.size(), b.plans.size());
   for (std::size_t k = 0; k < a.plans.size(); ++k) expect_same_plan(a.plans[k], b.plans[k]);
@@ -167,7 +167,7 @@ TEST(Metamorphic, TimesScale) {
       cost::MeasuredProfile profile = test::own_profile(job, problem.limits, problem.devices());
       for (cost::MeasuredLayer& layer : profile.layers) layer.saved_bytes.reset();
       job.profile = std::make_shared<cost::MeasuredProfile>(profile);
-      const search::PlanAnswer fast = solve(problem);
+      const PlanAnswer fast = solve(problem);
       for (cost::MeasuredLayer& layer : profile.layers) {
         layer.forward_s *= factor;
         layer.backward_s *= factor;
@@ -188,7 +188,7 @@ TEST(Metamorphic, TimesScale) {
         cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
         cluster.fabric.message_overhead_s = overhead * factor;
       }
-      const search::PlanAnswer slow = solve(problem);
+      const PlanAnswer slow = solve(problem);
       ASSERT_EQ(fast.plans.size(), slow.plans.size());
       for (std::size_t k = 0; k < fast.plans.size(); ++k) {
         const double before = fast.plans[k].prediction.iteration_s - cost::constants::kStep_s;
@@ -217,7 +217,7 @@ TEST(Metamorphic, MemoryThatNobodyNeedsDoesNotMatter) {
     // Beyond what any plan needs, memory changes nothing.
     Problem much = subject.problem;
     much.job.cluster.device.memory_bytes = std::int64_t{1} << 50;
-    const search::PlanAnswer plenty = solve(much);
+    const PlanAnswer plenty = solve(much);
     much.job.cluster.device.memory_bytes *= 2;
     expect_same_plans(solve(much), plenty);
   });
@@ -345,7 +345,7 @@ TEST(Metamorphic, ShorterListsAreTheBeginningOfLongerOnes) {
   for_subjects(108'001, 100, [](const Subject& subject) {
     Problem longer = subject.problem;
     longer.top = subject.problem.top + 7;
-    const search::PlanAnswer more = solve(longer);
+    const PlanAnswer more = solve(longer);
     ASSERT_GE(more.plans.size(), subject.answer.plans.size());
     for (std::size_t k = 0; k < subject.answer.plans.size(); ++k) {
       expect_same_plan(more.plans[k], subject.answer.plans[k]);
@@ -360,9 +360,9 @@ TEST(Metamorphic, ShorterListsAreTheBeginningOfLongerOnes) {
 TEST(Metamorphic, ThreadsDoNotMatter) {
   for_subjects(109'001, 80, [](const Subject& subject) {
     for (const int threads : {2, 3}) {
-      search::PlanRequest request = subject.problem.request();
+      PlanRequest request = subject.problem.request();
       request.search.threads = threads;
-      const search::PlanAnswer answer = search::make_plan(request);
+      const PlanAnswer answer = make_plan(request);
       expect_same_plans(answer, subject.answer);
       EXPECT_EQ(answer.opened, subject.answer.opened);
       EXPECT_EQ(answer.leaves, subject.answer.leaves);
@@ -376,26 +376,26 @@ TEST(Metamorphic, ThreadsDoNotMatter) {
 TEST(Metamorphic, AKnownScoreOnlySavesWork) {
   for_subjects(110'001, 100, [](const Subject& subject) {
     const double best = best_score(subject.problem, subject.answer);
-    search::PlanRequest request = subject.problem.request();
+    PlanRequest request = subject.problem.request();
     request.search.top = 1;
     for (const double known : {subject.answer.lower_bound, best * (1 + 1e-6), best * 1.5}) {
       request.search.known_score = known;
-      const search::PlanAnswer answer = search::make_plan(request);
+      const PlanAnswer answer = make_plan(request);
       ASSERT_EQ(answer.plans.size(), 1U) << known / best;
       expect_same_plan(answer.plans.front(), subject.answer.plans.front());
     }
     request.search.known_score = best * (1 - 1e-6);
-    EXPECT_TRUE(search::make_plan(request).plans.empty());
+    EXPECT_TRUE(make_plan(request).plans.empty());
   });
 }
 
 TEST(Metamorphic, PricesMayBeKept) {
   for_subjects(111'001, 60, [](const Subject& subject) {
-    search::PlanRequest request = subject.problem.request();
-    search::PriceCache prices(*request.job);
+    PlanRequest request = subject.problem.request();
+    PriceCache prices(*request.job);
     request.prices = &prices;
-    expect_same_plans(search::make_plan(request), subject.answer);
-    expect_same_plans(search::make_plan(request), subject.answer);
+    expect_same_plans(make_plan(request), subject.answer);
+    expect_same_plans(make_plan(request), subject.answer);
   });
 }
 
@@ -404,9 +404,9 @@ TEST(Metamorphic, AnEarlyStopLeavesAValidBound) {
   for_subjects(112'001, 60, [&](const Subject& subject) {
     const double best = best_score(subject.problem, subject.answer);
     for (const double limit : {0.0, 1e-5, 1e-4, 1e-3}) {
-      search::PlanRequest request = subject.problem.request();
+      PlanRequest request = subject.problem.request();
       request.search.time_limit_s = limit;
-      const search::PlanAnswer answer = search::make_plan(request);
+      const PlanAnswer answer = make_plan(request);
       EXPECT_LE(answer.lower_bound, best * (1 + kSame));
       if (answer.outcome == PlanOutcome::optimal) expect_same_plans(answer, subject.answer);
       if (answer.outcome != PlanOutcome::limit) continue;

@@ -24,7 +24,7 @@ struct FakeOption {
 };
 
 // Prices by name and option; stages of one kind share prefix sums, names and memory.
-class FakePrices final : public search::StagePrices {
+class FakePrices final : public StagePrices {
  public:
   struct Kind {
     std::vector<double> prefix;
@@ -35,7 +35,7 @@ class FakePrices final : public search::StagePrices {
   std::vector<Kind> kinds;
   std::vector<int> kind_of;                      // of every stage
   std::vector<std::vector<FakeOption>> of_name;  // [name][option]
-  search::PartitionProblem problem;
+  PartitionProblem problem;
 
   int name(std::int64_t stage, std::int64_t begin, std::int64_t end) const {
     return kinds[at(kind_of[at(stage)])].names[at(begin * (problem.layers + 1) + end)];
@@ -45,7 +45,7 @@ class FakePrices final : public search::StagePrices {
   }
 
   void price_options(std::int64_t stage, std::int64_t begin, std::int64_t end,
-                     std::vector<search::OptionPrice>& prices) override {
+                     std::vector<OptionPrice>& prices) override {
     const int here = name(stage, begin, end);
     for (int o = problem.options - 1; o >= 0; --o) {
       const FakeOption& offer = of_name[at(here)][at(o)];
@@ -71,7 +71,7 @@ class FakePrices final : public search::StagePrices {
   mutable int asked = 0;
 
  private:
-  std::map<std::pair<int, int>, search::FitRange> known_;
+  std::map<std::pair<int, int>, FitRange> known_;
 };
 
 // Layers of these seconds on stages of one kind, cut anywhere for nothing, one option that costs nothing.
@@ -84,7 +84,7 @@ void fill_plain(FakePrices& fake, const std::vector<double>& layers_s, std::int6
   fake.of_name.assign(kind.names.size(), {FakeOption{}});
   fake.kinds = {kind};
   fake.kind_of.assign(at(stages), 0);
-  search::PartitionProblem& problem = fake.problem;
+  PartitionProblem& problem = fake.problem;
   problem.layers = n;
   problem.micro_batches = micro_batches;
   problem.options = 1;
@@ -94,8 +94,8 @@ void fill_plain(FakePrices& fake, const std::vector<double>& layers_s, std::int6
   fake.connect();
 }
 
-std::optional<search::PartitionPlan> solve(FakePrices& fake, double limit_s = kNever) {
-  search::PartitionSolver solver;
+std::optional<PartitionPlan> solve(FakePrices& fake, double limit_s = kNever) {
+  PartitionSolver solver;
   return solver.solve(fake.problem, fake, limit_s);
 }
 
@@ -235,7 +235,7 @@ class Draw {
 void fill_random(FakePrices& fake, Draw& draw) {
   const std::int64_t n = 1 + draw.upto(6), p = 1 + draw.upto(std::min<std::int64_t>(3, n - 1));
   const bool whole = draw.one_in(2), by_length = draw.one_in(3);
-  search::PartitionProblem& problem = fake.problem;
+  PartitionProblem& problem = fake.problem;
   problem.layers = n;
   problem.micro_batches = real(1 + draw.upto(draw.one_in(3) ? 0 : 7));
   problem.chunks = real(1 + (draw.one_in(2) ? draw.upto(2) : 0));
@@ -270,7 +270,7 @@ void fill_random(FakePrices& fake, Draw& draw) {
   const bool falling = draw.one_in(2);
   for (std::int64_t s = 0; s < p; ++s) {
     fake.kind_of.push_back(static_cast<int>(draw.upto(kinds - 1)));
-    search::PartitionStage& stage = problem.stages.emplace_back();
+    PartitionStage& stage = problem.stages.emplace_back();
     stage.extra_s = draw.one_in(3) ? draw.seconds(whole, 2) : 0;
     stage.pressure = falling ? real(p - s) : real(draw.upto(4));
     stage.fewest_layers = 1 + (draw.one_in(6) ? draw.upto(2) : 0);
@@ -284,11 +284,11 @@ struct Priced {
 
 // By the definition; nothing for what is not offered, does not fit or may not be cut there.
 std::optional<Priced> price(const FakePrices& fake, const Cuts& cuts, const std::vector<int>& options) {
-  const search::PartitionProblem& problem = fake.problem;
+  const PartitionProblem& problem = fake.problem;
   Priced priced;
   for (std::int64_t s = 0; s < std::ssize(options); ++s) {
     const std::int64_t i = cuts[at(s)], j = cuts[at(s + 1)];
-    const search::PartitionStage& stage = problem.stages[at(s)];
+    const PartitionStage& stage = problem.stages[at(s)];
     if (j - i < stage.fewest_layers || (s > 0 && problem.may_cut[at(i)] == 0)) return std::nullopt;
     const FakeOption& option = fake.option(s, i, j, options[at(s)]);
     if (!option.offered || !fake.fits(s, i, j, options[at(s)])) return std::nullopt;
@@ -329,7 +329,7 @@ std::vector<Priced> price_all(const FakePrices& fake) {
 
 // Bounds that hold, tight or not.
 void set_bounds(FakePrices& fake, Draw& draw, const std::vector<Priced>& all) {
-  search::PartitionProblem& problem = fake.problem;
+  PartitionProblem& problem = fake.problem;
   const double share = draw.one_in(2) ? 1 : 0.5;
   const std::int64_t p = std::ssize(problem.stages);
   for (std::int64_t s = 0; s < p; ++s) {
@@ -360,7 +360,7 @@ TEST(Partition, EqualsEveryCutAndOption) {
   const char* scale = std::getenv("NEST_TEST_SCALE");
   const auto seeds = static_cast<std::uint32_t>(6000 * (scale != nullptr ? std::atof(scale) : 1.0));
   int found = 0, none = 0, mixed = 0, chunked = 0, uniform = 0, bounded = 0;
-  search::PartitionSolver solver;  // one for all: nothing of a problem may survive it
+  PartitionSolver solver;  // one for all: nothing of a problem may survive it
   for (std::uint32_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Draw draw(seed);

@@ -18,20 +18,20 @@ cost::Job job_for(const std::string& model, const std::string& cluster, std::int
                         cluster::find_cluster(cluster, devices).value());
 }
 
-search::PlanAnswer plan(const cost::Job& job, const plan::PlanLimits& limits = {}, int threads = 1, int top = 1) {
-  search::PlanRequest request;
+PlanAnswer plan(const cost::Job& job, const plan::PlanLimits& limits = {}, int threads = 1, int top = 1) {
+  PlanRequest request;
   request.job = &job;
   request.limits = limits;
   request.search.threads = threads;
   request.search.top = top;
-  return search::make_plan(request);
+  return make_plan(request);
 }
 
-double best_s(const search::PlanAnswer& answer) { return answer.plans.front().prediction.iteration_s; }
+double best_s(const PlanAnswer& answer) { return answer.plans.front().prediction.iteration_s; }
 
 TEST(Planner, MoreOfAnythingIsNeverWorse) {
   const cost::Job base = job_for("llama3-8b", "dgx-h100", 16, 64);
-  const search::PlanAnswer answer = plan(base);
+  const PlanAnswer answer = plan(base);
   ASSERT_EQ(answer.outcome, PlanOutcome::optimal);
   cost::Job memory = base;
   memory.cluster.device.memory_bytes = memory.cluster.device.memory_bytes * 3 / 2;
@@ -51,7 +51,7 @@ TEST(Planner, FewerChoicesAreNeverBetter) {
        {"tp=4", "pp=2", "zero=0", "recompute=full", "schedule=1f1b", "sp=0", "uniform=1", "mbs=1"}) {
     plan::PlanLimits limits;
     plan::set_limit(limits, setting);
-    const search::PlanAnswer answer = plan(job, limits);
+    const PlanAnswer answer = plan(job, limits);
     if (answer.outcome == PlanOutcome::no_plan) continue;
     EXPECT_GE(best_s(answer), best * (1 - 1e-9)) << setting;
     const Strategy& strategy = answer.plans.front().strategy;
@@ -64,27 +64,27 @@ TEST(Planner, SaysWhatIsMissingWhenNothingFits) {
   // The second has its largest layers in the middle.
   for (const cost::Job& job : {job_for("gpt3-175b", "dgx-a100", 8, 8), job_for("deepseek-v3", "dgx-h100", 64, 64)}) {
     EXPECT_EQ(plan(job).outcome, PlanOutcome::no_plan);
-    search::PlanRequest request;
+    PlanRequest request;
     request.job = &job;
-    const auto closest = search::closest_plan(request);
+    const auto closest = closest_plan(request);
     ASSERT_TRUE(closest.has_value());
     EXPECT_GT(closest->needed_bytes, job.cluster.device.memory_bytes);
     EXPECT_FALSE(closest->plan.fits);
     // With that much memory something does fit.
     cost::Job larger = job;
     larger.cluster.device.memory_bytes = closest->needed_bytes + (std::int64_t{1} << 30);
-    search::PlanRequest again = request;
+    PlanRequest again = request;
     again.job = &larger;
-    EXPECT_EQ(search::make_plan(again).outcome, PlanOutcome::optimal);
+    EXPECT_EQ(make_plan(again).outcome, PlanOutcome::optimal);
   }
 }
 
 TEST(Planner, StopsWhenTold) {
   const cost::Job job = job_for("llama3-70b", "dgx-h100", 256, 1024);
-  search::PlanRequest request;
+  PlanRequest request;
   request.job = &job;
   request.search.time_limit_s = 0;
-  const search::PlanAnswer answer = search::make_plan(request);
+  const PlanAnswer answer = make_plan(request);
   EXPECT_EQ(answer.outcome, PlanOutcome::limit);
   EXPECT_TRUE(answer.plans.empty());
 }
@@ -104,10 +104,10 @@ TEST(Planner, RefusesLimitsThatAdmitNothing) {
 
 TEST(Planner, ExplainsByOverrulingOneDecision) {
   const cost::Job job = job_for("llama3-8b", "dgx-h100", 16, 64);
-  search::PlanRequest request;
+  PlanRequest request;
   request.job = &job;
-  const search::PlanAnswer answer = search::make_plan(request);
-  const std::vector<WhyNot> whys = search::explain_plan(request, answer, 60);
+  const PlanAnswer answer = make_plan(request);
+  const std::vector<WhyNot> whys = explain_plan(request, answer, 60);
   EXPECT_FALSE(whys.empty());
   for (const WhyNot& why : whys) EXPECT_GE(why.excess, -1e-9) << why.name;
 }

@@ -54,8 +54,8 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
     if (strategy.devices_spanned() > cluster.devices) continue;
     ++compared;
     const cost::ShardLines all = cost::shard_lines(cluster, strategy, 0);
-    for (const search::Placed placed : {search::Placed::anywhere, search::Placed::as_given}) {
-      const search::SyncPrices least = search::least_sync(cluster, strategy, true, placed);
+    for (const Placed placed : {Placed::anywhere, Placed::as_given}) {
+      const SyncPrices least = least_sync(cluster, strategy, true, placed);
       positive += least.lines[0][0].dense_shard.s_per_byte > 0;
       EXPECT_LE(least.lines[0][0].dense_shard.s_per_byte, all.dense_shard.s_per_byte * kSlack);
       EXPECT_LE(least.lines[0][0].dense_shard.latency_s, all.dense_shard.latency_s * kSlack);

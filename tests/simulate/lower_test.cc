@@ -49,13 +49,13 @@ Strategy strategy(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_
   return s;
 }
 
-simulate::SimulationSummary run(const cost::Job& job, const Strategy& s, const std::vector<StagePlan>& stages,
-                                std::int64_t steps = 1, simulate::Merge merge = simulate::Merge::alike) {
+SimulationSummary run(const cost::Job& job, const Strategy& s, const std::vector<StagePlan>& stages,
+                      std::int64_t steps = 1, Merge merge = Merge::alike) {
   const Plan evaluation = cost::evaluate(job, s, stages);
-  const simulate::LoweredPlan lowered = simulate::lower_plan(job, s, stages, steps, merge);
-  EXPECT_EQ(simulate::refuse_program(lowered.program), "");
-  const simulate::Timeline timeline = test::reference_execute(lowered.program);
-  EXPECT_EQ(simulate::refuse_timeline(lowered.program, timeline), "");
+  const LoweredPlan lowered = lower_plan(job, s, stages, steps, merge);
+  EXPECT_EQ(refuse_program(lowered.program), "");
+  const Timeline timeline = test::reference_execute(lowered.program);
+  EXPECT_EQ(refuse_timeline(lowered.program, timeline), "");
   return summarise(lowered, timeline, evaluation.prediction);
 }
 
@@ -70,7 +70,7 @@ TEST(Lower, OneStageIsAsPredicted) {
         const std::int64_t devices = cluster.name == "gb200-nvl72" ? 72 : 16;
         const cost::Job job = make({cluster.name, devices, "bert-large", stack, 2 * devices, old ? "fp16" : "bf16"});
         const Strategy s = strategy(2, 1, devices / 2);
-        const simulate::SimulationSummary summary = run(job, s, cost::even_stages(job, s, Recompute::none, zero));
+        const SimulationSummary summary = run(job, s, cost::even_stages(job, s, Recompute::none, zero));
         EXPECT_LT(std::abs(summary.difference()), 1e-6) << cluster.name << " " << stack << " zero " << zero;
       }
     }
@@ -87,7 +87,7 @@ TEST(Lower, PipelineWithTheSlowestStageLastIsAsPredicted) {
         Strategy s = strategy(1, pp, 1);
         s.schedule = schedule;
         std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::none, 0, 1);
-        const simulate::SimulationSummary summary = run(job, s, stages);
+        const SimulationSummary summary = run(job, s, stages);
         EXPECT_LT(std::abs(summary.difference()), 1e-6) << cluster.name << " " << pp << " stages";
         double total = 0;
         for (const BreakdownPart& phase : kBreakdownParts) total += summary.breakdown_s.*phase.seconds;
@@ -101,9 +101,9 @@ TEST(Lower, PipelineWithTheSlowestStageLastIsAsPredicted) {
 TEST(Lower, ReplicasWithoutContentionAreAsPredicted) {
   const cost::Job job = make({"dgx-h100", 64, "llama3-8b", "megatron-core-plain", 64});
   Strategy s = strategy(8, 2, 4);
-  const simulate::LoweredPlan lowered = simulate::lower_plan(job, s, cost::even_stages(job, s, Recompute::full, 1));
+  const LoweredPlan lowered = lower_plan(job, s, cost::even_stages(job, s, Recompute::full, 1));
   EXPECT_EQ(lowered.symmetry.replica_classes(), 1U);
-  const simulate::SimulationSummary summary = run(job, s, cost::even_stages(job, s, Recompute::full, 1));
+  const SimulationSummary summary = run(job, s, cost::even_stages(job, s, Recompute::full, 1));
   EXPECT_LT(std::abs(summary.difference()), 1e-6);
   EXPECT_EQ(summary.cause, "");
 }
@@ -113,21 +113,21 @@ TEST(Lower, ReplicasWithoutContentionAreAsPredicted) {
 TEST(Lower, PipelineLawByHand) {
   const cost::Job job = make({"v100-cluster", 8, "bert-large", "megatron-core-plain", 12, "fp16"});
   const Strategy s = strategy(1, 4, 1);
-  simulate::LoweredPlan lowered = simulate::lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1));
+  LoweredPlan lowered = lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1));
   double message_s = 0;
   for (std::size_t i = 0; i < lowered.labels.size(); ++i) {
-    simulate::SimulatedActivity& activity = lowered.program.activities[i];
+    SimulatedActivity& activity = lowered.program.activities[i];
     switch (lowered.labels[i].part) {
-      case simulate::Part::forward: activity.seconds = 1; break;
-      case simulate::Part::backward: activity.seconds = 2; break;
-      case simulate::Part::message:  // stages 1 and 2 sit on different nodes, 0-1 and 2-3 on one: make all alike
+      case Part::forward: activity.seconds = 1; break;
+      case Part::backward: activity.seconds = 2; break;
+      case Part::message:  // stages 1 and 2 sit on different nodes, 0-1 and 2-3 on one: make all alike
         activity.flows.clear();
         activity.seconds = message_s = 0.25;
         break;
       default: activity.seconds = 0; activity.flows.clear();
     }
   }
-  const simulate::Timeline timeline = test::reference_execute(lowered.program);
+  const Timeline timeline = test::reference_execute(lowered.program);
   EXPECT_NEAR(timeline.total_s, (12 + 3) * 3.0 + (2 * 12 + 2 * 2 - 1) * message_s, 1e-9);
 }
 
@@ -135,11 +135,11 @@ TEST(Lower, PipelineLawByHand) {
 TEST(Lower, HeadGradientsWaitForTheDrain) {
   const cost::Job job = make({"dgx-h100", 8, "llama3-8b", "megatron-core", 8});
   const Strategy s = strategy(1, 8, 1);
-  const simulate::LoweredPlan lowered = simulate::lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1));
+  const LoweredPlan lowered = lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1));
   EXPECT_GT(lowered.work.stages.back().head_gradient_s, 0);
   int blocks = 0;
   for (std::size_t i = 0; i < lowered.labels.size(); ++i) {
-    if (lowered.labels[i].part != simulate::Part::head_gradient) continue;
+    if (lowered.labels[i].part != Part::head_gradient) continue;
     ++blocks;
     EXPECT_DOUBLE_EQ(lowered.program.activities[i].seconds, 8 * lowered.work.stages.back().head_gradient_s);
   }
@@ -151,7 +151,7 @@ TEST(Lower, StepsFollowEachOther) {
   const Strategy s = strategy(2, 4, 2);
   const auto stages = cost::even_stages(job, s, Recompute::none, 1);
   const double one = run(job, s, stages, 1).iteration_s;
-  const simulate::SimulationSummary three = run(job, s, stages, 3);
+  const SimulationSummary three = run(job, s, stages, 3);
   EXPECT_NEAR(three.iteration_s, one, 1e-9);
   double total = 0;
   for (const BreakdownPart& phase : kBreakdownParts) total += three.breakdown_s.*phase.seconds;
@@ -165,11 +165,11 @@ TEST(Lower, MergingIsExact) {
     const RandomPlan plan = random_plan(seed);
     if (plan.job.cluster.devices > 64 || plan.strategy.dp < 2) continue;
     if (micro_batches(plan.strategy, plan.job.run.global_batch) * plan.strategy.pp * plan.strategy.dp > 256) continue;
-    const simulate::LoweredPlan alike = simulate::lower_plan(plan.job, plan.strategy, plan.stages);
+    const LoweredPlan alike = lower_plan(plan.job, plan.strategy, plan.stages);
     if (static_cast<std::int64_t>(alike.symmetry.replica_classes()) == plan.strategy.teams()) continue;
     ++merged;
     const double once = run(plan.job, plan.strategy, plan.stages).iteration_s;
-    const double all = run(plan.job, plan.strategy, plan.stages, 1, simulate::Merge::nothing).iteration_s;
+    const double all = run(plan.job, plan.strategy, plan.stages, 1, Merge::nothing).iteration_s;
     EXPECT_NEAR(once, all, 1e-7 * all) << "seed " << seed;
   }
 }
@@ -192,8 +192,8 @@ TEST(Lower, ContentionIsFoundAndNamed) {
   s.pp = 8;
   s.virtual_stages = 2;
   s.schedule = Schedule::interleaved;
-  const simulate::SimulationSummary summary = run(job, s, cost::even_stages(job, s, Recompute::full, 1));
-  EXPECT_GT(summary.difference(), simulate::kWorthSaying);
+  const SimulationSummary summary = run(job, s, cost::even_stages(job, s, Recompute::full, 1));
+  EXPECT_GT(summary.difference(), kWorthSaying);
   EXPECT_THAT(summary.cause, ::testing::HasSubstr("messages from stage"));
   EXPECT_THAT(summary.cause, ::testing::HasSubstr("link of"));
   ASSERT_FALSE(summary.links.empty());
@@ -203,9 +203,9 @@ TEST(Lower, ContentionIsFoundAndNamed) {
 TEST(Lower, TraceHasATrackPerStageAndLink) {
   const cost::Job job = make({"h100-spine-leaf", 16, "llama3-8b", "megatron-core", 16});
   const Strategy s = strategy(2, 4, 2);
-  const simulate::LoweredPlan lowered = simulate::lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 2));
-  const simulate::Timeline timeline = test::reference_execute(lowered.program);
-  const auto trace = nlohmann::json::parse(simulate::chrome_trace(lowered, timeline, "test"));
+  const LoweredPlan lowered = lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 2));
+  const Timeline timeline = test::reference_execute(lowered.program);
+  const auto trace = nlohmann::json::parse(chrome_trace(lowered, timeline, "test"));
   std::set<std::string> tracks;
   int passes = 0;
   double last = 0;

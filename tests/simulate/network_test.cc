@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<std::string> names(simulate::Network& network, const simulate::NetworkPath& path) {
+std::vector<std::string> names(Network& network, const NetworkPath& path) {
   std::vector<std::string> list;
   for (const std::int32_t link : path.links) list.push_back(network.links()[static_cast<std::size_t>(link)].name);
   return list;
@@ -21,11 +21,11 @@ TEST(Network, ClimbsToTheCommonSwitch) {
       "  - {name: node, group: 4, bandwidth: 100GB/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10GB/s, latency: 5us}\n"
       "  - {name: hall, group: 2, bandwidth: 20GB/s, latency: 9us, oversubscription: 2}\n");
-  simulate::Network network(cluster);
-  const simulate::NetworkPath inside = network.path(0, 3);
+  Network network(cluster);
+  const NetworkPath inside = network.path(0, 3);
   EXPECT_THAT(names(network, inside), ElementsAre("uplink of device 0", "downlink of device 3"));
   EXPECT_DOUBLE_EQ(inside.latency_s, 1e-6);
-  const simulate::NetworkPath across = network.path(5, 9);
+  const NetworkPath across = network.path(5, 9);
   EXPECT_THAT(names(network, across), ElementsAre("uplink of device 5", "uplink of node 1", "uplink of rack 0",
                                                   "downlink of rack 1", "downlink of node 2", "downlink of device 9"));
   EXPECT_DOUBLE_EQ(across.latency_s, 9e-6);
@@ -40,7 +40,7 @@ TEST(Network, RailsGiveEveryDeviceAPort) {
       "  - {name: node, group: 4, bandwidth: 100GB/s, latency: 1us}\n"
       "  - {name: pod, group: 2, bandwidth: 10GB/s, latency: 5us, rails: true}\n"
       "  - {name: hall, group: 2, bandwidth: 80GB/s, latency: 9us}\n");
-  simulate::Network network(cluster);
+  Network network(cluster);
   EXPECT_THAT(names(network, network.path(1, 2)), ElementsAre("uplink of device 1", "downlink of device 2"));
   EXPECT_THAT(names(network, network.path(1, 6)),
               ElementsAre("port of device 1, sending", "port of device 6, receiving"));
@@ -54,9 +54,9 @@ TEST(Network, RailSwitchesMakeLaneChangesClimb) {
       "  - {name: node, group: 4, bandwidth: 100GB/s, latency: 1us}\n"
       "  - {name: pod, group: 2, bandwidth: 10GB/s, latency: 5us, rails: true, rail_switches: true}\n"
       "  - {name: hall, group: 2, bandwidth: 80GB/s, latency: 9us}\n");
-  simulate::Network network(cluster);
-  EXPECT_EQ(network.path(1, 5).links.size(), 2U);           // same position
-  const simulate::NetworkPath change = network.path(1, 6);  // another one: through the level above
+  Network network(cluster);
+  EXPECT_EQ(network.path(1, 5).links.size(), 2U);  // same position
+  const NetworkPath change = network.path(1, 6);   // another one: through the level above
   EXPECT_EQ(change.links.size(), 4U);
   EXPECT_DOUBLE_EQ(change.latency_s, 9e-6);
   EXPECT_NE(network.path(1, 6).links[1], network.path(2, 5).links[1]);  // each rail switch has its own uplink
@@ -65,7 +65,7 @@ TEST(Network, RailSwitchesMakeLaneChangesClimb) {
 TEST(Network, TorusTakesTheShortWayRound) {
   const cluster::Cluster cluster =
       test::cluster_of("torus: {dims: [4, 4], wrap: true, bandwidth: 10GB/s, latency: 1us}\n");
-  simulate::Network network(cluster);
+  Network network(cluster);
   EXPECT_THAT(names(network, network.path(0, 3)), ElementsAre("link x- of device 0"));
   EXPECT_THAT(names(network, network.path(0, 6)),
               ElementsAre("link x+ of device 0", "link x+ of device 1", "link y+ of device 2"));

@@ -29,7 +29,7 @@ class Dice {
 struct RandomSchedule {
   schedule::Pipeline pipeline;
   schedule::PipelineSeconds seconds;
-  simulate::LoweredPlan lowered;
+  LoweredPlan lowered;
 };
 
 cost::Job make_job_with(const std::string& stack) {
@@ -52,7 +52,7 @@ Strategy random_strategy(Dice& dice) {
 }
 
 // Every message has a link of its own, so that none meets another.
-void send(simulate::SimulationProgram& program, simulate::SimulatedActivity& activity, double seconds, Dice& dice) {
+void send(SimulationProgram& program, SimulatedActivity& activity, double seconds, Dice& dice) {
   activity.flows.clear();
   activity.seconds = 0;
   if (dice.below(4) > 0) {
@@ -69,8 +69,7 @@ RandomSchedule random_schedule(cost::Job& job, Dice& dice) {
   const Strategy s = random_strategy(dice);
   job.run.global_batch = 1 + dice.below(10);
   const schedule::Shape shape{s.pp, s.virtual_stages, job.run.global_batch};
-  RandomSchedule made{
-      {s.schedule, shape}, {}, simulate::lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1))};
+  RandomSchedule made{{s.schedule, shape}, {}, lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1))};
   schedule::PipelineSeconds& seconds = made.seconds;
   const bool overlapped = made.lowered.work.message_exposed < 1;
   for (std::int64_t g = 0; g < shape.positions(); ++g) {
@@ -78,16 +77,16 @@ RandomSchedule random_schedule(cost::Job& job, Dice& dice) {
     seconds.forward.push_back({overlapped ? dice.seconds() : 0, dice.seconds()});
     seconds.backward.push_back({overlapped ? dice.seconds() : 0, dice.seconds()});
   }
-  simulate::SimulationProgram& program = made.lowered.program;
+  SimulationProgram& program = made.lowered.program;
   program.links.clear();
   program.routes.clear();
   for (std::size_t i = 0; i < made.lowered.labels.size(); ++i) {
-    const simulate::ActivityLabel& label = made.lowered.labels[i];
-    simulate::SimulatedActivity& activity = program.activities[i];
-    if (label.part == simulate::Part::forward || label.part == simulate::Part::backward) {
+    const ActivityLabel& label = made.lowered.labels[i];
+    SimulatedActivity& activity = program.activities[i];
+    if (label.part == Part::forward || label.part == Part::backward) {
       const auto& chunk = seconds.chunks[static_cast<std::size_t>(made.pipeline.position(label.stage, label.chunk))];
       activity.seconds = label.backward ? chunk.input_s + chunk.weight_s : chunk.forward_s;
-    } else if (label.part == simulate::Part::message) {
+    } else if (label.part == Part::message) {
       const std::int64_t from = made.pipeline.position(label.from_stage, label.chunk);
       const auto& message = label.backward ? seconds.backward[static_cast<std::size_t>(from - 1)]
                                            : seconds.forward[static_cast<std::size_t>(from)];
@@ -101,15 +100,14 @@ RandomSchedule random_schedule(cost::Job& job, Dice& dice) {
 }
 
 // When every pass ends, in the order of the program.
-void expect_longest_path(const RandomSchedule& made, const simulate::Timeline& timeline, std::size_t offset,
-                         double near) {
+void expect_longest_path(const RandomSchedule& made, const Timeline& timeline, std::size_t offset, double near) {
   const schedule::PlayedPipeline played = schedule::play(made.pipeline, made.seconds);
   std::vector<std::size_t> next(made.pipeline.orders().size(), 0);
   double last_s = 0;
   for (std::size_t i = 0; i < made.lowered.labels.size(); ++i) {
-    const simulate::ActivityLabel& label = made.lowered.labels[i];
+    const ActivityLabel& label = made.lowered.labels[i];
     last_s = std::max(last_s, timeline.end_s[offset + i]);
-    if (label.part != simulate::Part::forward && label.part != simulate::Part::backward) continue;
+    if (label.part != Part::forward && label.part != Part::backward) continue;
     const auto stage = static_cast<std::size_t>(label.stage);
     const schedule::Operation& operation = made.pipeline.orders()[stage][next[stage]];
     ASSERT_EQ(operation.micro_batch, label.micro_batch);
@@ -139,26 +137,26 @@ TEST(SimulatedPipeline, IsTheLongestPathForSimGrid) {
   Dice dice(14);
   cost::Job job = make_job_with("megatron-core");
   std::vector<RandomSchedule> all;
-  simulate::SimulationProgram together;
+  SimulationProgram together;
   std::vector<std::size_t> offsets;
   for (int k = 0; k < 200; ++k) {
-    const simulate::SimulationProgram& program = all.emplace_back(random_schedule(job, dice)).lowered.program;
+    const SimulationProgram& program = all.emplace_back(random_schedule(job, dice)).lowered.program;
     const auto activities = static_cast<std::int32_t>(together.activities.size());
     const auto links = static_cast<std::int32_t>(together.links.size());
     const auto routes = static_cast<std::int32_t>(together.routes.size());
     offsets.push_back(together.activities.size());
     together.links.insert(together.links.end(), program.links.begin(), program.links.end());
-    for (simulate::SimulatedRoute route : program.routes) {
-      for (simulate::RouteLoad& load : route.loads) load.link += links;
+    for (SimulatedRoute route : program.routes) {
+      for (RouteLoad& load : route.loads) load.link += links;
       together.routes.push_back(std::move(route));
     }
-    for (simulate::SimulatedActivity activity : program.activities) {
-      for (simulate::SimulatedFlow& flow : activity.flows) flow.route += routes;
+    for (SimulatedActivity activity : program.activities) {
+      for (SimulatedFlow& flow : activity.flows) flow.route += routes;
       for (std::int32_t& before : activity.after) before += activities;
       together.activities.push_back(std::move(activity));
     }
   }
-  const simulate::Timeline timeline = run_simulator(NEST_SIMULATE_PROGRAM, together);
+  const Timeline timeline = run_simulator(NEST_SIMULATE_PROGRAM, together);
   for (std::size_t k = 0; k < all.size(); ++k) {
     expect_longest_path(all[k], timeline, offsets[k], 1e-9);
     if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "case " << k;

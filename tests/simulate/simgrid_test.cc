@@ -21,21 +21,21 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Links, routes and activities at random, many of which share.
-simulate::SimulationProgram random_program(std::uint32_t seed) {
+SimulationProgram random_program(std::uint32_t seed) {
   std::mt19937 dice(seed);
   const auto below = [&](std::uint32_t count) { return static_cast<std::int32_t>(dice() % count); };
-  simulate::SimulationProgram program;
+  SimulationProgram program;
   const std::int32_t links = 2 + below(6);
   for (std::int32_t l = 0; l < links; ++l) program.links.push_back({"link", 1e9 * (1 + below(100)), 1, 1});
   const std::int32_t routes = 2 + below(8);
   for (std::int32_t r = 0; r < routes; ++r) {
-    simulate::SimulatedRoute& route = program.routes.emplace_back();
+    SimulatedRoute& route = program.routes.emplace_back();
     for (std::int32_t l = 0; l < links; ++l) {
       if (below(3) == 0 || l == r % links) route.loads.push_back({l, 1 + below(4)});
     }
   }
   for (std::int32_t i = 0; i < 80; ++i) {
-    simulate::SimulatedActivity& activity = program.activities.emplace_back();
+    SimulatedActivity& activity = program.activities.emplace_back();
     const std::int32_t kind = below(5);
     if (kind == 0) activity.seconds = 1e-4 * (1 + below(1000));
     for (std::int32_t f = 0; f < kind / 2; ++f) {
@@ -49,9 +49,9 @@ simulate::SimulationProgram random_program(std::uint32_t seed) {
 TEST(SimGrid, AgreesWithTheReferenceEngine) {
   NEST_REQUIRE_SIMGRID();
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
-    const simulate::SimulationProgram program = random_program(seed);
-    const simulate::Timeline expected = test::reference_execute(program);
-    const simulate::Timeline timeline = run_simulator(NEST_SIMULATE_PROGRAM, program);
+    const SimulationProgram program = random_program(seed);
+    const Timeline expected = test::reference_execute(program);
+    const Timeline timeline = run_simulator(NEST_SIMULATE_PROGRAM, program);
     EXPECT_THAT(timeline.engine, HasSubstr("SimGrid"));
     for (std::size_t i = 0; i < program.activities.size(); ++i) {
       ASSERT_NEAR(timeline.start_s[i], expected.start_s[i], 1e-7 * expected.total_s) << "seed " << seed << ", " << i;
@@ -62,7 +62,7 @@ TEST(SimGrid, AgreesWithTheReferenceEngine) {
 
 TEST(SimGrid, RefusesCirclesAndGarbage) {
   NEST_REQUIRE_SIMGRID();
-  simulate::SimulationProgram circle;
+  SimulationProgram circle;
   circle.activities = {{1, {}, {1}}, {1, {}, {0}}};
   try {
     run_simulator(NEST_SIMULATE_PROGRAM, circle);
@@ -75,7 +75,7 @@ TEST(SimGrid, RefusesCirclesAndGarbage) {
 TEST(SimGrid, NothingTakesNoTime) {
   NEST_REQUIRE_SIMGRID();
   EXPECT_EQ(run_simulator(NEST_SIMULATE_PROGRAM, {}).total_s, 0);
-  simulate::SimulationProgram joins;
+  SimulationProgram joins;
   joins.activities.resize(20'000);  // a long chain must not need a deep stack
   for (std::int32_t i = 1; i < 20'000; ++i) joins.activities[static_cast<std::size_t>(i)].after = {i - 1};
   EXPECT_EQ(run_simulator(NEST_SIMULATE_PROGRAM, joins).total_s, 0);
@@ -111,7 +111,7 @@ class BadSimulator : public ::testing::Test {
   }
 
   test::TemporaryFolder folder_;
-  simulate::SimulationProgram program_;
+  SimulationProgram program_;
 };
 
 TEST_F(BadSimulator, IsKilled) {

@@ -36,23 +36,23 @@ model::Block gqa_gated() {
   return block;
 }
 
-split::LocalLayer local_block(const model::Model& model, const split::RunShape& shape, const Split& split,
-                              const model::Implementation& impl = {}) {
-  return split::localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, split, impl);
+LocalLayer local_block(const model::Model& model, const RunShape& shape, const Split& split,
+                       const model::Implementation& impl = {}) {
+  return localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, split, impl);
 }
 
-const split::LocalOperator& find(const split::LocalLayer& layer, const std::string& name) {
-  for (const split::LocalOperator& op : layer.operators) {
+const LocalOperator& find(const LocalLayer& layer, const std::string& name) {
+  for (const LocalOperator& op : layer.operators) {
     if (op.source->name == name) return op;
   }
   throw std::runtime_error("no operator " + name);
 }
 
 // "all-gather forward tensor" -> total bytes
-std::map<std::string, double> exchanged(const split::LocalLayer& layer) {
+std::map<std::string, double> exchanged(const LocalLayer& layer) {
   std::map<std::string, double> sums;
-  for (const split::LayerCollective& c : layer.collectives) {
-    sums[std::string(to_string(c.kind)) + (c.phase == split::Phase::forward ? " forward " : " backward ") +
+  for (const LayerCollective& c : layer.collectives) {
+    sums[std::string(to_string(c.kind)) + (c.phase == Phase::forward ? " forward " : " backward ") +
          to_string(c.group)] += c.bytes;
   }
   return sums;
@@ -63,7 +63,7 @@ using Sums = std::map<std::string, double>;
 TEST(LocalLayer, DenseGqaGatedByHand) {
   const model::Architecture arch = tiny(gqa_gated());
   const model::Model model = model::build_model(arch);
-  const split::LocalLayer layer = local_block(model, {.micro_batch = 3, .sequence = 16}, {});
+  const LocalLayer layer = local_block(model, {.micro_batch = 3, .sequence = 16}, {});
   // T = 48 tokens. qkv: 2*48*8*(8+4+4); o: 2*48*8*8; gate+up: 2*48*8*32; down: 2*48*16*8
   // attention: 3 sequences, 16*17/2 = 136 pairs, 4 heads, 2*(2+2) FLOPs
   EXPECT_EQ(find(layer, "qkv").flops_forward, 12288);
@@ -82,7 +82,7 @@ TEST(LocalLayer, DenseGqaGatedByHand) {
 
 TEST(LocalLayer, SavedBytesOfMegatronByHand) {
   const model::Model model = model::build_model(tiny(gqa_gated()));
-  const split::LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {});
+  const LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {});
   // per token: norm inputs and outputs 4*2h, their rstd 2*4, q,k,v 2(a+2k)d, out 2ad, log-sum-exp 4a, gate, up and
   // product 6f
   EXPECT_EQ(layer.saved.none, 16 * (4 * 16 + 8 + 32 + 16 + 16 + 96));
@@ -94,11 +94,11 @@ TEST(LocalLayer, SavedBytesOfMegatronByHand) {
 
 TEST(LocalLayer, TensorParallelSumsToTheWhole) {
   const model::Model model = model::build_model(tiny(gqa_gated()));
-  const split::RunShape shape{.micro_batch = 2, .sequence = 16};
-  const split::LocalLayer whole = local_block(model, shape, {});
+  const RunShape shape{.micro_batch = 2, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
   for (const std::int64_t tp : {2, 4}) {
     for (const bool sp : {false, true}) {
-      const split::LocalLayer part = local_block(model, shape, {.tp = tp, .sp = sp});
+      const LocalLayer part = local_block(model, shape, {.tp = tp, .sp = sp});
       if (tp <= 2) {
         EXPECT_EQ(part.flops_forward() * static_cast<double>(tp), whole.flops_forward()) << tp;
       } else {
@@ -112,7 +112,7 @@ TEST(LocalLayer, TensorParallelSumsToTheWhole) {
 
 TEST(LocalLayer, TensorParallelCollectivesByHand) {
   const model::Model model = model::build_model(tiny(gqa_gated()));
-  const split::RunShape shape{.micro_batch = 2, .sequence = 16};  // stream of 32 tokens x 8 x 2 bytes = 512 bytes
+  const RunShape shape{.micro_batch = 2, .sequence = 16};  // stream of 32 tokens x 8 x 2 bytes = 512 bytes
   EXPECT_EQ(exchanged(local_block(model, shape, {.tp = 2})),
             (Sums{{"all-reduce forward tensor", 2 * 512}, {"all-reduce backward tensor", 2 * 512}}));
   EXPECT_EQ(exchanged(local_block(model, shape, {.tp = 2, .sp = true})),
@@ -124,9 +124,9 @@ TEST(LocalLayer, TensorParallelCollectivesByHand) {
 
 TEST(LocalLayer, SequenceParallelDividesTheStream) {
   const model::Model model = model::build_model(tiny(gqa_gated()));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const split::LocalLayer with = local_block(model, shape, {.tp = 2, .sp = true});
-  const split::LocalLayer without = local_block(model, shape, {.tp = 2});
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer with = local_block(model, shape, {.tp = 2, .sp = true});
+  const LocalLayer without = local_block(model, shape, {.tp = 2});
   const double sharded = 16 * (32 + 16 + 16 + 96) / 2.0;  // q,k,v, out, log-sum-exp, feed-forward
   EXPECT_EQ(without.saved.none, 16 * (4 * 16 + 8) + sharded);
   EXPECT_EQ(with.saved.none, 16 * (4 * 16 + 8) / 2.0 + sharded);
@@ -136,9 +136,9 @@ TEST(LocalLayer, SequenceParallelDividesTheStream) {
 
 TEST(LocalLayer, ContextParallelByHand) {
   const model::Model model = model::build_model(tiny(gqa_gated()));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const split::LocalLayer whole = local_block(model, shape, {});
-  const split::LocalLayer part = local_block(model, shape, {.cp = 4});
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
+  const LocalLayer part = local_block(model, shape, {.cp = 4});
   EXPECT_EQ(part.flops_forward() * 4, whole.flops_forward());
   EXPECT_EQ(part.saved.none * 4, whole.saved.none);
   EXPECT_EQ(part.dense_parameters, whole.dense_parameters);
@@ -150,7 +150,7 @@ TEST(LocalLayer, ParallelBlockPaysOneReduction) {
   model::Block block = gqa_gated();
   block.wiring = model::Wiring::parallel_one;
   const model::Model model = model::build_model(tiny(block));
-  const split::LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {.tp = 2});
+  const LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {.tp = 2});
   EXPECT_EQ(exchanged(layer), (Sums{{"all-reduce forward tensor", 256}, {"all-reduce backward tensor", 256}}));
 }
 
@@ -168,8 +168,8 @@ model::Block mixture_block() {
 
 TEST(LocalLayer, MixtureByHand) {
   const model::Model model = model::build_model(tiny(mixture_block()));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const split::LocalLayer layer = local_block(model, shape, {});
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer layer = local_block(model, shape, {});
   // router 2*16*8*4; experts see 16*2 rows: 2*32*8*24 + 2*32*12*8; shared 2*16*8*8 + 2*16*4*8
   EXPECT_EQ(find(layer, "router").flops_forward, 1024);
   EXPECT_EQ(find(layer, "experts gate+up").flops_forward, 12288);
@@ -186,9 +186,9 @@ TEST(LocalLayer, MixtureByHand) {
 
 TEST(LocalLayer, ExpertParallelByHand) {
   const model::Model model = model::build_model(tiny(mixture_block()));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const split::LocalLayer whole = local_block(model, shape, {});
-  const split::LocalLayer part = local_block(model, shape, {.ep = 4});
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
+  const LocalLayer part = local_block(model, shape, {.ep = 4});
   // Every rank brings its own 16 tokens: the same rows per rank on a quarter of the experts, so a rank's work is
   // unchanged.
   EXPECT_EQ(part.flops_forward(), whole.flops_forward());
@@ -201,10 +201,10 @@ TEST(LocalLayer, ExpertParallelByHand) {
 
 TEST(LocalLayer, ExpertsUnderTensorParallelism) {
   const model::Model model = model::build_model(tiny(mixture_block()));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const split::LocalLayer whole = local_block(model, shape, {});
-  const split::LocalLayer sliced = local_block(model, shape, {.tp = 2, .sp = true});  // etp = tp: experts cut in half
-  const split::LocalLayer spread =
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer whole = local_block(model, shape, {});
+  const LocalLayer sliced = local_block(model, shape, {.tp = 2, .sp = true});  // etp = tp: experts cut in half
+  const LocalLayer spread =
       local_block(model, shape, {.tp = 2, .sp = true, .ep = 2, .etp = 1});  // whole experts, half the tokens
   EXPECT_EQ(find(sliced, "experts down").flops_forward * 2, find(whole, "experts down").flops_forward);
   EXPECT_EQ(find(spread, "experts down").flops_forward * 2, find(whole, "experts down").flops_forward);
@@ -217,12 +217,12 @@ TEST(LocalLayer, ExpertsUnderTensorParallelism) {
 // Experts divided less and more than the rest: rows are K T etp/tp, columns f/etp.
 TEST(LocalLayer, ExpertsHaveAGridOfTheirOwn) {
   const model::Model model = model::build_model(tiny(mixture_block()));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};  // 16 tokens to 2 of 4 experts of width 12
-  const split::LocalLayer less = local_block(model, shape, {.tp = 4, .sp = true, .ep = 2, .etp = 2});
+  const RunShape shape{.micro_batch = 1, .sequence = 16};  // 16 tokens to 2 of 4 experts of width 12
+  const LocalLayer less = local_block(model, shape, {.tp = 4, .sp = true, .ep = 2, .etp = 2});
   EXPECT_EQ(find(less, "experts down").m, 16);
   EXPECT_EQ(find(less, "experts down").k, 6);
   EXPECT_EQ(find(less, "experts down").groups, 2);
-  const split::LocalLayer more = local_block(model, shape, {.ep = 2, .etp = 3});
+  const LocalLayer more = local_block(model, shape, {.ep = 2, .etp = 3});
   EXPECT_EQ(find(more, "experts down").m, 96);
   EXPECT_EQ(find(more, "experts down").k, 4);
   // Own rows travel: 32 x 8 x 2 bytes; then three ranks gather each other's, and sum what they made of them.
@@ -233,7 +233,7 @@ TEST(LocalLayer, ExpertsHaveAGridOfTheirOwn) {
                                    {"reduce-scatter forward expert tensor", 1536},
                                    {"all-gather backward expert tensor", 1536}}));
   // Context ranks change nothing but the tokens.
-  const split::LocalLayer context = local_block(model, shape, {.cp = 2, .ep = 4, .etp = 1});
+  const LocalLayer context = local_block(model, shape, {.cp = 2, .ep = 4, .etp = 1});
   EXPECT_EQ(find(context, "experts down").m, 16);
 }
 
@@ -245,8 +245,8 @@ TEST(LocalLayer, LatentAttentionByHand) {
   block.attention.latent =
       model::LatentAttention{.query_rank = 5, .kv_rank = 3, .nope_dim = 4, .rope_dim = 2, .value_dim = 3};
   const model::Model model = model::build_model(tiny(block));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const split::LocalLayer layer = local_block(model, shape, {});
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer layer = local_block(model, shape, {});
   // q down 8x5, q up 5x12, kv down 8x5, kv up 3x14, o 6x8: 2*16*(40+60+40+42+48); core 136 pairs, 2 heads, 2*(6+3); ffn
   // 36864/3
   EXPECT_EQ(layer.flops_forward(), 32.0 * (40 + 60 + 40 + 42 + 48) + 136 * 2 * 18 + 32 * (8 * 32 + 16 * 8));
@@ -254,11 +254,11 @@ TEST(LocalLayer, LatentAttentionByHand) {
   // attention half: norm pair 2*16 + 4, q latent 10 + rstd 4 + normed 10, kv latent 10 + 4 + normed 6, q k v
   // 2*2*(6+6+3), out 12, log-sum-exp 8; ffn half: 2*16 + 4 + 96
   EXPECT_EQ(layer.saved.none, 16 * (36 + 24 + 20 + 60 + 12 + 8 + 132));
-  const split::LocalLayer half = local_block(model, shape, {.tp = 2});
+  const LocalLayer half = local_block(model, shape, {.tp = 2});
   // Down projections are repeated on every rank, the rest is halved.
   EXPECT_EQ(2 * half.flops_forward() - layer.flops_forward(), 32.0 * (40 + 40));
   // With sequence parallelism each rank projects its own tokens, and gathers the latents after that.
-  const split::LocalLayer own = local_block(model, shape, {.tp = 2, .sp = true});
+  const LocalLayer own = local_block(model, shape, {.tp = 2, .sp = true});
   EXPECT_EQ(find(own, "q down").m, 8);
   EXPECT_EQ(2 * own.flops_forward(), layer.flops_forward());
 }
@@ -271,7 +271,7 @@ TEST(LocalLayer, EncoderAttendsBothWays) {
   block.norm_bias = true;
   block.feed_forward = model::FeedForward{16, false, model::Activation::gelu, true, true};
   const model::Model model = model::build_model(tiny(block));
-  const split::LocalLayer layer = local_block(model, {.micro_batch = 2, .sequence = 16}, {});
+  const LocalLayer layer = local_block(model, {.micro_batch = 2, .sequence = 16}, {});
   EXPECT_EQ(find(layer, "attention").flops_forward, 2 * 256 * 4 * 8);
   EXPECT_EQ(find(layer, "ffn up").flops_forward, 2 * 32 * 8 * 16);
   EXPECT_EQ(layer.dense_parameters, 128 + 64 + 8 * 16 + 16 + 16 * 8 + 8 + 2 * 2 * 8);
@@ -280,7 +280,7 @@ TEST(LocalLayer, EncoderAttendsBothWays) {
 TEST(LocalLayer, UnfusedAttentionWritesScores) {
   model::Implementation unfused{.flash_attention = false};
   const model::Model model = model::build_model(tiny(gqa_gated()), unfused);
-  const split::LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {}, unfused);
+  const LocalLayer layer = local_block(model, {.micro_batch = 1, .sequence = 16}, {}, unfused);
   // instead of the log-sum-exp, probabilities: 2 bytes x 4 heads x 16 keys per token
   EXPECT_EQ(layer.saved.none, 16 * (4 * 16 + 8 + 32 + 16 + 96 + 2 * 4 * 16));
   // Recomputing the core drops them; the norms run inside the projections' kernels and stay.
@@ -289,21 +289,21 @@ TEST(LocalLayer, UnfusedAttentionWritesScores) {
 
 TEST(LocalLayer, HeadAndEmbeddingByHand) {
   const model::Model model = model::build_model(tiny(gqa_gated(), 8, 500));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const split::LocalLayer head = split::localise(model.kinds.back(), shape, {.tp = 2}, {});
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const LocalLayer head = localise(model.kinds.back(), shape, {.tp = 2}, {});
   // 500 tokens padded to 512 for two ranks of a multiple of 128
   EXPECT_EQ(find(head, "lm head").n, 256);
   EXPECT_EQ(find(head, "lm head").flops_forward, 2.0 * 16 * 8 * 256);
   EXPECT_EQ(exchanged(head), (Sums{{"all-reduce backward tensor", 256}, {"all-reduce forward tensor", 12 * 16}}));
-  const split::LocalLayer embedding = split::localise(model.kinds.front(), shape, {.tp = 2}, {});
+  const LocalLayer embedding = localise(model.kinds.front(), shape, {.tp = 2}, {});
   EXPECT_EQ(embedding.dense_parameters, 256 * 8);
 }
 
 TEST(LocalLayer, AttentionPairs) {
-  EXPECT_EQ(split::attention_pairs(4, 4, true, 0), 10);
-  EXPECT_EQ(split::attention_pairs(4, 4, true, 2), 7);  // 1 + 2 + 2 + 2
-  EXPECT_EQ(split::attention_pairs(4, 4, true, 9), 10);
-  EXPECT_EQ(split::attention_pairs(4, 6, false, 0), 24);
+  EXPECT_EQ(attention_pairs(4, 4, true, 0), 10);
+  EXPECT_EQ(attention_pairs(4, 4, true, 2), 7);  // 1 + 2 + 2 + 2
+  EXPECT_EQ(attention_pairs(4, 4, true, 9), 10);
+  EXPECT_EQ(attention_pairs(4, 6, false, 0), 24);
 }
 
 TEST(LocalLayer, CutCarriesEveryCrossingTensor) {
@@ -315,7 +315,7 @@ TEST(LocalLayer, CutCarriesEveryCrossingTensor) {
   const model::Model model = model::build_model(arch);
   // encoder: embedding, 2 blocks, norm; decoder: embedding, 2 blocks, head
   ASSERT_EQ(model.layers.size(), 8U);
-  const auto cuts = split::cut_bytes(model, {.micro_batch = 1, .sequence = 8, .encoder_sequence = 16}, {});
+  const auto cuts = cut_bytes(model, {.micro_batch = 1, .sequence = 8, .encoder_sequence = 16}, {});
   // encoder stream 16*8*2 = 256; decoder stream 128; the encoder's output crosses until the last decoder block has read
   // it
   EXPECT_EQ(cuts, (std::vector<double>{256, 256, 256, 256, 256 + 128, 256 + 128, 128}));
@@ -324,10 +324,8 @@ TEST(LocalLayer, CutCarriesEveryCrossingTensor) {
 TEST(Split, RefusesWithTheReason) {
   const model::Model dense = model::build_model(tiny(gqa_gated()));
   const model::Model moe = model::build_model(tiny(mixture_block()));
-  const split::RunShape shape{.micro_batch = 1, .sequence = 16};
-  const auto refuse = [&](const model::Model& model, const Split& split) {
-    return split::refuse_split(model, shape, split);
-  };
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const auto refuse = [&](const model::Model& model, const Split& split) { return refuse_split(model, shape, split); };
   EXPECT_EQ(refuse(dense, {.tp = 2, .sp = true, .cp = 2}), "");
   EXPECT_EQ(refuse(dense, {.tp = 3}), "tp=3 does not divide the 4 attention heads");
   EXPECT_EQ(refuse(dense, {.tp = 8}), "tp=8 does not divide the 4 attention heads");

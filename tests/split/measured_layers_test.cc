@@ -29,11 +29,10 @@ TEST_P(HuggingFaceFamilies, KeepWhatWasMeasured) {
       "max_position_embeddings": 2048)" +
       row.extra + "}";
   const model::Architecture arch = model::read_config(doc::parse_json("config.json", config), row.family);
-  const split::RunShape shape{.micro_batch = 8, .sequence = 1024};
+  const RunShape shape{.micro_batch = 8, .sequence = 1024};
   const model::Implementation hf{.stack = model::Stack::huggingface, .dropout = true, .sequence = 1024};
   const model::Model model = model::build_model(arch, hf);
-  const split::LocalLayer layer =
-      split::localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, {}, hf);
+  const LocalLayer layer = localise(model.kinds[static_cast<std::size_t>(model.layers[1])], shape, {}, hf);
   EXPECT_NEAR(layer.saved.none / (8 * 1024) / row.bytes_per_token, 1.0, 0.002)
       << layer.saved.none / (8 * 1024) << " predicted, " << row.bytes_per_token << " measured";
 }
