@@ -21,15 +21,20 @@ TEST(Imbalance, ExpectedMaximumOfNormals) {
 
 TEST(Imbalance, SamplingAndPopularity) {
   const Choice choice{8, 2, 1, 1};
-  EXPECT_NEAR(sampling_imbalance(choice, 4, 4096), 1.018, 1e-3);
-  EXPECT_NEAR(popularity_imbalance(choice, 4, 0.3), 1.202, 5e-4);
+  const auto sampling = [](const Choice& of, double ranks, double tokens) {
+    return layer_imbalance({RoutingKind::variation, 0}, of, ranks, tokens);
+  };
+  const auto popularity = [](const Choice& of, double ranks, double variation) {
+    return layer_imbalance({RoutingKind::variation, variation}, of, ranks, 1e30);
+  };
+  EXPECT_NEAR(sampling(choice, 4, 4096), 1.018, 1e-3);
+  EXPECT_NEAR(popularity(choice, 4, 0.3), 1.202, 5e-4);
   // DeepSeek-V3 on 64 ranks of 4096 tokens.
-  EXPECT_NEAR(sampling_imbalance({256, 8, 1, 1}, 64, 64 * 4096), 1.0127, 2e-4);
+  EXPECT_NEAR(sampling({256, 8, 1, 1}, 64, 64 * 4096), 1.0127, 2e-4);
   // 256 experts on 64 ranks were seen with 1.21 on the busiest: a variation of 0.18.
-  EXPECT_NEAR(popularity_imbalance({256, 8, 1, 1}, 64, 0.18), 1.21, 5e-3);
+  EXPECT_NEAR(popularity({256, 8, 1, 1}, 64, 0.18), 1.21, 5e-3);
   const Routing routing{RoutingKind::variation, 0.3, 0, false, 128};
   EXPECT_NEAR(layer_imbalance(routing, choice, 4, 4096), 1 + std::hypot(0.0183, 0.202), 5e-4);
-  EXPECT_NEAR(kept_imbalance(routing, choice, 4, 16), 1 + expected_maximum(4) * 0.3 / std::sqrt(2 * 16), 1e-12);
   EXPECT_EQ(layer_imbalance(routing, choice, 1, 4096), 1);
   EXPECT_EQ(layer_imbalance({}, choice, 4, 4096), 1);
 }
@@ -65,6 +70,25 @@ TEST(Imbalance, SlowsExpertsAndTheirExchangesOnly) {
   layout.ep = layout.dp = 8;
   EXPECT_THAT(evaluate_even(job, layout).assumptions,
               Contains(HasSubstr("experts' load: overload 1.25: the busiest rank has 1.25 x the mean")));
+}
+
+TEST(Imbalance, MemoryFollowsWhatTheRoutingSays) {
+  JobSpec spec;
+  spec.model = "mixtral-8x7b";
+  spec.sequence = 4096;
+  Job job = test_job(spec);
+  const Split split{1, false, 1, 8, 0};
+  const auto kept = [&] { return price_layer(job, 1, split, 1).kept_bytes[0]; };
+  job.stack.routing_imbalance = 1.5;
+  const double forced = kept();
+  job.stack.routing.kind = RoutingKind::overload;
+  job.stack.routing.value = 1.5;
+  job.stack.routing_imbalance = 1;
+  EXPECT_DOUBLE_EQ(kept(), forced);
+  job.stack.routing.value = 2;
+  EXPECT_GT(kept(), forced);
+  job.stack.rank_capacity = 1.5;  // there is room for no more
+  EXPECT_DOUBLE_EQ(kept(), forced);
 }
 
 TEST(Imbalance, RowsOfEachExpertArePadded) {

@@ -257,7 +257,10 @@ void Evaluator::say_racks() {
 void Evaluator::say_dispatch() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
-  says.push_back(fmt::format("routed tokens travel by {}", to_string(stack.dispatch.dispatcher)));
+  says.push_back(fmt::format("routed tokens travel by {}, {}", to_string(stack.dispatch.dispatcher),
+                             stack.expert_overlap          ? "behind another micro-batch"
+                             : stack.shared_expert_overlap ? "behind shared experts"
+                                                           : "exposed"));
   if (!stack.expert_overlap) return;
   if (strategy_.pp > 1 && strategy_.virtual_stages == 1) {
     says.emplace_back("a pipeline without virtual stages cannot overlap its all-to-alls: they are exposed");
@@ -273,8 +276,7 @@ void Evaluator::say_load() {
       std::find_if(kinds.begin(), kinds.end(), [](const model::Layer& kind) { return kind.experts > 0; });
   if (layer == kinds.end()) return;
   const Split& split = strategy_.split;
-  const double tokens =
-      real(strategy_.micro_batch) * real(job_.run.sequence) / real(split.cp) / (split.sp ? real(split.tp) : 1.0);
+  const double tokens = split::stream_tokens(strategy_.micro_batch, job_.run.sequence, split);
   const double busiest = time_imbalance(job_.stack.routing, choice_of(*layer), split, tokens);
   std::string text = "experts' load: " + to_text(job_.stack.routing);
   if (busiest != 1) text += fmt::format(": the busiest rank has {:.3g} x the mean", busiest);
@@ -290,11 +292,8 @@ void Evaluator::say_assumptions() {
                              stack.fused_rowwise ? "fused" : "eager", graphs_say(stack),
                              stack.deterministic ? ", deterministic" : ""));
   says.push_back(
-      fmt::format("gradients travel {}; tensor-parallel collectives {}; all-to-all {}", travels(stack.data_overlap),
-                  stack.tensor_overlap && strategy_.split.sp ? "overlap with matrix products" : "are exposed",
-                  stack.expert_overlap          ? "overlaps"
-                  : stack.shared_expert_overlap ? "overlaps with shared experts"
-                                                : "is exposed"));
+      fmt::format("gradients travel {}; tensor-parallel collectives {}", travels(stack.data_overlap),
+                  stack.tensor_overlap && strategy_.split.sp ? "overlap with matrix products" : "are exposed"));
   if (strategy_.split.ep > 1) say_dispatch();
   say_load();
   const bool selective = std::any_of(stages_.begin(), stages_.end(),

@@ -40,14 +40,6 @@ double expected_maximum(double ranks) {
   return sum * kStep / 3;
 }
 
-double sampling_imbalance(const Choice& choice, double ranks, double tokens) {
-  return 1 + expected_maximum(ranks) * std::sqrt(sampling_variance(choice, ranks, tokens));
-}
-
-double popularity_imbalance(const Choice& choice, double ranks, double variation) {
-  return 1 + expected_maximum(ranks) * std::sqrt(popularity_variance(choice, ranks, variation));
-}
-
 double layer_imbalance(const Routing& routing, const Choice& choice, double ranks, double tokens) {
   if (ranks <= 1) return 1;
   switch (routing.kind) {
@@ -57,13 +49,6 @@ double layer_imbalance(const Routing& routing, const Choice& choice, double rank
   }
   return 1 + expected_maximum(ranks) * std::sqrt(sampling_variance(choice, ranks, tokens) +
                                                  popularity_variance(choice, ranks, routing.value));
-}
-
-double kept_imbalance(const Routing& routing, const Choice& choice, double ranks, double layers) {
-  if (ranks <= 1 || routing.kind == RoutingKind::forced) return 1;
-  if (routing.kind == RoutingKind::overload) return 1 + (routing.value - 1) / std::sqrt(layers);
-  const double held = real(choice.experts) / ranks;
-  return 1 + expected_maximum(ranks) * routing.value / std::sqrt(held * layers);
 }
 
 double capacity_rows(const Choice& choice, double tokens, double capacity) {

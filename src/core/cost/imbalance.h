@@ -8,8 +8,6 @@
 //                                                          are placed without regard to it
 //     busiest / mean = 1 + z(EP) √(s² + p²),   z the expected maximum of EP normals
 //
-// Over the L layers of a stage, whose loads are independent, a rank's rows scatter less: 1 + z v / √(E_l L).
-//
 // A stack's `routing` says which of it there is: `forced` balance (benchmarks: 1, sampling is far below a percent at the
 // tokens that ranks route), {cv: v}, or {overload: x} where the ratio was measured.
 //
@@ -40,11 +38,8 @@ struct Routing {
 // z.
 double expected_maximum(double ranks);
 
-double sampling_imbalance(const Choice& choice, double ranks, double tokens);
-double popularity_imbalance(const Choice& choice, double ranks, double variation);
-// In one layer, before capacity; and of what L layers keep.
+// In one layer, before capacity. `tokens`: T.
 double layer_imbalance(const Routing& routing, const Choice& choice, double ranks, double tokens);
-double kept_imbalance(const Routing& routing, const Choice& choice, double ranks, double layers);
 
 // Rows of an expert that one rank's `tokens` may fill.
 double capacity_rows(const Choice& choice, double tokens, double capacity);

@@ -107,8 +107,7 @@ class LayerPricer {
   }
 
  private:
-  double tokens() const { return real(micro_batch_) * real(sequence_) / real(split_.cp); }
-  double stream_tokens() const { return tokens() / (split_.sp ? real(split_.tp) : 1.0); }
+  double stream_tokens() const { return split::stream_tokens(micro_batch_, sequence_, split_); }
   // Rows that one device routes. Without sp all tensor-parallel ranks hold the same tokens.
   double routed_rows() const { return stream_tokens() * real(layer_.top_k); }
   bool narrow() const { return rates_.element_bytes < 2 && layer_.kind == model::LayerKind::block; }
@@ -279,11 +278,8 @@ class LayerPricer {
 
   // The ring exchange hides behind the attention that waits for it.
   void finish_context() {
-    const auto exposed = [](double exchange_s, double compute_s) {
-      return std::max(0.0, exchange_s - compute_s) + kContextExposed * std::min(exchange_s, compute_s);
-    };
-    times_.context.forward_s = exposed(context_.forward_s, times_.attention.forward_s);
-    times_.context.backward_s = exposed(context_.backward_s, times_.attention.backward_s);
+    times_.context.forward_s = beside_s(context_.forward_s, times_.attention.forward_s, kContextExposed);
+    times_.context.backward_s = beside_s(context_.backward_s, times_.attention.backward_s, kContextExposed);
   }
 
   double host_s() const {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "cost/imbalance.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
 #include "split/sizes.h"
@@ -167,6 +168,25 @@ double LayerView::head_kept_bytes() const {
   return sum;
 }
 
+// Rows of the fullest expert rank over the mean: what lives for a short time, and what is kept for backward. Where the
+// stack says how unevenly tokens are routed, memory follows it as time does; a stage's layers may be uneven in different
+// ways, which is not counted on.
+struct ExpertRows {
+  double transient = 1, kept = 1;
+};
+ExpertRows expert_rows(const Job& job, const model::Layer& layer, const Split& split, std::int64_t micro_batch) {
+  const SoftwareStack& stack = job.stack;
+  ExpertRows rows{stack.routing_imbalance, 1};
+  if (stack.rank_capacity > 0) {
+    rows.transient = stack.rank_capacity;
+  } else if (stack.routing.kind != RoutingKind::forced && layer.experts > 0) {
+    const double tokens = split::stream_tokens(micro_batch, job.run.sequence, split);
+    rows.transient = time_imbalance(stack.routing, choice_of(layer), split, tokens);
+  }
+  rows.kept = stack.paged_stash > 0 ? stack.paged_stash : rows.transient;
+  return rows;
+}
+
 LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
   LayerView view;
   view.layer = &job.model.kinds[at(layer)];
@@ -174,11 +194,12 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
   model::Implementation implementation = implementation_of(job);
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
   implementation.context_all_to_all = job.stack.context_all_to_all;
+  const ExpertRows rows = expert_rows(job, *view.layer, split, micro_batch);
   const split::RunShape shape{.micro_batch = micro_batch,
                               .sequence = job.run.sequence,
                               .encoder_sequence = job.run.encoder_sequence,
-                              .routing_imbalance = job.stack.kept_rows()};
-  view.spread = job.stack.transient_rows() / job.stack.kept_rows();
+                              .routing_imbalance = rows.kept};
+  view.spread = rows.transient / rows.kept;
   view.stashed = job.stack.paged_stash > 0;
   view.local = split::localise(*view.layer, shape, split, implementation, selective_policy(job.stack));
 

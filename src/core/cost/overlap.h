@@ -6,7 +6,7 @@
 //     exchange   Cb                      | D, then Db                            | C
 //     compute    A (attention, router)   | Mb, Mw, then M (experts)              | Ab, Aw
 //
-// A exchange keeps multiprocessors busy, or disturbs what it runs beside: of its time y, compute loses ρ y. A slot with
+// An exchange keeps multiprocessors busy, or disturbs what it runs beside: of its time y, compute loses ρ y. A slot with
 // compute x and exchange y takes max(y, x + ρ y); the middle one
 //     max( max(D, Mb + Mw + ρ D) + M + ρ Db,  max(D, Mb + ρ D) + Db )
 // because the experts' forward pass needs D, and Db needs Mb. Unless weight gradients are delayed, Mw is part of Mb.
@@ -42,7 +42,7 @@ struct PairedLayer {
 // One forward and one backward pass, paired. `loss` is ρ.
 double pair_s(const PairedLayer& layer, double loss, bool delayed_weights);
 
-// Of an exchange beside work of its own; `loss` as above.
+// What is exposed of an exchange that runs beside work, max(0, y - x) + ρ min(x, y); `loss` is ρ.
 double beside_s(double exchange_s, double work_s, double loss);
 
 // ρ and σ of a stack's dispatcher on a device.

@@ -283,11 +283,7 @@ void read_all(doc::Reader& reader, std::string_view name, SoftwareStack& stack) 
   stack.source = reader.text_or("source", "");
   // Before scopes had names: everything that static shapes allow.
   if (const auto graphs = reader.maybe_flag("cuda_graphs")) {
-    stack.graph_scopes.clear();
-    if (*graphs) {
-      stack.graph_scopes = {GraphScope::attention, GraphScope::feed_forward, GraphScope::router,
-                            GraphScope::preprocess};
-    }
+    stack.graph_scopes = *graphs ? static_scopes() : std::vector<GraphScope>{};
   }
   visit_facts(FactReader(reader), stack);
   reader.refuse_unknown_keys();
@@ -359,5 +355,16 @@ const char* to_string(AttentionKernel kernel) { return name_of(kAttention, kerne
 const char* to_string(DataOverlap overlap) { return name_of(kOverlap, overlap); }
 const char* to_string(Dispatcher dispatcher) { return name_of(kDispatchers, dispatcher); }
 const char* to_string(GraphScope scope) { return name_of(kScopes, scope); }
+
+std::optional<Dispatcher> find_dispatcher(std::string_view name) {
+  for (const auto& [dispatcher, known] : kDispatchers) {
+    if (name == known) return dispatcher;
+  }
+  return std::nullopt;
+}
+
+std::vector<GraphScope> static_scopes() {
+  return {GraphScope::attention, GraphScope::feed_forward, GraphScope::router, GraphScope::preprocess};
+}
 
 }  // namespace nest::cost

@@ -99,17 +99,13 @@ struct SoftwareStack {
   bool shared_expert_overlap = false;   // routed tokens travel behind shared experts, which keep a gathered input
   bool context_all_to_all = false;      // context parallelism exchanges heads instead of passing keys around a ring
   bool expandable_segments = false;     // the caching allocator maps pages instead of whole blocks
-  double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean
+  double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean, where `routing` is forced
   double rank_capacity = 0;             // rows that an expert rank has room for, over the mean; 0: what comes
   double paged_stash = 0;               // of the mean rows, kept on the device for backward; 0: all there is room for
   int offloaded_layers = 0;             // whose activations wait on the host, without a pipeline and recomputation
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
 
   double optimizer_bytes() const { return master_bytes + moments_bytes; }
-
-  // Rows of an expert rank over the mean: what lives for a short time, and what is kept for backward.
-  double transient_rows() const { return rank_capacity > 0 ? rank_capacity : routing_imbalance; }
-  double kept_rows() const { return paged_stash > 0 ? paged_stash : transient_rows(); }
 
   bool operator==(const SoftwareStack&) const = default;
 };
@@ -124,5 +120,9 @@ std::optional<SoftwareStack> find_stack(std::string_view name);
 const char* to_string(AttentionKernel kernel);
 const char* to_string(DataOverlap overlap);
 const char* to_string(GraphScope scope);
+std::optional<Dispatcher> find_dispatcher(std::string_view name);
+
+// What can be captured where shapes differ only in the rows of experts.
+std::vector<GraphScope> static_scopes();
 
 }  // namespace nest::cost

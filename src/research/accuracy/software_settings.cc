@@ -3,6 +3,7 @@
 
 #include "accuracy/hardware.h"
 #include "accuracy/software.h"
+#include "launch/expert_options.h"
 
 namespace nest::accuracy {
 namespace {
@@ -78,15 +79,15 @@ class Translation {
   // Rows before 26.08 do not say what the launch scripts of their release set (Megatron-Bridge, scripts/performance:
   // perf_plugins.py of v0.3 and v0.4, utils/executors.py of v0.5).
   bool expandable() const {
-    const std::string& id = run_.id;
-    const auto mentions = [&](const char* word) { return id.find(word) != std::string::npos; };
-    const bool deepseek = mentions("DeepSeekV3"), largest = mentions("405B"), rack = mentions("-GB200-");
-    if (!id.starts_with("mbridge-2") || id.size() < 13) return false;
-    const std::string release = id.substr(8, 5);
-    if (release >= "26.06") return !(settings_.megatron_fsdp.value_or(false) && mentions("LLAMA"));
-    if (release >= "26.04") return (deepseek && !mentions("-GB300-")) || (largest && (rack || mentions("-GB300-")));
-    if (release >= "26.02") return (deepseek && mentions("-H100-")) || (largest && rack);
-    return release == "25.11" && largest && rack;
+    if (run_.source != "mbridge" || run_.release.empty()) return false;
+    const std::string& release = run_.release;
+    const auto device = [&](const char* name) { return run_.gpu.starts_with(name); };
+    const auto model = [&](const char* name) { return run_.model.name.find(name) != std::string::npos; };
+    const bool deepseek = model("DeepSeek-V3"), largest = model("405B");
+    if (release >= "26.06") return !(settings_.megatron_fsdp.value_or(false) && model("Llama"));
+    if (release >= "26.04") return (deepseek && !device("GB300")) || (largest && device("GB"));
+    if (release >= "26.02") return (deepseek && device("H100")) || (largest && device("GB200"));
+    return release == "25.11" && largest && device("GB200");
   }
 
   void overlap() {
@@ -132,39 +133,16 @@ class Translation {
   }
 
   void dispatcher() {
-    using cost::Dispatcher;
     cost::DispatchRule& rule = stack().dispatch;
-    for (const Dispatcher known :
-         {Dispatcher::alltoall, Dispatcher::allgather, Dispatcher::deepep, Dispatcher::hybridep, Dispatcher::ncclep}) {
-      if (settings_.dispatcher == to_string(known)) rule.dispatcher = known;
-    }
+    rule.dispatcher = cost::find_dispatcher(settings_.dispatcher).value_or(rule.dispatcher);
     rule.multiprocessors = static_cast<int>(std::clamp<std::int64_t>(settings_.dispatcher_sms.value_or(0), 0, 1024));
     if (!settings_.dispatcher.empty() && settings_.dispatcher != to_string(rule.dispatcher)) {
       miss("dispatcher " + settings_.dispatcher);
     }
   }
 
-  void graphs() {
-    using cost::GraphScope;
-    std::vector<GraphScope>& scopes = stack().graph_scopes;
-    scopes.clear();
-    if (settings_.graphs.empty() || settings_.graphs == "none") return;
-    if (settings_.graphs == "full_iteration") scopes = {GraphScope::full};
-    for (const std::string& scope : settings_.graph_scopes) {
-      if (scope == "full_iteration") scopes = {GraphScope::full};
-      if (scope == "attn") scopes.push_back(GraphScope::attention);
-      if (scope == "mlp") scopes.push_back(GraphScope::feed_forward);
-      if (scope == "moe_router") scopes.push_back(GraphScope::router);
-      if (scope == "moe_preprocess") scopes.push_back(GraphScope::preprocess);
-    }
-    // Whole layers, or not stated: what static shapes allow.
-    if (scopes.empty() && settings_.graph_scopes != std::vector<std::string>{"mamba"}) {
-      scopes = {GraphScope::attention, GraphScope::feed_forward, GraphScope::router, GraphScope::preprocess};
-    }
-  }
-
   void host() {
-    graphs();
+    stack().graph_scopes = launch::graph_scopes(settings_.graphs, settings_.graph_scopes);
     if (settings_.offloaded_layers.value_or(0) > 0) miss("activations kept on the host");
   }
 
