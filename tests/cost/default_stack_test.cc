@@ -69,8 +69,8 @@ TEST(DefaultStack, PresetsOf2026) {
   EXPECT_TRUE(latent.expert_overlap);
   EXPECT_EQ(latent.weight_bytes, 2.0625);
   EXPECT_EQ(latent.optimizer_bytes(), 8);
-  EXPECT_EQ(latent.transient_rows(), 1.5);
-  EXPECT_EQ(latent.kept_rows(), 1.2);
+  EXPECT_EQ(latent.rank_capacity, 1.5);
+  EXPECT_EQ(latent.paged_stash, 1.2);
   EXPECT_THAT(latent.selective_modules, ::testing::ElementsAre(model::Module::latent_up));
 }
 

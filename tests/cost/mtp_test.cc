@@ -61,7 +61,7 @@ TEST(Mtp, StandsOnTheLastStageAndKeepsACopyOfTheTable) {
   const double once = before.kinds[at(bare.model.layers.back())].flops;
   EXPECT_NEAR(table.kinds[at(job.model.layers.back())].flops, 2 * once, 1e-9 * once);
 
-  Strategy strategy = strategy_of(Layout{.ep = 16, .pp = 16, .dp = 1});
+  Strategy strategy = strategy_of(Layout{.ep = 16, .pp = 16, .dp = 16});
   const std::vector<StagePlan> stages = even_stages(job, strategy, Recompute::full, 1);
   EXPECT_GE(mtp, stages.back().first);
   const Plan plan = evaluate(job, strategy, stages),
