@@ -42,7 +42,7 @@ TEST_P(SameModel, HasTheSamePlan) {
   // Free, and where little memory and a slow network ask for all kinds of splits.
   const std::vector<std::vector<std::string>> cases = {
       {"--cluster", "h100-spine-leaf", "--devices", "16"},
-      {"--cluster", "v100-cluster", "--devices", "16", "--set", "dp=1..2", "--precision", "fp16"},
+      {"--cluster", "v100-cluster", "--devices", "16", "--set", "dp=1..4", "--precision", "fp16"},
       {"--cluster", "dgx-h100", "--devices", "16", "--set", "pp=2..4"}};
   for (const std::vector<std::string>& options : cases) {
     std::vector<std::string> words = {"plan", "--seq",   "1024",        "--global-batch",

@@ -47,8 +47,8 @@ class TrafficFloor {
 //     slope >= groups (1 - k/n) / C
 // A ring takes n - 1 steps, each of the latency of the first level that its members must cross at least (0 where other
 // algorithms are allowed). The groups of tp neighbours (of experts' weights, of etp ep if these are fewer) sit together;
-// where the first unit is full of ranks, its groups are U / k at least. On rails the ports of all devices of a node share this. Sharding inside a node moves the same
-// bytes between nodes in its second step.
+// where the first unit is full of ranks, its groups are U / k at least. On rails the ports of all devices of a node
+// share this. Sharding inside a node moves the same bytes between nodes in its second step.
 enum class Placed : std::uint8_t {
   anywhere,  // any inner replicas and pitch
   as_given,  // those of the strategy
