@@ -41,6 +41,16 @@ TEST(RunSettings, AreFactsOfTheStack) {
   EXPECT_EQ(stack_for(mixture_with(R"("grad_reduce_in_fp32": true)")).gradient_bytes, 4);
 }
 
+TEST(RunSettings, SayInWhatFormatProductsFindTheirOperands) {
+  const auto storage = [](const char* recipe) {
+    return stack_for(mixture_with(std::string(R"("precision_recipe": ")") + recipe + '"')).storage;
+  };
+  EXPECT_EQ(storage("fp8 mxfp8"), cost::Storage::mxfp8);
+  EXPECT_EQ(storage("nvfp4"), cost::Storage::nvfp4);
+  EXPECT_EQ(storage("fp8 current scaling, per tensor"), cost::Storage::fp8_tensor);
+  EXPECT_EQ(storage("bf16"), cost::Storage::bf16);
+}
+
 TEST(RunSettings, NameWhatIsNotExpressed) {
   const Software software = software_for(
       mixture_with(R"("activation_offload_layers": 4, "optimizer": "dist_muon", "overlap_grad_reduce": true,

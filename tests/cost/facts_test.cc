@@ -27,5 +27,14 @@ TEST(Facts, BytesAreTheBitsOverEight) {
   EXPECT_EQ(facts_of(Optimizer::sgd).moment_share, 0.5);
 }
 
+TEST(Facts, StorageCountsScales) {
+  EXPECT_EQ(facts_of(Storage::bf16).input_bytes, 0);
+  EXPECT_EQ(facts_of(Storage::fp8_tensor).input_bytes, 1);
+  EXPECT_EQ(facts_of(Storage::fp8_block).input_bytes, 1.03125);
+  EXPECT_EQ(facts_of(Storage::mxfp8).input_bytes, 1.03125);
+  EXPECT_EQ(facts_of(Storage::nvfp4).input_bytes, 0.5625);
+  EXPECT_EQ(facts_of(Storage::mxfp8).attention_bytes, 1.03125);
+}
+
 }  // namespace
 }  // namespace nest::cost

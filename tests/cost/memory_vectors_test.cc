@@ -113,14 +113,16 @@ INSTANTIATE_TEST_SUITE_P(
         // Experts over 8 ranks of which tensor parallelism provides two: dense state is divided by 4, experts' by 1.
         Row{"moonlight", moonlight(), bridge_moonlight({}), layout(2, 1, 4, 1, 8), 4, kNone, 1, 4, 36619654144,
             41821107098, "head"},
+        // The specification keeps the result of the norm inside a recomputed feed-forward; Megatron's checkpoint starts
+        // before that norm. Of Moonlight's one dense layer 8 MB less, of Llama 3 70B's as much as the step then takes.
         Row{"moonlight_up_proj_mlp", moonlight(),
             bridge_moonlight({model::Module::latent_up, model::Module::feed_forward}), layout(2, 1, 4, 1, 8), 4,
-            kSelective, 1, 4, 35915011072, 40799374643, "head"},
+            kSelective, 1, 4, 35906843648, 40787531878, "head"},
         Row{"moonlight_moe_act", moonlight(), bridge_moonlight({model::Module::moe_activation}), layout(2, 1, 4, 1, 8),
             4, kSelective, 1, 4, 35931264000, 40822941389, "head"},
         Row{"llama3_70b_recompute_pp4_vp5", llama3_70b(80, 4096),
             megatron_bridge({model::Module::feed_forward, model::Module::core_attention}),
-            interleaved(layout(4, 4, 2), 5), 32, kSelective, 1, 0, 55920656384, 57779045888, "layer backward"},
+            interleaved(layout(4, 4, 2), 5), 32, kSelective, 1, 0, 55029104640, 56050570752, "optimizer step"},
         Row{"gpt3_7b_tp4", gpt3_7b(131584), megatron_deterministic(), unsplit_stream(layout(4, 1, 2, 2)), 8, kNone, 1,
             0, 57238781952, 60425828659, "head"}),
     [](const auto& row) { return std::string(row.param.name); });

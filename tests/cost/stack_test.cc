@@ -47,7 +47,7 @@ TEST(Stack, WhatIsWrittenIsReadBackAsTheSame) {
            "memory: internevo\ndefault_zero: 2\nrouting_imbalance: 1.1\ndispatcher: hybridep\ndispatcher_sms: "
            "16\ngraph_scopes: [full]\noptimizer_bytes: 7.1\nupdate_bytes: 31\nexpandable_segments: "
            "true\nrank_capacity: 1.5\n"
-           "paged_stash: 1.2\n"));
+           "paged_stash: 1.2\nstorage: nvfp4\n"));
   for (const SoftwareStack& stack : stacks) {
     const Document written = write_stack(stack);
     EXPECT_EQ(read_stack(written, "other"), stack) << stack.name;
@@ -67,6 +67,7 @@ TEST(Stack, GraphsWithoutScopesAreThoseOfWholeLayers) {
 TEST(Stack, BadKeysAndValuesAreNamed) {
   EXPECT_THAT(refusal("dispatcher: deep"), HasSubstr("deepep"));
   EXPECT_THAT(refusal("dispatcher_sms: -1"), HasSubstr("dispatcher_sms"));
+  EXPECT_THAT(refusal("storage: fp8"), HasSubstr("fp8_tensor"));
   EXPECT_THAT(refusal("atention: native"), HasSubstr("attention"));
   EXPECT_THAT(refusal("attention: flash9"), HasSubstr("flash9"));
   EXPECT_THAT(refusal("like: fsdp3"), HasSubstr("fsdp2"));

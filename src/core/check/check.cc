@@ -263,8 +263,11 @@ class Judge {
     double expert = 0;
     double kept = 0;
     std::set<std::string> tables;  // that several layers share
+    const model::Implementation implementation{.kept_input_bytes = state_.kept_input_bytes,
+                                               .kept_attention_bytes = state_.kept_attention_bytes};
     for (int i = stage.first; i <= stage.last; ++i) {
-      const split::LocalLayer local = split::localise(layer(static_cast<std::size_t>(i)), shape, s_.split, {});
+      const split::LocalLayer local =
+          split::localise(layer(static_cast<std::size_t>(i)), shape, s_.split, implementation);
       dense += static_cast<double>(local.dense_parameters - held_already(local, tables));
       expert += static_cast<double>(local.expert_parameters);
       // What stacks recompute selectively differs; the layer's input is kept by all of them.

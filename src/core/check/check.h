@@ -60,7 +60,9 @@ struct StateFloor {
   double weights = 2;
   double gradients = 2;
   double optimizer = 8;
-  bool activations = true;  // false: what layers keep was measured, and is not known here
+  bool activations = true;      // false: what layers keep was measured, and is not known here
+  double kept_input_bytes = 0;  // as model::Implementation says
+  double kept_attention_bytes = 0;
 };
 
 // The least for this run: momentum alone takes half of Adam's state.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "cost/stack.h"
 #include "nest/strategy.h"
 
 namespace nest::cost {
@@ -19,6 +20,18 @@ inline constexpr std::array kPrecisionFacts = {
     PrecisionFacts{Precision::bf16, 2, 2, "gemm_bf16"}, PrecisionFacts{Precision::fp16, 2, 2, "gemm_bf16"},
     PrecisionFacts{Precision::fp8, 1, 2, "gemm_fp8"},   PrecisionFacts{Precision::fp4, 0.5, 2, "gemm_fp4"}};
 
+// Bytes of an element with its share of the scales; 0: tensors as they are.
+struct StorageFacts {
+  Storage storage;
+  double input_bytes;      // kept by a linear of its input: the column-wise copy alone
+  double attention_bytes;  // kept by attention in 8 bits
+};
+inline constexpr std::array kStorageFacts = {
+    StorageFacts{Storage::bf16, 0, 0}, StorageFacts{Storage::fp8_tensor, 1, 1},
+    StorageFacts{Storage::fp8_block, 1 + 4.0 / 128, 1},  // an fp32 scale for every 128
+    StorageFacts{Storage::mxfp8, 33.0 / 32, 33.0 / 32},  // one byte for every 32
+    StorageFacts{Storage::nvfp4, 0.5 + 1.0 / 16, 1}};    // one byte for every 16
+
 struct OptimizerFacts {
   Optimizer optimizer;
   double moment_share;  // of the two moments that Adam keeps
@@ -28,6 +41,7 @@ inline constexpr std::array kOptimizerFacts = {OptimizerFacts{Optimizer::adam, 1
 constexpr const PrecisionFacts& facts_of(Precision precision) {
   return kPrecisionFacts[static_cast<std::size_t>(precision)];
 }
+constexpr const StorageFacts& facts_of(Storage storage) { return kStorageFacts[static_cast<std::size_t>(storage)]; }
 constexpr const OptimizerFacts& facts_of(Optimizer optimizer) {
   return kOptimizerFacts[static_cast<std::size_t>(optimizer)];
 }
@@ -36,6 +50,9 @@ constexpr const OptimizerFacts& facts_of(Optimizer optimizer) {
 consteval bool facts_in_order() {
   for (const PrecisionFacts& row : kPrecisionFacts) {
     if (facts_of(row.precision).precision != row.precision) return false;
+  }
+  for (const StorageFacts& row : kStorageFacts) {
+    if (facts_of(row.storage).storage != row.storage) return false;
   }
   for (const OptimizerFacts& row : kOptimizerFacts) {
     if (facts_of(row.optimizer).optimizer != row.optimizer) return false;

@@ -38,6 +38,10 @@ Precision parse_precision(std::string_view text) {
                                did_you_mean(wanted, names)));
 }
 
+Storage storage_of(const Job& job) {
+  return facts_of(job.run.precision).element_bytes < 2 ? job.stack.storage : Storage::bf16;
+}
+
 model::Implementation implementation_of(const Job& job) {
   model::Implementation implementation;
   implementation.stack = job.stack.kernels;
@@ -48,6 +52,9 @@ model::Implementation implementation_of(const Job& job) {
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
   implementation.context_all_to_all = job.stack.context_all_to_all;
   implementation.mtp_layers = job.run.mtp_layers;
+  const StorageFacts storage = facts_of(storage_of(job));
+  implementation.kept_input_bytes = storage.input_bytes;
+  implementation.kept_attention_bytes = job.stack.fp8_attention ? storage.attention_bytes : 0;
   return implementation;
 }
 

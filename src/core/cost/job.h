@@ -36,6 +36,9 @@ Job make_job(model::Model model, model::Model fused_model, const Run& run, const
 // the run. No strategy, no stages, no price.
 Plan empty_plan(const Job& job);
 
+// The stack's where products are of 8 or 4 bits, else 16 bits.
+Storage storage_of(const Job& job);
+
 model::Implementation implementation_of(const Job& job);  // of `model`
 model::Implementation timed_implementation(
     const Job& job);  // the kernels whose sizes are timed: those of `fused_model`

@@ -41,6 +41,11 @@ constexpr Names<LossKernel, 5> kLoss = {{{LossKernel::fused, "fused"},
                                          {LossKernel::eager_fp32, "eager_fp32"},
                                          {LossKernel::loss_parallel, "loss_parallel"},
                                          {LossKernel::compiled, "compiled"}}};
+constexpr Names<Storage, 5> kStorage = {{{Storage::bf16, "bf16"},
+                                         {Storage::fp8_tensor, "fp8_tensor"},
+                                         {Storage::fp8_block, "fp8_block"},
+                                         {Storage::mxfp8, "mxfp8"},
+                                         {Storage::nvfp4, "nvfp4"}}};
 constexpr Names<MemoryModel, 6> kMemory = {{{MemoryModel::megatron, "megatron"},
                                             {MemoryModel::fsdp, "fsdp"},
                                             {MemoryModel::plain, "plain"},
@@ -242,6 +247,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.flag("all_reduce_zero1", stack.all_reduce_zero1);
   facts.choice("selective", kSelective, stack.selective);
   facts.choices("selective_modules", kModules, stack.selective_modules);
+  facts.choice("storage", kStorage, stack.storage);
   facts.number("weight_bytes", kStateBytes, stack.weight_bytes);
   facts.number("gradient_bytes", kStateBytes, stack.gradient_bytes);
   facts.optimizer(stack.weight_bytes, stack.master_bytes, stack.moments_bytes);
@@ -355,6 +361,7 @@ const char* to_string(AttentionKernel kernel) { return name_of(kAttention, kerne
 const char* to_string(DataOverlap overlap) { return name_of(kOverlap, overlap); }
 const char* to_string(Dispatcher dispatcher) { return name_of(kDispatchers, dispatcher); }
 const char* to_string(GraphScope scope) { return name_of(kScopes, scope); }
+const char* to_string(Storage storage) { return name_of(kStorage, storage); }
 
 std::optional<Dispatcher> find_dispatcher(std::string_view name) {
   for (const auto& [dispatcher, known] : kDispatchers) {

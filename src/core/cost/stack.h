@@ -42,6 +42,11 @@ enum class LossKernel : std::uint8_t { fused, unfused, eager_fp32, loss_parallel
 // projections, dense feed-forwards, the router with shared experts, what prepares the dispatch, or the whole step.
 enum class GraphScope : std::uint8_t { attention, feed_forward, router, preprocess, full };
 
+// In what format matrix products of 8 or 4 bits find their operands, and what is kept of these for backward: 16 bits
+// (counted as if nothing were quantised), 8 bits with one scale per tensor or per 128 elements, MXFP8 (one per 32),
+// NVFP4 (one per 16). Facts of each: cost/facts.h.
+enum class Storage : std::uint8_t { bf16, fp8_tensor, fp8_block, mxfp8, nvfp4 };
+
 // Which accounting of transient memory applies.
 enum class MemoryModel : std::uint8_t { megatron, fsdp, plain, megatron_deepspeed, nanotron, internevo };
 
@@ -83,7 +88,9 @@ struct SoftwareStack {
   std::vector<model::Module> selective_modules = {model::Module::core_attention};
 
   // State, bytes per parameter, with 16-bit compute.
-  double weight_bytes = 2;
+  Storage storage =
+      Storage::bf16;        // of what products of fewer bits read; without such products nothing follows from it
+  double weight_bytes = 2;  // where `storage` is narrow: of the weights of those products, all copies together
   double gradient_bytes = 4;
   double master_bytes = 4;            // the optimizer's own copy of the weights; 0: they are their own masters
   double moments_bytes = 8;           // Adam's two together; SGD with momentum keeps half
@@ -120,6 +127,7 @@ std::optional<SoftwareStack> find_stack(std::string_view name);
 const char* to_string(AttentionKernel kernel);
 const char* to_string(DataOverlap overlap);
 const char* to_string(GraphScope scope);
+const char* to_string(Storage storage);
 std::optional<Dispatcher> find_dispatcher(std::string_view name);
 
 // What can be captured where shapes differ only in the rows of experts.

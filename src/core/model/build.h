@@ -22,6 +22,10 @@ struct Implementation {
       false;                        // shared experts run beside the all-to-all, on a gathered input that they keep (sp)
   bool context_all_to_all = false;  // context parallelism exchanges heads, not keys and values; keeps one more output
   std::int64_t mtp_layers = 0;      // depths that predict further tokens (mtp.cc)
+  // Where products are of 8 or 4 bits, bytes per element of what is kept for backward; 0: tensors as they are. Every
+  // linear quantises its input for itself, so that readers of one tensor share nothing (Operator::keeps_original).
+  double kept_input_bytes = 0;
+  double kept_attention_bytes = 0;  // of queries, keys, values and the result of attention in 8 bits
 };
 
 Model build_model(const Architecture& architecture, const Implementation& implementation = {});

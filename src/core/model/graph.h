@@ -72,7 +72,7 @@ enum class OperatorKind : std::uint8_t {
 
 // Parts of a layer that a framework can recompute as a unit. `activation` lies inside `feed_forward`, `moe_activation`
 // inside `moe`: recomputing the outer part recomputes the inner one. Shared experts are a unit of their own, and part
-// of `moe`. A norm that runs inside the kernel of the matmul after it is no unit (`other`).
+// of `moe`. A norm that runs inside the kernel of the matmul after it is no unit (`other`), and is recomputed with it.
 enum class Module : std::uint8_t {
   other,
   core_attention,
@@ -136,6 +136,9 @@ struct Operator {
   AttentionShape attention;  // attention only
   double taps = 1;           // matmul only
   Product product = {};      // matmul only
+  // matmul only: its input is kept as it is, also where products are of 8 or 4 bits. Transformer Engine does so on
+  // demand (save_original_input), where somebody else keeps that tensor anyway.
+  bool keeps_original = false;
   bool operator==(const Operator&) const = default;
 };
 

@@ -215,7 +215,9 @@ TensorId LayerBuilder::project_out(const Attention& attention, TensorId heads_ou
   const Extent hidden{architecture_.hidden};
   std::vector<Weight> weights = {matrix(prefix + ".o", {hidden, width[0], width[1]})};
   if (attention.output_bias) weights.push_back(matrix(prefix + ".o_bias", {hidden}));
-  return matmul("o", Module::other, input, {stream("o out")}, std::move(weights));
+  const TensorId out = matmul("o", Module::other, input, {stream("o out")}, std::move(weights));
+  layer_.operators.back().keeps_original = true;  // the attention keeps it already
+  return out;
 }
 
 TensorId LayerBuilder::attention(const Attention& attention, TensorId x) {

@@ -110,6 +110,8 @@ TensorId LayerBuilder::feed_forward(const FeedForward& part, TensorId x, const s
     if (part.gated) matmul(prefix + " gate", module, x, {gate}, std::move(gate_weights));
     matmul(prefix + " up", module, x, {up}, std::move(up_weights));
   }
+  // The router keeps the tokens that shared experts read.
+  if (module == Module::shared_experts) layer_.operators.back().keeps_original = true;
   const TensorId active = activate(part, gate, up, axis, rows, module);
 
   std::vector<Weight> down_weights = {shaped("down", {hidden, width})};
@@ -162,6 +164,7 @@ TensorId LayerBuilder::route(const Mixture& mixture, TensorId x) {
   // Megatron routes in fp32 and keeps dense maps of scores and probabilities; the others keep top-k lists.
   const TensorId logits = tensor("router logits", {experts}, Rows::tokens, megatron() ? 4 : 2);
   matmul("router", Module::moe, x, {logits}, std::move(weights));
+  layer_.operators.back().keeps_original = true;  // its product is of 16 bits or more
   const TensorId scores = tensor("router scores", {experts}, Rows::tokens, 4);
   std::vector<TensorId> saves = {logits, scores};
   if (megatron()) {
@@ -197,6 +200,7 @@ TensorId LayerBuilder::mixture(const Mixture& mixture, TensorId x) {
   if (mixture.shared_gate) {
     const TensorId gate = tensor("shared switch", {{1}});
     matmul("shared switch", Module::moe, x, {gate}, {matrix("shared.switch", {{1}, hidden})});
+    layer_.operators.back().keeps_original = true;
     const TensorId gated = stream("shared gated");
     add_operator(OperatorKind::elementwise, "switch", Module::moe, {shared, gate}, {gated}, {shared, gate});
     shared = gated;

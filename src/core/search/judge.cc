@@ -20,6 +20,9 @@ check::StateFloor state_floor(const cost::Job& job) {
   state.gradients = std::min(state.gradients, job.stack.gradient_bytes);
   state.optimizer =
       std::min(state.optimizer, job.stack.optimizer_bytes() * cost::facts_of(job.run.optimizer).moment_share);
+  const model::Implementation implementation = cost::implementation_of(job);
+  state.kept_input_bytes = implementation.kept_input_bytes;
+  state.kept_attention_bytes = implementation.kept_attention_bytes;
   state.activations = job.profile == nullptr && job.stack.offloaded_layers == 0;
   return state;
 }

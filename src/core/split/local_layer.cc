@@ -1,10 +1,10 @@
 #include "split/local_layer.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/index.h"
 #include "split/attention_work.h"
+#include "split/saved.h"
 #include "split/sizes.h"
 
 namespace nest::split {
@@ -36,8 +36,9 @@ class Localiser {
       (local.expert_weights ? local_.expert_parameters : local_.dense_parameters) += local.parameters;
     }
     reduce_what_leaves();
+    mark_fused_norms();
     if (policy.every_second_matmul) mark_every_second_matmul();
-    if (policy.count_saved) collect_saved(policy);
+    if (policy.count_saved) count_saved({sizes_, split_, implementation_, place_, gathered_}, policy, local_);
     if (layer_.output >= 0) local_.output_bytes = bytes(layer_.output);
     return std::move(local_);
   }
@@ -314,6 +315,22 @@ class Localiser {
     local.flops_backward = 2 * local.flops_forward;
   }
 
+  // A norm inside the matmul that reads it is computed again with the feed-forward that starts there.
+  void mark_fused_norms() {
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      const model::Operator& op = layer_.operators[i];
+      if (op.kind != model::OperatorKind::norm || op.module != model::Module::other) continue;
+      bool read = false, again = true;
+      for (std::size_t j = i + 1; j < layer_.operators.size(); ++j) {
+        const auto& inputs = layer_.operators[j].inputs;
+        if (std::find(inputs.begin(), inputs.end(), op.outputs.front()) == inputs.end()) continue;
+        read = true;
+        again &= local_.operators[j].recomputed && local_.operators[j].module == model::Module::feed_forward;
+      }
+      local_.operators[i].recomputed = read && again;
+    }
+  }
+
   // torchtitan's policy: what is not kept is computed again.
   void mark_every_second_matmul() {
     int matmuls = 0;
@@ -323,113 +340,6 @@ class Localiser {
       const bool kept = local.kind == model::OperatorKind::attention || (matmul && matmuls++ % 2 == 0);
       local.recomputed = !kept;
     }
-  }
-
-  std::set<model::TensorId> kept_by_operators(bool selective) const {
-    std::set<model::TensorId> kept;
-    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      const bool recomputed = selective && local_.operators[i].recomputed;
-      const model::Operator& op = layer_.operators[i];
-      if (!recomputed) kept.insert(op.saves.begin(), op.saves.end());
-    }
-    kept.erase(layer_.memory);
-    return kept;
-  }
-
-  // Under selective recomputation: what recomputed operators produced and drop, and what they must start from.
-  std::set<model::TensorId> kept_selectively() const {
-    std::set<model::TensorId> kept = kept_by_operators(true);
-    std::set<model::TensorId> regenerated;
-    std::vector<bool> read_by_others(layer_.tensors.size(), false);  // by something that is not recomputed
-    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (local_.operators[i].recomputed) continue;
-      for (const model::TensorId id : layer_.operators[i].inputs) read_by_others[index(id)] = true;
-    }
-    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (!local_.operators[i].recomputed) continue;
-      const model::Operator& op = layer_.operators[i];
-      const bool drops_output = op.module == model::Module::norm || op.module == model::Module::activation ||
-                                op.module == model::Module::moe_activation ||
-                                op.module == model::Module::shared_activation || op.module == model::Module::latent_up;
-      const bool inner = op.module == model::Module::feed_forward || op.module == model::Module::moe ||
-                         op.module == model::Module::shared_experts || op.module == model::Module::core_attention;
-      for (const model::TensorId id : op.outputs) {
-        // Inside a recomputed part every intermediate is regenerated; what leaves it is regenerated only if it is
-        // dropped.
-        if (drops_output || (inner && !read_by_others[index(id)])) regenerated.insert(id);
-      }
-    }
-    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (!local_.operators[i].recomputed) continue;
-      for (const model::TensorId id : layer_.operators[i].inputs) {
-        if (!regenerated.contains(id)) kept.insert(id);
-      }
-    }
-    for (const model::TensorId id : regenerated) kept.erase(id);
-    kept.erase(layer_.memory);
-    return kept;
-  }
-
-  std::set<model::TensorId> kept_by_matmul_policy() const {
-    std::set<model::TensorId> kept;
-    if (layer_.input >= 0) kept.insert(layer_.input);
-    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (local_.operators[i].recomputed) continue;
-      const model::Operator& op = layer_.operators[i];
-      kept.insert(op.outputs.begin(), op.outputs.end());
-      if (op.kind != model::OperatorKind::attention) continue;
-      for (const model::TensorId id : op.saves) {
-        if (std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) kept.insert(id);
-      }
-    }
-    return kept;
-  }
-
-  // Copies that exist because of the split or of what is recomputed, not because an operator of the graph asks for
-  // them.
-  void add_copies(const RecomputePolicy& policy) {
-    for (const model::Operator& op : layer_.operators) {
-      if (op.kind == model::OperatorKind::attention && split_.cp > 1 && implementation_.context_all_to_all) {
-        local_.saved_tensors.push_back({"attention out, before the all-to-all", bytes(op.outputs.front()), true});
-      }
-      const bool shared_input = op.kind == model::OperatorKind::matmul && op.module == model::Module::shared_experts &&
-                                gathered_[index(op.inputs.front())];
-      if (shared_input && split_.sp && implementation_.shared_expert_overlap) {
-        local_.saved_tensors.push_back(
-            {"shared experts' input, gathered", whole_bytes(op.inputs.front()), !policy.covers(op.module)});
-      }
-      // Megatron keeps one more tensor of the stream's width per layer when it recomputes the experts' activations.
-      const bool activation_only = policy.covers(model::Module::moe_activation) && !policy.covers(model::Module::moe);
-      if (op.kind == model::OperatorKind::dispatch && implementation_.stack == model::Stack::megatron &&
-          activation_only) {
-        local_.saved_tensors.push_back({"input of recomputed experts", whole_bytes(op.inputs.front()), true, true});
-      }
-    }
-  }
-
-  void collect_saved(const RecomputePolicy& policy) {
-    const std::set<model::TensorId> all = kept_by_operators(false);
-    const std::set<model::TensorId> some = layer_.kind != model::LayerKind::block ? all
-                                           : policy.every_second_matmul           ? kept_by_matmul_policy()
-                                                                                  : kept_selectively();
-    for (const model::TensorId id : all) {
-      const bool still = some.contains(id);
-      local_.saved_tensors.push_back({tensor(id).name, bytes(id), still, false, id});
-    }
-    for (const model::TensorId id : some) {
-      if (!all.contains(id)) local_.saved_tensors.push_back({tensor(id).name, bytes(id), true, true, id});
-    }
-    if (layer_.kind == model::LayerKind::block) add_copies(policy);
-    for (const SavedTensor& saved : local_.saved_tensors) {
-      if (!saved.only_selective) local_.saved.none += saved.bytes;
-      if (saved.selective) local_.saved.selective += saved.bytes;
-    }
-    if (layer_.kind != model::LayerKind::block) {
-      local_.saved.full = local_.saved.none;
-      return;
-    }
-    if (layer_.input >= 0) local_.saved.full = bytes(layer_.input);
-    for (const model::TensorId id : layer_.side_inputs) local_.saved.full += bytes(id);
   }
 
   const model::Layer& layer_;

@@ -53,8 +53,6 @@ class Translation {
     if (settings_.optimizer.find("muon") != std::string::npos) miss("Muon");
     if (settings_.offloaded_optimizer.value_or(0) > 0) miss("optimizer state on the host");
     weights();
-    if (recipe_mentions(settings_, "fp8")) miss("inputs of matrix products kept in 8 bits");
-    if (recipe_mentions(settings_, "fp4")) miss("inputs of matrix products kept in 4 bits");
     stack().expandable_segments = settings_.expandable_segments.value_or(expandable());
     stack().memory_margin = 0.02;  // as the presets of Megatron-Bridge
     stack().offloaded_layers =
@@ -65,12 +63,15 @@ class Translation {
   void weights() {
     const bool gathered8 = settings_.gather_fp8.value_or(false), gathered4 = settings_.gather_fp4.value_or(false);
     if (recipe_mentions(settings_, "per tensor")) {
+      stack().storage = cost::Storage::fp8_tensor;
       const double copies = run_.gpu.starts_with("H") ? 2 : 1;  // Hopper's products need the transpose as well
       stack().weight_bytes = gathered8 ? copies : 2 + copies;
       if (gathered8) stack().weight_traffic_bytes = 1;
     } else if (recipe_mentions(settings_, "mxfp8")) {
+      stack().storage = cost::Storage::mxfp8;
       stack().weight_bytes = gathered8 ? 2.0625 : 4.0625;  // gathers bf16 (param_and_grad_buffer.py)
     } else if (recipe_mentions(settings_, "fp4")) {
+      stack().storage = cost::Storage::nvfp4;
       stack().weight_bytes = gathered4 ? 1.125 : 3.125;
       if (gathered4) stack().weight_traffic_bytes = 0.5;
     }

@@ -1,0 +1,179 @@
+// What autograd keeps of a layer on one device, tensor by tensor.
+#include "split/saved.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "base/index.h"
+
+namespace nest::split {
+namespace {
+
+class SavedTensors {
+ public:
+  SavedTensors(const SavedSituation& situation, LocalLayer& local)
+      : layer_(*local.source), situation_(situation), local_(local) {}
+
+  void collect(const RecomputePolicy& policy) {
+    const KeptSet all = kept_by_operators(false);
+    const KeptSet some = layer_.kind != model::LayerKind::block ? all
+                         : policy.every_second_matmul           ? kept_by_matmul_policy()
+                                                                : kept_selectively();
+    for (const Kept& kept : all) {
+      local_.saved_tensors.push_back({kept_name(kept), kept_bytes(kept), some.contains(kept), false, kept.tensor});
+    }
+    for (const Kept& kept : some) {
+      if (!all.contains(kept)) {
+        local_.saved_tensors.push_back({kept_name(kept), kept_bytes(kept), true, true, kept.tensor});
+      }
+    }
+    if (layer_.kind == model::LayerKind::block) add_copies(policy);
+    for (const SavedTensor& saved : local_.saved_tensors) {
+      if (!saved.only_selective) local_.saved.none += saved.bytes;
+      if (saved.selective) local_.saved.selective += saved.bytes;
+    }
+    if (layer_.kind != model::LayerKind::block) {
+      local_.saved.full = local_.saved.none;
+      return;
+    }
+    if (layer_.input >= 0) local_.saved.full = bytes(layer_.input);
+    for (const model::TensorId id : layer_.side_inputs) local_.saved.full += bytes(id);
+  }
+
+ private:
+  const model::Tensor& tensor(model::TensorId id) const { return layer_.tensors[at(id)]; }
+  double bytes(model::TensorId id) const { return situation_.sizes.bytes(tensor(id), situation_.place[at(id)]); }
+  double whole_bytes(model::TensorId id) const { return situation_.sizes.bytes(tensor(id), Place::sharded); }
+
+  // A tensor as it is kept: as it is, or as the copy of fewer bits that one operator made for itself.
+  struct Kept {
+    model::TensorId tensor;
+    int copy = -1;  // the operator whose copy it is; -1: the tensor itself
+    auto operator<=>(const Kept&) const = default;
+  };
+  using KeptSet = std::set<Kept>;
+
+  // Bytes of an element of what the operator keeps of a tensor; 0: of the tensor itself.
+  double copy_bytes(const model::Operator& op, model::TensorId id) const {
+    const auto among = [id](const std::vector<model::TensorId>& ids) {
+      return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    if (op.kind == model::OperatorKind::attention) {
+      return among(op.inputs) || among(op.outputs) ? situation_.implementation.kept_attention_bytes : 0;
+    }
+    const bool linear = (op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul) &&
+                        op.product.batches == 0 && layer_.kind == model::LayerKind::block;
+    return linear && !op.keeps_original && among(op.inputs) ? situation_.implementation.kept_input_bytes : 0;
+  }
+  Kept kept_by(std::size_t op, model::TensorId id) const {
+    return {id, copy_bytes(layer_.operators[op], id) > 0 ? static_cast<int>(op) : -1};
+  }
+  double kept_bytes(const Kept& kept) const {
+    const double all = bytes(kept.tensor);
+    if (kept.copy < 0) return all;
+    return all / tensor(kept.tensor).element_bytes * copy_bytes(layer_.operators[at(kept.copy)], kept.tensor);
+  }
+  std::string kept_name(const Kept& kept) const {
+    const std::string& name = tensor(kept.tensor).name;
+    return kept.copy < 0 ? name : name + ", quantised for " + layer_.operators[at(kept.copy)].name;
+  }
+  static void erase_all(KeptSet& kept, model::TensorId id) {
+    std::erase_if(kept, [id](const Kept& one) { return one.tensor == id; });
+  }
+
+  KeptSet kept_by_operators(bool selective) const {
+    KeptSet kept;
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (selective && local_.operators[i].recomputed) continue;
+      for (const model::TensorId id : layer_.operators[i].saves) kept.insert(kept_by(i, id));
+    }
+    erase_all(kept, layer_.memory);
+    return kept;
+  }
+
+  // Under selective recomputation: what recomputed operators produced and drop, and what they must start from.
+  KeptSet kept_selectively() const {
+    KeptSet kept = kept_by_operators(true);
+    std::set<model::TensorId> regenerated;
+    std::vector<bool> read_by_others(layer_.tensors.size(), false);  // by something that is not recomputed
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (local_.operators[i].recomputed) continue;
+      for (const model::TensorId id : layer_.operators[i].inputs) read_by_others[at(id)] = true;
+    }
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (!local_.operators[i].recomputed) continue;
+      const model::Operator& op = layer_.operators[i];
+      const bool drops_output = op.module == model::Module::norm || op.module == model::Module::activation ||
+                                op.module == model::Module::moe_activation ||
+                                op.module == model::Module::shared_activation || op.module == model::Module::latent_up;
+      const bool inner = op.module == model::Module::feed_forward || op.module == model::Module::moe ||
+                         op.module == model::Module::shared_experts || op.module == model::Module::core_attention ||
+                         op.module == model::Module::other;
+      for (const model::TensorId id : op.outputs) {
+        // Inside a recomputed part every intermediate is regenerated; what leaves it is regenerated only if it is
+        // dropped.
+        if (drops_output || (inner && !read_by_others[at(id)])) regenerated.insert(id);
+      }
+    }
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (!local_.operators[i].recomputed) continue;
+      for (const model::TensorId id : layer_.operators[i].inputs) {
+        if (!regenerated.contains(id)) kept.insert({id});
+      }
+    }
+    for (const model::TensorId id : regenerated) erase_all(kept, id);
+    erase_all(kept, layer_.memory);
+    return kept;
+  }
+
+  KeptSet kept_by_matmul_policy() const {
+    KeptSet kept;
+    if (layer_.input >= 0) kept.insert({layer_.input});
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      if (local_.operators[i].recomputed) continue;
+      const model::Operator& op = layer_.operators[i];
+      for (const model::TensorId id : op.outputs) kept.insert({id});
+      if (op.kind != model::OperatorKind::attention) continue;
+      for (const model::TensorId id : op.saves) {
+        if (std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) kept.insert({id});
+      }
+    }
+    return kept;
+  }
+
+  // Copies that exist because of the split or of what is recomputed, not because an operator of the graph asks for
+  // them.
+  void add_copies(const RecomputePolicy& policy) {
+    for (const model::Operator& op : layer_.operators) {
+      if (op.kind == model::OperatorKind::attention && situation_.split.cp > 1 &&
+          situation_.implementation.context_all_to_all) {
+        local_.saved_tensors.push_back({"attention out, before the all-to-all", bytes(op.outputs.front()), true});
+      }
+      const bool shared_input = op.kind == model::OperatorKind::matmul && op.module == model::Module::shared_experts &&
+                                situation_.gathered[at(op.inputs.front())];
+      if (shared_input && situation_.split.sp && situation_.implementation.shared_expert_overlap) {
+        local_.saved_tensors.push_back(
+            {"shared experts' input, gathered", whole_bytes(op.inputs.front()), !policy.covers(op.module)});
+      }
+      // Megatron keeps one more tensor of the stream's width per layer when it recomputes the experts' activations.
+      const bool activation_only = policy.covers(model::Module::moe_activation) && !policy.covers(model::Module::moe);
+      if (op.kind == model::OperatorKind::dispatch && situation_.implementation.stack == model::Stack::megatron &&
+          activation_only) {
+        local_.saved_tensors.push_back({"input of recomputed experts", whole_bytes(op.inputs.front()), true, true});
+      }
+    }
+  }
+
+  const model::Layer& layer_;
+  const SavedSituation& situation_;
+  LocalLayer& local_;
+};
+
+}  // namespace
+
+void count_saved(const SavedSituation& situation, const RecomputePolicy& policy, LocalLayer& local) {
+  SavedTensors(situation, local).collect(policy);
+}
+
+}  // namespace nest::split
