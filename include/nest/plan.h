@@ -56,7 +56,8 @@ struct Prediction {
   double iteration_s = 0;
   double samples_per_s = 0;
   double tokens_per_s_per_device = 0;
-  double mfu = 0;
+  double flops_per_s_per_device = 0;  // of the model, as training logs print it
+  double mfu = 0;                     // of the precision's own peak; from 16 bits on of the 16-bit peak
   std::int64_t peak_memory_bytes = 0;
   struct Breakdown {  // seconds; sums to iteration_s
     double compute = 0;

@@ -91,6 +91,38 @@ TEST(State, BytesOfEveryPart) {
   EXPECT_EQ(memory.optimizer, (4 + 2 + 2) * parameters);
 }
 
+// Weights of products with their copies; tables, norms and routers in 16 bits.
+TEST(State, NarrowWeightsAreThoseOfProducts) {
+  const std::int64_t h = 1024;
+  const std::int64_t products = 4 * (4 * h * h + 16 * 3 * h * 512), rest = 4 * (16 * h + 2 * h) + 2 * 1024 * h + h;
+  for (const double bytes : {1.0, 1.125, 2.0625, 4.0625}) {
+    SoftwareStack stack = balanced();
+    stack.storage = Storage::mxfp8;
+    stack.weight_bytes = bytes;
+    const Strategy strategy = strategy_of({});
+    const auto weights = [&](Precision precision) {
+      const Job job = test::job_of(mixture(4), stack, 1, precision);
+      return test::all_memory(job, strategy, test::stages_of(job, strategy, Recompute::none, 1, 1)).front().weights;
+    };
+    EXPECT_NEAR(real(weights(Precision::fp8)), bytes * real(products) + 2 * real(rest), 1) << bytes;
+    // Products of 16 bits read nothing narrower: what the stack says is of all weights.
+    EXPECT_NEAR(real(weights(Precision::bf16)), bytes * real(products + rest), 1) << bytes;
+  }
+}
+
+// The fp8 inputs of four layers' products: qkv h, experts' h and f for each of four rows.
+TEST(State, NarrowInputsAreKeptAsTheyWereQuantised) {
+  SoftwareStack stack = balanced();
+  const auto kept = [&](Storage storage, Precision precision) {
+    stack.storage = storage;
+    const Job job = test::job_of(mixture(4), stack, 1, precision);
+    return StageMemoryModel(job, Split{}, 1).kept_bytes(1, Recompute::none);
+  };
+  const double plain = kept(Storage::bf16, Precision::fp8);
+  EXPECT_DOUBLE_EQ(kept(Storage::fp8_tensor, Precision::bf16), plain);
+  EXPECT_DOUBLE_EQ(plain - kept(Storage::fp8_tensor, Precision::fp8), 4096.0 * (1024 + 4 * (1024 + 512)));
+}
+
 // Gradients in 16 bits are copied to fp32 for the step: 4 bytes per updated parameter, where activations were.
 TEST(State, TheStepCopiesNarrowGradients) {
   test::Shape shape = mixture(8);

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cluster/rack_use.h"
 #include "cost/constants.h"
+#include "cost/facts.h"
 #include "cost/memory.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
@@ -144,8 +145,10 @@ class Evaluator {
     const auto devices = real(strategy_.devices_used());
     prediction.samples_per_s = batch / prediction.iteration_s;
     prediction.tokens_per_s_per_device = prediction.samples_per_s * real(job_.run.sequence) / devices;
-    const double peak = devices * peak16_flops_per_s(job_.cluster.device);
-    if (peak > 0) prediction.mfu = sequence_flops(job_) * batch / (prediction.iteration_s * peak);
+    const double flops_per_s = sequence_flops(job_) * batch / prediction.iteration_s;
+    prediction.flops_per_s_per_device = flops_per_s / devices;
+    const double peak = devices * mfu_peak_flops_per_s(job_.cluster.device, job_.run.precision);
+    if (peak > 0) prediction.mfu = flops_per_s / peak;
   }
 
   void price_memory() {
@@ -318,8 +321,10 @@ void Evaluator::say_assumptions() {
   }
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
   says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
-  says.emplace_back(
-      "MFU counts the model's own products, causal attention by the pairs its mask leaves, against the 16-bit peak");
+  const bool narrow = facts_of(job_.run.precision).element_bytes < 2;
+  says.push_back(fmt::format(
+      "MFU counts the model's own products, causal attention by the pairs its mask leaves, against the {} peak",
+      narrow ? to_string(job_.run.precision) : "16-bit"));
   if (!job_.cluster.device.efficiency_of("gemm_bf16")) {
     says.push_back(fmt::format("{} was never calibrated: efficiencies are defaults", job_.cluster.device.name));
   }

@@ -22,6 +22,7 @@ constexpr double kDeepSpeedContextBytes = 7.9e9;        // all that nvidia-smi s
 struct StageTotals {
   double dense = 0;
   double expert = 0;
+  double plain = 0;  // of the dense ones, those that no product of 8 or 4 bits reads
   double kept = 0;
   double moving = 0;  // of one layer that is on its way to the host or back
   double parameters() const { return dense + expert; }
@@ -38,6 +39,7 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, std::int64_
       held[tied.weight] = true;
     }
     totals.dense += real(kind.price.dense_parameters - shared);
+    totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
     totals.expert += real(kind.price.expert_parameters);
     const double kept = kind.price.kept_bytes[at(stage.recompute)];
     if (kind.block && offloaded-- > 0) {
@@ -119,13 +121,15 @@ struct State {
   double total() const { return weights + gradients + optimizer; }
 };
 
-State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, double dense, double expert) {
-  const auto held = [&](double bytes_each, int sharded_from) {
+State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, const StageTotals& totals) {
+  const auto held = [&](double bytes_each, int sharded_from, double dense, double expert) {
     if (zero < sharded_from) return bytes_each * (dense + expert);
     return bytes_each * (dense / real(degrees.dense) + expert / real(degrees.expert));
   };
+  const auto all = [&](double bytes_each, int from) { return held(bytes_each, from, totals.dense, totals.expert); };
   const StateBytes bytes = state_bytes(job);
-  return {held(bytes.weight, 3), held(bytes.gradient, 2), held(bytes.optimizer, 1)};
+  const double weights = all(bytes.weight, 3) + held(bytes.plain_weight - bytes.weight, 3, totals.plain, 0);
+  return {weights, all(bytes.gradient, 2), all(bytes.optimizer, 1)};
 }
 
 // One moment of the step in numbers.
@@ -180,11 +184,12 @@ std::int64_t rounded(double bytes) { return static_cast<std::int64_t>(std::llrou
 }  // namespace
 
 StateBytes state_bytes(const Job& job) {
-  StateBytes bytes{job.stack.weight_bytes, job.stack.gradient_bytes, 0};
-  constexpr double kSingle = 4;
+  constexpr double kSingle = 4, kHalf = 2;
+  StateBytes bytes{job.stack.weight_bytes, job.stack.weight_bytes, job.stack.gradient_bytes, 0};
+  if (storage_of(job) != Storage::bf16) bytes.plain_weight = kHalf;
   double master = job.stack.master_bytes;
   if (job.run.precision == Precision::fp32 && bytes.weight < kSingle) {
-    bytes.weight = kSingle;  // the weights are their own masters
+    bytes.weight = bytes.plain_weight = kSingle;  // the weights are their own masters
     bytes.gradient = std::max(bytes.gradient, kSingle);
     master = 0;
   }
@@ -247,7 +252,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
       stage.zero == 0 ? totals.parameters()
                       : totals.dense / real(facts.degrees.dense) + totals.expert / real(facts.degrees.expert);
   const Account account = account_of(facts);
-  const State state = state_of(job, stage.zero, facts.degrees, totals.dense, totals.expert);
+  const State state = state_of(job, stage.zero, facts.degrees, totals);
 
   StageQuantities q;
   q.parameters = totals.parameters();

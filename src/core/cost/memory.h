@@ -61,7 +61,8 @@ std::int64_t context_bytes(const Job& job, const Strategy& strategy);
 // Bytes of training state per parameter held by every data-parallel rank together: what precision and optimizer make of
 // the stack's recipe.
 struct StateBytes {
-  double weight = 2;
+  double weight = 2;        // of products; with their copies where these are of 8 or 4 bits
+  double plain_weight = 2;  // of tables, norms, routers, biases and the head
   double gradient = 4;
   double optimizer = 12;
 };

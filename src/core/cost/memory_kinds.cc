@@ -34,6 +34,18 @@ bool has_weight_buffer(const split::LocalOperator& op) {
          (op.kind == model::OperatorKind::matmul && op.module != model::Module::moe);
 }
 
+// Tables, norms, biases, the router and the head: of 16 bits in every recipe.
+double plain_parameters(const LayerView& view) {
+  double sum = 0;
+  for (const split::LocalOperator& op : view.local.operators) {
+    if (op.expert_weights) continue;
+    const bool narrow = view.block() && has_weight_buffer(op) && op.source->product.batches == 0;
+    const double matrix = narrow ? std::min(real(op.n) * real(op.k), real(op.parameters)) : 0;
+    sum += real(op.parameters) - matrix;
+  }
+  return sum;
+}
+
 // Elements on this device of a weight that other layers share.
 std::int64_t tied_elements(const split::LocalOperator& op, const model::Weight& weight) {
   const auto& all = op.source->weights;
@@ -59,6 +71,7 @@ KindMemory memory_of(const Job& job, const LayerView& view, std::int64_t micro_b
   kind.whole_bytes = view.whole_bytes;
   kind.head_parameters = view.head_weight();
   kind.feed_forward_parameters = view.feed_forward_parameters();
+  kind.plain_parameters = plain_parameters(view);
   if (view.layer->kind == model::LayerKind::embedding) {
     kind.embedding_parameters = real(view.local.operators.front().parameters);
   }

@@ -254,8 +254,10 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
   price.expert_parameters = view.local.expert_parameters;
   fill_kept(view, price);
   const double parameters = real(price.dense_parameters + price.expert_parameters);
-  // The layer at work, the one fetched ahead, and the gradient before it is scattered.
-  price.gather_bytes = 3 * view.element_bytes * parameters;
+  // The layer at work, the one fetched ahead, and the gradient before it is scattered. Weights come as they travel.
+  const bool narrow = storage_of(job) != Storage::bf16;
+  const double gathered = narrow ? std::min(view.element_bytes, job.stack.weight_traffic_bytes) : view.element_bytes;
+  price.gather_bytes = (2 * gathered + view.element_bytes) * parameters;
   switch (job.stack.memory) {
     case MemoryModel::megatron: price_megatron(view, job, price); break;
     case MemoryModel::fsdp: price_fsdp(view, job, price); break;

@@ -62,6 +62,12 @@ double peak_flops_per_s(const cluster::Device& device, Precision precision) {
   return device.peak(precision);
 }
 
+double mfu_peak_flops_per_s(const cluster::Device& device, Precision precision) {
+  constexpr double kSixteenBits = 2;
+  const bool narrow = facts_of(precision).element_bytes < kSixteenBits;
+  return narrow ? peak_flops_per_s(device, precision) : peak16_flops_per_s(device);
+}
+
 DeviceRates sustained_rates(const cluster::Device& device, Precision precision, const SoftwareStack& stack) {
   const Fallback& fallback = device.multiprocessors > 0 ? kTiled : kSystolic;
   const double gemm16 = constant(device, "gemm_bf16", fallback.gemm);

@@ -46,7 +46,9 @@ DeviceRates sustained_rates(const cluster::Device& device, Precision precision, 
 
 // Peak of the precision that a job computes in; 0 when the device has none.
 double peak_flops_per_s(const cluster::Device& device, Precision precision);
-// bf16 where the device has it, else fp16: what MFU is measured against.
+// bf16 where the device has it, else fp16.
 double peak16_flops_per_s(const cluster::Device& device);
+// What MFU is measured against: the precision's own peak where it has fewer bits than 16, else the peak of 16.
+double mfu_peak_flops_per_s(const cluster::Device& device, Precision precision);
 
 }  // namespace nest::cost

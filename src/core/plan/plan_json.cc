@@ -100,6 +100,7 @@ Json prediction_json(const Prediction& p) {
   return {{"iteration_s", p.iteration_s},
           {"samples_per_s", p.samples_per_s},
           {"tokens_per_s_per_device", p.tokens_per_s_per_device},
+          {"flops_per_s_per_device", p.flops_per_s_per_device},
           {"mfu", p.mfu},
           {"peak_memory_bytes", p.peak_memory_bytes},
           {"breakdown_s", std::move(breakdown)}};
@@ -172,6 +173,7 @@ Prediction read_prediction(doc::Reader reader) {
   p.iteration_s = reader.maybe_number("iteration_s", {0, kMostSeconds}).value_or(0);
   p.samples_per_s = reader.maybe_number("samples_per_s", {0, 1e15}).value_or(0);
   p.tokens_per_s_per_device = reader.maybe_number("tokens_per_s_per_device", {0, 1e15}).value_or(0);
+  p.flops_per_s_per_device = reader.maybe_number("flops_per_s_per_device", {0, 1e21}).value_or(0);
   p.mfu = reader.maybe_number("mfu", {0, 10}).value_or(0);
   p.peak_memory_bytes = reader.maybe_integer("peak_memory_bytes", {0, kMostBytes}).value_or(0);
   if (auto breakdown = reader.maybe_object("breakdown_s")) {

@@ -30,7 +30,10 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
   const double whole = dense + expert;
   const double shard = dense / real(degrees.dense) + expert / real(degrees.expert);
+  // Experts' weights are all of products; of the others that is not known here.
+  const double excess = std::max(0.0, state_.weight - state_.plain_weight);
   double state = state_.weight * (zero >= 3 ? shard : whole);
+  state -= excess * (zero >= 3 ? dense / real(degrees.dense) : dense);
   state += state_.optimizer * (zero >= 1 ? shard : whole);
   if (gradients_) state += state_.gradient * (zero >= 2 ? shard : whole);
   const double flight = activations_ ? std::max(0.0, in_flight - (gradients_ ? 0 : 1)) : 0;

@@ -25,8 +25,10 @@ std::string heading(const PlanReport& report, const Style& style) {
   const Prediction& p = plan.prediction;
   const double tokens_per_s = p.samples_per_s * static_cast<double>(plan.run.sequence);
   return text + style.paint(Ink::strong, fmt::format("{} per step", format_duration(p.iteration_s))) +
-         fmt::format(", {} tokens/s, {:.0f} tokens/s/device, MFU {}", format_count(tokens_per_s),
-                     p.tokens_per_s_per_device, format_percent(p.mfu));
+         fmt::format(", {} tokens/s, {:.0f} tokens/s/device, MFU {}{}", format_count(tokens_per_s),
+                     p.tokens_per_s_per_device, format_percent(p.mfu),
+                     p.flops_per_s_per_device > 0 ? fmt::format(", {:.0f} TFLOP/s", p.flops_per_s_per_device / 1e12)
+                                                  : std::string());
 }
 
 std::string strategy_lines(const PlanReport& report) {

@@ -135,6 +135,15 @@ std::vector<model::Module> modules_of(const std::vector<std::string>& names) {
   return modules;
 }
 
+// Transformer Engine keeps what it quantised, whatever the recipe's scales.
+cost::Storage storage_for(const PublishedRun& run) {
+  switch (precision_for(run)) {
+    case Precision::fp4: return cost::Storage::nvfp4;
+    case Precision::fp8: return mentions(run.precision, "mx") ? cost::Storage::mxfp8 : cost::Storage::fp8_tensor;
+    default: return cost::Storage::bf16;
+  }
+}
+
 }  // namespace
 
 Software software_for(const PublishedRun& run) {
@@ -144,6 +153,9 @@ Software software_for(const PublishedRun& run) {
   if (settings.offloaded_activations) software.not_expressed.emplace_back("activations kept on the host");
   const std::vector<model::Module> modules = modules_of(run.recompute_modules);
   cost::SoftwareStack& stack = software.stack;
+  if (!megatron && stack.kernels == model::Stack::megatron && stack.memory == cost::MemoryModel::megatron) {
+    stack.storage = storage_for(run);
+  }
   if (stack.selective == cost::SelectiveKind::modules && !modules.empty()) stack.selective_modules = modules;
   return software;
 }
