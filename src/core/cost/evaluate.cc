@@ -145,10 +145,10 @@ class Evaluator {
     const auto devices = real(strategy_.devices_used());
     prediction.samples_per_s = batch / prediction.iteration_s;
     prediction.tokens_per_s_per_device = prediction.samples_per_s * real(job_.run.sequence) / devices;
-    const double flops_per_s = sequence_flops(job_) * batch / prediction.iteration_s;
-    prediction.flops_per_s_per_device = flops_per_s / devices;
+    const double flops = sequence_flops(job_) * batch;
+    prediction.flops_per_s_per_device = flops / (prediction.iteration_s * devices);
     const double peak = devices * mfu_peak_flops_per_s(job_.cluster.device, job_.run.precision);
-    if (peak > 0) prediction.mfu = flops_per_s / peak;
+    if (peak > 0) prediction.mfu = flops / (prediction.iteration_s * peak);
   }
 
   void price_memory() {
