@@ -68,6 +68,8 @@ TEST(Stack, BadKeysAndValuesAreNamed) {
   EXPECT_THAT(refusal("dispatcher: deep"), HasSubstr("deepep"));
   EXPECT_THAT(refusal("dispatcher_sms: -1"), HasSubstr("dispatcher_sms"));
   EXPECT_THAT(refusal("storage: fp8"), HasSubstr("fp8_tensor"));
+  EXPECT_THAT(refusal("shared_expert_overlap: true\nselective_modules: [shared_experts]"), HasSubstr("shared_experts"));
+  EXPECT_THAT(refusal("graph_scopes: [router]\nselective_modules: [moe]"), HasSubstr("router"));
   EXPECT_THAT(refusal("atention: native"), HasSubstr("attention"));
   EXPECT_THAT(refusal("attention: flash9"), HasSubstr("flash9"));
   EXPECT_THAT(refusal("like: fsdp3"), HasSubstr("fsdp2"));

@@ -123,6 +123,15 @@ TEST(State, NarrowInputsAreKeptAsTheyWereQuantised) {
   EXPECT_DOUBLE_EQ(plain - kept(Storage::fp8_tensor, Precision::fp8), 4096.0 * (1024 + 4 * (1024 + 512)));
 }
 
+TEST(State, GraphsOfPartsHaveAPool) {
+  SoftwareStack stack = balanced();
+  const StageMemory eager = one_device(mixture(4), stack);
+  stack.graph_scopes = {GraphScope::router, GraphScope::preprocess};
+  EXPECT_EQ(one_device(mixture(4), stack).allocated - eager.allocated, std::int64_t{1} << 30);
+  stack.graph_scopes = {GraphScope::full};
+  EXPECT_EQ(one_device(mixture(4), stack).allocated, eager.allocated);
+}
+
 // Gradients in 16 bits are copied to fp32 for the step: 4 bytes per updated parameter, where activations were.
 TEST(State, TheStepCopiesNarrowGradients) {
   test::Shape shape = mixture(8);

@@ -276,6 +276,18 @@ void refuse_together(const doc::Reader& reader, const SoftwareStack& stack) {
   if (stack.expert_overlap && stack.dispatch.dispatcher == Dispatcher::allgather) {
     reader.fail("expert_overlap", "needs another dispatcher than allgather");
   }
+  const auto recomputes = [&](model::Module module) {
+    const auto& modules = stack.selective_modules;
+    return std::find(modules.begin(), modules.end(), module) != modules.end();
+  };
+  if (stack.shared_expert_overlap && recomputes(model::Module::shared_experts)) {
+    reader.fail("selective_modules", "cannot have shared_experts with shared_expert_overlap");
+  }
+  const auto& scopes = stack.graph_scopes;
+  const bool router = std::find(scopes.begin(), scopes.end(), GraphScope::router) != scopes.end();
+  if (router && recomputes(model::Module::moe)) {
+    reader.fail("selective_modules", "cannot have moe where a graph captures the router (graph_scopes)");
+  }
   if (stack.delay_wgrad && !stack.expert_overlap) reader.fail("delay_wgrad", "needs expert_overlap");
   if (stack.routing.padded && stack.routing.capacity == 0) reader.fail("pad_to_capacity", "needs expert_capacity");
   if (stack.routing.capacity > 0 && stack.dispatch.dispatcher == Dispatcher::ncclep) {

@@ -130,6 +130,7 @@ std::vector<model::Module> modules_of(const std::vector<std::string>& names) {
     if (name == "moe_act") modules.push_back(model::Module::moe_activation);
     if (name == "mlp") modules.push_back(model::Module::feed_forward);
     if (name == "moe") modules.push_back(model::Module::moe);
+    if (name == "shared_experts") modules.push_back(model::Module::shared_experts);
     if (name == "layernorm") modules.push_back(model::Module::norm);
   }
   return modules;
