@@ -109,6 +109,64 @@ TEST(LayerPrice, GroupedProductsArePaddedAndRoutersStayWide) {
   EXPECT_NEAR(spread.flops, alone.flops, 1e-6 * alone.flops);
 }
 
+// GPT-OSS on one device: 4096 tokens choose 4 experts of width 2880.
+TEST(LayerPrice, BiasesOfExpertsAreAddedApartOrInside) {
+  JobSpec spec;
+  spec.model = "gpt-oss-120b";
+  spec.sequence = 4096;
+  Job job = test_job(spec);
+  int block = 0;
+  while (job.model.kinds[static_cast<std::size_t>(block)].experts == 0) ++block;
+  job.stack.host_kernel_s = 0;
+  const DeviceRates rates = sustained_rates(job.cluster.device, job.run.precision, job.stack);
+  const double rows = 4096.0 * 4, second = 1 / rates.memory_bytes_per_s;
+  const LayerPrice apart = price_layer(job, block, {}, 1);
+  job.stack.fused_experts = true;
+  job.stack.routing.rows = 128;
+  const LayerPrice inside = price_layer(job, block, {}, 1);
+  // 28 bytes per element of the result, and what the activation moved: 2.5 elements of two bytes.
+  const double activation = 2.5 * 2 * rows * 2880 * 0.888 * second;
+  EXPECT_NEAR(apart.forward_s - inside.forward_s, 28 * rows * 2880 * second + activation, 1e-9);
+  // Backward 40 bytes instead of a sum over rows of two bytes each.
+  EXPECT_NEAR(apart.backward_s - inside.backward_s, 38 * rows * 2880 * second + 2 * activation, 1e-9);
+}
+
+// In 8 bits: what enters the experts and what comes back is cast, 4.0625 bytes per element each.
+TEST(LayerPrice, FusedExpertsCastOnlyAtTheirEnds) {
+  JobSpec spec;
+  spec.model = "mixtral-8x7b";
+  spec.sequence = 4096;
+  spec.precision = Precision::fp8;
+  Job job = test_job(spec);
+  job.stack.host_kernel_s = 0;
+  const DeviceRates rates = sustained_rates(job.cluster.device, job.run.precision, job.stack);
+  const double rows = 4096.0 * 2, second = 1 / rates.memory_bytes_per_s;
+  const LayerPrice apart = price_layer(job, 1, {}, 1);
+  job.stack.fused_experts = true;
+  const LayerPrice fused = price_layer(job, 1, {}, 1);
+  const double activation = 2.5 * 2 * rows * 14336 * 0.888 * second;
+  EXPECT_NEAR(apart.forward_s - fused.forward_s, activation + (3 * (4096 + 14336) - 4.0625 * 4096) * rows * second,
+              1e-9);
+  EXPECT_NEAR(apart.backward_s - fused.backward_s,
+              2 * activation + (6 * (4096 + 14336) - 4.0625 * 4096) * rows * second, 1e-9);
+}
+
+TEST(LayerPrice, HeadsRunInEightBitsWhereTheStackSaysSo) {
+  JobSpec spec;
+  spec.precision = Precision::fp8;
+  Job job = test_job(spec);
+  const int head = kind_named(job, "head");
+  const DeviceRates rates = sustained_rates(job.cluster.device, job.run.precision, job.stack);
+  const double wide = price_layer(job, head, {}, 1).forward_s;
+  job.stack.fp8_head = true;
+  const double narrow = price_layer(job, head, {}, 1).forward_s;
+  const GemmShape shape{8192, 128256, 4096, 1};
+  EXPECT_NEAR(
+      wide - narrow,
+      gemm_s(rates, shape, GemmFormat::sixteen) - gemm_s(rates, shape) - 3 * 8192.0 * 4096 / rates.memory_bytes_per_s,
+      1e-9);
+}
+
 TEST(LayerPrice, EveryFamilyHasAPrice) {
   for (const char* model :
        {"bert-large", "t5-11b", "deepseek-v3", "gemma2-27b", "gpt-oss-20b", "qwen3-30b-a3b", "falcon-40b"}) {

@@ -41,6 +41,12 @@ inline constexpr double kPermute = 3.0;           // set: elements moved per rou
 inline constexpr double kRouter = 4.0;            // set: elements moved per (token, expert) by softmax and top-k
 inline constexpr double kCastForwardBytes = 3.0;  // set: casts of matrix inputs to 8 or 4 bits, per element
 inline constexpr double kCastBackwardBytes = 6.0;
+inline constexpr double kCastBothBytes = 4.0625;  // read in 16 bits, written by rows and by columns with scales (MXFP8)
+// Per element of the experts' results where their bias is added by itself: Megatron multiplies it by the probabilities
+// (4 bytes written), adds (2 + 4 read, 4 written), joins the experts (4 + 4) and rounds (4 + 2), all in fp32; backward the
+// same steps, and sums over rows and over columns (TEGroupedMLP._apply_bias).
+inline constexpr double kBiasForwardBytes = 28.0;
+inline constexpr double kBiasBackwardBytes = 40.0;
 inline constexpr double kLossForwardBytes = 10.0;  // set: per logit
 inline constexpr double kLossBackwardBytes = 8.0;
 inline constexpr double kEagerLossForwardBytes = 20.0 / 3;  // set: additional passes of an eager loss
@@ -53,6 +59,7 @@ inline constexpr double kHostPerOperator = 18.0 / 11;  // set: the same for laye
 inline constexpr double kHostTensor = 4;               // set: more of them with tensor parallelism
 inline constexpr double kHostAttention = 11.0 / 18;    // set: of a dense block's, attention's share
 inline constexpr double kHostRouter = 8;               // set: with routed experts: choosing,
+inline constexpr double kHostFusedRouter = 3;          // set: the same as fused kernels: scores, choice, loss
 inline constexpr double kHostPreprocess = 6;           // set: counting and sorting,
 inline constexpr double kHostExperts = 14;             // set: dispatch, experts, combine
 inline constexpr double kHostShared = 8;               // set: with shared experts
@@ -85,6 +92,12 @@ inline constexpr double kForwardedDoubling_s = 2e-6;  // set: and per doubling o
 inline constexpr double kUsualLink = 0.788;           // efficiency of inner links where they were measured
 inline constexpr double kUsualNetwork = 0.647;        // and of the network (data/clusters/dgx-h100.yaml)
 inline constexpr double kForwardedPerMultiprocessor = 22.6e9;  // measured: 362 GB/s with 16 (DeepEP pull request 420)
+// HybridEP's combine, with its default settings: two pipelines per multiprocessor sum up one copy after the other.
+// Measured on 8 Blackwells with 32: 577 and 877 us for 8192 tokens of 1 KB from 5.3 and 8 ranks, so 0.85 us per copy;
+// 598 us for 4096 tokens of 14.3 KB from 5.4 (DeepEP pull request 420 and the hybrid-ep branch), so 1.72 us.
+inline constexpr double kCombinePipelines = 2;
+inline constexpr double kCombineCopy_s = 0.78e-6;
+inline constexpr double kCombineBytes_per_s = 15.3e9;
 inline constexpr double kRouterWidth = 2;      // rows that the allgather dispatcher sums up have 32 bits
 inline constexpr double kRoutingMapBytes = 5;  // per token and expert: map and probability
 

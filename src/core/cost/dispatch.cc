@@ -38,14 +38,14 @@ double reached_by_groups(const Choice& choice, std::int64_t each) {
 
 const DispatcherFacts& facts_of(Dispatcher dispatcher) {
   // NCCL's channels are taken to keep as many multiprocessors busy as DeepEP's default.
-  static constexpr DispatcherFacts kAllToAll = {false, false, 20, 0, 0};
-  static constexpr DispatcherFacts kAllGather = {true, false, 20, 0, 0};
+  static constexpr DispatcherFacts kAllToAll = {false, false, false, 20, 0, 0};
+  static constexpr DispatcherFacts kAllGather = {true, false, false, 20, 0, 0};
   // DeepEP's README, second version: 61 GB/s that count the own rank's on 8 x 4 H100 with 50 GB/s ports are
   // 61 * 3/4 = 46, 90 on 8 x 2 are 45: 0.9; 726 * 7/8 = 635 of 900 GB/s on 8 Blackwells: 0.71.
-  static constexpr DispatcherFacts kDeepEp = {true, true, 20, 0.71, 0.9};
+  static constexpr DispatcherFacts kDeepEp = {true, true, false, 20, 0.71, 0.9};
   // DeepEP's pull request 420, GB200, 32 multiprocessors: 616 and 521 GB/s of 900 dispatching to 8 and 16 ranks, 520
   // and 443 combining: 0.58 in the mean.
-  static constexpr DispatcherFacts kHybridEp = {true, true, 32, 0.6, 0.9};
+  static constexpr DispatcherFacts kHybridEp = {true, true, true, 32, 0.6, 0.9};
   switch (dispatcher) {
     case Dispatcher::alltoall: return kAllToAll;
     case Dispatcher::allgather: return kAllGather;

@@ -17,7 +17,9 @@
 //     alltoall     max over levels of bytes_l / C_l, at level 0 bytes_0 / (0.47 C_0); + 2 us (EP - 1) + 20 us
 //     allgather    as the cluster's collectives
 //     the others   max(inside / (η_l C_0), between / (η_n C_l)) + 20 us + 2 us log2(ETP EP): copies are forwarded while
-//                  others arrive
+//                  others arrive. They permute rows in the same call, so that this time is the exchange's too
+//     hybridep, on the way back: at least ETP D(EP) T (0.78 us + h e / 15.3 GB/s) / (2 multiprocessors), for pipelines, two
+//                  per multiprocessor, sum up a token's copies one after the other
 //
 // η are shares of the data sheet's bandwidth, so they replace the efficiency of the cluster's file; where that is below
 // those of the systems on which η were measured (0.788 inside, 0.647 between), the network is worse than theirs and η
@@ -37,6 +39,8 @@ struct DispatcherFacts {
   bool spans_tensor = false;
   // One copy per rank and per unit instead of one per expert; forwarded as they arrive.
   bool forwards = false;
+  // On the way back, pipelines sum up one copy after the other.
+  bool sums_copies = false;
   int multiprocessors = 0;  // that it keeps busy unless told
   double link = 0;          // η_l
   double network = 0;       // η_n

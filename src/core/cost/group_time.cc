@@ -155,7 +155,8 @@ double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double byte
   return slowest_s + kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
 }
 
-double StageGroups::forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double token_bytes) const {
+double StageGroups::forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double tokens,
+                                double row_bytes, bool home) const {
   using namespace constants;
   const DispatcherFacts& facts = facts_of(rule_.dispatcher);
   const auto ranks = real(layout.members), expert_ranks = real(split_.ep);
@@ -163,7 +164,12 @@ double StageGroups::forwarded_s(const cluster::GroupLayout& layout, const Choice
   const double nodes = ranks / per_node;
   const double copies = ranks / expert_ranks * distinct_parts(choice, expert_ranks);  // one per rank
   const double link = std::min(link_rate(0, facts.link, kUsualLink), kForwardedPerMultiprocessor * rule_.busy());
+  const double token_bytes = tokens * row_bytes;
   double slowest_s = token_bytes * copies * (per_node - 1) / per_node / link;
+  if (home && facts.sums_copies) {
+    const double copy_s = kCombineCopy_s + row_bytes / kCombineBytes_per_s;
+    slowest_s = std::max(slowest_s, tokens * copies * copy_s / (kCombinePipelines * rule_.busy()));
+  }
   const double reached = distinct_parts(choice, nodes) / nodes;  // of each node, by a token
   for (std::size_t l = 1; l <= layout.top; ++l) {
     const double beyond = nodes - real(layout.inside[l]) / per_node;
@@ -197,7 +203,7 @@ double StageGroups::dispatch_s(const Choice& choice, double bytes, double row_by
                kAllToAllRate +
            kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
   }
-  return forwards ? forwarded_s(layout, choice, token_bytes) : all_to_all_s(layout, bytes);
+  return forwards ? forwarded_s(layout, choice, token_bytes / row_bytes, row_bytes, home) : all_to_all_s(layout, bytes);
 }
 
 double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCollective& exchange) const {

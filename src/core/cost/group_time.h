@@ -55,7 +55,8 @@ class StageGroups {
   double link_rate(std::size_t level, double share, double usual) const;
   double sharing(const cluster::GroupLayout& layout, std::size_t level) const;
   double all_to_all_s(const cluster::GroupLayout& layout, double bytes) const;
-  double forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double token_bytes) const;
+  double forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double tokens, double row_bytes,
+                     bool home) const;
 
   const cluster::Cluster& cluster_;
   Split split_;

@@ -27,6 +27,7 @@ struct LayerTimes {
   double expert_weights_s = 0;                      // of their backward, weight gradients
   double recomputed_s = 0;                          // forward time of the modules that selective recomputation names
   double exchanged_again_s = 0;                     // and of their exchanges
+  double permuted_s = 0;                            // of the exchanges, what the dispatcher does on the device itself
   int matrices = 0;
   int attentions = 0;
   double head_gradient_s = 0;
@@ -110,10 +111,16 @@ class LayerPricer {
   double stream_tokens() const { return split::stream_tokens(micro_batch_, sequence_, split_); }
   // Rows that one device routes. Without sp all tensor-parallel ranks hold the same tokens.
   double routed_rows() const { return stream_tokens() * real(layer_.top_k); }
-  bool narrow() const { return rates_.element_bytes < 2 && layer_.kind == model::LayerKind::block; }
+  bool narrow() const { return rates_.element_bytes < 2; }
 
   bool is_router(std::size_t i) const {
     return i + 1 < local_.operators.size() && local_.operators[i + 1].kind == model::OperatorKind::router;
+  }
+
+  // Whether a product runs in 16 bits whatever the job's precision is.
+  bool is_sixteen(std::size_t i) const {
+    if (layer_.kind == model::LayerKind::block) return is_router(i);
+    return layer_.kind != model::LayerKind::head || !job_.stack.fp8_head;
   }
 
   Passes price_matrix(const split::LocalOperator& op, GemmFormat format) {
@@ -186,9 +193,10 @@ class LayerPricer {
     switch (op.kind) {
       case model::OperatorKind::matmul:
       case model::OperatorKind::grouped_matmul: {
-        const bool sixteen = layer_.kind != model::LayerKind::block || is_router(i);
+        const bool sixteen = is_sixteen(i);
         passes = price_matrix(op, sixteen ? GemmFormat::sixteen : GemmFormat::job);
         if (narrow() && !sixteen) cast = cast_passes(op);
+        if (op.kind == model::OperatorKind::grouped_matmul) add(times_.rowwise, bias_passes(op));
         sum = &times_.matrix;
         break;
       }
@@ -202,11 +210,19 @@ class LayerPricer {
         sum = &times_.other;
         break;
       default:
+        if (job_.stack.fused_experts && op.module == model::Module::moe_activation) break;
         passes.forward_s = rowwise_s(rates_, rowwise_bytes(op), job_.stack.fused_rowwise);
         passes.backward_s = kRowwiseBackward * passes.forward_s;
     }
     const double modelled_s = passes.backward_s;
     override_operator(op, passes);
+    if (moved_by_dispatcher(op)) {
+      // Part of the exchange, which may run beside compute.
+      add(op.kind == model::OperatorKind::combine ? times_.combine : times_.dispatch, passes);
+      times_.permuted_s += passes.forward_s + passes.backward_s;
+      if (op.recomputed) times_.exchanged_again_s += passes.forward_s;
+      return;
+    }
     if (op.recomputed) times_.recomputed_s += passes.forward_s;
     add(*sum, passes);
     add(times_.casts, cast);
@@ -219,6 +235,12 @@ class LayerPricer {
     }
   }
 
+  // Dispatchers that forward copies permute rows in the same call.
+  bool moved_by_dispatcher(const split::LocalOperator& op) const {
+    const bool moves = op.kind == model::OperatorKind::dispatch || op.kind == model::OperatorKind::combine;
+    return moves && split_.ep > 1 && facts_of(job_.stack.dispatch.dispatcher).forwards;
+  }
+
   void override_operator(const split::LocalOperator& op, Passes& passes) {
     if (!job_.profile || job_.profile->operators.empty()) return;
     const bool attention = op.kind == model::OperatorKind::attention;
@@ -229,9 +251,27 @@ class LayerPricer {
   }
 
   Passes cast_passes(const split::LocalOperator& op) const {
+    if (job_.stack.fused_experts && op.kind == model::OperatorKind::grouped_matmul) {
+      // What comes in is quantised, and what comes back; in between products write what the next one reads.
+      const double bytes_s = kCastBothBytes * op.m / rates_.memory_bytes_per_s;
+      return is_last_of_experts(op) ? Passes{0, bytes_s * real(op.n)} : Passes{bytes_s * real(op.k), 0};
+    }
     const double elements = op.m * real(op.k);
     return {kCastForwardBytes * elements / rates_.memory_bytes_per_s,
             kCastBackwardBytes * elements / rates_.memory_bytes_per_s};
+  }
+
+  static bool is_last_of_experts(const split::LocalOperator& op) { return op.source->name.ends_with(" down"); }
+
+  // Biases of experts: inside the products but for the last one's, which is added by itself unless all of it is fused.
+  // Their gradients are sums over rows.
+  Passes bias_passes(const split::LocalOperator& op) const {
+    if (op.source->weights.size() <= op.source->outputs.size()) return {};
+    const double each_s = op.m * real(op.n) / rates_.memory_bytes_per_s;
+    if (is_last_of_experts(op) && !job_.stack.fused_experts && job_.stack.kernels == model::Stack::megatron) {
+      return {kBiasForwardBytes * each_s, kBiasBackwardBytes * each_s};
+    }
+    return {0, rates_.activation_bytes * each_s};
   }
 
   void price_exchange(const split::LayerCollective& exchange) {
@@ -292,6 +332,7 @@ class LayerPricer {
     if (job_.model.traced) work.own = kHostPerOperator * real(local_.operators.size());
     work.tensor = split_.tp > 1;
     work.experts = layer_.experts > 0;
+    work.fused_router = job_.stack.fused_router;
     work.cross = std::max(0, times_.attentions - 1);
     return job_.stack.host_kernel_s * host_launches(work, job_.stack.graph_scopes);
   }
@@ -326,6 +367,9 @@ class LayerPricer {
     }
     const Passes own{compute_forward_s + times_.exposed_forward_s(), compute_backward_s + times_.exposed_backward_s()};
     const Passes exposed = exposed_exchanges(own), whole = times_.exchanges();
+    // What rows wait for on the device is no traffic.
+    const double both_s = whole.forward_s + whole.backward_s;
+    const double travelling = both_s > 0 ? 1 - times_.permuted_s / both_s : 1;
     const double host = host_s();
     const auto joined = [&](double stream_s, double host_time_s) {
       return job_.stack.blocking_launches ? stream_s + host_time_s : std::max(stream_s, host_time_s);
@@ -336,7 +380,7 @@ class LayerPricer {
     if (pairs) {
       price.alone_forward_s = joined(own.forward_s + whole.forward_s, host) - price.forward_s;
       price.alone_backward_s = joined(own.backward_s + whole.backward_s, kHostBackward * host) - price.backward_s;
-      price.alone_ep_s = whole.forward_s + whole.backward_s - exposed.forward_s - exposed.backward_s;
+      price.alone_ep_s = travelling * (whole.forward_s + whole.backward_s - exposed.forward_s - exposed.backward_s);
     }
     if (block) {
       const Passes some = selective(host);
@@ -353,7 +397,7 @@ class LayerPricer {
     }
     price.tp_s = times_.tensor.forward_s + times_.tensor.backward_s;
     price.cp_s = times_.context.forward_s + times_.context.backward_s;
-    price.ep_s = exposed.forward_s + exposed.backward_s;
+    price.ep_s = travelling * (exposed.forward_s + exposed.backward_s);
     price.deferrable_s = times_.head_gradient_s;
   }
 
@@ -404,49 +448,6 @@ void override_layer(const Job& job, const model::Layer& layer, const Split& spli
 }
 
 }  // namespace
-
-bool is_regather(const split::LocalLayer& local, const split::LayerCollective& exchange) {
-  if (exchange.kind != split::CollectiveKind::all_gather || exchange.phase != split::Phase::backward) return false;
-  return std::any_of(local.collectives.begin(), local.collectives.end(), [&](const split::LayerCollective& other) {
-    return other.kind == split::CollectiveKind::all_gather && other.phase == split::Phase::forward &&
-           other.operator_index == exchange.operator_index && other.tensor == exchange.tensor;
-  });
-}
-
-bool is_of_experts(const split::LocalLayer& local, const split::LayerCollective& exchange) {
-  const model::OperatorKind kind = local.operators[at(exchange.operator_index)].kind;
-  return exchange.group == split::Group::expert || exchange.group == split::Group::expert_tensor ||
-         kind == model::OperatorKind::dispatch || kind == model::OperatorKind::combine ||
-         kind == model::OperatorKind::grouped_matmul;
-}
-
-double host_launches(const HostWork& work, const std::vector<GraphScope>& captured) {
-  const auto among = [&](GraphScope scope) {
-    return std::any_of(captured.begin(), captured.end(),
-                       [&](GraphScope one) { return one == scope || one == GraphScope::full; });
-  };
-  double launches = 0;
-  const auto add = [&](double kernels, GraphScope scope) { launches += kernels * (among(scope) ? kHostCaptured : 1); };
-  add(work.own * kHostAttention + (work.tensor ? kHostTensor : 0) + (work.latent ? kHostLatent : 0) +
-          kHostCross * work.cross,
-      GraphScope::attention);
-  add(work.own * (1 - kHostAttention), work.experts ? GraphScope::router : GraphScope::feed_forward);
-  if (work.shared) add(kHostShared, GraphScope::router);
-  if (work.experts) {
-    add(kHostRouter, GraphScope::router);
-    add(kHostPreprocess, GraphScope::preprocess);
-    add(kHostExperts, GraphScope::full);
-  }
-  return launches;
-}
-
-double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,
-                     const split::LayerCollective& exchange) {
-  if (exchange.group == split::Group::context) return 1;
-  if (is_of_experts(local, exchange)) return 1;
-  if (is_regather(local, exchange)) return job.stack.tensor_overlap ? 0 : kRegatherExposed;
-  return job.stack.tensor_overlap && split.sp ? kTensorExposed : 1;
-}
 
 std::optional<double> measured_saved_bytes(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
   if (!job.profile) return std::nullopt;

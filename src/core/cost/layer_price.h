@@ -60,6 +60,7 @@ struct PricingContext {
 struct HostWork {
   double own = constants::kHostKernels;
   bool tensor = false, latent = false, experts = false, shared = false;
+  bool fused_router = false;
   int cross = 0;  // attentions beyond the first
 };
 // Of what is captured in a graph, a tenth is left.

@@ -222,6 +222,9 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.choice("kernels", kKernels, stack.kernels);
   facts.choice("attention", kAttention, stack.attention);
   facts.flag("fp8_attention", stack.fp8_attention);
+  facts.flag("fp8_head", stack.fp8_head);
+  facts.flag("fused_experts", stack.fused_experts);
+  facts.flag("fused_router", stack.fused_router);
   facts.flag("fused_rowwise", stack.fused_rowwise);
   facts.flag("dropout", stack.dropout);
   facts.flag("deterministic", stack.deterministic);

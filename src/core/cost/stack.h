@@ -59,6 +59,9 @@ struct SoftwareStack {
   model::Stack kernels = model::Stack::megatron;
   AttentionKernel attention = AttentionKernel::native;
   bool fp8_attention = false;  // queries, keys, values and scores in 8 bits
+  bool fp8_head = false;       // the projection to logits as the blocks' products, in the job's precision
+  bool fused_experts = false;  // experts' activations, biases and casts between products run inside these
+  bool fused_router = false;   // scores, choice and load-balancing loss are one kernel each
   bool fused_rowwise = true;   // norms, activations and residuals run as fused kernels
   bool dropout = false;
   bool deterministic = false;

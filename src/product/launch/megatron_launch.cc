@@ -404,6 +404,7 @@ class MegatronReader {
     stack.expert_overlap = options_.flag("--overlap-moe-expert-parallel-comm");
     stack.shared_expert_overlap = options_.flag("--moe-shared-expert-overlap");
     stack.delay_wgrad = options_.flag("--delay-wgrad-compute");
+    stack.fused_router = options_.flag("--moe-router-fusion");
     if (stack.expert_overlap && stack.shared_expert_overlap) {
       options_.fail("--moe-shared-expert-overlap", "excludes --overlap-moe-expert-parallel-comm");
     }

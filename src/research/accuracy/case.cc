@@ -106,8 +106,6 @@ void note_assumptions(const PublishedRun& run, std::vector<std::string>& assumed
   if (!run.recompute) assumed.emplace_back("recomputation not stated, none assumed");
   if (!run.micro_batch) assumed.emplace_back("micro-batch not stated, 1 assumed");
   if (!run.zero) assumed.emplace_back("ZeRO stage not stated, 1 assumed");
-  if (run.model.extra_layers > 0)
-    assumed.emplace_back("multi-token prediction counted as one more layer, without its head");
   if (run.tier == "C") assumed.emplace_back("the source itself is doubtful (tier C)");
 }
 
@@ -129,6 +127,7 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
   made.not_expressed = software.not_expressed;
   what.stack = software.stack.name;
   what.precision = precision_for(run);
+  what.mtp_layers = run.model.extra_layers;
   try {
     const cluster::Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
     made.job = cost::make_job(architecture_for(run), what, software.stack, cluster);

@@ -57,6 +57,7 @@ void read_experts(const Fields& row, Settings& settings) {
   settings.grouped_mlp = row.flag("fused_grouped_mlp");
   settings.grouped_gemm = row.flag("grouped_gemm");
   settings.permute_fusion = row.flag("permute_fusion");
+  settings.router_fusion = row.flag("router_fusion");
 }
 
 void read_memory(const Fields& row, Settings& settings) {

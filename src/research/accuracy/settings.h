@@ -30,7 +30,7 @@ struct Settings {
   std::string graphs;  // "none", "full_iteration", "transformer_engine", "local"; empty: not stated
   std::vector<std::string> graph_scopes;
   std::string loss;  // "te", "native"; empty: not stated
-  std::optional<bool> grouped_mlp, grouped_gemm, permute_fusion;
+  std::optional<bool> grouped_mlp, grouped_gemm, permute_fusion, router_fusion;
   bool unfused_attention = false;
 
   // Experts.

@@ -61,6 +61,10 @@ model::Mixture mixture_of(const PublishedRun& run) {
     mixture.groups = 8;
     mixture.top_groups = 4;
   }
+  // Rows do not say which models have biases; this one is known for them.
+  if (to_lower(model.name).find("gpt-oss") != std::string::npos) {
+    mixture.expert.up_bias = mixture.expert.down_bias = mixture.router_bias = true;
+  }
   if (model.shared_ffn > 0)
     mixture.shared = model::FeedForward{model.shared_ffn, true, model::Activation::silu, false, false};
   return mixture;
@@ -102,7 +106,7 @@ model::Architecture architecture_for(const PublishedRun& run) {
   const bool alternating_window = model.attention.find("sliding") != std::string::npos;
   model::Tower tower;
   tower.name = "decoder";
-  for (std::int64_t layer = 0; layer < model.layers + model.extra_layers; ++layer) {
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     model::Block block = model.experts > 0 && !is_dense_layer(model, layer) ? sparse : dense;
     if (alternating_window && layer % 2 == 0) block.attention.window = 128;
     const auto known = std::find(tower.kinds.begin(), tower.kinds.end(), block);

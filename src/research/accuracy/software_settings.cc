@@ -112,13 +112,14 @@ class Translation {
       stack().deterministic = true;
     }
     stack().fp8_attention = settings_.fp8_attention.value_or(false);
-    if (settings_.fp8_head.value_or(false)) miss("head in 8 bits");
+    stack().fp8_head = settings_.fp8_head.value_or(false);
   }
 
   void experts() {
     stack().expert_overlap = settings_.overlap_experts.value_or(false);
     stack().shared_expert_overlap = settings_.overlap_shared_experts.value_or(false);
     stack().delay_wgrad = stack().expert_overlap && settings_.delay_weight_gradients.value_or(false);
+    stack().fused_router = settings_.router_fusion.value_or(false);
     dispatcher();
     if (settings_.forced_balance.value_or(false)) stack().routing_imbalance = 1;
     if (settings_.overload) {
@@ -132,7 +133,7 @@ class Translation {
     if (stash >= 1 && stash <= stack().rank_capacity) stack().paged_stash = stash;
     if (settings_.grouped_mlp.value_or(false)) {
       stack().routing.rows = 256;
-      miss("fused grouped MLP");
+      stack().fused_experts = true;
     }
   }
 
