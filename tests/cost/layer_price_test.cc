@@ -131,6 +131,19 @@ TEST(LayerPrice, BiasesOfExpertsAreAddedApartOrInside) {
   EXPECT_NEAR(apart.backward_s - inside.backward_s, 38 * rows * 2880 * second + 2 * activation, 1e-9);
 }
 
+// Where the host decides: a tenth of its forward time per module, with experts a quarter.
+TEST(LayerPrice, RecomputedModulesAreLaunchedAgain) {
+  for (const bool experts : {false, true}) {
+    JobSpec spec;
+    spec.model = experts ? "mixtral-8x7b" : "llama3-8b";
+    Job job = test_job(spec);
+    job.stack.host_kernel_s = 0.1;
+    job.stack.selective_modules = {model::Module::core_attention, model::Module::norm};
+    const double forward = 0.1 * (experts ? 18 + 28 : 18);
+    EXPECT_NEAR(price_layer(job, 1, {}, 1).recompute_s[1], (experts ? 0.5 : 0.2) * forward, 1e-9);
+  }
+}
+
 // In 8 bits: what enters the experts and what comes back is cast, 4.0625 bytes per element each.
 TEST(LayerPrice, FusedExpertsCastOnlyAtTheirEnds) {
   JobSpec spec;

@@ -18,7 +18,7 @@
 //     allgather    as the cluster's collectives
 //     the others   max(inside / (η_l C_0), between / (η_n C_l)) + 20 us + 2 us log2(ETP EP): copies are forwarded while
 //                  others arrive. They permute rows in the same call, so that this time is the exchange's too
-//     hybridep, on the way back: at least ETP D(EP) T (0.78 us + h e / 15.3 GB/s) / (2 multiprocessors), for pipelines, two
+//     hybridep, on the way back: at least ETP D(EP) T (0.78 us + h e / 15.3 GB/s) / (2 multiprocessors): pipelines, two
 //                  per multiprocessor, sum up a token's copies one after the other
 //
 // η are shares of the data sheet's bandwidth, so they replace the efficiency of the cluster's file; where that is below

@@ -349,7 +349,7 @@ class LayerPricer {
       case SelectiveKind::modules: break;
     }
     return {times_.recomputed_s + times_.exchanged_again_s,
-            kHostModule * real(job_.stack.selective_modules.size()) * host};
+            (layer_.experts > 0 ? kHostMixtureModule : kHostModule) * real(job_.stack.selective_modules.size()) * host};
   }
 
   void compose(LayerPrice& price) const {
