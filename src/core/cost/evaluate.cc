@@ -322,6 +322,12 @@ void Evaluator::say_assumptions() {
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
   says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
   const bool narrow = facts_of(job_.run.precision).element_bytes < 2;
+  if (narrow) {
+    const Storage storage = storage_of(job_);
+    says.push_back(storage == Storage::bf16
+                       ? "what products keep for backward is counted in 16 bits"
+                       : fmt::format("products keep their inputs for backward as {}", to_string(storage)));
+  }
   says.push_back(fmt::format(
       "MFU counts the model's own products, causal attention by the pairs its mask leaves, against the {} peak",
       narrow ? to_string(job_.run.precision) : "16-bit"));
