@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cost/default_stack.h"
 #include "model/presets.h"
 #include "search/planner.h"
 
@@ -44,21 +45,27 @@ struct Result {
   std::int64_t opened = 0, leaves = 0;
 };
 
+constexpr const char* kStack = "megatron-core";
+
+// No stack: the one that is chosen where nobody names one.
 nest::cost::Job make(const nest::model::Architecture& model, const std::string& cluster, std::int64_t devices,
-                     std::int64_t batch, std::int64_t sequence) {
+                     std::int64_t batch, std::int64_t sequence, const std::string& stack = kStack) {
   nest::Run run;
   run.global_batch = batch;
   run.sequence = sequence;
-  return nest::cost::make_job(model, run, nest::cost::find_stack("megatron-core").value(),
-                              nest::cluster::find_cluster(cluster, devices).value());
+  const nest::cluster::Cluster network = nest::cluster::find_cluster(cluster, devices).value();
+  const std::string chosen =
+      stack.empty() ? nest::cost::default_stack(model, network.device, run.precision).name : stack;
+  return nest::cost::make_job(model, run, nest::cost::find_stack(chosen).value(), network);
 }
 
 nest::model::Architecture preset(const std::string& name) { return nest::model::find_model_preset(name).value(); }
 
 nest::cost::Job preset_job(const std::string& model, const std::string& cluster, std::int64_t devices,
-                           std::int64_t batch) {
+                           std::int64_t batch, const std::string& stack = kStack) {
   const nest::model::Architecture architecture = preset(model);
-  return make(architecture, cluster, devices, batch, std::min<std::int64_t>(4096, architecture.default_sequence));
+  return make(architecture, cluster, devices, batch, std::min<std::int64_t>(4096, architecture.default_sequence),
+              stack);
 }
 
 // Blocks that are all alike, or all different (by up to a third in the width of their feed-forward).
@@ -115,6 +122,18 @@ std::vector<Row> rows() {
                         [=] { return make(tower(blocks, different), cluster, 1024, 1024, 4096); }, 1});
       }
     }
+  }
+  // Mixtures of the size that is trained now; seconds that they may take on one core, in the changelog's words.
+  const auto add_mixture = [&](const std::string& model, const std::string& cluster, std::int64_t devices,
+                               std::int64_t batch, const std::string& stack) {
+    const std::string name = fmt::format("{} {} {} batch {} {}", model, cluster, devices, batch,
+                                         stack.empty() ? "default stack" : stack);
+    rows.push_back({"mixtures", name, static_cast<double>(devices),
+                    [=] { return preset_job(model, cluster, devices, batch, stack); }, 1});
+  };
+  for (const char* stack : {"", kStack}) {
+    add_mixture("deepseek-v3", "dgx-h100", 2048, 15360, stack);
+    add_mixture("kimi-k2", "gb200-nvl72", 16384, 16384, stack);
   }
   for (const int threads : {2, 4}) {
     add_preset("threads", "llama3-405b", "h100-spine-leaf", 1024, 1024, threads, threads);

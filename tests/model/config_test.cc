@@ -67,7 +67,7 @@ TEST(Config, SaysWhatItRead) {
 TEST(Config, FamiliesAreSortedAndAllReachable) {
   const auto families = supported_families();
   EXPECT_TRUE(std::is_sorted(families.begin(), families.end()));
-  EXPECT_EQ(families.size(), 28U);
+  EXPECT_EQ(families.size(), 29U);
 }
 
 TEST(Config, Llama) {
@@ -352,6 +352,14 @@ TEST(Config, DeepseekHasLatentsSharedExpertsAndDenseLayersFirst) {
   const std::int64_t direct = kHidden * kHeads * (5 + 2);
   EXPECT_EQ(parameters_of(with(kTinyDeepseek, {{"q_lora_rank", "null"}})) - parameters_of(kTinyDeepseek),
             kLayers * (direct - query));
+}
+
+// Kimi K2's remote code is DeepSeek-V3's.
+TEST(Config, KimiIsReadAsDeepseek) {
+  const Architecture kimi = architecture_of(with(kTinyDeepseek, {{"model_type", "\"kimi_k2\""}}));
+  EXPECT_EQ(kimi.family, "kimi_k2");
+  EXPECT_THAT(sparse_layers_of(kimi), testing::ElementsAre(false, true, true, true));
+  EXPECT_EQ(parameters_of(with(kTinyDeepseek, {{"model_type", "\"kimi_k2\""}})), parameters_of(kTinyDeepseek));
 }
 
 TEST(Config, DeepseekCountsEveryNthLayer) {

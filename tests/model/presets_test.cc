@@ -36,7 +36,7 @@ TEST(ModelPresets, AllThatArePromisedAreThere) {
                    "gemma-7b",        "gemma2-9b",        "gemma2-27b",  "gemma3-27b",  "opt-30b",     "gpt2-xl",
                    "gpt-neox-20b",    "pythia-2.8b",      "bloom-176b",  "falcon-7b",   "falcon-40b",  "starcoder2-15b",
                    "nemotron4-15b",   "nemotron4-340b",   "olmo2-13b",   "phi-2",       "phi3-mini",   "roberta-large",
-                   "t5-11b"}));
+                   "t5-11b",          "kimi-k2"}));
 }
 
 // The published count stands in the preset's own file; the architecture must arrive at it to the last digit.
@@ -75,7 +75,7 @@ TEST(ModelPresets, MatchCountsKeptApartFromTheirFiles) {
       {"bloom-176b", 176247271424},    {"falcon-7b", 6921720704},         {"falcon-40b", 41303293952},
       {"starcoder2-15b", 15957889024}, {"olmo2-13b", 13716198400},        {"phi-2", 2779683840},
       {"phi3-mini", 3821079552},       {"roberta-large", 355412057},      {"bert-large", 335174458},
-      {"t5-11b", 11307321344}};
+      {"t5-11b", 11307321344},         {"kimi-k2", 1026408209408}};
   for (const auto& [name, parameters] : published) EXPECT_EQ(count_of(name).total, parameters) << name;
 }
 
@@ -105,6 +105,7 @@ TEST(ModelPresets, ActiveParametersOfMixtures) {
   EXPECT_NEAR(static_cast<double>(count_of("mixtral-8x7b").active), 12.9e9, 0.05e9);
   EXPECT_NEAR(static_cast<double>(count_of("qwen3-30b-a3b").active), 3.3e9, 0.1e9);
   EXPECT_NEAR(static_cast<double>(count_of("qwen3-235b-a22b").active), 22e9, 0.3e9);
+  EXPECT_NEAR(static_cast<double>(count_of("kimi-k2").active), 32.6e9, 0.4e9);
 }
 
 TEST(ModelPresets, NamesAndAliasesAreUniqueAndFound) {

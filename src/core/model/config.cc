@@ -33,6 +33,7 @@ constexpr std::array kFamilies = std::to_array<Family>({
     {"gpt2", families::read_gpt2},
     {"gpt_neox", families::read_gpt_neox},
     {"gpt_oss", families::read_gpt_oss},
+    {"kimi_k2", families::read_deepseek_v3},  // the same keys and modules
     {"llama", families::read_llama},
     {"megatron", families::read_megatron},
     {"mistral", families::read_mistral},

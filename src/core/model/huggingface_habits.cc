@@ -7,7 +7,7 @@ HuggingFaceHabits huggingface_habits(std::string_view family) {
   habits.weighs_in_fp32 = family.starts_with("gemma") || family == "olmo2" || family == "gpt_oss";
   habits.fused_projection = family == "gpt2" || family == "bloom";
   habits.copies_output = family == "gpt_neox" || family == "phi" || family == "phi3" || family == "falcon" ||
-                         family == "nemotron" || family.starts_with("deepseek");
+                         family == "nemotron" || family.starts_with("deepseek") || family == "kimi_k2";
   habits.repeats_keys = family == "falcon";
   return habits;
 }
