@@ -123,7 +123,7 @@ std::vector<Row> rows() {
       }
     }
   }
-  // Mixtures of the size that is trained now; seconds that they may take on one core, in the changelog's words.
+  // Mixtures of the size that is trained now.
   const auto add_mixture = [&](const std::string& model, const std::string& cluster, std::int64_t devices,
                                std::int64_t batch, const std::string& stack) {
     const std::string name = fmt::format("{} {} {} batch {} {}", model, cluster, devices, batch,

@@ -27,7 +27,7 @@ using test::OracleBest;
 using test::Problem;
 
 constexpr std::uint32_t kShards = 10, kPerShard = 500;
-constexpr std::uint32_t kGridShards = 5, kFirstOfGrids = 1'000'000;  // mixtures of experts: two grids
+constexpr std::uint32_t kGridShards = 10, kFirstOfGrids = 1'000'000;  // mixtures of experts: two grids
 constexpr double kAgreement = 1e-9;
 constexpr int kPinned = 2;        // keys of every problem that are searched for alone
 constexpr int kMostFailures = 3;  // that are written down
@@ -86,12 +86,11 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   count_stages(best, problem.job, seen);
 }
 
-// Grids that were looked at, best or not.
-void count_grids(const std::vector<OracleBest>& keys, Counts& seen) {
-  const auto any = [&](const char* name, const auto& test) {
-    seen[name] +=
-        std::any_of(keys.begin(), keys.end(), [&](const OracleBest& key) { return test(key.strategy.split); });
-  };
+// How the grids of a mixture's best plan meet. A set of experts takes the ranks of tp first, then of cp, then of dp.
+void count_grids(const Split& best, Counts& seen) {
+  const auto any = [&](const char* name, const auto& test) { seen[name] += test(best); };
+  any("experts over tensor ranks", [](const Split& s) { return s.tp > 1 && s.ep > 1 && s.expert_tp() < s.tp; });
+  any("experts over replicas", [](const Split& s) { return s.ep > 1 && s.expert_devices() > s.replica_devices(); });
   any("experts over context ranks", [](const Split& s) { return s.cp > 1 && s.expert_devices() > s.tp; });
   any("fewer ranks than a replica", [](const Split& s) { return s.expert_devices() < s.replica_devices(); });
   any("divided less than the rest", [](const Split& s) { return s.expert_tp() > 1 && s.expert_tp() < s.tp; });
@@ -202,7 +201,6 @@ void compare(const Problem& problem, Tally& tally) {
   }
   const OracleAnswer all = test::try_everything(problem.job, problem.limits, problem.devices());
   tally.plans += all.plans;
-  count_grids(all.keys, tally.grids);
   check_prices(problem, all);
   const PlanAnswer answer = make_plan(problem.request());
   check_answer(problem, all, answer);
@@ -216,7 +214,9 @@ void compare(const Problem& problem, Tally& tally) {
     check_bounds(one, own);
   }
   tally.infeasible += all.keys.empty();
-  if (!answer.plans.empty()) count_features(answer.plans.front(), problem, tally.seen);
+  if (answer.plans.empty()) return;
+  count_features(answer.plans.front(), problem, tally.seen);
+  count_grids(answer.plans.front().strategy.split, tally.grids);
 }
 
 // Returns false when it failed, having written down the problem.

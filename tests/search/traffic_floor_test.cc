@@ -55,22 +55,30 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
     ++compared;
     const cost::ShardLines all = cost::shard_lines(cluster, strategy, 0);
     for (const Placed placed : {Placed::anywhere, Placed::as_given}) {
-      const SyncPrices least = least_sync(cluster, strategy, true, placed);
+      const SyncPrices least = least_sync(cluster, strategy, kAnyDegree, placed);
       positive += least.lines[0][0].dense_shard.s_per_byte > 0;
       EXPECT_LE(least.lines[0][0].dense_shard.s_per_byte, all.dense_shard.s_per_byte * kSlack);
       EXPECT_LE(least.lines[0][0].dense_shard.latency_s, all.dense_shard.latency_s * kSlack);
       EXPECT_LE(least.lines[0][0].expert_shard.s_per_byte, all.expert_shard.s_per_byte * kSlack);
+      EXPECT_LE(least.lines[0][0].expert_shard.latency_s, all.expert_shard.latency_s * kSlack);
+      EXPECT_FALSE(least_sync(cluster, strategy, std::nullopt, placed).has_inner);
       for (std::int64_t degree = 2; degree < groups::dense_replicas(strategy); ++degree) {
         if (groups::dense_replicas(strategy) % degree != 0 || !groups::can_shard(strategy, degree)) continue;
         if (!inside_a_node(cluster, strategy, degree)) continue;
         const cost::ShardLines inner = cost::shard_lines(cluster, strategy, degree);
-        EXPECT_LE(least.lines[1][0].dense_shard.s_per_byte, inner.dense_shard.s_per_byte * kSlack);
-        EXPECT_LE(least.lines[1][0].dense_shard.latency_s, inner.dense_shard.latency_s * kSlack);
-        EXPECT_LE(least.lines[1][0].dense_replicate.s_per_byte, inner.dense_replicate.s_per_byte * kSlack);
-        EXPECT_LE(least.lines[1][0].dense_replicate.latency_s, inner.dense_replicate.latency_s * kSlack);
-        EXPECT_LE(least.lines[1][0].expert_replicate.s_per_byte, inner.expert_replicate.s_per_byte * kSlack);
-        EXPECT_GE(least.lines[1][0].dense_degree, inner.dense_degree);
-        EXPECT_GE(least.lines[1][0].expert_degree, inner.expert_degree);
+        const SyncPrices exactly = least_sync(cluster, strategy, degree, placed);
+        for (const SyncPrices* prices : {&least, &exactly}) {
+          const cost::ShardLines& lines = prices->lines[1][0];
+          EXPECT_LE(lines.dense_shard.s_per_byte, inner.dense_shard.s_per_byte * kSlack);
+          EXPECT_LE(lines.dense_shard.latency_s, inner.dense_shard.latency_s * kSlack);
+          EXPECT_LE(lines.dense_replicate.s_per_byte, inner.dense_replicate.s_per_byte * kSlack);
+          EXPECT_LE(lines.dense_replicate.latency_s, inner.dense_replicate.latency_s * kSlack);
+          EXPECT_LE(lines.expert_shard.s_per_byte, inner.expert_shard.s_per_byte * kSlack);
+          EXPECT_LE(lines.expert_replicate.s_per_byte, inner.expert_replicate.s_per_byte * kSlack);
+          EXPECT_GE(lines.dense_degree, inner.dense_degree);
+          EXPECT_GE(lines.expert_degree, inner.expert_degree);
+        }
+        EXPECT_GE(exactly.lines[1][0].dense_shard.s_per_byte, least.lines[1][0].dense_shard.s_per_byte);
       }
       if (testing::Test::HasFailure()) {
         FAIL() << "tp " << strategy.split.tp << " cp " << strategy.split.cp << " ep " << strategy.split.ep << " etp "

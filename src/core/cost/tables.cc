@@ -96,8 +96,11 @@ ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable
 }
 
 ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const ShardLines& bare) {
+  return fold_calls(job, sync_rule(job), table, zero, bare);
+}
+
+ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero, const ShardLines& bare) {
   ShardLines lines = bare;
-  const SyncRule rule = sync_rule(job);
   // Mean bytes of the calls: a scatter and two gathers, or one.
   const double gathers = std::max(1.0, rule.traffic(zero).micro_gathers());
   const double bytes = (rule.gradient_bytes + gathers * rule.weight_bytes) / (1 + gathers);

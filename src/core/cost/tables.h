@@ -83,6 +83,8 @@ SyncRule sync_rule(const Job& job);
 // bucket or, where weights are sharded layer by layer, of a block.
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero, std::int64_t degree);
 ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const ShardLines& lines);
+// `rule` is sync_rule(job).
+ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero, const ShardLines& lines);
 double parameters_per_call(const Job& job, const PriceTable& table, int zero, std::int64_t replicas);
 
 // Sums over the layers of one stage.

@@ -27,7 +27,8 @@ struct Node {
   NodeKind kind = NodeKind::pair;
   std::size_t tries = 0;
   std::int64_t most = 0;  // replicas of a chain, or of the plateau that a family is of
-  double slowest_s = 0;   // of the slowest stage, at least: below a chain, what memory forces to recompute is counted
+  double slowest_s =
+      0;  // of the slowest stage's layers, at least: below a chain, what memory forces to recompute is counted
 };
 
 struct Later {
@@ -104,42 +105,60 @@ class Opener {
     if (child.low <= cutoff_) out_.children.push_back(child);
   }
 
+  // Times of stages at least: the slowest, where that of its layers is known, and all together.
+  struct StageTimes {
+    double slowest_s, sum_s;
+  };
+  StageTimes least_times(const Key& key, const PairPrices& prices, double slowest_layers_s) const {
+    const LeastWaiting waiting = solver_.least_waiting(key, prices);
+    const double sum_s = prices.total_s(key.stages > 1) + waiting.sum_s;
+    const double slowest_s = std::max(slowest_layers_s + waiting.each_s, sum_s / real(key.stages));
+    return {slowest_s, std::max(slowest_s, sum_s)};
+  }
+
   // Of a family: its micro-batches on the slowest stage of any cut.
-  double family_low(const Key& key, const PairPrices& prices, double slowest) const {
+  double family_low(const Key& key, const PairPrices& prices, double slowest_layers_s) const {
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(space_.schedule(key).chunks);
-    const double total = prices.total_s(key.stages > 1);
-    const double time = schedule::step_time(m, v, slowest, std::max(slowest, total), cost::constants::kStep_s);
+    const StageTimes least = least_times(key, prices, slowest_layers_s);
+    const double time = schedule::step_time(m, v, least.slowest_s, least.sum_s, cost::constants::kStep_s);
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
   // The same with the gradients' way through the network.
-  // `most`: replicas up to which it must hold, with equally many micro-batches.
-  double traffic_low(const Node& node, const PairPrices& prices, Placed placed, std::int64_t most) const {
+  // `most`: replicas up to which it must hold, with equally many micro-batches; `node_degree`: as least_sync() says.
+  double traffic_low(const Node& node, const PairPrices& prices, const Strategy& strategy, Placed placed,
+                     std::int64_t most, std::optional<std::int64_t> node_degree) const {
     const Key& key = node.key;
-    const Strategy strategy = space_.strategy(key);
     Strategy largest = strategy;
     largest.dp = largest.dp_inner = most * space_.team(key);
-    const SyncPrices sync = least_sync(space_.job().cluster, strategy, space_.limits().shard_in_node, placed);
-    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, groups::zero_degrees(largest, 0));
+    SyncPrices sync = least_sync(space_.job().cluster, strategy, node_degree, placed);
+    for (auto& group : sync.lines) {
+      for (int whole = 0; whole < 2; ++whole) {
+        group[whole] = cost::fold_calls(space_.job(), rule_, prices.table(), whole == 1 ? 3 : 1, group[whole]);
+      }
+    }
+    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, groups::zero_degrees(largest, 0),
+                               solver_.memory_floor());
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(strategy.virtual_stages), p = real(strategy.pp);
-    const double slowest = node.slowest_s, total = prices.total_s(key.stages > 1), even = total / p;
-    const double time = std::max(schedule::step_time(m, v, slowest, std::max(slowest, total), traffic.seconds(p / v)),
-                                 schedule::step_time(m, v, even, total, traffic.seconds(m - 1 / v + p / v)));
+    const StageTimes least = least_times(key, prices, node.slowest_s);
+    const double even = least.sum_s / p;
+    const double time = std::max(schedule::step_time(m, v, least.slowest_s, least.sum_s, traffic.seconds(p / v)),
+                                 schedule::step_time(m, v, even, least.sum_s, traffic.seconds(m - 1 / v + p / v)));
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
   // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
   // the whole batch, whose device-seconds are those of its layers at least.
-  double chain_low(Key key, const PairPrices& prices, std::int64_t most, double slowest) const {
+  double chain_low(Key key, const PairPrices& prices, std::int64_t most, double slowest_layers_s) const {
     if (objective_ == PlanObjective::device_hours) {
       key.replicas = 1;
       const auto all = real(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
-      return all * slowest * (1 - 1e-12);
+      return all * least_times(key, prices, slowest_layers_s).slowest_s * (1 - 1e-12);
     }
     key.replicas = most;
-    return family_low(key, prices, slowest);
+    return family_low(key, prices, slowest_layers_s);
   }
 
   void open_pair(const Node& node) {
@@ -222,25 +241,37 @@ class Opener {
     child.key.replicas = *replicas;
     child.low = std::max(child.low, family_low(child.key, prices, child.slowest_s));
     if (child.low > cutoff_) return;
-    Node anywhere = child;
-    anywhere.key.inner_replicas = *replicas;
-    child.low = std::max(child.low, traffic_low(anywhere, prices, Placed::anywhere, child.most));
+    child.key.inner_replicas = *replicas;
+    std::optional<std::int64_t> any_degree;
+    if (space_.limits().shard_in_node) any_degree = kAnyDegree;
+    child.low = std::max(
+        child.low, traffic_low(child, prices, space_.strategy(child.key), Placed::anywhere, child.most, any_degree));
     push(child);
   }
 
   void open_family(const Node& node) {
     const auto prices = pair(node.key);
     push_family(node, *prices, node.key.replicas + 1);
+    // The family alone, of which the replicas are known.
     Node child = node;
+    const Strategy together = space_.strategy(node.key);
+    double family = traffic_low(node, *prices, together, Placed::anywhere, node.key.replicas, std::nullopt);
+    for (const std::int64_t degree : space_.node_degrees(together)) {
+      family = std::min(family, traffic_low(node, *prices, together, Placed::anywhere, node.key.replicas, degree));
+    }
+    family = std::max(family, node.low);
+    if (family > cutoff_) return;
     child.kind = NodeKind::key;
     for (const std::int64_t inner : space_.inner_replicas(node.key)) {
       child.key.inner_replicas = inner;
       for (const std::int64_t pitch : space_.pitches(child.key)) {
         child.key.pitch = pitch;
-        child.low = std::max(node.low, traffic_low(child, *prices, Placed::as_given, child.key.replicas));
+        const Strategy strategy = space_.strategy(child.key);
+        child.low = std::max(family, traffic_low(child, *prices, strategy, Placed::as_given, child.key.replicas,
+                                                 space_.node_degree(strategy)));
         if (child.low > cutoff_) continue;
         const double time = solver_.message_bound_s(child.key, *prices);
-        child.low = std::max(child.low, score(time, space_.strategy(child.key).devices_spanned()));
+        child.low = std::max(child.low, score(time, strategy.devices_spanned()));
         push(child);
       }
     }

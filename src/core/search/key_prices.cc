@@ -14,9 +14,20 @@ constexpr double kBelow = 1 - PartitionSolver::kEqual;  // a bound stays one whe
 
 }  // namespace
 
-double KeyPrices::exposed_share(const Strategy& strategy) const {
+double KeyPrices::exposed_share(std::int64_t chunks) const {
   if (!messages_count_) return 0;
-  return strategy.virtual_stages > 1 && space_->job().stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
+  return chunks > 1 && space_->job().stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
+}
+
+LeastWaiting KeyPrices::least_waiting(const Key& key, const PairPrices& pair) const {
+  if (key.stages < 2) return {};
+  const std::int64_t chunks = space_->schedule(key).chunks;
+  LeastWaiting least = message_floor_.waiting(key.stages, chunks, space_->stage_devices(key), pair.least_cut_bytes(),
+                                              pair.table().wrap_bytes);
+  const double share = exposed_share(chunks);
+  least.each_s *= share;
+  least.sum_s *= share;
+  return least;
 }
 
 double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
@@ -26,7 +37,7 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
   double slowest = std::max(pair.slowest_s(key.stages), sum / real(key.stages));
   if (key.stages > 1) {
     const Messages& messages = placements_.messages(key);
-    const double share = exposed_share(strategy);
+    const double share = exposed_share(strategy.virtual_stages);
     double least = std::numeric_limits<double>::infinity();
     for (const cost::CostLine& line : messages.hops) {
       const double hop = share * v * line.at(pair.least_cut_bytes());
@@ -48,7 +59,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   messages_ = &placements_.messages(key);
   const std::int64_t p = strategy_.pp;
   const auto v = real(strategy_.virtual_stages), stages = real(p);
-  const double share = exposed_share(strategy_);
+  const double share = exposed_share(strategy_.virtual_stages);
   problem_.micro_batches = real(space_->micro_batch_count(key));
   problem_.chunks = v;
   problem_.stages.assign(at(p), {});
@@ -73,7 +84,8 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   double waiting_s = problem_.stages.front().waiting_low_s;
   for (const PartitionStage& stage : problem_.stages) waiting_s = std::min(waiting_s, stage.waiting_low_s);
   const double slowest = problem_.slowest_low_s + waiting_s, even = sum_low_s / stages;
-  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0));
+  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
+                             floor_);
   problem_.once_low_s = traffic.seconds(stages / v);
   return std::max(problem_.value(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
                   problem_.value(even, sum_low_s) + traffic.seconds(problem_.micro_batches - 1 / v + stages / v)) *
@@ -109,7 +121,7 @@ PartitionProblem& KeyPrices::problem() {
     stage.pressure = cost::in_flight(space_->job(), strategy_.split, strategy_.schedule, shape, s);
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
   }
-  const double share = exposed_share(strategy_);
+  const double share = exposed_share(strategy_.virtual_stages);
   problem_.boundary_s.resize(at(p - 1));
   for (std::int64_t s = 0; s + 1 < p; ++s) {
     std::vector<double>& seconds = problem_.boundary_s[at(s)];
@@ -163,8 +175,8 @@ bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, i
   const cost::ShardLines& lines = sync_->of(choice);
   const cost::StageSetting setting{
       {lines.dense_degree, lines.expert_degree}, problem_.stages[at(stage)].pressure, context_bytes_};
-  const double floor =
-      floor_.bytes(pair(stage), begin, end, choice.zero, setting.degrees, choice.recompute, setting.in_flight);
+  const double floor = floor_.bytes(pair(stage), begin, end, choice.zero, setting.degrees, choice.recompute,
+                                    setting.in_flight, strategy_.pp > 1);
   if (floor > real(device(stage).memory_bytes - context_bytes_)) return false;
   const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
   return pair(stage).memory().estimate(strategy_, plan, setting).needed <= device(stage).memory_bytes;

@@ -16,6 +16,7 @@
 #include "cost/memory.h"
 #include "cost/tables.h"
 #include "search/memory_floor.h"
+#include "search/message_floor.h"
 #include "search/pair_prices.h"
 #include "search/partition.h"
 #include "search/placement.h"
@@ -33,7 +34,11 @@ class KeyPrices final : public StagePrices {
         messages_count_(messages_count),
         rule_(cost::sync_rule(space.job())),
         placements_(space),
-        floor_(space.job(), space.limits()) {}
+        floor_(space.job(), space.limits()),
+        message_floor_(space.job().cluster) {}
+
+  // What the stages of a key wait at least, whatever its replicas; what is exposed of it.
+  LeastWaiting least_waiting(const Key& key, const PairPrices& pair) const;
 
   // A bound on T of every plan of a key by its messages: no cuts, no options.
   double message_bound_s(const Key& key, const PairPrices& pair);
@@ -56,7 +61,7 @@ class KeyPrices final : public StagePrices {
   using MemoryContext = std::array<std::int64_t, 5>;
   using KnownFits = std::unordered_map<int, std::vector<FitRange>>;  // by name of the layers, then by option
 
-  double exposed_share(const Strategy& strategy) const;  // of messages
+  double exposed_share(std::int64_t chunks) const;  // of messages
   // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
   double alone_share(const Key& key, const Strategy& strategy) const {
     return cost::alone_share(space_->job(), strategy, real(space_->micro_batch_count(key)), Recompute::none);
@@ -71,6 +76,7 @@ class KeyPrices final : public StagePrices {
   cost::SyncRule rule_;
   PlacementPrices placements_;
   MemoryFloor floor_;
+  MessageFloor message_floor_;
 
   Key key_;
   const PairPrices* pair_ = nullptr;

@@ -1,5 +1,6 @@
 // What a stage needs at least: weights, optimizer state, and all activations but those of one micro-batch; in
-// Megatron's accounting gradients and the last micro-batch as well. Never more than stage_memory() says, a few
+// Megatron's accounting gradients and the last micro-batch as well, and what the greediest of its layers needs besides
+// (PairPrices::more_bytes). `many`: it is one of several stages. Never more than stage_memory() says, a few
 // operations to work out, and growing with the layers and with what is in flight.
 #pragma once
 
@@ -17,7 +18,12 @@ class MemoryFloor {
 
   // Of layers [begin, end), without what context_bytes() counts.
   double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-               const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight) const;
+               const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight, bool many) const;
+
+  // Of the state of one parameter that is divided over so many ranks, at least.
+  double parameter_bytes(int zero, std::int64_t degree, groups::Weights weights) const;
+  // Bytes that a stage has, contexts apart; the most that strategies with fewer replicas have.
+  double room_of(const Strategy& strategy) const;
 
   // No cut and no options of this strategy that fit have a smaller tau, nor of any with fewer replicas and more
   // micro-batches: what must be recomputed for want of memory is counted. Infinite when none fits. Bounds above
@@ -25,12 +31,14 @@ class MemoryFloor {
   double slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const;
 
  private:
+  double flying(double in_flight) const;  // micro-batches whose activations are counted
+
   const cost::Job* job_;
   cost::StateBytes state_;
-  bool gradients_;     // are counted
-  bool activations_;   // are counted: none of them waits on the host
-  double margin_;      // factor
-  int most_zero_ = 0;  // that the limits admit
+  bool gradients_;          // are counted
+  bool activations_;        // are counted: none of them waits on the host
+  double margin_;           // factor
+  std::vector<int> zeros_;  // that the limits admit, the most first
   std::vector<Recompute> modes_;
 };
 

@@ -64,6 +64,13 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
     if (kind == model::LayerKind::head) first_head_ = std::min<std::int64_t>(first_head_, layer);
     if (job.model.layer(layer).mtp) mtp_ = layer;
   }
+  if (const std::size_t kinds = job.model.kinds.size(); kinds <= kKindsApart) {
+    of_kind_.assign((job.model.layers.size() + 1) * kinds, 0);
+    for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
+      std::copy_n(&of_kind_[i * kinds], kinds, &of_kind_[(i + 1) * kinds]);
+      ++of_kind_[(i + 1) * kinds + at(job.model.layers[i])];
+    }
+  }
   dense_ = std::max(0.0, dense_ - real(table_.repeated_parameters(true, mtp_ >= 0, true)));
   if (!table_.cut_bytes.empty()) {
     least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
@@ -86,6 +93,79 @@ const PairPrices::Kept& PairPrices::look_at_memory() const {
     known_kept_.store(kept_.get(), std::memory_order_release);
   });
   return *kept_;
+}
+
+// Each kind as a stage of its own. So much is in flight, and so many ranks share what is shared, that nothing but the
+// backward passes counts.
+PairPrices::More PairPrices::look_at_more(bool many) const {
+  constexpr double kFlight = 4096, kRounding = 1e-9, kRoundedBytes = 4;
+  constexpr std::int64_t kRanks = std::int64_t{1} << 30;
+  const std::size_t kinds = job_->model.kinds.size();
+  More more;
+  for (auto& by_mode : more) {
+    for (std::vector<double>& bytes : by_mode) bytes.assign(kinds, 0);
+  }
+  if (job_->stack.memory == cost::MemoryModel::megatron && job_->stack.offloaded_layers == 0 &&
+      job_->model.architecture.towers.size() == 1) {
+    const cost::StateBytes state = cost::state_bytes(*job_);
+    Strategy strategy;
+    strategy.split = split_;
+    strategy.micro_batch = micro_batch_;
+    strategy.pp = many ? 2 : 1;
+    strategy.dp = strategy.dp_inner = split_.team();
+    const double margin = 1 + job_->stack.memory_margin;
+    std::vector<char> seen(kinds, 0);
+    for (std::int64_t i = 0; i < job_->model.layer_count(); ++i) {
+      const std::size_t kind = at(job_->model.layers[at(i)]);
+      if (seen[kind] != 0) continue;
+      seen[kind] = 1;
+      const double parameters = dense_parameters(i, i + 1) + expert_parameters(i, i + 1);
+      for (int zero = 0; zero < 4; ++zero) {
+        for (std::size_t mode = 0; mode < 3; ++mode) {
+          StagePlan stage;
+          stage.first = stage.last = static_cast<int>(i);
+          stage.zero = zero;
+          stage.recompute = static_cast<Recompute>(mode);
+          const cost::StageSetting setting{{kRanks, kRanks}, kFlight, 0};
+          const double needed = real(memory().estimate(strategy, stage, setting).needed);
+          const auto held = [&](double bytes, bool shared) { return bytes * parameters / (shared ? real(kRanks) : 1); };
+          const double own = held(std::max(state.weight, state.plain_weight), zero >= 3) +
+                             held(state.gradient, zero >= 2) + held(state.optimizer, zero >= 1);
+          const double kept = kFlight * memory().kept_bytes(static_cast<int>(i), stage.recompute);
+          more[at(zero)][mode][kind] =
+              std::max(0.0, needed - margin * (own + kept) - kRoundedBytes - kRounding * needed);
+        }
+      }
+    }
+  }
+  if (kinds > kKindsApart) {
+    for (auto& by_mode : more) {
+      for (std::vector<double>& bytes : by_mode) bytes = {*std::min_element(bytes.begin(), bytes.end())};
+    }
+  }
+  return more;
+}
+
+const PairPrices::More& PairPrices::more(bool many) const {
+  const std::size_t k = many ? 1 : 0;
+  if (const More* known = known_more_[k].load(std::memory_order_acquire)) return *known;
+  std::call_once(looked_more_[k], [&] {
+    more_[k] = std::make_unique<const More>(look_at_more(many));
+    known_more_[k].store(more_[k].get(), std::memory_order_release);
+  });
+  return *more_[k];
+}
+
+double PairPrices::more_bytes(std::int64_t begin, std::int64_t end, int zero, Recompute recompute, bool many) const {
+  const std::vector<double>& bytes = more(many)[at(zero)][at(recompute)];
+  if (of_kind_.empty()) return bytes.front();
+  const std::size_t kinds = bytes.size();
+  const std::int64_t *before = &of_kind_[at(begin) * kinds], *after = &of_kind_[at(end) * kinds];
+  double most = 0;
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    if (after[kind] > before[kind]) most = std::max(most, bytes[kind]);
+  }
+  return most;
 }
 
 cost::StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many) const {

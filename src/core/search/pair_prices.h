@@ -1,6 +1,7 @@
 // Layer prices of one split and micro-batch size, as sums from which any interval of layers is priced.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -41,8 +42,15 @@ class PairPrices {
   // Kept per micro-batch by layers [0, i).
   const std::vector<double>& kept_bytes(Recompute recompute) const { return kept().prefix[at(recompute)]; }
   double shared_parameters() const { return memory().shared_parameters(); }
+  // What a stage of the layers [begin, end) needs beside its state and what micro-batches in flight keep, at least:
+  // working memory, buffers, what the allocator holds, as the layer that needs most of it does alone. 0 where that is
+  // not known (accountings other than Megatron's, encoders).
+  double more_bytes(std::int64_t begin, std::int64_t end, int zero, Recompute recompute, bool many) const;
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks
+  double recompute_s() const {               // of all layers, at most
+    return *std::max_element(sums_.back().recompute_s.begin(), sums_.back().recompute_s.end());
+  }
   bool every_layer_has_parameters() const { return all_have_parameters_; }
   // Of all layers, and of [begin, end) with tables that several layers share counted by each of them.
   double dense_parameters() const { return dense_; }
@@ -64,6 +72,11 @@ class PairPrices {
     cost::StageMemoryModel model;
     std::array<std::vector<double>, 3> prefix;
   };
+  static constexpr std::size_t kKindsApart = 8;  // told apart by more_bytes; of more kinds, the least of all counts
+  // By kind of layer; of all kinds together where they are many.
+  using More = std::array<std::array<std::vector<double>, 3>, 4>;  // [zero][recompute]
+  const More& more(bool many) const;
+  More look_at_more(bool many) const;
   const Kept& kept() const {
     const Kept* known = known_kept_.load(std::memory_order_acquire);
     return known != nullptr ? *known : look_at_memory();
@@ -77,6 +90,10 @@ class PairPrices {
   mutable std::once_flag looked_;
   mutable std::unique_ptr<const Kept> kept_;
   mutable std::atomic<const Kept*> known_kept_{nullptr};  // the same: asking costs less than a flag does
+  mutable std::array<std::once_flag, 2> looked_more_;
+  mutable std::array<std::unique_ptr<const More>, 2> more_;
+  mutable std::array<std::atomic<const More*>, 2> known_more_{};
+  std::vector<std::int64_t> of_kind_;  // [i * kinds + k]: layers of kind k among [0, i), where few kinds are told apart
   std::vector<double> prefix_one_, prefix_many_, alone_;
   std::vector<cost::StageSums> sums_;  // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0, mtp_ = -1;

@@ -264,18 +264,25 @@ std::int64_t PlanSpace::micro_batch_count(const Key& key) const {
   return ceil_div(job_->run.global_batch, size * key.replicas * team(key));
 }
 
+std::vector<std::int64_t> PlanSpace::node_degrees(const Strategy& strategy) const {
+  std::vector<std::int64_t> degrees;
+  if (!limits_.shard_in_node || job_->cluster.torus || job_->cluster.fabric.levels < 2) return degrees;
+  const std::int64_t all = groups::dense_replicas(strategy);
+  std::int64_t degree = std::min(all - 1, job_->cluster.fabric.unit[1] / strategy.split.tp);
+  for (; degree > 1; --degree) {
+    if (all % degree == 0) degrees.push_back(degree);
+  }
+  return degrees;
+}
+
 std::optional<std::int64_t> PlanSpace::node_degree(const Strategy& strategy) const {
-  if (!limits_.shard_in_node || job_->cluster.torus || job_->cluster.fabric.levels < 2) return std::nullopt;
-  const std::int64_t unit = job_->cluster.fabric.unit[1], all = groups::dense_replicas(strategy);
   const groups::RankGroups ranks(strategy);
   // Devices from the first to the last of the innermost `degree` ranks and their tensor-parallel neighbours.
   const auto span = [&](std::int64_t degree) {
     return last_of(ranks.state(groups::Weights::dense, 0, degree).shard.members) + strategy.split.tp;
   };
-  const std::vector<std::int64_t> degrees = divisors_of(all);
-  for (auto degree = degrees.rbegin(); degree != degrees.rend(); ++degree) {
-    if (*degree == all || *degree == 1) continue;
-    if (ranks.can_shard(*degree) && span(*degree) <= unit) return *degree;
+  for (const std::int64_t degree : node_degrees(strategy)) {
+    if (ranks.can_shard(degree) && span(degree) <= job_->cluster.fabric.unit[1]) return degree;
   }
   return std::nullopt;
 }

@@ -92,6 +92,8 @@ class PlanSpace {
   const std::vector<char>& cuts(bool interleaved) const { return cuts_[interleaved ? 1 : 0]; }
   // Degree of the sharding group inside one innermost unit; nothing where there is none beside 1 and all.
   std::optional<std::int64_t> node_degree(const Strategy& strategy) const;
+  // What it can be, wherever the replicas stand; the largest first.
+  std::vector<std::int64_t> node_degrees(const Strategy& strategy) const;
 
   // Stages between the cuts, with options out of choices().
   std::vector<StagePlan> stages(const Strategy& strategy, const std::vector<std::int64_t>& cuts,

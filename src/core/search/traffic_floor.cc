@@ -10,13 +10,16 @@
 namespace nest::search {
 
 TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule& rule, const PairPrices& pair,
-                           const SyncPrices& sync, const Strategy& strategy, const groups::ZeroDegrees& most)
+                           const SyncPrices& sync, const Strategy& strategy, const groups::ZeroDegrees& most,
+                           const MemoryFloor& memory)
     : rule_(&rule),
       dense_(pair.dense_parameters()),
       expert_(pair.expert_parameters()),
       stages_(real(strategy.pp)),
       all_exchange_(pair.every_layer_has_parameters()),
-      hide_s_(rule.step_hide * (strategy.virtual_stages > 1 ? stages_ : 1) * pair.hide_s()) {
+      hide_s_(rule.step_hide * (strategy.virtual_stages > 1 ? stages_ : 1) * pair.hide_s()),
+      micro_hide_s_(rule.micro_hide * (pair.hide_s() + pair.recompute_s())) {
+  const double room = memory.room_of(strategy);
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
     for (int zero = group; zero < 4; ++zero) {
       if (!limits.zero[at(zero)]) continue;
@@ -24,6 +27,10 @@ TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule&
       const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
       const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
       Rate& rate = rates_[options_++];
+      const std::int64_t dense_degree = group == 0 ? most.dense : lines.dense_degree;
+      const std::int64_t expert_degree = group == 0 ? most.expert : lines.expert_degree;
+      rate.most = room / std::min(memory.parameter_bytes(zero, dense_degree, groups::Weights::dense),
+                                  memory.parameter_bytes(zero, expert_degree, groups::Weights::expert));
       double bucket = cost::constants::kBucketParameters;
       if (group == 0) {
         bucket = std::max(bucket, cost::constants::kBucketParametersPerRank * real(lines.dense_degree));
@@ -37,9 +44,7 @@ TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule&
       for (std::size_t kind = 0; kind < 2; ++kind) {
         const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
         const double between = often.between * rule.gradient_bytes * replicate[kind];
-        const std::int64_t inside = kind == 0 ? lines.dense_degree : lines.expert_degree;
-        const std::int64_t whole = kind == 0 ? most.dense : most.expert;
-        const auto degree = real(group == 0 ? whole : inside);
+        const auto degree = real(kind == 0 ? dense_degree : expert_degree);
         rate.optimizer[kind] =
             (rule.update_bytes / (zero >= 1 ? degree : 1) + cost::constants::kNormBytes / (zero == 3 ? degree : 1)) /
             rule.memory_bytes_per_s;
@@ -48,28 +53,57 @@ TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule&
       }
     }
   }
+  for (std::size_t k = 0; k < options_; ++k) {
+    const double held = rates_[k].most;
+    if (dense_ + expert_ <= stages_ * held) continue;
+    displaced_[displacements_++] = {held, dense_ + expert_ - (stages_ - 1) * held};
+  }
 }
 
 double TrafficFloor::seconds(double weight) const {
   constexpr double kRounding = 1e-12, kNone = std::numeric_limits<double>::infinity();
   if (options_ == 0) return cost::constants::kStep_s;
-  std::array<double, 3> least{kNone, kNone, kNone}, hidden = least;  // dense, expert, latency
+  using Rates = std::array<double, 3>;  // dense, expert, latency
+  constexpr std::size_t kWays = 3;      // fractions of all; what happens once whole; what happens often whole
   const double micro = weight * rule_->micro_exposed;
+  std::array<std::array<Rates, 8>, kWays> costs;  // of every option
   for (std::size_t k = 0; k < options_; ++k) {
     const Rate& rate = rates_[k];
     const double each[3] = {rate.each[0], rate.each[1], rate.each_latency_s};
     const double once[3] = {rate.once[0], rate.once[1], rate.once_latency_s};
     const double optimizer[3] = {rate.optimizer[0], rate.optimizer[1], 0};
     for (std::size_t part = 0; part < 3; ++part) {
-      const double always = micro * each[part] + optimizer[part];
-      least[part] = std::min(least[part], always + rate.exposed * once[part]);
-      hidden[part] = std::min(hidden[part], always + once[part]);
+      const double exposed = rate.exposed * once[part];
+      costs[0][k][part] = micro * each[part] + exposed + optimizer[part];
+      costs[1][k][part] = micro * each[part] + once[part] + optimizer[part];
+      costs[2][k][part] = weight * each[part] + exposed + optimizer[part];
     }
   }
-  const auto all = [&](const std::array<double, 3>& rates) {
-    return rates[0] * dense_ + rates[1] * expert_ + (all_exchange_ ? rates[2] * stages_ : 0);
+  // The least of the options with room for more than so many parameters.
+  const auto least = [&](std::size_t way, double above) {
+    Rates rates{kNone, kNone, kNone};
+    for (std::size_t k = 0; k < options_; ++k) {
+      if (rates_[k].most <= above) continue;
+      for (std::size_t part = 0; part < 3; ++part) rates[part] = std::min(rates[part], costs[way][k][part]);
+    }
+    return rates;
   };
-  return cost::constants::kStep_s + std::max({0.0, all(least), all(hidden) - hide_s_}) / stages_ * (1 - kRounding);
+  const auto all = [&](std::size_t way) {
+    const Rates rates = least(way, -1);
+    double more = 0;
+    for (std::size_t k = 0; k < displacements_; ++k) {
+      const Rates others = least(way, displaced_[k].most);
+      if (others[0] == kNone) continue;  // nothing fits at all: not for this to say
+      const double dense = others[0] - rates[0], expert = others[1] - rates[1];
+      // What is displaced is of the kind for which that costs less.
+      const double parameters = displaced_[k].parameters;
+      const double cheap = std::min(parameters, dense < expert ? dense_ : expert_);
+      more = std::max(more, cheap * std::min(dense, expert) + (parameters - cheap) * std::max(dense, expert));
+    }
+    return rates[0] * dense_ + rates[1] * expert_ + more + (all_exchange_ ? rates[2] * stages_ : 0);
+  };
+  const double low = std::max({0.0, all(0), all(1) - hide_s_, all(2) - weight * micro_hide_s_});
+  return cost::constants::kStep_s + low / stages_ * (1 - kRounding);
 }
 
 namespace {
@@ -117,9 +151,10 @@ cost::CostLine crossing(const cluster::Fabric& fabric, const Strategy& strategy,
 
 }  // namespace
 
-SyncPrices least_sync(const cluster::Cluster& cluster, const Strategy& strategy, bool shards_in_node, Placed placed) {
+SyncPrices least_sync(const cluster::Cluster& cluster, const Strategy& strategy,
+                      std::optional<std::int64_t> node_degree, Placed placed) {
   SyncPrices sync;
-  sync.has_inner = shards_in_node;
+  sync.has_inner = node_degree.has_value();
   for (cost::ShardLines& lines : sync.lines[1]) {
     lines.dense_degree = groups::dense_replicas(strategy);
     lines.expert_degree = groups::expert_replicas(strategy);
@@ -139,15 +174,17 @@ SyncPrices least_sync(const cluster::Cluster& cluster, const Strategy& strategy,
   };
   cost::ShardLines all;
   all.dense_shard = line(dense, 0, dense.count);
-  all.expert_shard = line(expert, 0, 0);
+  all.expert_shard = line(expert, 0, expert.count);
   all.dense_degree = dense.count;
   all.expert_degree = expert.count;
   sync.lines[0][0] = sync.lines[0][1] = all;
   cost::ShardLines inner;
-  inner.dense_shard = {rings ? fabric.latency_s[0] : 0, 0.5 / fabric.capacity[0]};
-  inner.dense_replicate = line(dense, node - 1, dense.count / node);
+  const bool any = node_degree.value_or(kAnyDegree) == kAnyDegree;
+  const std::int64_t fewest = any ? 2 : *node_degree, most = any ? node : std::min(node, *node_degree);
+  inner.dense_shard = {rings ? real(fewest - 1) * fabric.latency_s[0] : 0, (1 - 1 / real(fewest)) / fabric.capacity[0]};
+  inner.dense_replicate = line(dense, node - 1, dense.count / most);
   inner.expert_replicate = line(expert, expert_node - 1, 0);
-  inner.dense_degree = std::min(node, dense.count);
+  inner.dense_degree = std::min(most, dense.count);
   inner.expert_degree = std::min(expert_node, expert.count);
   sync.lines[1][0] = sync.lines[1][1] = inner;
   return sync;
