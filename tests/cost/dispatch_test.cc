@@ -187,5 +187,21 @@ TEST(Graphs, WhatIsCapturedIsLaunchedAtOnce) {
   EXPECT_NEAR(host_launches(dense, {GraphScope::attention, GraphScope::feed_forward}), 1.8, 1e-12);
 }
 
+TEST(Dispatchers, DeepEpIsRefusedOnRacks) {
+  const cluster::Cluster racks = cluster::find_cluster("gb200-nvl72", 256).value();
+  SoftwareStack stack = find_stack("megatron-core-moe").value();
+  stack.dispatch.dispatcher = Dispatcher::deepep;
+  nest::Run run;
+  run.global_batch = 256;
+  const auto job = [&](const char* model, const cluster::Cluster& cluster) {
+    return make_job(model::find_model_preset(model).value(), run, stack, cluster);
+  };
+  EXPECT_THAT([&] { job("deepseek-v3", racks); }, ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(
+                                                      "dispatcher deepep does not run on racks of several "
+                                                      "hosts (gb200-nvl72)")));
+  EXPECT_NO_THROW(job("deepseek-v3", rail_cluster("h100", 256)));
+  EXPECT_NO_THROW(job("llama3-8b", racks));  // routes nothing
+}
+
 }  // namespace
 }  // namespace nest::cost

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,17 @@ void name_model(Job& job) {
   job.parameters = model::count_parameters(job.model).total;
 }
 
+// DeepEP's public builds know hosts that are joined by a network, no racks of several hosts.
+void check_dispatcher(const Job& job) {
+  const auto& kinds = job.model.kinds;
+  const bool experts = std::any_of(kinds.begin(), kinds.end(), [](const auto& kind) { return kind.experts > 0; });
+  if (!experts || job.stack.dispatch.dispatcher != Dispatcher::deepep || cluster::devices_per_tray(job.cluster) == 0)
+    return;
+  throw InputError(fmt::format(
+      "{}: dispatcher deepep does not run on racks of several hosts ({}); alltoall, allgather and hybridep do",
+      job.stack.name, job.cluster.name));
+}
+
 }  // namespace
 
 Job make_job(model::Model model, model::Model fused_model, const Run& run, const SoftwareStack& stack,
@@ -97,6 +109,7 @@ Job make_job(model::Model model, model::Model fused_model, const Run& run, const
   job.fused_model = std::move(fused_model);
   NEST_CHECK(job.model.layers == job.fused_model.layers, "both models have the same chain of layers");
   name_model(job);
+  check_dispatcher(job);
   return job;
 }
 
@@ -112,6 +125,7 @@ Job make_job(const model::Architecture& architecture, const Run& run, const Soft
   job.fused_model = model::build_model(architecture, implementation);
   NEST_CHECK(job.model.layers.size() == job.fused_model.layers.size(), "all stacks have the same chain of layers");
   name_model(job);
+  check_dispatcher(job);
   return job;
 }
 
