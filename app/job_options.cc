@@ -26,6 +26,11 @@ void add_job_options(CLI::App& app, Question& question) {
                  "the software that runs the training: a preset (nest show stacks) or a YAML file; default by model, "
                  "device and precision")
       ->type_name("NAME|FILE");
+  app.add_option(
+         "--routing", question.routing,
+         "how evenly tokens choose experts: forced (as benchmarks do), cv=0.18 (variation of the experts' loads) "
+         "or overload=1.2 (rows of the busiest rank over the mean); default as the stack says")
+      ->type_name("ROUTING");
   add_enum(app, "--precision", question.precision, kPrecisionWords, "of matrix products; default bf16");
   add_enum(app, "--optimizer", question.optimizer, kOptimizerWords, "whose state is kept; default adam");
   add_profile_option(app, question.profile);

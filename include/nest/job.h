@@ -29,6 +29,9 @@ struct Question {
   std::int64_t mtp_layers = 0;    // depths that predict further tokens, trained with the model; 0: none
   Input stack = {};               // by model, device and precision (Run::stack_reason says why). The software that runs
                                   // the training: a preset or a YAML file
+  std::string routing = {};       // how evenly tokens choose experts: "forced", "cv=0.3" (variation of the experts'
+                                  // loads), "overload=1.2" (rows of the busiest rank over the mean); empty: as the
+                                  // stack says
   std::optional<Precision> precision = {};  // of matrix products; bf16
   std::optional<Optimizer> optimizer = {};  // whose state is kept; adam
   Input profile = {};                       // measured operators or layers that override estimates; none

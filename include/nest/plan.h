@@ -99,6 +99,8 @@ struct Run {
   std::int64_t sequence = 0;
   std::int64_t encoder_sequence = 0;  // encoder-decoder models; 0: same as sequence
   std::int64_t mtp_layers = 0;        // depths that predict further tokens, beside the model's layers
+  std::string
+      routing;  // how evenly tokens choose experts: "forced", "cv=0.3", "overload=1.2"; empty: as the stack says
   Precision precision = Precision::bf16;
   std::string stack = "megatron-core";  // name of the software
   std::string stack_reason;  // why it was chosen, where nobody named it: "for a dense model in bf16 on hopper"

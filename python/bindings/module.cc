@@ -171,6 +171,7 @@ void add_questions(py::module_& module) {
       .def_readwrite("seq", &Question::seq)
       .def_readwrite("encoder_seq", &Question::encoder_seq)
       .def_readwrite("mtp_layers", &Question::mtp_layers)
+      .def_readwrite("routing", &Question::routing)
       .def_readwrite("stack", &Question::stack)
       .def_readwrite("profile", &Question::profile)
       .def_property(

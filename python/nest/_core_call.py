@@ -77,7 +77,8 @@ def seconds(target, time_limit):
     target.time_limit = float(time_limit)
 
 
-def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers=None):
+def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers=None,
+             routing=None):
     asked = core().Question()
     if given_model is not None:
         asked.model = model(given_model)
@@ -85,7 +86,7 @@ def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stac
     asked.stack = document(stack, "stack", "stack.yaml")
     asked.profile = document(profile, "profile", "profile.json")
     numbers(asked, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq, mtp_layers=mtp_layers)
-    words(asked, precision=precision, optimizer=optimizer)
+    words(asked, precision=precision, optimizer=optimizer, routing=routing)
     return asked
 
 

@@ -120,5 +120,34 @@ TEST(Imbalance, IsReadAndWritten) {
   EXPECT_THAT(test::refusal_of([&] { read("dispatcher: ncclep\nexpert_capacity: 1.5"); }), HasSubstr("ncclep"));
 }
 
+TEST(Imbalance, IsAnOptionOfTheRun) {
+  Routing routing{RoutingKind::overload, 1.5, 1.25, true, 256};
+  set_routing("cv=0.3", routing);
+  EXPECT_EQ(routing, (Routing{RoutingKind::variation, 0.3, 1.25, true, 256}));
+  set_routing("overload=1.2", routing);
+  EXPECT_EQ(routing.kind, RoutingKind::overload);
+  EXPECT_EQ(routing.value, 1.2);
+  set_routing("forced", routing);
+  EXPECT_EQ(routing, (Routing{RoutingKind::forced, 0, 1.25, true, 256}));
+  for (const char* text : {"even", "", "cv", "cv=", "cv=a", "cv=-1", "cv=101", "cv=nan", "cv=0.3x", "overload=0.9",
+                           "overload=inf", "forced=1", "=1"}) {
+    EXPECT_THAT(test::refusal_of([&] { set_routing(text, routing); }), HasSubstr("routing: ")) << text;
+  }
+
+  JobSpec spec;
+  spec.model = "qwen3-30b-a3b";
+  const Job job = test_job(spec);
+  nest::Run run = job.run;
+  run.routing = "cv=0.3";
+  const auto made = [&](const char* model) {
+    return make_job(*model::find_model_preset(model), run, job.stack, job.cluster);
+  };
+  Split split;
+  split.ep = 8;
+  EXPECT_EQ(made("qwen3-30b-a3b").stack.routing.value, 0.3);
+  EXPECT_GT(price_layer(made("qwen3-30b-a3b"), 1, split, 1).forward_s, price_layer(job, 1, split, 1).forward_s);
+  EXPECT_THAT(test::refusal_of([&] { made("llama3-8b"); }), HasSubstr("no experts"));
+}
+
 }  // namespace
 }  // namespace nest::cost

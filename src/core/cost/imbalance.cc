@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
+#include "base/error.h"
 #include "base/index.h"
+#include "base/text.h"
+#include "nest/option.h"
 
 namespace nest::cost {
 namespace {
@@ -71,6 +75,36 @@ std::string to_text(const Routing& routing) {
     case RoutingKind::overload: return fmt::format("overload {:g}", routing.value);
   }
   return "?";
+}
+
+void set_routing(std::string_view text, Routing& routing) {
+  const auto refuse = [&](const std::string& why) {
+    throw InputError(
+        fmt::format("{}: {}; expected forced, cv=V (variation of the experts' loads, 0 … {:g}) or overload=X "
+                    "(rows of the busiest rank over the mean, 1 … {:g})",
+                    option("routing"), why, kMostVariation, kMostOverload));
+  };
+  if (text == "forced") {
+    routing.kind = RoutingKind::forced;
+    routing.value = 0;
+    return;
+  }
+  const std::size_t equals = text.find('=');
+  const std::string_view word = text.substr(0, equals);
+  const bool variation = word == "cv";
+  if (equals == std::string_view::npos || (!variation && word != "overload")) {
+    refuse(fmt::format("found `{}`", clip(std::string(text), 40)));
+  }
+  const std::string_view digits = text.substr(equals + 1);
+  double value = 0;
+  const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || last != digits.data() + digits.size()) {
+    refuse(fmt::format("`{}` is no number", clip(std::string(digits), 40)));
+  }
+  const double low = variation ? 0 : 1, high = variation ? kMostVariation : kMostOverload;
+  if (!(value >= low && value <= high)) refuse(fmt::format("{} is {:g}", word, value));
+  routing.kind = variation ? RoutingKind::variation : RoutingKind::overload;
+  routing.value = value;
 }
 
 }  // namespace nest::cost

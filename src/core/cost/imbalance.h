@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "cost/dispatch.h"
 #include "nest/strategy.h"
@@ -49,5 +50,11 @@ double time_imbalance(const Routing& routing, const Choice& choice, const Split&
 
 // "forced balance", "cv 0.18".
 std::string to_text(const Routing& routing);
+
+// Ranges of v and of the ratio, in files and as an option.
+inline constexpr double kMostVariation = 100, kMostOverload = 1000;
+
+// Kind and value from the option of a run, "forced", "cv=0.3" or "overload=1.2"; the rest stays. Throws InputError.
+void set_routing(std::string_view text, Routing& routing);
 
 }  // namespace nest::cost

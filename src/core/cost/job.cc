@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cost/facts.h"
+#include "cost/imbalance.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "model/count.h"
@@ -81,6 +82,15 @@ Job job_without_model(const Run& run, std::int64_t default_sequence, const Softw
   return job;
 }
 
+// What the run says of it takes the place of what the stack says.
+void apply_routing(Job& job) {
+  if (job.run.routing.empty()) return;
+  set_routing(job.run.routing, job.stack.routing);
+  const auto& kinds = job.model.kinds;
+  if (std::any_of(kinds.begin(), kinds.end(), [](const model::Layer& layer) { return layer.experts > 0; })) return;
+  throw InputError(fmt::format("{}: {} has no experts", option("routing"), job.model.architecture.name));
+}
+
 void name_model(Job& job) {
   job.title = job.model.architecture.name;
   job.parameters = model::count_parameters(job.model).total;
@@ -108,6 +118,7 @@ Job make_job(model::Model model, model::Model fused_model, const Run& run, const
   job.model = std::move(model);
   job.fused_model = std::move(fused_model);
   NEST_CHECK(job.model.layers == job.fused_model.layers, "both models have the same chain of layers");
+  apply_routing(job);
   name_model(job);
   check_dispatcher(job);
   return job;
@@ -124,6 +135,7 @@ Job make_job(const model::Architecture& architecture, const Run& run, const Soft
   implementation.stack = model::Stack::megatron;
   job.fused_model = model::build_model(architecture, implementation);
   NEST_CHECK(job.model.layers.size() == job.fused_model.layers.size(), "all stacks have the same chain of layers");
+  apply_routing(job);
   name_model(job);
   check_dispatcher(job);
   return job;

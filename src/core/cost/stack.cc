@@ -123,7 +123,8 @@ class FactReader {
       return;
     }
     doc::Reader object = *reader_.maybe_object(key);
-    const auto variation = object.maybe_number("cv", {0, 100}), overload = object.maybe_number("overload", {1, 1000});
+    const auto variation = object.maybe_number("cv", {0, kMostVariation}),
+               overload = object.maybe_number("overload", {1, kMostOverload});
     object.refuse_unknown_keys();
     if (variation.has_value() == overload.has_value()) reader_.fail(key, allowed);
     value.kind = variation ? RoutingKind::variation : RoutingKind::overload;

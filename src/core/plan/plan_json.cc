@@ -258,6 +258,7 @@ Json plan_to_json(const Plan& plan) {
   if (!plan.run.stack_reason.empty()) run["stack_reason"] = plan.run.stack_reason;
   if (plan.run.encoder_sequence > 0) run["encoder_seq"] = plan.run.encoder_sequence;
   if (plan.run.mtp_layers > 0) run["mtp_layers"] = plan.run.mtp_layers;
+  if (!plan.run.routing.empty()) run["routing"] = plan.run.routing;
   Json json = {{"schema", kPlanSchema},
                {"model",
                 {{"name", plan.model.name},
@@ -322,6 +323,7 @@ Plan read_plan(const Document& document) {
   plan.run.sequence = run.integer("seq", {1, 0x1p31});
   plan.run.encoder_sequence = run.integer_or("encoder_seq", 0, {0, 0x1p31});
   plan.run.mtp_layers = run.integer_or("mtp_layers", 0, {0, 64});
+  plan.run.routing = run.text_or("routing", "");
   plan.run.precision = run.word_or("precision", plan.run.precision, kPrecisionWords);
   plan.run.stack = run.text_or("stack", plan.run.stack);
   plan.run.stack_reason = run.text_or("stack_reason", "");

@@ -57,6 +57,7 @@ Markup run_table(const PlanView& view) {
   row("global batch", fmt::format("{} sequences", format_integer(run.global_batch)));
   row("sequence", fmt::format("{} tokens", format_integer(run.sequence)));
   if (run.encoder_sequence > 0) row("encoder sequence", fmt::format("{} tokens", format_integer(run.encoder_sequence)));
+  if (!run.routing.empty()) row("routing of tokens to experts", run.routing);
   if (run.mtp_layers > 0) row("layers that predict further tokens", format_integer(run.mtp_layers));
   row("precision", to_string(run.precision));
   row("optimizer", to_string(run.optimizer));

@@ -118,6 +118,7 @@ cost::Job load_job(const Question& question) {
   run.sequence = question.seq > 0 ? question.seq : model.architecture.default_sequence;
   run.encoder_sequence = question.encoder_seq;
   run.mtp_layers = question.mtp_layers;
+  run.routing = question.routing;
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
   run.precision = question.precision.value_or(Precision::bf16);
   run.optimizer = question.optimizer.value_or(Optimizer::adam);
