@@ -59,6 +59,28 @@ const std::map<std::string, Rule>& rules() {
       {"--moe-router-num-groups", {Kind::integer}},
       {"--moe-router-group-topk", {Kind::integer}},
       {"--overlap-moe-expert-parallel-comm", {}},
+      {"--moe-flex-dispatcher-num-sms", {Kind::integer}},
+      {"--moe-expert-capacity-factor", {Kind::real}},
+      {"--moe-pad-expert-input-to-capacity", {}},
+      {"--moe-expert-rank-capacity-factor", {Kind::real}},
+      {"--moe-paged-stash", {}},
+      {"--moe-paged-stash-buffer-size-factor-cuda", {Kind::real}},
+      {"--use-transformer-engine-op-fuser", {}},
+      {"--cuda-graph-impl", {Kind::word, {"none", "local", "transformer_engine", "full_iteration"}}},
+      {"--cuda-graph-modules", {Kind::words, {"attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"}}},
+      {"--no-check-for-nan-in-loss-and-grad", {}},
+      {"--cross-entropy-loss-fusion", {}},
+      {"--fp8-dot-product-attention", {}},
+      {"--fp8-param-gather", {}},
+      {"--fp8-output-proj", {}},
+      {"--moe-router-fusion", {}},
+      {"--fp4-param-gather", {}},
+      {"--reuse-grad-buf-for-mxfp8-param-ag", {}},
+      {"--use-precision-aware-optimizer", {}},
+      {"--main-grads-dtype", {Kind::word, {"fp32", "bf16"}}},
+      {"--exp-avg-dtype", {Kind::word, {"fp32", "fp16", "bf16", "fp8"}}},
+      {"--exp-avg-sq-dtype", {Kind::word, {"fp32", "fp16", "bf16", "fp8"}}},
+      {"--mtp-num-layers", {Kind::integer}},
       {"--tensor-model-parallel-size", {Kind::integer}},
       {"--sequence-parallel", {}},
       {"--tp-comm-overlap", {}},
@@ -148,6 +170,9 @@ class Validator {
     check_data_parallel();
     check_recomputation();
     check_experts();
+    check_rows();
+    check_graphs();
+    check_formats();
   }
   long tp() const { return tp_; }
   long cp() const { return cp_; }
@@ -258,6 +283,57 @@ class Validator {
     }
   }
 
+  bool lists(const char* name, const std::string& value) const {
+    const auto found = a_.values.find(name);
+    return found != a_.values.end() &&
+           std::find(found->second.begin(), found->second.end(), value) != found->second.end();
+  }
+
+  void check_rows() {
+    const std::string backend = a_.word("--moe-flex-dispatcher-backend", "deepep");
+    const bool flex = a_.word("--moe-token-dispatcher-type", "allgather") == "flex";
+    refuse(flex && etp_ * ep_ == 1, "flex among one rank");
+    refuse(has("--moe-pad-expert-input-to-capacity") && !has("--moe-expert-capacity-factor"), "padding to no capacity");
+    const bool rank = has("--moe-expert-rank-capacity-factor");
+    refuse(rank && (!flex || backend == "deepep"), "rank capacity without hybridep or ncclep");
+    refuse(rank && backend == "hybridep" && !has("--use-transformer-engine-op-fuser"),
+           "rank capacity without op fuser");
+    refuse(has("--moe-paged-stash") && !rank, "stash without rank capacity");
+    refuse(has("--delay-wgrad-compute") && !has("--overlap-moe-expert-parallel-comm"), "delayed without overlap");
+    refuse(has("--overlap-moe-expert-parallel-comm") &&
+               (has("--moe-shared-expert-overlap") || lists("--recompute-modules", "moe") ||
+                a_.number("--mtp-num-layers", 0) > 1),
+           "expert overlap beside what it excludes");
+  }
+
+  void check_graphs() {
+    const std::string impl = a_.word("--cuda-graph-impl", "none");
+    const bool step = impl == "full_iteration", modules = has("--cuda-graph-modules");
+    refuse(modules && impl != "local" && impl != "transformer_engine", "modules without graphs of layers");
+    refuse(step && !has("--no-check-for-nan-in-loss-and-grad"), "full iteration with checks for NaN");
+    refuse(impl != "none" && !step && a_.word("--recompute-granularity", "") == "full",
+           "graphs with full recomputation");
+    const bool experts = a_.number("--num-experts", 0) > 0;
+    refuse(!experts && (lists("--cuda-graph-modules", "moe_router") || lists("--cuda-graph-modules", "moe")),
+           "graphs of experts without any");
+    refuse(lists("--cuda-graph-modules", "moe_preprocess") && !lists("--cuda-graph-modules", "moe_router"),
+           "preprocess without router");
+    refuse(lists("--cuda-graph-modules", "mlp") && experts && !has("--moe-layer-freq"),
+           "mlp graphs without dense layers");
+    refuse(lists("--cuda-graph-modules", "moe_router") && lists("--recompute-modules", "moe"),
+           "router graphs, moe again");
+  }
+
+  void check_formats() {
+    refuse(has("--fp8-dot-product-attention") && !has("--fp8-format"), "fp8 attention without fp8");
+    refuse(has("--fp8-param-gather") && (!has("--fp8-format") || !has("--use-distributed-optimizer")), "fp8 gather");
+    refuse(has("--fp4-param-gather") && !has("--fp4-format"), "fp4 gather without fp4");
+    const bool aware = has("--use-precision-aware-optimizer");
+    refuse(aware && !has("--use-distributed-optimizer"), "precision-aware without distributed optimizer");
+    refuse(!aware && (has("--exp-avg-dtype") || has("--exp-avg-sq-dtype")), "narrow moments of the plain optimizer");
+    refuse(!aware && has("--main-grads-dtype"), "narrow gradients of the plain optimizer");
+  }
+
   const MegatronArguments& a_;
   long world_;
   std::vector<std::string>& problems_;
@@ -334,6 +410,13 @@ void validate_megatron(const MegatronArguments& arguments, long world, bool befo
   const bool wanted = before_blackwell && (validator.tp() > 1 || validator.cp() > 1) && !fsdp &&
                       !arguments.has("--overlap-moe-expert-parallel-comm");
   if (wanted && !one) problems.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS=1 is asserted");
+  const auto allocator = environment.find("PYTORCH_CUDA_ALLOC_CONF");
+  const bool pages = allocator != environment.end() && allocator->second.find("expandable") != std::string::npos;
+  const auto registers = environment.find("NCCL_GRAPH_REGISTER");
+  if (pages && arguments.word("--cuda-graph-impl", "none") == "transformer_engine" &&
+      (registers == environment.end() || registers->second != "0")) {
+    problems.emplace_back("NCCL_GRAPH_REGISTER=0 is asserted");
+  }
 }
 
 }  // namespace nest::test

@@ -368,6 +368,12 @@ const std::set<std::string>& bridge_keys() {
                                              "comm_overlap.tp_comm_overlap",
                                              "comm_overlap.overlap_p2p_comm",
                                              "comm_overlap.overlap_moe_expert_parallel_comm",
+                                             "comm_overlap.delay_wgrad_compute",
+                                             "model.moe_flex_dispatcher_backend",
+                                             "model.moe_flex_dispatcher_num_sms",
+                                             "model.cuda_graph_impl",
+                                             "model.moe_router_fusion",
+                                             "model.cuda_graph_modules",
                                              "mixed_precision"};
   return keys;
 }

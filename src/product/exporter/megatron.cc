@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,6 +12,7 @@
 #include "cost/group_time.h"
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
+#include "exporter/megatron_stack.h"
 #include "exporter/pipeline_layout.h"
 
 namespace nest::exporter {
@@ -26,6 +28,9 @@ class Arguments {
   void value(const char* name, double number) { options_.push_back({name, {fmt::format("{}", number)}}); }
   void value(const char* name, const std::string& word) { options_.push_back({name, {word}}); }
   void values(const char* name, std::vector<std::string> words) { options_.push_back({name, std::move(words)}); }
+  void add(std::vector<LaunchOption> options) {
+    std::move(options.begin(), options.end(), std::back_inserter(options_));
+  }
   std::vector<LaunchOption> take() { return std::move(options_); }
 
  private:
@@ -54,7 +59,7 @@ void add_attention(Arguments& args, const GptModel& gpt) {
   args.flag_if(gpt.qk_norm, "--qk-layernorm");
 }
 
-void add_experts(Arguments& args, const GptModel& gpt, const cost::DispatchRule& dispatch) {
+void add_experts(Arguments& args, const GptModel& gpt) {
   if (!gpt.experts) return;
   const GptExperts& experts = *gpt.experts;
   args.value("--num-experts", experts.experts);
@@ -69,9 +74,6 @@ void add_experts(Arguments& args, const GptModel& gpt, const cost::DispatchRule&
   }
   if (experts.shared_width > 0) args.value("--moe-shared-expert-intermediate-size", experts.shared_width);
   args.flag("--moe-grouped-gemm");
-  const bool flexible = cost::facts_of(dispatch.dispatcher).forwards;
-  args.value("--moe-token-dispatcher-type", std::string(flexible ? "flex" : to_string(dispatch.dispatcher)));
-  if (flexible) args.value("--moe-flex-dispatcher-backend", std::string(to_string(dispatch.dispatcher)));
 }
 
 void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
@@ -98,7 +100,7 @@ void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
   args.flag_if(!gpt.tied, "--untie-embeddings-and-output-weights");
   args.value("--attention-dropout", job.stack.dropout ? gpt.attention_dropout : 0.0);
   args.value("--hidden-dropout", job.stack.dropout ? gpt.dropout : 0.0);
-  add_experts(args, gpt, job.stack.dispatch);
+  add_experts(args, gpt);
 }
 
 void add_pipeline(Arguments& args, const ExportTask& task) {
@@ -126,7 +128,6 @@ void add_parallel(Arguments& args, const ExportTask& task) {
   if (has_experts(task.job.model)) {
     args.value("--expert-model-parallel-size", split.ep);
     args.value("--expert-tensor-parallel-size", split.expert_tp());
-    args.flag_if(stack.shared_expert_overlap, "--moe-shared-expert-overlap");
   }
   args.flag_if(task.order == groups::RankOrder::replicas_last, "--use-tp-pp-dp-mapping");
 }
@@ -134,7 +135,8 @@ void add_parallel(Arguments& args, const ExportTask& task) {
 void add_sharding(Arguments& args, const ExportTask& task) {
   const cost::SoftwareStack& stack = task.job.stack;
   const Sharding sharding = sharding_of(task.strategy, task.stages.front());
-  const bool overlaps = stack.data_overlap != cost::DataOverlap::none && groups::dense_replicas(task.strategy) > 1;
+  const bool distributed = sharding.zero >= 1 || needs_distributed_optimizer(task);
+  const bool overlaps = stack.data_overlap != cost::DataOverlap::none && has_replicas(task);
   if (sharding.zero >= 2) {
     args.flag("--use-megatron-fsdp");
     args.value("--data-parallel-sharding-strategy",
@@ -142,11 +144,11 @@ void add_sharding(Arguments& args, const ExportTask& task) {
     args.value("--ckpt-format", std::string("fsdp_dtensor"));
   }
   // Megatron-FSDP in its first version runs on the distributed optimizer.
-  args.flag_if(sharding.zero >= 1, "--use-distributed-optimizer");
+  args.flag_if(distributed, "--use-distributed-optimizer");
   const std::int64_t instances = sharding.zero > 0 ? groups::dense_replicas(task.strategy) / sharding.degree : 1;
   if (instances > 1) args.value("--num-distributed-optimizer-instances", instances);
   args.flag_if(overlaps, "--overlap-grad-reduce");
-  args.flag_if(overlaps && sharding.zero >= 1, "--overlap-param-gather");
+  args.flag_if(overlaps && distributed, "--overlap-param-gather");
   args.flag_if(stack.gradient_traffic_bytes < 4, "--grad-reduce-in-bf16");
 }
 
@@ -174,8 +176,9 @@ void add_precision(Arguments& args, const cost::Job& job) {
     case Precision::bf16: args.flag("--bf16"); break;
     case Precision::fp8:
       args.flag("--bf16");
-      args.value("--fp8-format", std::string("hybrid"));
-      args.value("--fp8-recipe", std::string("tensorwise"));  // the only one that all recomputation modules allow
+      // MXFP8 has one format for everything (Megatron-Bridge, training/mixed_precision.py).
+      args.value("--fp8-format", std::string(fp8_recipe(job) == "mxfp8" ? "e4m3" : "hybrid"));
+      args.value("--fp8-recipe", fp8_recipe(job));
       break;
     case Precision::fp4:
       args.flag("--bf16");
@@ -183,13 +186,6 @@ void add_precision(Arguments& args, const cost::Job& job) {
       break;
   }
   args.value("--optimizer", std::string(to_string(job.run.optimizer)));
-}
-
-bool overlaps_experts(const ExportTask& task) {
-  return task.job.stack.expert_overlap && task.strategy.split.ep > 1 &&
-         (task.strategy.pp == 1 || task.strategy.virtual_stages > 1) &&
-         std::none_of(task.stages.begin(), task.stages.end(),
-                      [](const StagePlan& stage) { return stage.recompute == Recompute::full; });
 }
 
 }  // namespace
@@ -266,6 +262,7 @@ MegatronExport export_megatron(const ExportTask& task) {
   args.value("--micro-batch-size", task.strategy.micro_batch);
   args.value("--global-batch-size", task.job.run.global_batch);
   add_precision(args, task.job);
+  for (std::vector<LaunchOption> part : {layer_options(task), state_options(task)}) args.add(std::move(part));
   const bool expert_overlap = overlaps_experts(task);
   args.flag_if(expert_overlap, "--overlap-moe-expert-parallel-comm");
   args.flag_if(expert_overlap && task.job.stack.delay_wgrad, "--delay-wgrad-compute");
@@ -292,10 +289,8 @@ MegatronExport export_megatron(const ExportTask& task) {
       needs_one_connection(task.job.cluster.device)) {
     exported.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
   }
-  if (!task.job.stack.graph_scopes.empty()) {
-    exported.notes.push_back(
-        fmt::format("stack {} runs with CUDA graphs: switch them on yourself", task.job.stack.name));
-  }
+  for (auto& variable : stack_environment(task)) exported.environment.push_back(std::move(variable));
+  for (std::string& note : stack_notes(task)) exported.notes.push_back(std::move(note));
   return exported;
 }
 

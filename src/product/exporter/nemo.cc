@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "cost/group_time.h"
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
+#include "exporter/megatron_stack.h"
 #include "exporter/pipeline_layout.h"
 
 namespace nest::exporter {
@@ -35,6 +37,7 @@ class Overrides {
     add_pipeline();
     add_recomputation();
     add_data_parallel();
+    add_layers();
     add(keys_.batch + "micro_batch_size", task_.strategy.micro_batch);
     add(keys_.batch + "global_batch_size", task_.job.run.global_batch);
     add(keys_.sequence, task_.job.run.sequence);
@@ -85,9 +88,6 @@ class Overrides {
       add(m + "moe_layer_freq", fmt::format("[{}]", fmt::join(layers, ",")));
     }
     add(m + "moe_grouped_gemm", true);
-    const cost::Dispatcher dispatcher = task_.job.stack.dispatch.dispatcher;
-    const bool flexible = cost::facts_of(dispatcher).forwards;
-    text(m + "moe_token_dispatcher_type", flexible ? "flex" : to_string(dispatcher));
   }
 
   void add_parallel() {
@@ -163,17 +163,43 @@ class Overrides {
     }
   }
 
+  // Megatron's options of layers are fields of the model.
+  void add_layers() {
+    for (const LaunchOption& option : layer_options(task_)) {
+      // NeMo 2 is of before the others.
+      constexpr std::array kOlder = {"--moe-token-dispatcher-type", "--moe-shared-expert-overlap",
+                                     "--moe-expert-capacity-factor", "--moe-pad-expert-input-to-capacity"};
+      if (form_ == NemoForm::nemo2 && std::find(kOlder.begin(), kOlder.end(), option.name) == kOlder.end()) continue;
+      std::string field = option.name.substr(2);
+      std::replace(field.begin(), field.end(), '-', '_');
+      if (option.name == "--cuda-graph-modules") {
+        add(keys_.model + field, fmt::format("[{}]", fmt::join(option.values, ",")));
+      } else if (option.values.empty()) {
+        add(keys_.model + field, true);
+      } else {
+        text(keys_.model + field, option.values.front());
+      }
+    }
+    for (auto& variable : stack_environment(task_)) out_.environment.push_back(std::move(variable));
+    for (std::string& note : stack_notes(task_)) out_.notes.push_back(std::move(note));
+  }
+
   void add_bridge() {
     const cost::SoftwareStack& stack = task_.job.stack;
     add("comm_overlap.tp_comm_overlap", stack.tensor_overlap && task_.strategy.split.sp);
     if (task_.strategy.virtual_stages > 1) add("comm_overlap.overlap_p2p_comm", stack.pipeline_overlap);
-    if (stack.expert_overlap && task_.strategy.split.ep > 1) {
-      add("comm_overlap.overlap_moe_expert_parallel_comm", true);
+    const bool pairs = overlaps_experts(task_);
+    if (has_experts(task_.job.model)) {
+      add("comm_overlap.overlap_moe_expert_parallel_comm", pairs);
+      add("comm_overlap.delay_wgrad_compute", pairs && stack.delay_wgrad);
     }
     switch (task_.job.run.precision) {
       case Precision::bf16: text("mixed_precision", "bf16_mixed"); break;
       case Precision::fp16: text("mixed_precision", "fp16_mixed"); break;
-      case Precision::fp8: text("mixed_precision", "bf16_with_fp8_current_scaling_mixed"); break;
+      case Precision::fp8:
+        text("mixed_precision",
+             fp8_recipe(task_.job) == "mxfp8" ? "bf16_with_mxfp8_mixed" : "bf16_with_fp8_current_scaling_mixed");
+        break;
       case Precision::fp4: text("mixed_precision", "bf16_with_nvfp4_mixed"); break;
       case Precision::tf32:
       case Precision::fp32: out_.notes.emplace_back("no mixed precision: leave `mixed_precision` as null"); break;

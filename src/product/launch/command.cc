@@ -356,6 +356,7 @@ TrainingCommand find_training_command(std::string_view source, std::string_view 
     best->notes.push_back(
         fmt::format("{} commands start programs; read was {} of line {}", candidates, best->program, best->line));
   }
+  best->environment = script.variables;
   return *best;
 }
 

@@ -23,6 +23,7 @@ struct TrainingCommand {
   std::string program;  // "pretrain_gpt.py", "torchtitan.train"; empty for a file of arguments
   std::vector<ShellWord> arguments;
   LaunchCount hosts, ranks_per_host, ranks;  // ranks: in all, where that is what was given
+  ShellVariables environment;                // variables that the script sets
   std::vector<std::string> notes;
   int line = 0;
 

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launch/expert_options.h"
 #include "launch/options.h"
 #include "launch/pipeline_text.h"
 #include "launch/setup.h"
+#include "launch/stack_options.h"
 
 namespace nest::launch {
 namespace {
@@ -36,7 +36,7 @@ class MegatronReader {
     read_pipeline();
     read_sharding();
     read_recomputation();
-    read_stack();
+    read_stack_options(options_, command_.environment, setup_);
     if (options_.flag("--deepspeed") || options_.has("--zero-stage")) read_megatron_deepspeed(read_file);
     say_what_is_left_out();
     return std::move(setup_);
@@ -361,79 +361,6 @@ class MegatronReader {
     }
   }
 
-  void read_modules() {
-    const std::vector<std::string> names = options_.texts("--recompute-modules");
-    if (names.empty()) return;
-    static const std::vector<std::pair<std::string, model::Module>> kModules = {
-        {"core_attn", model::Module::core_attention},
-        {"moe_act", model::Module::moe_activation},
-        {"layernorm", model::Module::norm},
-        {"mla_up_proj", model::Module::latent_up},
-        {"mlp", model::Module::feed_forward},
-        {"moe", model::Module::moe},
-        {"shared_experts", model::Module::shared_experts}};
-    setup_.stack.selective_modules.clear();
-    for (const std::string& name : names) {
-      const auto found =
-          std::find_if(kModules.begin(), kModules.end(), [&](const auto& known) { return known.first == name; });
-      if (found != kModules.end()) {
-        setup_.stack.selective_modules.push_back(found->second);
-      } else if (name == "gdn_norm_out" || name == "gdp_in_proj" || name == "gdp_qkv" || name == "mhc") {
-        setup_.notes.push_back(fmt::format("recomputation of {} is not priced", name));
-      } else {
-        options_.fail("--recompute-modules", fmt::format("`{}` is no module", clip(name, 40)));
-      }
-    }
-  }
-
-  void read_stack() {
-    setup_.stack = *cost::find_stack("megatron-core-plain");
-    cost::SoftwareStack& stack = setup_.stack;
-    read_modules();
-    if (options_.flag("--overlap-grad-reduce")) stack.data_overlap = cost::DataOverlap::buckets;
-    if (options_.flag("--use-megatron-fsdp") || options_.flag("--use-torch-fsdp2"))
-      stack.data_overlap = cost::DataOverlap::fsdp;
-    if (options_.flag("--tp-comm-overlap")) {
-      if (!options_.flag("--sequence-parallel")) options_.fail("--tp-comm-overlap", "needs --sequence-parallel");
-      stack.tensor_overlap = true;
-    }
-    stack.pipeline_overlap = setup_.vpp > 1 && !options_.flag("--no-overlap-p2p-communication");
-    if (setup_.vpp > 1 && setup_.pp == 2 && !stack.pipeline_overlap) {
-      options_.fail("--no-overlap-p2p-communication", "two stages cannot be interleaved without the overlap");
-    }
-    stack.expert_overlap = options_.flag("--overlap-moe-expert-parallel-comm");
-    stack.shared_expert_overlap = options_.flag("--moe-shared-expert-overlap");
-    stack.delay_wgrad = options_.flag("--delay-wgrad-compute");
-    stack.fused_router = options_.flag("--moe-router-fusion");
-    if (stack.expert_overlap && stack.shared_expert_overlap) {
-      options_.fail("--moe-shared-expert-overlap", "excludes --overlap-moe-expert-parallel-comm");
-    }
-    if (stack.delay_wgrad && !stack.expert_overlap) {
-      options_.fail("--delay-wgrad-compute", "needs --overlap-moe-expert-parallel-comm");
-    }
-    stack.defer_head_gradient = options_.flag("--defer-embedding-wgrad-compute");
-    stack.deterministic = options_.flag("--deterministic-mode");
-    stack.graph_scopes = graph_scopes(options_);
-    stack.dispatch = dispatch_rule(options_);
-    if (options_.flag("--cross-entropy-loss-fusion")) stack.loss = cost::LossKernel::fused;
-    if (options_.flag("--grad-reduce-in-bf16")) stack.gradient_traffic_bytes = 2;
-    const std::string backend =
-        options_.choice("--attention-backend", {"flash", "fused", "unfused", "local", "auto"}).value_or("auto");
-    if (backend == "unfused" || backend == "local") stack.attention = cost::AttentionKernel::unfused;
-    if (backend == "flash") stack.attention = cost::AttentionKernel::flash2;
-    if (options_.text("--transformer-impl").value_or("") == "local") stack.fused_rowwise = false;
-    const std::vector<std::string> exchange = options_.texts("--cp-comm-type");
-    stack.context_all_to_all = !exchange.empty() && exchange.front() == "a2a";
-    // The model's own dropout is trained with unless the line says 0.
-    const auto& config = setup_.model_config;
-    const bool none = options_.number("--hidden-dropout", 0, 1).value_or(0.1) == 0 &&
-                      options_.number("--attention-dropout", 0, 1).value_or(0.1) == 0;
-    stack.dropout = !config.is_null() && !none;
-    if (stack.dropout)
-      setup_.notes.emplace_back(
-          "dropout is on (Megatron's default is 0.1); --hidden-dropout 0 --attention-dropout 0 switch it off");
-  }
-
   void read_megatron_deepspeed(const ReadNamedFile& read_file) {
     setup_.framework = Framework::deepspeed;
     const std::vector<model::Module> modules = setup_.stack.selective_modules;
@@ -457,7 +384,7 @@ class MegatronReader {
   }
 
   void say_what_is_left_out() {
-    for (const char* option : {"--optimizer-cpu-offload", "--rampup-batch-size", "--moe-expert-capacity-factor"}) {
+    for (const char* option : {"--optimizer-cpu-offload", "--rampup-batch-size"}) {
       if (options_.has(option)) setup_.notes.push_back(fmt::format("{} is not priced", option));
     }
     for (const std::string& name : options_.unseen()) {

@@ -3,7 +3,7 @@
 
 #include "accuracy/hardware.h"
 #include "accuracy/software.h"
-#include "launch/expert_options.h"
+#include "launch/stack_options.h"
 
 namespace nest::accuracy {
 namespace {

@@ -1,0 +1,198 @@
+#include "exporter/megatron_stack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost/overlap.h"
+#include "exporter/framework.h"
+#include "exporter/gpt.h"
+#include "launch/stack_options.h"
+
+namespace nest::exporter {
+namespace {
+
+constexpr int kFusedRows = 256;  // to which only fused grouped products pad
+
+std::string number(double value) { return fmt::format("{:g}", value); }
+
+bool recomputes_layers(const ExportTask& task) {
+  return std::any_of(task.stages.begin(), task.stages.end(),
+                     [](const StagePlan& stage) { return stage.recompute == Recompute::full; });
+}
+
+bool has_dense_layers(const model::Model& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const model::Layer& layer) {
+    return layer.kind == model::LayerKind::block && layer.experts == 0;
+  });
+}
+
+bool captures(const cost::SoftwareStack& stack, cost::GraphScope scope) {
+  return std::find(stack.graph_scopes.begin(), stack.graph_scopes.end(), scope) != stack.graph_scopes.end();
+}
+
+// Words of --cuda-graph-modules that this model has and Megatron captures beside what is recomputed.
+std::vector<std::string> graph_modules(const ExportTask& task) {
+  const cost::SoftwareStack& stack = task.job.stack;
+  const bool experts = has_experts(task.job.model);
+  const bool repeats = std::any_of(task.stages.begin(), task.stages.end(),
+                                   [](const StagePlan& stage) { return stage.recompute == Recompute::selective; }) &&
+                       std::find(stack.selective_modules.begin(), stack.selective_modules.end(), model::Module::moe) !=
+                           stack.selective_modules.end();
+  std::vector<std::string> modules;
+  for (const cost::GraphScope scope : stack.graph_scopes) {
+    const bool routes = scope == cost::GraphScope::router || scope == cost::GraphScope::preprocess;
+    if (routes && (!experts || repeats)) continue;
+    if (scope == cost::GraphScope::feed_forward && !has_dense_layers(task.job.model)) continue;
+    modules.emplace_back(launch::graph_module(scope));
+  }
+  return modules;
+}
+
+enum class Graphs : std::uint8_t { none, layers, step };
+
+Graphs graphs_of(const ExportTask& task) {
+  if (captures(task.job.stack, cost::GraphScope::full)) return Graphs::step;
+  return recomputes_layers(task) || graph_modules(task).empty() ? Graphs::none : Graphs::layers;
+}
+
+// Both moments in 16 bits, which only the precision-aware optimizer keeps.
+bool has_narrow_moments(const cost::Job& job) {
+  return job.stack.moments_bytes == 4 && job.run.optimizer == Optimizer::adam;
+}
+
+void add_dispatch(const ExportTask& task, std::vector<LaunchOption>& options) {
+  const cost::DispatchRule& rule = task.job.stack.dispatch;
+  const Split& split = task.strategy.split;
+  // The flexible dispatchers exist among several ranks only; with one, nothing is sent.
+  const bool flexible = cost::facts_of(rule.dispatcher).forwards && split.ep * split.expert_tp() > 1;
+  const bool forwards = cost::facts_of(rule.dispatcher).forwards;
+  options.push_back({"--moe-token-dispatcher-type",
+                     {flexible   ? "flex"
+                      : forwards ? "alltoall"
+                                 : to_string(rule.dispatcher)}});
+  if (!flexible) return;
+  options.push_back({"--moe-flex-dispatcher-backend", {to_string(rule.dispatcher)}});
+  if (rule.multiprocessors > 0) {
+    options.push_back({"--moe-flex-dispatcher-num-sms", {fmt::format("{}", rule.multiprocessors)}});
+  }
+}
+
+void add_rows(const ExportTask& task, std::vector<LaunchOption>& options) {
+  const cost::SoftwareStack& stack = task.job.stack;
+  if (stack.routing.capacity > 0) {
+    options.push_back({"--moe-expert-capacity-factor", {number(stack.routing.capacity)}});
+    if (stack.routing.padded) options.push_back({"--moe-pad-expert-input-to-capacity", {}});
+  }
+  if (stack.fused_experts || stack.routing.rows == kFusedRows)
+    options.push_back({"--use-transformer-engine-op-fuser", {}});
+  const Split& split = task.strategy.split;
+  if (stack.rank_capacity == 0 || split.ep * split.expert_tp() == 1) return;
+  options.push_back({"--moe-expert-rank-capacity-factor", {number(stack.rank_capacity)}});
+  if (stack.paged_stash == 0) return;
+  options.push_back({"--moe-paged-stash", {}});
+  options.push_back({"--moe-paged-stash-buffer-size-factor-cuda", {number(stack.paged_stash)}});
+}
+
+}  // namespace
+
+bool overlaps_experts(const ExportTask& task) {
+  const cost::SoftwareStack& stack = task.job.stack;
+  return stack.expert_overlap && task.strategy.split.ep > 1 &&
+         (task.strategy.pp == 1 || task.strategy.virtual_stages > 1) && task.job.run.mtp_layers <= 1 &&
+         std::all_of(task.stages.begin(), task.stages.end(),
+                     [&](const StagePlan& stage) { return cost::can_pair(stack, stage.recompute); });
+}
+
+std::vector<LaunchOption> layer_options(const ExportTask& task) {
+  std::vector<LaunchOption> options;
+  const cost::SoftwareStack& stack = task.job.stack;
+  if (has_experts(task.job.model)) {
+    add_dispatch(task, options);
+    if (stack.fused_router) options.push_back({"--moe-router-fusion", {}});
+    if (stack.shared_expert_overlap) options.push_back({"--moe-shared-expert-overlap", {}});
+    add_rows(task, options);
+  }
+  if (stack.fp8_attention && task.job.run.precision == Precision::fp8) {
+    options.push_back({"--fp8-dot-product-attention", {}});
+  }
+  if (stack.fp8_head && task.job.run.precision == Precision::fp8 && fp8_recipe(task.job) == "mxfp8") {
+    options.push_back({"--fp8-output-proj", {}});
+  }
+  switch (graphs_of(task)) {
+    case Graphs::none: break;
+    case Graphs::step: options.push_back({"--cuda-graph-impl", {"full_iteration"}}); break;
+    case Graphs::layers:
+      options.push_back({"--cuda-graph-impl", {"transformer_engine"}});
+      options.push_back({"--cuda-graph-modules", graph_modules(task)});
+      break;
+  }
+  return options;
+}
+
+bool has_replicas(const ExportTask& task) {
+  return groups::dense_replicas(task.strategy) > 1 ||
+         (has_experts(task.job.model) && groups::expert_replicas(task.strategy) > 1);
+}
+
+bool needs_distributed_optimizer(const ExportTask& task) {
+  const auto recipe = launch::weight_recipe(task.job.run.precision, task.job.stack);
+  const bool formats = has_narrow_moments(task.job) || (recipe && recipe->gathered);
+  return task.stages.front().zero >= 1 && (formats || has_replicas(task));
+}
+
+std::string fp8_recipe(const cost::Job& job) {
+  const auto recipe = launch::weight_recipe(Precision::fp8, job.stack);
+  return recipe ? std::string(recipe->name) : "tensorwise";  // the only one that all recomputation modules allow
+}
+
+std::vector<LaunchOption> state_options(const ExportTask& task) {
+  std::vector<LaunchOption> options;
+  const cost::SoftwareStack& stack = task.job.stack;
+  const Precision precision = task.job.run.precision;
+  const auto flag = [&](bool wanted, const char* name) {
+    if (wanted) options.push_back({name, {}});
+  };
+  // Transformer Engine's own kernel is refused by pretrain_gpt.py; its native one keeps as little.
+  flag(stack.loss == cost::LossKernel::fused, "--cross-entropy-loss-fusion");
+  const auto recipe = launch::weight_recipe(precision, stack);
+  const bool sharded = task.stages.front().zero >= 1;
+  if (recipe && recipe->gathered && sharded) {
+    flag(true, precision == Precision::fp8 ? "--fp8-param-gather" : "--fp4-param-gather");
+    flag(recipe->name == "mxfp8", "--reuse-grad-buf-for-mxfp8-param-ag");
+  }
+  // Whole steps are captured without looking at the values.
+  flag(graphs_of(task) == Graphs::step, "--no-check-for-nan-in-loss-and-grad");
+  if (has_narrow_moments(task.job) && sharded) {
+    flag(true, "--use-precision-aware-optimizer");
+    if (stack.gradient_bytes == 2) options.push_back({"--main-grads-dtype", {"bf16"}});
+    options.push_back({"--exp-avg-dtype", {"bf16"}});
+    options.push_back({"--exp-avg-sq-dtype", {"bf16"}});
+  }
+  return options;
+}
+
+std::vector<std::pair<std::string, std::string>> stack_environment(const ExportTask& task) {
+  std::vector<std::pair<std::string, std::string>> environment;
+  if (!task.job.stack.expandable_segments) return environment;
+  environment.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
+  if (graphs_of(task) == Graphs::layers) environment.emplace_back("NCCL_GRAPH_REGISTER", "0");
+  return environment;
+}
+
+std::vector<std::string> stack_notes(const ExportTask& task) {
+  std::vector<std::string> notes;
+  const cost::SoftwareStack& stack = task.job.stack;
+  if (has_experts(task.job.model) && stack.routing.kind != cost::RoutingKind::forced) {
+    notes.push_back(fmt::format("experts were priced with a load of {}, which no option sets", to_text(stack.routing)));
+  }
+  if (!stack.graph_scopes.empty() && graphs_of(task) == Graphs::none) {
+    notes.push_back(
+        fmt::format("stack {} captures CUDA graphs, which Megatron does not beside full recomputation or in "
+                    "a model without such parts: they are left out",
+                    stack.name));
+  }
+  return notes;
+}
+
+}  // namespace nest::exporter
