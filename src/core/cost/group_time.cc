@@ -87,6 +87,20 @@ CostLine message_between(const cluster::Fabric& fabric, std::int64_t source, std
   return line;
 }
 
+// Of an all-to-all of routed tokens: bytes of a row, and whether it is on its way home. Backward, what was dispatched is
+// summed up at home.
+struct RoutedRows {
+  double row_bytes = 0;
+  bool home = false;
+};
+RoutedRows rows_of(const split::LocalLayer& local, const split::LayerCollective& exchange) {
+  const split::LocalOperator& op = local.operators[at(exchange.operator_index)];
+  const bool combines = op.kind == model::OperatorKind::combine;
+  const model::TensorId routed = combines ? op.source->inputs.front() : op.source->outputs.front();
+  const model::Tensor& rows = local.source->tensors[at(routed)];
+  return {real(model::row_elements(rows) * rows.element_bytes), combines != (exchange.phase == split::Phase::backward)};
+}
+
 }  // namespace
 
 double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
@@ -140,43 +154,106 @@ double StageGroups::sharing(const cluster::GroupLayout& layout, std::size_t leve
   return lanes ? std::max(1.0, sharing / real(fabric.unit[fabric.rail_level])) : sharing;
 }
 
-double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double bytes) const {
+double StageGroups::routed_rate(std::size_t level) const {
   using namespace constants;
+  const DispatcherFacts& facts = facts_of(rule_.dispatcher);
+  if (!facts.forwards) return cluster_.fabric.capacity[level] * (level == 0 ? kAllToAllRate : 1);
+  if (level > 0) return link_rate(level, facts.network, kUsualNetwork);
+  return std::min(link_rate(0, facts.link, kUsualLink), kForwardedPerMultiprocessor * rule_.busy());
+}
+
+double StageGroups::routed_latency_s() const {
+  using namespace constants;
+  const auto ranks = real(routed().members);
+  if (facts_of(rule_.dispatcher).forwards) return kForwarded_s + kForwardedDoubling_s * std::log2(ranks);
+  return kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
+}
+
+std::optional<RoutedTraffic> StageGroups::routed_traffic(const split::LocalLayer& local,
+                                                         const split::LayerCollective& exchange) const {
+  using namespace constants;
+  const cluster::GroupLayout& layout = routed();
+  const bool forwards = facts_of(rule_.dispatcher).forwards;
+  if (cluster_.torus || (!cluster_.measured.empty() && !forwards)) return std::nullopt;
+  RoutedTraffic traffic;
+  if (layout.members < 2 || exchange.bytes <= 0) return traffic;
+  const Choice choice = choice_of(*local.source);
+  const auto ranks = real(layout.members), expert_ranks = real(split_.ep);
+  const double token_bytes = exchange.bytes / real(choice.top_k);
+  if (rule_.dispatcher == Dispatcher::allgather) {
+    const RoutedRows rows = rows_of(local, exchange);
+    traffic.gathered_bytes = gathered_bytes(choice, token_bytes, rows.row_bytes, rows.home);
+    traffic.home = rows.home;
+    traffic.ranks_inside = ranks;
+    return traffic;
+  }
+  const double per_unit = layout.top > 0 ? real(layout.inside[1]) : ranks;
+  const double units = ranks / per_unit;
+  const double to_rank =
+      forwards ? token_bytes * distinct_parts(choice, expert_ranks) / expert_ranks * units : exchange.bytes / ranks;
+  traffic.forwards = forwards;
+  traffic.ranks_inside = per_unit;
+  traffic.units = units;
+  traffic.inside_bytes = to_rank * (per_unit - 1);
+  if (units > 1)
+    traffic.unit_bytes = forwards ? token_bytes * distinct_parts(choice, units) / units : to_rank * per_unit;
+  traffic.inside_share = routed_rate(0) / cluster_.fabric.capacity[0];
+  // Where adding the copies up takes longer than sending them, links wait for it.
+  const RoutedRows rows = rows_of(local, exchange);
+  const double copies = ranks / expert_ranks * distinct_parts(choice, expert_ranks);
+  const double sum_s = summing_s(token_bytes / rows.row_bytes * copies, rows.row_bytes, rows.home);
+  if (traffic.inside_bytes > 0 && sum_s > 0) {
+    const double most = traffic.inside_bytes / (sum_s * cluster_.fabric.capacity[0]);
+    traffic.inside_share = std::min(traffic.inside_share, most);
+  }
+  if (layout.top > 0) traffic.beyond_share = routed_rate(1) / cluster_.fabric.capacity[1];
+  traffic.latency_s = routed_latency_s();
+  return traffic;
+}
+
+double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double bytes) const {
   const cluster::Fabric& fabric = cluster_.fabric;
   const auto ranks = real(layout.members);
   // With ports of their own, devices send to other nodes past their links inside the node.
   const bool ports = layout.top > 0 && fabric.has_rails() && layout.top >= fabric.rail_level;
   const double near = ports ? real(layout.inside[1]) : ranks;
-  double slowest_s = bytes * (near - 1) / ranks / (fabric.capacity[0] * kAllToAllRate);
+  double slowest_s = bytes * (near - 1) / ranks / routed_rate(0);
   for (std::size_t l = 1; l <= layout.top; ++l) {
     const double beyond = (ranks - real(layout.inside[l])) / ranks;
-    slowest_s = std::max(slowest_s, bytes * beyond * sharing(layout, l) / fabric.capacity[l]);
+    slowest_s = std::max(slowest_s, bytes * beyond * sharing(layout, l) / routed_rate(l));
   }
-  return slowest_s + kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
+  return slowest_s + routed_latency_s();
+}
+
+double StageGroups::summing_s(double copies, double row_bytes, bool home) const {
+  using namespace constants;
+  if (!home || !facts_of(rule_.dispatcher).sums_copies) return 0;
+  return copies * (kCombineCopy_s + row_bytes / kCombineBytes_per_s) / (kCombinePipelines * rule_.busy());
 }
 
 double StageGroups::forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double tokens,
                                 double row_bytes, bool home) const {
-  using namespace constants;
-  const DispatcherFacts& facts = facts_of(rule_.dispatcher);
   const auto ranks = real(layout.members), expert_ranks = real(split_.ep);
   const double per_node = layout.top > 0 ? real(layout.inside[1]) : ranks;
   const double nodes = ranks / per_node;
   const double copies = ranks / expert_ranks * distinct_parts(choice, expert_ranks);  // one per rank
-  const double link = std::min(link_rate(0, facts.link, kUsualLink), kForwardedPerMultiprocessor * rule_.busy());
   const double token_bytes = tokens * row_bytes;
-  double slowest_s = token_bytes * copies * (per_node - 1) / per_node / link;
-  if (home && facts.sums_copies) {
-    const double copy_s = kCombineCopy_s + row_bytes / kCombineBytes_per_s;
-    slowest_s = std::max(slowest_s, tokens * copies * copy_s / (kCombinePipelines * rule_.busy()));
-  }
+  double slowest_s = std::max(token_bytes * copies * (per_node - 1) / per_node / routed_rate(0),
+                              summing_s(tokens * copies, row_bytes, home));
   const double reached = distinct_parts(choice, nodes) / nodes;  // of each node, by a token
   for (std::size_t l = 1; l <= layout.top; ++l) {
     const double beyond = nodes - real(layout.inside[l]) / per_node;
-    slowest_s = std::max(
-        slowest_s, token_bytes * beyond * reached * sharing(layout, l) / link_rate(l, facts.network, kUsualNetwork));
+    slowest_s = std::max(slowest_s, token_bytes * beyond * reached * sharing(layout, l) / routed_rate(l));
   }
-  return slowest_s + kForwarded_s + kForwardedDoubling_s * std::log2(ranks);
+  return slowest_s + routed_latency_s();
+}
+
+double StageGroups::gathered_bytes(const Choice& choice, double token_bytes, double row_bytes, bool home) const {
+  using namespace constants;
+  const auto ranks = real(routed().members);
+  const double tokens = token_bytes / row_bytes;
+  const double whole = ranks * tokens * (home ? kRouterWidth : 1) * row_bytes;
+  return home ? whole : whole + ranks * tokens * kRoutingMapBytes * real(choice.experts);
 }
 
 double StageGroups::dispatch_s(const Choice& choice, double bytes, double row_bytes, bool home) const {
@@ -187,11 +264,8 @@ double StageGroups::dispatch_s(const Choice& choice, double bytes, double row_by
   const double token_bytes = bytes / real(choice.top_k);
   const bool forwards = facts_of(rule_.dispatcher).forwards;
   if (rule_.dispatcher == Dispatcher::allgather) {
-    const double tokens = token_bytes / row_bytes;
-    const double whole = ranks * tokens * (home ? kRouterWidth : 1) * row_bytes;
-    const double maps = ranks * tokens * kRoutingMapBytes * real(choice.experts);
-    return home ? group_collective_s(cluster_, layout, cluster::Collective::reduce_scatter, whole)
-                : group_collective_s(cluster_, layout, cluster::Collective::all_gather, whole + maps);
+    const auto collective = home ? cluster::Collective::reduce_scatter : cluster::Collective::all_gather;
+    return group_collective_s(cluster_, layout, collective, gathered_bytes(choice, token_bytes, row_bytes, home));
   }
   if (!cluster_.measured.empty() && !forwards) {
     const cluster::CollectiveTime time =
@@ -221,13 +295,8 @@ double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCo
       if (routes && spans_tensor()) return 0;
       return group_collective_s(cluster_, layout, cluster::Collective::reduce_scatter, exchange.bytes);
     case split::CollectiveKind::all_to_all: {
-      const model::Operator& source = *op.source;
-      const model::TensorId routed = home ? source.inputs.front() : source.outputs.front();
-      const model::Tensor& rows = local.source->tensors[at(routed)];
-      // Backward, what was dispatched is summed up at home.
-      const bool back = home != (exchange.phase == split::Phase::backward);
-      return dispatch_s(choice_of(*local.source), exchange.bytes, real(model::row_elements(rows) * rows.element_bytes),
-                        back);
+      const RoutedRows rows = rows_of(local, exchange);
+      return dispatch_s(choice_of(*local.source), exchange.bytes, rows.row_bytes, rows.home);
     }
     case split::CollectiveKind::ring_exchange:
       // Keys and values of all ranks pass every rank, as in an all-gather.

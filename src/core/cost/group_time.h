@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "cluster/cluster.h"
 #include "cost/dispatch.h"
@@ -33,6 +34,20 @@ struct CostLine {
 double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
                           cluster::Collective collective, double bytes);
 
+// What one exchange of routed tokens puts on the network, per rank and direction.
+struct RoutedTraffic {
+  bool forwards = false;      // a copy per unit, which sends one per rank on
+  double ranks_inside = 1;    // of the group, in one innermost unit
+  double units = 1;           // that it spans
+  double inside_bytes = 0;    // to the other ranks of its innermost unit together
+  double unit_bytes = 0;      // to each other unit
+  double gathered_bytes = 0;  // instead: of the whole buffer of an all-gather, or of a reduce-scatter on the way home
+  bool home = false;
+  // Of the links' capacity, what the software reaches inside the unit and beyond it.
+  double inside_share = 1, beyond_share = 1;
+  double latency_s = 0;
+};
+
 // The groups inside one stage: tensor, context, expert and experts' tensor ranks of a split, on every team of replicas
 // that holds whole sets of experts (Split::team) and fits on the cluster.
 class StageGroups {
@@ -44,6 +59,12 @@ class StageGroups {
   // Of rows on their way to their experts and back: `bytes` of copies of tokens leave a rank (K T h e), each row of
   // `row_bytes`. `home`: on the way back.
   double dispatch_s(const Choice& choice, double bytes, double row_bytes, bool home) const;
+  // What dispatch_s() is the time of, for an all-to-all of a layer. On a torus, and where all-to-alls were measured, only
+  // the time is known, and nothing is said.
+  std::optional<RoutedTraffic> routed_traffic(const split::LocalLayer& local,
+                                              const split::LayerCollective& exchange) const;
+  // Among whom.
+  groups::Kind routed_kind() const { return spans_tensor() ? groups::Kind::tensor_expert : groups::Kind::expert; }
   // Whether routed tokens leave the innermost unit.
   bool dispatch_crosses() const { return routed().top > 0; }
 
@@ -53,7 +74,13 @@ class StageGroups {
   const cluster::GroupLayout& routed() const { return spans_tensor() ? tensor_expert_ : expert_; }
   bool spans_tensor() const { return tensor_expert_.members > 1; }
   double link_rate(std::size_t level, double share, double usual) const;
+  // Bytes per second of a link of this level, and what passes before the first arrive.
+  double routed_rate(std::size_t level) const;
+  double routed_latency_s() const;
   double sharing(const cluster::GroupLayout& layout, std::size_t level) const;
+  // That adding up so many copies at home takes.
+  double summing_s(double copies, double row_bytes, bool home) const;
+  double gathered_bytes(const Choice& choice, double token_bytes, double row_bytes, bool home) const;
   double all_to_all_s(const cluster::GroupLayout& layout, double bytes) const;
   double forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double tokens, double row_bytes,
                      bool home) const;

@@ -19,6 +19,8 @@ Exchanges::Exchanges(const cost::Job& job, const Strategy& strategy, const PlanW
     for (const StateTraffic* traffic : {&stage.in_forward, &stage.in_backward, &stage.reduce, &stage.gather}) {
       add_state(static_cast<std::int64_t>(s), *traffic, stage);
     }
+    add_tokens(static_cast<std::int64_t>(s), false, work.routed, stage.to_experts);
+    add_tokens(static_cast<std::int64_t>(s), true, work.routed, stage.from_experts);
   }
   symmetry_ = find_symmetry(network_.links(), std::move(flows_), strategy.teams(), exchanges_, merge);
 }
@@ -37,6 +39,61 @@ void Exchanges::add_messages(std::int64_t from, std::int64_t to) {
              network_.path(source, target));
   }
   ++exchanges_;
+}
+
+// A rank's bytes for its unit go to its neighbour there, those for another unit to the rank in its own place there: every
+// link carries as much as if each rank sent to all others, and dispatchers that forward do send that way.
+void Exchanges::add_routed(std::int64_t stage, groups::Kind among, const TokenTraffic& traffic) {
+  const Split& split = ranks_.split_of(stage);
+  const std::int64_t set = split.ep * split.expert_tp();
+  const bool whole = among == groups::Kind::tensor_expert;
+  const std::int64_t members = whole ? set : split.ep, stride = whole ? 1 : split.expert_tp();
+  const auto send = [&](std::int64_t rank, std::int64_t from, std::int64_t to, double bytes) {
+    if (bytes <= 0) return;
+    NetworkPath path = network_.path(from, to);
+    path.latency_s = traffic.latency_s;
+    add_flow(static_cast<std::int32_t>(rank / split.team_devices()), 1, bytes, std::move(path));
+  };
+  for (std::int64_t first = 0; first < ranks_.grid().ranks_per_stage(); ++first) {
+    if (first % set >= stride) continue;  // no group begins here
+    // Ranks and devices of the group, unit by unit.
+    std::map<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>> units;
+    for (std::int64_t e = 0; e < members; ++e) {
+      const std::int64_t rank = first + e * stride, device = ranks_.device_of(groups::StageRank{stage, rank});
+      units[cluster_.fabric.levels > 1 ? cluster_.fabric.unit_of(1, device) : 0].emplace_back(rank, device);
+    }
+    for (const auto& [unit, own] : units) {
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        const auto& [rank, device] = own[i];
+        if (own.size() > 1) send(rank, device, own[(i + 1) % own.size()].second, traffic.inside_bytes);
+        for (const auto& [other, ranks] : units) {
+          if (other != unit) send(rank, device, ranks[i % ranks.size()].second, traffic.unit_bytes);
+        }
+      }
+    }
+  }
+}
+
+void Exchanges::add_tokens(std::int64_t stage, bool backward, groups::Kind among, const TokenTraffic& traffic) {
+  std::vector<std::int32_t>& added = tokens_[{stage, backward}];
+  if (traffic.empty()) return;
+  if (traffic.gathered_bytes <= 0) {
+    add_routed(stage, among, traffic);
+    added.push_back(exchanges_++);
+    return;
+  }
+  const GroupExchange exchange = group_exchange(cluster_, ranks_.groups(among, stage), ranks_.stage_axis());
+  if (exchange.transfers.empty()) as_predicted_.push_back(fmt::format("{} of tokens", to_string(exchange.algorithm)));
+  for (const std::vector<GroupFlow>& flows : exchange.transfers) {
+    for (const GroupFlow& flow : flows) {
+      NetworkPath path = network_.path(flow.from, flow.to, flow.falling);
+      path.latency_s *= traffic.calls * static_cast<double>(flow.steps);
+      const std::int64_t replica = ranks_.place_of(flow.from)->replica;
+      add_flow(static_cast<std::int32_t>(replica / ranks_.split_of(stage).team()), flow.count,
+               flow.share * traffic.gathered_bytes, std::move(path));
+    }
+    added.push_back(exchanges_++);
+  }
 }
 
 void Exchanges::add_state(std::int64_t stage, const StateTraffic& traffic, const StageWork& work) {

@@ -60,7 +60,9 @@ class Lowering {
   void refuse_size() const {
     const double passes = 2.0 * static_cast<double>(plan_.work.micro_batches * chunks_ * pp_) *
                           static_cast<double>(classes_) * static_cast<double>(plan_.steps);
-    if (passes * 3 <= static_cast<double>(kMostActivities)) return;
+    const bool routes = std::any_of(plan_.work.stages.begin(), plan_.work.stages.end(),
+                                    [](const StageWork& stage) { return !stage.to_experts.empty(); });
+    if (passes * (routes ? 6 : 3) <= static_cast<double>(kMostActivities)) return;
     throw InputError(
         fmt::format("{:.0f} passes of {} kinds of replicas are too many to simulate; fewer {} or a smaller "
                     "global batch would do",
@@ -248,6 +250,65 @@ class Lowering {
     return last;
   }
 
+  const TokenTraffic& tokens(std::int64_t stage, const schedule::Operation& operation) const {
+    return operation.is_forward() ? work(stage).to_experts : work(stage).from_experts;
+  }
+
+  // Plays `share` of a pass's tokens on one class of replicas.
+  Id add_tokens(double share, std::int64_t stage, Id replicas, const schedule::Operation& operation, bool hidden,
+                const std::vector<Id>& after) {
+    ActivityLabel label;
+    label.part = Part::tokens;
+    label.hidden = hidden;
+    label.backward = !operation.is_forward();
+    label.stage = static_cast<Id>(stage);
+    label.replicas = replicas;
+    label.micro_batch = operation.micro_batch;
+    label.chunk = operation.chunk;
+    const std::vector<Id>& transfers = exchanges_->tokens(stage, label.backward);
+    std::vector<Id> before = after;
+    if (transfers.empty()) {
+      const Id delay = add({share * tokens(stage, operation).predicted_s, {}, {}}, label);
+      wait(delay, before);
+      return delay;
+    }
+    for (const Id exchange : transfers) {
+      label.exchange = exchange;
+      SimulatedActivity activity;
+      for (const ClassFlow& flow : plan_.symmetry.flows[at(exchange)][at(replicas)]) {
+        activity.flows.push_back({flow.route, share * flow.latency_s, share * flow.bytes});
+      }
+      const Id added = add(std::move(activity), label);
+      wait(added, before);
+      before = {added};
+    }
+    return before.front();
+  }
+
+  // A pass after `inputs`, with its tokens before and beside it.
+  void start_pass(std::int64_t stage, Id replicas, std::size_t k, const std::vector<Id>& inputs) {
+    Pass& pass = track(replicas, stage).passes[k];
+    const TokenTraffic& traffic = tokens(stage, pass.operation);
+    const double chunk = 1 / static_cast<double>(chunks_);
+    std::vector<Id> ready = inputs;
+    if (traffic.exposed_s() > 0) {
+      ready = {add_tokens(chunk * traffic.exposed, stage, replicas, pass.operation, false, inputs)};
+    }
+    wait(pass.compute.front(), ready);
+    if (hides_tokens(traffic)) {
+      // Paired passes run as one: what is hidden may travel until the next one ends.
+      const bool another = plan_.work.pairs_passes && k + 1 < track(replicas, stage).passes.size();
+      wait(done_join(replicas, stage, another ? k + 1 : k),
+           add_tokens(chunk * (1 - traffic.exposed), stage, replicas, pass.operation, true, ready));
+    }
+  }
+
+  static bool hides_tokens(const TokenTraffic& traffic) { return !traffic.empty() && traffic.exposed < 1; }
+  Id done_join(Id replicas, std::int64_t stage, std::size_t k) const {
+    const std::size_t passes = tracks_.front().passes.size();
+    return done_joins_[at(replicas * pp_ + stage) * passes + k];
+  }
+
   // One pass of one stage on all classes of replicas, with what must happen before and beside it.
   void connect_passes(std::int64_t stage, std::size_t k, Id begin) {
     std::vector<std::vector<Id>> inputs;
@@ -258,7 +319,7 @@ class Lowering {
     const schedule::Operation operation = track(0, stage).passes[k].operation;
     const StateTraffic& traffic = operation.is_forward() ? work(stage).in_forward : work(stage).in_backward;
     if (traffic.calls.empty()) {
-      for (Id c = 0; c < classes_; ++c) wait(track(c, stage).passes[k].compute.front(), inputs[at(c)]);
+      for (Id c = 0; c < classes_; ++c) start_pass(stage, c, k, inputs[at(c)]);
       return;
     }
     std::vector<Id> all;
@@ -274,14 +335,12 @@ class Lowering {
     const std::vector<Id> ready = exposed == kNone ? all : std::vector<Id>{exposed};
     const Id hidden = add_state(traffic, chunk * (1 - traffic.exposed), stage, label, ready);
     for (Id c = 0; c < classes_; ++c) {
-      Pass& pass = track(c, stage).passes[k];
-      wait(pass.compute.front(), exposed == kNone ? inputs[at(c)] : ready);
-      wait(done_joins_[at((c * pp_ + stage) * static_cast<Id>(track(c, stage).passes.size()) + static_cast<Id>(k))],
-           hidden);
+      start_pass(stage, c, k, exposed == kNone ? inputs[at(c)] : ready);
+      wait(done_join(c, stage, k), hidden);
     }
   }
 
-  // Where state is exchanged beside compute, a pass is done when both are: the joins must be known before anything
+  // Where state or tokens are exchanged beside compute, a pass is done when both are: the joins must be known before anything
   // waits for them.
   void add_done_joins() {
     const std::size_t passes = track(0, 0).passes.size();
@@ -291,7 +350,7 @@ class Lowering {
         for (std::size_t k = 0; k < passes; ++k) {
           Pass& pass = track(c, s).passes[k];
           const StateTraffic& traffic = pass.operation.is_forward() ? work(s).in_forward : work(s).in_backward;
-          if (traffic.calls.empty()) continue;
+          if (traffic.calls.empty() && !hides_tokens(tokens(s, pass.operation))) continue;
           ActivityLabel label;
           label.stage = static_cast<Id>(s);
           label.replicas = c;
@@ -397,7 +456,7 @@ LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std
 }
 
 const char* to_string(Part part) {
-  constexpr std::array kNames = {"forward", "backward", "head gradient", "message",  "shard",
+  constexpr std::array kNames = {"forward", "backward", "head gradient", "message",  "tokens", "shard",
                                  "reduce",  "gather",   "optimizer",     "overhead", "join"};
   return kNames[static_cast<std::size_t>(part)];
 }

@@ -8,6 +8,8 @@
 // of the gradient exchange begins when the stage has as much compute left as it takes by itself; that of the weights
 // before the next step runs at the start of the step. Per micro-batch (ZeRO 2, 3) the exposed share comes before the
 // pass, the rest beside it.
+// Routed tokens, likewise: what compute waits for is sent before a pass, the rest beside it, for all of its layers at
+// once.
 // A step ends when every stage has its gradients (their norm is needed everywhere), has run its optimizer and gathered
 // its weights.
 #pragma once
@@ -27,6 +29,7 @@ enum class Part : std::uint8_t {
   backward,
   head_gradient,
   message,  // between stages
+  tokens,   // to experts and back
   shard,    // state exchanged per micro-batch
   reduce,   // gradients, per step
   gather,   // weights, per step

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cost/constants.h"
+#include "cost/imbalance.h"
 #include "cost/tables.h"
 
 namespace nest::simulate {
@@ -92,6 +93,81 @@ void add_traffic(const StateCalls& calls, const cost::StageCost& cost, int zero,
   }
 }
 
+// Routed tokens of a layer, one pass each.
+struct LayerTokens {
+  TokenTraffic forward, backward;
+  TokenTraffic again;   // of the forward pass, what selective recomputation sends again
+  double others_s = 0;  // exchanges of experts that are not played: among the ranks of one expert
+  bool played = true;   // nothing is known but times where not
+};
+
+void add_exchange(const cost::RoutedTraffic& traffic, double seconds, TokenTraffic& sum) {
+  sum.inside_bytes += traffic.inside_bytes / traffic.inside_share;
+  sum.unit_bytes += traffic.unit_bytes / traffic.beyond_share;
+  sum.gathered_bytes += traffic.gathered_bytes;
+  sum.calls += 1;
+  sum.latency_s += traffic.latency_s;
+  sum.predicted_s += seconds;
+}
+
+void add_traffic(const TokenTraffic& more, TokenTraffic& sum) {
+  sum.inside_bytes += more.inside_bytes;
+  sum.unit_bytes += more.unit_bytes;
+  sum.gathered_bytes += more.gathered_bytes;
+  sum.calls += more.calls;
+  sum.latency_s += more.latency_s;
+  sum.predicted_s += more.predicted_s;
+}
+
+LayerTokens tokens_of(const cost::Job& job, const model::Layer& layer, const Strategy& strategy,
+                      const cost::PricingContext& context) {
+  LayerTokens tokens;
+  const Split& split = strategy.split;
+  if (layer.experts == 0 || split.ep * split.expert_tp() < 2) return tokens;
+  const double stream = split::stream_tokens(strategy.micro_batch, job.run.sequence, split);
+  const double busiest = cost::time_imbalance(job.stack.routing, cost::choice_of(layer), split, stream);
+  const split::LocalLayer local =
+      split::localise(layer, {strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, busiest}, split,
+                      context.implementation, context.policy);
+  for (const split::LayerCollective& exchange : local.collectives) {
+    if (!cost::is_of_experts(local, exchange)) continue;
+    const double seconds = context.groups.seconds(local, exchange);
+    if (exchange.kind != split::CollectiveKind::all_to_all) {
+      tokens.others_s += seconds;
+      continue;
+    }
+    const auto traffic = context.groups.routed_traffic(local, exchange);
+    if (!traffic) tokens.played = false;
+    const bool back = exchange.phase == split::Phase::backward;
+    add_exchange(traffic.value_or(cost::RoutedTraffic{}), seconds, back ? tokens.backward : tokens.forward);
+    if (!back && local.operators[static_cast<std::size_t>(exchange.operator_index)].recomputed) {
+      add_exchange(traffic.value_or(cost::RoutedTraffic{}), seconds, tokens.again);
+    }
+  }
+  return tokens;
+}
+
+// Takes what a stage waits for on the way to experts and back out of its passes: it is played.
+void add_tokens(const cost::Job& job, const std::vector<LayerTokens>& kinds, const StagePlan& stage, StageWork& work) {
+  double whole_s = 0;
+  TokenTraffic again;
+  for (int i = stage.first; i <= stage.last; ++i) {
+    const LayerTokens& layer = kinds[static_cast<std::size_t>(job.model.layers[static_cast<std::size_t>(i)])];
+    if (!layer.played) return;
+    add_traffic(layer.forward, work.to_experts);
+    add_traffic(layer.backward, work.from_experts);
+    if (stage.recompute == Recompute::full) add_traffic(layer.forward, again);
+    if (stage.recompute == Recompute::selective) add_traffic(layer.again, again);
+    whole_s += layer.forward.predicted_s + layer.backward.predicted_s + layer.others_s;
+  }
+  add_traffic(again, work.from_experts);
+  const double exposed = share_of(work.time.ep, whole_s);
+  work.to_experts.exposed = work.from_experts.exposed = exposed;
+  work.tokens_again_s = exposed * again.predicted_s;
+  work.forward_s = std::max(0.0, work.forward_s - work.to_experts.exposed_s());
+  work.backward_s = std::max(0.0, work.backward_s - work.from_experts.exposed_s());
+}
+
 }  // namespace
 
 double StateTraffic::predicted_s() const {
@@ -110,6 +186,16 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
   const bool overlapped = strategy.virtual_stages > 1 && job.stack.pipeline_overlap;
   plan.message_exposed = overlapped ? cost::constants::kMessageExposed : 1;
   plan.wrap_bytes = table.wrap_bytes;
+  const cost::PricingContext context(job, strategy.split);
+  plan.routed = context.groups.routed_kind();
+  plan.forwards = !job.cluster.torus && cost::facts_of(job.stack.dispatch.dispatcher).forwards;
+  plan.pairs_passes = job.stack.expert_overlap;
+  std::vector<LayerTokens> kinds(job.model.kinds.size());
+  for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
+    const auto fused = static_cast<std::size_t>(job.fused_model.layers[i]);
+    LayerTokens& tokens = kinds[static_cast<std::size_t>(job.model.layers[i])];
+    if (tokens.forward.empty()) tokens = tokens_of(job, job.fused_model.kinds[fused], strategy, context);
+  }
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePlan& stage = stages[s];
     if (s + 1 < stages.size()) plan.boundary_bytes.push_back(table.cut_bytes[static_cast<std::size_t>(stage.last)]);
@@ -126,6 +212,7 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     work.dense_degree = calls.lines().dense_degree;
     work.expert_degree = calls.lines().expert_degree;
     add_traffic(calls, cost, stage.zero, work);
+    add_tokens(job, kinds, stage, work);
     plan.stages.push_back(std::move(work));
   }
   return plan;

@@ -1,9 +1,9 @@
 // What every stage of a plan does in one step, by the cost model's tables: the durations that a simulation takes as
 // given, and the traffic that it plays through.
 //
-// Taken as given: compute with the collectives inside a stage (tensor, context, expert), optimizer, fixed overhead, the
-// latencies of collective calls, and what share of an exchange the software exposes. Worked out by playing: when
-// everything happens, and how long bytes take.
+// Taken as given: compute with the collectives of tensors and contexts inside a stage, optimizer, fixed overhead, the
+// latencies of collective calls, what share of an exchange the software exposes, and what share of a link's capacity a
+// dispatcher of tokens reaches. Worked out by playing: when everything happens, and how long bytes take.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,28 @@ struct StateTraffic {
   double predicted_s() const;
 };
 
+// Tokens on their way to experts and back in one pass of one micro-batch over all chunks (cost/dispatch.h): what every
+// rank of a group sends, its bytes counted as if links were used at their full capacity.
+struct TokenTraffic {
+  double inside_bytes = 0;    // to the other ranks of its innermost unit together
+  double unit_bytes = 0;      // to each other unit
+  double gathered_bytes = 0;  // of the buffers of all-gathers and reduce-scatters instead
+  double calls = 0;           // exchanges, each of which has its latencies
+  double latency_s = 0;
+  double predicted_s = 0;
+  double exposed = 1;  // share that compute waits for; the rest runs behind compute
+
+  bool empty() const { return predicted_s <= 0; }
+  double exposed_s() const { return exposed * predicted_s; }
+};
+
 struct StageWork {
   StageTime time;              // of one micro-batch, as priced
-  double forward_s = 0;        // of one micro-batch, all chunks
+  double forward_s = 0;        // of one micro-batch, all chunks, without waiting for routed tokens
   double backward_s = 0;       // with recomputation
+  TokenTraffic to_experts;     // of a forward pass
+  TokenTraffic from_experts;   // of a backward pass, with what is recomputed
+  double tokens_again_s = 0;   // exposed, of what is recomputed
   double head_gradient_s = 0;  // of one micro-batch, where it is put off to the drain
   StateTraffic in_forward;     // of one micro-batch (ZeRO 3)
   StateTraffic in_backward;    // (ZeRO 2 and 3)
@@ -48,6 +66,9 @@ struct StageWork {
 
 struct PlanWork {
   std::vector<StageWork> stages;
+  groups::Kind routed = groups::Kind::expert;  // ranks among which tokens travel
+  bool forwards = false;                       // in copies that units send on (cost/dispatch.h)
+  bool pairs_passes = false;           // tokens travel behind the pass of another micro-batch too (cost/overlap.h)
   std::vector<double> boundary_bytes;  // that each device of stage s sends to its counterpart in stage s+1, per chunk
   double wrap_bytes = 0;               // from the last stage to the first, between chunks
   double message_exposed = 1;          // share of a message that is sent when the receiver waits for it

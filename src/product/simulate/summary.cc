@@ -70,7 +70,7 @@ class Summary {
   void use_stages() {
     result_.stages.assign(work_.stages.size(), {});
     std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>, Interval> passes;
-    std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>, double> shards;
+    std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>, double> shards, tokens;
     for (std::size_t i = 0; i < plan_.labels.size(); ++i) {
       const ActivityLabel& label = plan_.labels[i];
       if (!counted(i) || label.stage < 0 || (label.replicas >= 0 && label.replicas != last_class_)) continue;
@@ -85,6 +85,12 @@ class Summary {
       } else if (label.part == Part::message && !label.hidden) {
         use.message_s += length(i);
         spread(i, use.waiting);
+      } else if (label.part == Part::tokens && !label.hidden) {
+        use.token_s += length(i);
+        spread(i, use.waiting);
+      } else if (label.part == Part::tokens) {
+        double& end = tokens[pass];
+        end = std::max(end, time_.end_s[i]);
       } else if (label.part == Part::shard && !label.hidden) {
         use.shard_s += length(i);
         spread(i, use.waiting);
@@ -99,8 +105,13 @@ class Summary {
       if (whole == passes.end()) continue;
       result_.stages[at(std::get<0>(pass))].shard_s += std::max(0.0, end - whole->second.end);
     }
+    for (const auto& [pass, end] : tokens) {
+      const auto whole = passes.find(pass);
+      if (whole == passes.end()) continue;
+      result_.stages[at(std::get<0>(pass))].token_s += std::max(0.0, end - whole->second.end);
+    }
     for (StageUse& use : result_.stages) {
-      use.idle_s = std::max(0.0, passes_end_ - step_begin_ - use.compute_s - use.message_s - use.shard_s);
+      use.idle_s = std::max(0.0, passes_end_ - step_begin_ - use.compute_s - use.message_s - use.token_s - use.shard_s);
     }
   }
 
@@ -115,12 +126,17 @@ class Summary {
     const StageUse& use = result_.stages[slowest_];
     const auto m = static_cast<double>(work_.micro_batches);
     auto& parts = result_.breakdown_s;
-    parts.recompute = m * stage.time.recompute;
+    const double played_s = stage.to_experts.exposed_s() + stage.from_experts.exposed_s() - stage.tokens_again_s;
+    parts.recompute = m * (stage.time.recompute - stage.tokens_again_s);
     parts.tp = m * stage.time.tp;
     parts.cp = m * stage.time.cp;
-    parts.ep = m * stage.time.ep;
+    parts.ep = m * (stage.time.ep - played_s);
     parts.compute = m * (stage.forward_s + stage.backward_s) - parts.recompute - parts.tp - parts.cp - parts.ep;
     const double head_inside_s = use.compute_s - m * (stage.forward_s + stage.backward_s);
+    // Tokens that are sent again belong to the recomputation.
+    const double again = played_s > 0 ? stage.tokens_again_s / (played_s + stage.tokens_again_s) : 0;
+    parts.ep += (1 - again) * use.token_s;
+    parts.recompute += again * use.token_s;
     parts.p2p = use.message_s;
     parts.zero = use.shard_s;
     parts.bubble = use.idle_s;
@@ -224,6 +240,7 @@ class Summary {
         fmt::format(" ({} simulated, {} predicted)", format_duration(simulated), format_duration(predicted));
     const std::string key = worst->key;
     if (key == "p2p") return explain_transfer(Part::message, "messages") + sizes;
+    if (key == "ep") return explain_transfer(Part::tokens, "routed tokens") + sizes;
     if (key == "zero") return explain_transfer(Part::shard, "sharded state") + sizes;
     if (key == "grad_sync") return explain_transfer(Part::reduce, "gradients") + sizes;
     if (key == "bubble") return explain_bubble() + sizes;

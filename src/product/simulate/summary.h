@@ -18,6 +18,7 @@ inline constexpr std::size_t kSlices = 240;  // equal parts of a step over which
 struct StageUse {  // of one replica in one step, seconds
   double compute_s = 0;
   double message_s = 0;                     // waiting for messages that are under way
+  double token_s = 0;                       // waiting for routed tokens
   double shard_s = 0;                       // waiting for exchanges of state
   double idle_s = 0;                        // until the last backward of any stage
   double end_s = 0;                         // of its last backward, from the start of the step

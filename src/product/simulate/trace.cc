@@ -98,13 +98,16 @@ class Trace {
         return fmt::format("{}{}{}", label.backward ? 'B' : 'F', label.micro_batch, chunk);
       }
       case Part::message: return fmt::format("wait for stage {}", label.from_stage);
+      case Part::tokens: return label.backward ? "tokens of experts, backward" : "tokens of experts";
       default: return to_string(label.part);
     }
   }
 
   void add_activity(std::size_t i) {
     const ActivityLabel& label = plan_.labels[i];
-    if (label.part == Part::join || (label.part == Part::message && label.hidden)) return;
+    if (label.part == Part::join || ((label.part == Part::message || label.part == Part::tokens) && label.hidden)) {
+      return;
+    }
     const std::int64_t chunks = 1 + highest_chunk();
     const bool on_stage = label.replicas >= 0;
     const int process = on_stage ? kReplicas + label.replicas : exchange_process();
