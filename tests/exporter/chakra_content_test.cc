@@ -1,6 +1,7 @@
 // What is in a trace: exchanges by their sizes, groups, ranks, and how much is refused.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -65,6 +66,43 @@ TEST(Chakra, ExpertExchangesOfALayerBySize) {
   for (const char* pass : {"fwd mb0 L1 ", "bwd mb0 L1 "}) {
     EXPECT_THAT(exchanges_of(job, strategy, pass), ElementsAre(Pair(6, rows), Pair(6, rows))) << pass;
   }
+}
+
+// Sixteen ranks on two nodes: what a dispatcher sends once per node and per rank, or gathers, on groups of its own.
+TEST(Chakra, TokensTravelAsTheDispatcherSendsThem) {
+  cost::Job job = export_job(few_layers("qwen3-30b-a3b", 2), "dgx-h100", 16, 16, 512);
+  Strategy strategy;
+  strategy.split.ep = strategy.dp = strategy.dp_inner = 16;
+  const double rows = 512.0 * 2048 * 2;  // one copy of the tokens of a rank, bf16
+  const cost::Choice choice{128, 8, 1, 1};
+  job.stack.dispatch.dispatcher = cost::Dispatcher::deepep;
+  const auto lane = std::llround(rows * cost::distinct_parts(choice, 2));
+  const auto unit = std::llround(rows * cost::distinct_parts(choice, 16));
+  EXPECT_LT(lane, std::llround(8 * rows));
+  for (const char* pass : {"fwd mb0 L1 ", "bwd mb0 L1 "}) {
+    EXPECT_THAT(exchanges_of(job, strategy, pass),
+                ElementsAre(Pair(6, lane), Pair(6, unit), Pair(6, lane), Pair(6, unit)))
+        << pass;
+  }
+  const auto stages = cost::even_stages(job, strategy, Recompute::none, 0);
+  const exporter::ChakraExport exported(job, strategy, stages);
+  const auto members = [&](exporter::TraceGroup kind, std::int64_t rank) {
+    const exporter::TraceGroups& groups = exported.groups();
+    return groups.groups()[static_cast<std::size_t>(groups.group_of(kind, rank) - 1)];
+  };
+  EXPECT_THAT(members(exporter::TraceGroup::expert_lane, 3), ElementsAre(3, 11));
+  EXPECT_THAT(members(exporter::TraceGroup::expert_unit, 11), ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
+  const Traces traces = write_all(exported, strategy);
+  std::mt19937 random(4);
+  EXPECT_EQ(execute(traces.read, traces.groups, {}, random), "");
+
+  // Gathered with 5 bytes per expert and token of map and probabilities; home in 32 bits.
+  job.stack.dispatch.dispatcher = cost::Dispatcher::allgather;
+  const auto there = std::llround(rows + 512 * 5 * 128), back = std::llround(16 * 2 * rows);
+  EXPECT_THAT(exchanges_of(job, strategy, "fwd mb0 L1 "), ElementsAre(Pair(2, there), Pair(7, back)));
+  job.stack.dispatch.dispatcher = cost::Dispatcher::alltoall;
+  const auto copies = std::llround(8 * rows);
+  EXPECT_THAT(exchanges_of(job, strategy, "fwd mb0 L1 "), ElementsAre(Pair(6, copies), Pair(6, copies)));
 }
 
 // Work of less than a microsecond per micro-batch does not add up to more than it is.

@@ -81,7 +81,7 @@ std::int64_t read_rank(std::string_view word, const std::string& text, std::int6
 }  // namespace
 
 ChakraExport::ChakraExport(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
-    : job_(job), ranks_(strategy), plan_(job, strategy, stages), groups_(ranks_, plan_.work()) {}
+    : job_(job), ranks_(strategy), plan_(job, strategy, stages), groups_(job.cluster, ranks_, plan_.work()) {}
 
 double ChakraExport::refuse_size(const std::vector<std::int64_t>& ranks, double most, double most_nodes) const {
   std::vector<double> of_stage(static_cast<std::size_t>(ranks_.stages()), -1);

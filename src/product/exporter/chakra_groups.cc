@@ -1,5 +1,6 @@
 #include "exporter/chakra_groups.h"
 
+#include <map>
 #include <utility>
 
 namespace nest::exporter {
@@ -14,16 +15,34 @@ bool exchanges(const simulate::StageWork& work, groups::Weights weights) {
   return false;
 }
 
+// Every group divided by innermost units, or the members in the same place of each.
+std::vector<std::vector<std::int64_t>> groups_by_unit(const cluster::Cluster& cluster, const GroupSpec& spec,
+                                                      bool lanes) {
+  std::vector<std::vector<std::int64_t>> divided;
+  for (const std::vector<std::int64_t>& members : list_groups(spec)) {
+    std::map<std::int64_t, std::vector<std::int64_t>> parts;
+    std::map<std::int64_t, std::int64_t> places;
+    for (const std::int64_t device : members) {
+      const std::int64_t unit = cluster.fabric.levels > 1 ? cluster.fabric.unit_of(1, device) : 0;
+      parts[lanes ? places[unit]++ : unit].push_back(device);
+    }
+    for (auto& [key, part] : parts) divided.push_back(std::move(part));
+  }
+  return divided;
+}
+
 }  // namespace
 
 const char* to_string(TraceGroup group) {
-  constexpr std::array kNames = {"tensor",      "context",        "expert",       "expert tensor",
-                                 "dense shard", "dense replicas", "expert shard", "expert replicas"};
+  constexpr std::array kNames = {"tensor",         "context",      "expert",         "expert tensor",
+                                 "tensor expert",  "expert unit",  "expert lane",    "dense shard",
+                                 "dense replicas", "expert shard", "expert replicas"};
   static_assert(kNames.size() == kTraceGroups);
   return kNames[static_cast<std::size_t>(group)];
 }
 
-TraceGroups::TraceGroups(const groups::RankGroups& ranks, const simulate::PlanWork& work) {
+TraceGroups::TraceGroups(const cluster::Cluster& cluster, const groups::RankGroups& ranks,
+                         const simulate::PlanWork& work) {
   using groups::Kind;
   for (auto& of_rank : of_rank_) of_rank.assign(static_cast<std::size_t>(ranks.grid().world()), 0);
   for (const auto& [group, kind] : {std::pair{TraceGroup::tensor, groups::Kind::tensor},
@@ -31,6 +50,13 @@ TraceGroups::TraceGroups(const groups::RankGroups& ranks, const simulate::PlanWo
                                     {TraceGroup::expert, groups::Kind::expert},
                                     {TraceGroup::expert_tensor, groups::Kind::expert_tensor}}) {
     for (std::int64_t s = 0; s < ranks.stages(); ++s) add(ranks, group, ranks.groups(kind, s));
+  }
+  for (std::int64_t s = 0; s < ranks.stages(); ++s) {
+    const GroupSpec routed = ranks.groups(work.routed, s);
+    if (work.routed == Kind::tensor_expert) add(ranks, TraceGroup::tensor_expert, routed);
+    if (!work.forwards || routed.size() < 2) continue;
+    add(ranks, TraceGroup::expert_unit, groups_by_unit(cluster, routed, false));
+    add(ranks, TraceGroup::expert_lane, groups_by_unit(cluster, routed, true));
   }
   const auto add_state = [&](groups::Weights weights, bool replicas, TraceGroup group) {
     for (std::int64_t s = 0; s < ranks.stages(); ++s) {
@@ -48,8 +74,13 @@ TraceGroups::TraceGroups(const groups::RankGroups& ranks, const simulate::PlanWo
 }
 
 void TraceGroups::add(const groups::RankGroups& ranks, TraceGroup kind, const GroupSpec& spec) {
-  if (spec.size() < 2) return;
-  for (std::vector<std::int64_t>& members : list_groups(spec)) {
+  if (spec.size() > 1) add(ranks, kind, list_groups(spec));
+}
+
+void TraceGroups::add(const groups::RankGroups& ranks, TraceGroup kind,
+                      std::vector<std::vector<std::int64_t>> devices) {
+  for (std::vector<std::int64_t>& members : devices) {
+    if (members.size() < 2) continue;
     for (std::int64_t& member : members) member = ranks.number_of(member);
     groups_.push_back(std::move(members));
     ++counts_[static_cast<std::size_t>(kind)];

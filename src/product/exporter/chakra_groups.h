@@ -17,17 +17,20 @@ enum class TraceGroup : std::uint8_t {
   context,
   expert,
   expert_tensor,
+  tensor_expert,   // ranks of a whole set of experts, where tokens travel among them
+  expert_unit,     // of the ranks among which tokens travel, those of one innermost unit
+  expert_lane,     // and those in the same place of all units
   dense_shard,     // ranks over which dense state is divided (or that sum dense gradients)
   dense_replicas,  // ranks with the same part of it
   expert_shard,
   expert_replicas,
 };
-inline constexpr std::size_t kTraceGroups = 8;
+inline constexpr std::size_t kTraceGroups = 11;
 const char* to_string(TraceGroup group);
 
 class TraceGroups {
  public:
-  TraceGroups(const groups::RankGroups& ranks, const simulate::PlanWork& work);
+  TraceGroups(const cluster::Cluster& cluster, const groups::RankGroups& ranks, const simulate::PlanWork& work);
 
   // Number of the group of this kind that the rank belongs to; 0: it is alone.
   std::int32_t group_of(TraceGroup kind, std::int64_t rank) const;
@@ -38,6 +41,7 @@ class TraceGroups {
 
  private:
   void add(const groups::RankGroups& ranks, TraceGroup kind, const GroupSpec& spec);
+  void add(const groups::RankGroups& ranks, TraceGroup kind, std::vector<std::vector<std::int64_t>> devices);
 
   std::vector<std::vector<std::int64_t>> groups_;
   std::array<std::vector<std::int32_t>, kTraceGroups> of_rank_;

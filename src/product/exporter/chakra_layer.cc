@@ -111,6 +111,29 @@ class LayerTracer {
     piece = {};
   }
 
+  // Routed tokens as the dispatcher sends them (cost/dispatch.h): a copy per expert, the rows of all ranks gathered and
+  // scattered, or a copy per unit and, while those arrive, one per rank inside it.
+  void push_tokens(LayerStep step, const cost::RoutedTraffic& traffic, std::vector<LayerStep>& steps) const {
+    const bool spans = context_.groups.routed_kind() == groups::Kind::tensor_expert;
+    if (traffic.gathered_bytes > 0) {
+      step.routed = spans ? Routed::whole_set : Routed::as_group;
+      step.collective = traffic.home ? split::CollectiveKind::reduce_scatter : split::CollectiveKind::all_gather;
+      step.bytes = traffic.gathered_bytes / (traffic.home ? 1 : traffic.ranks_inside * traffic.units);
+      steps.push_back(std::move(step));
+      return;
+    }
+    if (traffic.units > 1) {
+      step.routed = Routed::across_units;
+      step.bytes = traffic.unit_bytes * traffic.units;
+      steps.push_back(step);
+    }
+    if (traffic.ranks_inside < 2) return;
+    step.with_last = traffic.units > 1;
+    step.routed = Routed::inside_unit;
+    step.bytes = traffic.inside_bytes * traffic.ranks_inside / (traffic.ranks_inside - 1);
+    steps.push_back(std::move(step));
+  }
+
   void push(const split::LayerCollective& exchange, Wait wait, std::vector<LayerStep>& steps) const {
     LayerStep step;
     step.kind = LayerStep::Kind::exchange;
@@ -119,6 +142,15 @@ class LayerTracer {
     step.group = exchange.group;
     step.wait = wait;
     step.tensor = exchange.tensor;
+    if (cost::is_of_experts(local_, exchange)) {
+      if (context_.groups.seconds(local_, exchange) <= 0) return;  // part of another exchange
+      const bool routes = exchange.kind == split::CollectiveKind::all_to_all;
+      const auto traffic = routes ? context_.groups.routed_traffic(local_, exchange) : std::nullopt;
+      if (traffic && (traffic->forwards || traffic->gathered_bytes > 0)) {
+        push_tokens(std::move(step), *traffic, steps);
+        return;
+      }
+    }
     steps.push_back(std::move(step));
   }
 

@@ -17,6 +17,9 @@ namespace nest::exporter {
 // Who waits for an exchange: what follows, what follows the compute beside it, or whatever comes after the layer.
 enum class Wait : std::uint8_t { at_once, beside, layer_end };
 
+// Ranks among which routed tokens travel, where a dispatcher does not exchange them among the ranks of `group`.
+enum class Routed : std::uint8_t { as_group, whole_set, inside_unit, across_units };
+
 struct LayerStep {
   enum class Kind : std::uint8_t { compute, exchange };
   Kind kind = Kind::compute;
@@ -25,6 +28,8 @@ struct LayerStep {
   double bytes = 0;  // compute: read and written; exchange: what one rank puts in
   split::CollectiveKind collective = split::CollectiveKind::all_reduce;
   split::Group group = split::Group::tensor;
+  Routed routed = Routed::as_group;
+  bool with_last = false;  // issued together with the exchange before it
   Wait wait = Wait::at_once;
   std::string tensor;
 };

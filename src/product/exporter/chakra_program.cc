@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 
@@ -31,8 +32,14 @@ TraceCollective traced(split::CollectiveKind kind) {
   return TraceCollective::all_reduce;
 }
 
-TraceGroup traced(split::Group group) {
-  switch (group) {
+TraceGroup traced_group(const LayerStep& step) {
+  switch (step.routed) {
+    case Routed::as_group: break;
+    case Routed::whole_set: return TraceGroup::tensor_expert;
+    case Routed::inside_unit: return TraceGroup::expert_unit;
+    case Routed::across_units: return TraceGroup::expert_lane;
+  }
+  switch (step.group) {
     case split::Group::tensor: return TraceGroup::tensor;
     case split::Group::context: return TraceGroup::context;
     case split::Group::expert: return TraceGroup::expert;
@@ -164,7 +171,7 @@ class StageProgram {
   }
 
   void play(const std::vector<LayerStep>& steps, const std::string& name) {
-    Ids late;
+    Ids late, issued;
     for (const LayerStep& step : steps) {
       if (step.kind == LayerStep::Kind::compute) {
         compute(step.seconds, step.flops, step.bytes, name);
@@ -174,9 +181,13 @@ class StageProgram {
         join(front_, beside_);
         beside_.clear();
       }
-      const Id id = collective(traced(step.collective), traced(step.group), step.bytes, name + " " + step.tensor);
+      Ids before;
+      if (step.with_last && step.wait == Wait::at_once) before = std::exchange(front_, issued);
+      issued = front_;
+      const Id id = collective(traced(step.collective), traced_group(step), step.bytes, name + " " + step.tensor);
       if (step.wait == Wait::at_once) {
-        front_ = {id};
+        front_ = std::move(before);
+        front_.push_back(id);
       } else {
         (step.wait == Wait::beside ? beside_ : late).push_back(id);
       }
