@@ -63,6 +63,7 @@ TEST(Tokens, OneStageIsAsPredicted) {
   for (const cost::Dispatcher dispatcher : kDispatchers) {
     for (const auto& [tp, etp, ep] : {std::tuple{1, 1, 8}, {1, 1, 16}, {2, 1, 16}, {2, 2, 8}, {1, 2, 8}}) {
       for (const char* cluster : {"dgx-h100", "gb200-nvl72", "dgx-a100"}) {
+        if (dispatcher == cost::Dispatcher::deepep && std::string(cluster) == "gb200-nvl72") continue;  // refused
         const cost::Job job = token_job({cluster, 16}, dispatcher);
         const Strategy s = token_strategy(tp, etp, ep, 1, 16 / tp);
         for (const Recompute recompute : {Recompute::none, Recompute::full}) {
@@ -74,6 +75,9 @@ TEST(Tokens, OneStageIsAsPredicted) {
                                                                          : 1e-6;
           EXPECT_LT(std::abs(summary.difference()), near)
               << cost::to_string(dispatcher) << " on " << cluster << " tp " << tp << " etp " << etp << " ep " << ep;
+          if (dispatcher == cost::Dispatcher::hybridep) {
+            EXPECT_LT(summary.difference(), 1e-6);
+          }
           EXPECT_GT(summary.stages.front().token_s, 0) << cost::to_string(dispatcher);
           EXPECT_NEAR(summary.breakdown_s.ep, summary.predicted_breakdown_s.ep, near * summary.iteration_s);
         }

@@ -138,7 +138,12 @@ bool has_replicas(const ExportTask& task) {
 bool needs_distributed_optimizer(const ExportTask& task) {
   const auto recipe = launch::weight_recipe(task.job.run.precision, task.job.stack);
   const bool formats = has_narrow_moments(task.job) || (recipe && recipe->gathered);
-  return task.stages.front().zero >= 1 && (formats || has_replicas(task));
+  if (task.stages.front().zero < 1) return false;
+  // A degree of 1 among several replicas shards nothing; where experts alone have replicas, theirs are sharded.
+  const bool sharded = groups::dense_replicas(task.strategy) > 1
+                           ? sharding_of(task.strategy, task.stages.front()).zero > 0
+                           : has_replicas(task);
+  return formats || sharded;
 }
 
 std::string fp8_recipe(const cost::Job& job) {
