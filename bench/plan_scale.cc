@@ -126,8 +126,8 @@ std::vector<Row> rows() {
   // Mixtures of the size that is trained now.
   const auto add_mixture = [&](const std::string& model, const std::string& cluster, std::int64_t devices,
                                std::int64_t batch, const std::string& stack) {
-    const std::string name = fmt::format("{} {} {} batch {} {}", model, cluster, devices, batch,
-                                         stack.empty() ? "default stack" : stack);
+    const std::string name =
+        fmt::format("{} {} {} batch {} {}", model, cluster, devices, batch, stack.empty() ? "default stack" : stack);
     rows.push_back({"mixtures", name, static_cast<double>(devices),
                     [=] { return preset_job(model, cluster, devices, batch, stack); }, 1});
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "base/index.h"
 
@@ -50,7 +51,7 @@ class SavedTensors {
   struct Kept {
     model::TensorId tensor;
     int copy = -1;  // the operator whose copy it is; -1: the tensor itself
-    auto operator<=>(const Kept&) const = default;
+    bool operator<(const Kept& other) const { return std::tie(tensor, copy) < std::tie(other.tensor, other.copy); }
   };
   using KeptSet = std::set<Kept>;
 
