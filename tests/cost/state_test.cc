@@ -200,7 +200,7 @@ TEST(InFlight, OneChunkMoreWhereExchangesHide) {
 TEST(InFlight, OneLayerMoreWithoutAPipeline) {
   SoftwareStack stack = balanced();
   Job job = test::job_of(mixture(8), stack, 8);
-  Strategy strategy = strategy_of({.ep = 4});
+  Strategy strategy = strategy_of({.ep = 4, .dp = 4});
   const auto stages = test::stages_of(job, strategy, Recompute::none, 1, 1);
   const StageMemory alone = stage_memory(job, strategy, stages.front(), 0);
   job.stack.expert_overlap = true;
