@@ -98,9 +98,9 @@ TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
       const std::string script = script_of(task);
       const Plan asked = cost::evaluate(smaller, plan.strategy, plan.stages);
       const Plan returned = price_script(script, smaller);
-      // Where the stack could pair passes and this plan cannot, the price takes the host's share of them apart.
+      // Where the stack could pair passes and this plan cannot, gradients hide behind the shorter passes of a pair.
       const bool could = smaller.stack.expert_overlap && !exporter::overlaps_experts(task);
-      EXPECT_NEAR(returned.prediction.iteration_s / asked.prediction.iteration_s, 1, could ? 0.02 : 1e-9)
+      EXPECT_NEAR(returned.prediction.iteration_s / asked.prediction.iteration_s, 1, could ? 0.002 : 1e-9)
           << one.stack << "\n"
           << script;
       // Where experts are whole on every rank, there is no dispatcher to give a capacity.

@@ -384,16 +384,14 @@ class LayerPricer {
     }
     if (block) {
       const Passes some = selective(host);
-      // What cannot pair has its exchanges exposed, and so it pays them again.
-      const auto with = [&](Recompute mode, double again_s, double exchanged_s, double host_again_s) {
-        const double exchanges_s = pairs && !can_pair(job_.stack, mode) ? whole.backward_s : exposed.backward_s;
-        const double stream_s = own.backward_s + exchanges_s;
-        return joined(stream_s + again_s + exchanged_s, kHostBackward * host + host_again_s) -
-               joined(stream_s, kHostBackward * host);
+      // Beside whole exchanges where passes pair: a pass that runs alone has them exposed, and one that is recomputed as a
+      // whole, which cannot pair, pays them again.
+      const Passes& beside = pairs ? whole : exposed;
+      const double stream_s = own.backward_s + beside.backward_s;
+      const auto with = [&](double again_s, double host_again_s) {
+        return joined(stream_s + again_s, kHostBackward * host + host_again_s) - joined(stream_s, kHostBackward * host);
       };
-      const double exchanged_s = pairs ? whole.forward_s : exposed.forward_s;
-      price.recompute_s = {0, with(Recompute::selective, some.forward_s, 0, some.backward_s),
-                           with(Recompute::full, own.forward_s, exchanged_s, host)};
+      price.recompute_s = {0, with(some.forward_s, some.backward_s), with(own.forward_s + beside.forward_s, host)};
     }
     price.tp_s = times_.tensor.forward_s + times_.tensor.backward_s;
     price.cp_s = times_.context.forward_s + times_.context.backward_s;
