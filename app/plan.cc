@@ -91,7 +91,10 @@ void add_plan_options(CLI::App& app, PlanRun& run) {
   add_choice(app, "--objective", options.objective,
              {{"time", PlanObjective::time}, {"device-hours", PlanObjective::device_hours}}, "what is made least");
   add_integer(app, "--max-devices", options.max_devices, kDevices, "use at most so many devices");
-  add_integer(app, "--top", options.top, kTop, "how many plans, best first");
+  add_integer(app, "--top", options.top, kTop, "how many plans, each of another kind (tp, cp, ep, etp, pp, schedule)");
+  app.add_option("--tie", options.tie_percent,
+                 "of plans within so many percent of the proven optimum take the simplest; default 0.5, 0: the fastest")
+      ->type_name("PERCENT");
   add_integer(app, "--threads", options.threads, kThreads, "default: one per core");
   app.add_option("--time-limit", options.time_limit_s, "seconds after which the best plan so far is taken")
       ->check(CLI::PositiveNumber)

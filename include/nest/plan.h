@@ -115,6 +115,12 @@ struct SearchRecord {
   double candidates = 0;
   std::int64_t opened = 0;
   std::string planner;
+  // Of equally good plans the simplest is taken (nest/search.h). Times are equally good within `tie`, a fraction of the
+  // proven optimum's, which takes `fastest_s`; 0: no preference.
+  double tie = 0;
+  double fastest_s = 0;
+  std::string fastest;  // the optimum's strategy; empty: this plan is it
+  std::string simpler;  // what the optimum has that this plan does without: "uneven cuts, idle devices"
 };
 
 struct ModelReference {

@@ -41,7 +41,8 @@ struct SearchOptions {
   std::string target = "any";         // plans that a framework can run, one of plan_targets()
   PlanObjective objective = PlanObjective::time;
   std::int64_t max_devices = 0;             // 0: all of the cluster
-  std::int64_t top = 1;                     // how many plans
+  std::int64_t top = 1;                     // how many plans, each of another kind: tp, cp, ep, etp, pp or schedule
+  double tie_percent = 0.5;                 // within so much of the proven optimum the simplest plan is taken
   std::int64_t threads = 0;                 // 0: one per core
   double time_limit_s = 0;                  // after which the best plan so far is taken; 0: none
   bool why = true;                          // search for what overruling each decision costs
@@ -83,7 +84,9 @@ struct NoFit {
 struct Answer {
   TrainingJob job;
   PlanOutcome outcome = PlanOutcome::limit;
-  std::vector<Plan> plans;  // best first, each whole; empty: none fits, or none was found in time
+  // The simplest of those within the tie, then the best of every other kind, each whole. Empty: none fits, or none was
+  // found in time.
+  std::vector<Plan> plans;
   std::vector<WhyNot> why_not;
   std::optional<NoFit> no_fit;
 };

@@ -192,6 +192,7 @@ void add_options(py::module_& module) {
           "objective", [](const SearchOptions& options) { return objective_word(options.objective); }, &set_objective)
       .def_readwrite("max_devices", &SearchOptions::max_devices)
       .def_readwrite("top", &SearchOptions::top)
+      .def_readwrite("tie", &SearchOptions::tie_percent)
       .def_readwrite("threads", &SearchOptions::threads)
       .def_readwrite("time_limit", &SearchOptions::time_limit_s)
       .def_readwrite("why", &SearchOptions::why);

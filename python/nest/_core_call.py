@@ -77,6 +77,15 @@ def seconds(target, time_limit):
     target.time_limit = float(time_limit)
 
 
+def percent(target, **given):
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError("%s: %r is no number of percent in 0 … 100" % (name, value))
+        setattr(target, name, float(value))
+
+
 def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers=None,
              routing=None):
     asked = core().Question()

@@ -32,6 +32,11 @@ void require_seconds(std::string_view name, double seconds) {
   if (!(seconds >= 0)) throw InputError(fmt::format("{}: {} is no positive number of seconds", option(name), seconds));
 }
 
+void require_percent(std::string_view name, double percent) {
+  if (percent >= 0 && percent <= 100) return;
+  throw InputError(fmt::format("{}: {} is no number of percent in 0 … 100", option(name), percent));
+}
+
 std::size_t require_word(std::string_view name, std::string_view word, std::span<const std::string> words) {
   const auto found = std::find(words.begin(), words.end(), word);
   if (found == words.end()) {

@@ -19,6 +19,9 @@ void require_given(std::string_view name, std::int64_t value, const IntegerRange
 // Not negative; 0: none.
 void require_seconds(std::string_view name, double seconds);
 
+// From 0 to 100.
+void require_percent(std::string_view name, double percent);
+
 // Position of the word among those allowed.
 std::size_t require_word(std::string_view name, std::string_view word, std::span<const std::string> words);
 

@@ -11,6 +11,7 @@
 #include "exporter/framework_rules.h"
 #include "nest/option.h"
 #include "search/planner.h"
+#include "search/simplest.h"
 #include "search/why.h"
 
 namespace nest {
@@ -25,12 +26,14 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
   require_given("threads", options.threads, kThreads);
   require_given("max_devices", options.max_devices, kDevices);
   require_seconds("time_limit", options.time_limit_s);
+  require_percent("tie", options.tie_percent);
   search::PlanRequest request;
   request.job = &job;
   request.prices = &prices;
   request.most_devices = options.max_devices;
   request.search.objective = options.objective;
   request.search.top = static_cast<int>(options.top);
+  request.search.listing = search::Listing::kinds;
   request.search.threads = static_cast<int>(options.threads);
   if (options.time_limit_s > 0) request.search.time_limit_s = options.time_limit_s;
   request.search.stop = options.stop;
@@ -95,6 +98,7 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   request.search.progress = options.progress;
   search::PlanAnswer found = search::make_plan(request);
   request.search.progress = nullptr;
+  if (!is_stopped(options)) search::prefer_simplest(request, options.tie_percent / 100, found);
   Answer answer{job, found.outcome, {}, {}, {}};
   if (found.plans.empty()) {
     if (found.outcome == PlanOutcome::no_plan && options.explain) answer.no_fit = explain_misfit(request, options);

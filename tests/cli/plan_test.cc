@@ -40,7 +40,7 @@ TEST(Plan, ShowsThePlanAndWhatWasProved) {
   const Result result = nest(kSmall);
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("per step"));
-  EXPECT_THAT(result.out, HasSubstr("Proven optimal"));
+  EXPECT_THAT(result.out, AnyOf(HasSubstr("Proven optimal"), HasSubstr("of the proven optimum")));
   EXPECT_THAT(result.out, HasSubstr("Checked independently: ok"));
   EXPECT_THAT(result.out, HasSubstr("Why not"));
   EXPECT_EQ(result.err, "");
@@ -55,7 +55,10 @@ void expect_eval_agrees(const std::vector<std::string>& settings) {
   EXPECT_EQ(json.at("schema"), "nest.plan/3");
   EXPECT_TRUE(json.at("search").at("optimal").get<bool>());
   const double time = json.at("prediction").at("iteration_s");
-  EXPECT_NEAR(json.at("search").at("lower_bound_s").get<double>(), time, 1e-6 * time);
+  const double low = json.at("search").at("lower_bound_s");
+  EXPECT_NEAR(json.at("search").at("fastest_s").get<double>(), low, 1e-6 * low);
+  EXPECT_GE(time, low * (1 - 1e-6));
+  EXPECT_LE(time, low * 1.005 * (1 + 1e-6));
   const Result priced = nest({"eval", file.path(), "--json"});
   ASSERT_EQ(priced.code, 0) << priced.err;
   EXPECT_NEAR(nlohmann::json::parse(priced.out).at("prediction").at("iteration_s").get<double>(), time, 1e-6 * time);
@@ -66,6 +69,18 @@ TEST(Plan, WritesAPlanThatEvalPricesAlike) {
   expect_eval_agrees({"--set", "zero=0", "--set", "pp=2"});
   expect_eval_agrees({"--set", "zero=3"});
   expect_eval_agrees({"--set", "schedule=interleaved", "--set", "recompute=full"});
+}
+
+TEST(Plan, TakesTheFastestWithoutATie) {
+  const Result result = nest(with(kSmall, {"--no-why", "--json", "--tie", "0"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  const double time = json.at("prediction").at("iteration_s");
+  EXPECT_NEAR(json.at("search").at("lower_bound_s").get<double>(), time, 1e-6 * time);
+  EXPECT_FALSE(json.at("search").contains("tie"));
+  const Result refused = nest(with(kSmall, {"--tie", "-1"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--tie: -1 is no number of percent in 0 … 100"));
 }
 
 TEST(Plan, KeepsToTheSettings) {
@@ -82,7 +97,7 @@ TEST(Plan, ListsTheNextBest) {
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   ASSERT_EQ(json.at("alternatives").size(), 3U);
-  double last = json.at("prediction").at("iteration_s");
+  double last = json.at("search").at("fastest_s");
   for (const auto& other : json.at("alternatives")) {
     EXPECT_GE(other.at("prediction").at("iteration_s").get<double>(), last * (1 - 1e-12));
     last = other.at("prediction").at("iteration_s");

@@ -51,7 +51,7 @@ Plan example() {
   plan.misfit = "stage 1 needs more";
   plan.assumptions = {"one", "another"};
   plan.measured = {"decoder"};
-  plan.search = SearchRecord{0.25, true, 12.5, 1e6, 42, "nest"};
+  plan.search = SearchRecord{0.25, true, 12.5, 1e6, 42, "nest", 0.005, 12.46, "tp=4 pp=3", "uneven cuts"};
   return plan;
 }
 
@@ -98,6 +98,10 @@ TEST(PlanJson, RoundTrips) {
   EXPECT_EQ(back.stages[1].memory.needed, 501);
   EXPECT_EQ(back.stages[1].memory.allocated, 400);
   EXPECT_EQ(back.stages[1].memory.moment, "head");
+  EXPECT_EQ(back.search->tie, 0.005);
+  EXPECT_EQ(back.search->fastest_s, 12.46);
+  EXPECT_EQ(back.search->fastest, "tp=4 pp=3");
+  EXPECT_EQ(back.search->simpler, "uneven cuts");
 }
 
 // A document inside a plan file is shown by itself, a file as it was written.

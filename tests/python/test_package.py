@@ -57,7 +57,8 @@ class Plans(unittest.TestCase):
         plan = small(set={"tp": 2, "pp": range(1, 3), "zero": [0, 1]}, top=3, why=True)
         self.assertEqual(plan.strategy.tp, 2)
         self.assertEqual(len(plan.alternatives), 2)
-        self.assertGreaterEqual(plan.alternatives[0].prediction.iteration_s, plan.prediction.iteration_s)
+        self.assertGreaterEqual(plan.alternatives[0].prediction.iteration_s, plan.search.fastest_s)
+        self.assertEqual(small(set=["tp=2"], tie=0).search.get("tie"), None)
         self.assertTrue(plan.why_not)
         self.assertEqual(small(set=["tp=2"], micro_batch=[1]).strategy.tp, 2)
 
@@ -125,6 +126,7 @@ class Plans(unittest.TestCase):
         for call, start in ((lambda: small(stack="megatorn-core"), "stack: `megatorn-core`"), (lambda: small(top=0), 'top: "0" is not a whole number'),
                             (lambda: nest.plan(devices="many"), "devices: 'many' is not a whole number"), (lambda: small(set={"tp": "x"}), "set: "),
                             (lambda: small(micro_batch="x"), "micro_batch: "), (lambda: small(time_limit=-1), "time_limit: -1"),
+                            (lambda: small(tie=-1), "tie: -1 is no number of percent"), (lambda: small(tie="x"), "tie: 'x' is no number of percent"),
                             (lambda: small(precision="fp7"), 'precision: "fp7"'), (lambda: small(objective="money"), 'objective: "money"'),
                             (lambda: nest.compare(planners="apla"), "planners: `apla`"), (lambda: nest.show("h100", tp=2), "tp: is for models only"),
                             (lambda: nest.export(small(), "megatron", format="x"), "format: `x`"), (lambda: nest.simulate(small(), steps=0), 'steps: "0"')):

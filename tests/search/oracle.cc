@@ -48,6 +48,8 @@ class Looker {
     if (best_.time_s < kInfinity) answer_.keys.push_back(best_);
   }
 
+  void tell(VisitPlan visit) { visit_ = std::move(visit); }
+
   OracleAnswer take() { return std::move(answer_); }
 
  private:
@@ -195,6 +197,7 @@ class Looker {
     const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
     const auto v = static_cast<double>(strategy_.virtual_stages);
     const double time_s = m * slowest_s + (sum_s - slowest_s) / v + once_s;
+    if (visit_) visit_(strategy_, stages_, time_s);
     if (time_s >= best_.time_s) return;
     best_.time_s = time_s;
     best_.stages = stages_;
@@ -220,6 +223,7 @@ class Looker {
   std::vector<StagePlan> stages_;
   OracleBest best_;
   OracleAnswer answer_;
+  VisitPlan visit_;
 };
 
 }  // namespace
@@ -229,6 +233,12 @@ OracleAnswer try_everything(const cost::Job& job, const plan::PlanLimits& limits
   Looker looker(job, limits, dominated);
   for (const Strategy& strategy : all_strategies(job, limits, devices)) looker.look(strategy);
   return looker.take();
+}
+
+void visit_plans(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices, const VisitPlan& visit) {
+  Looker looker(job, limits, Dominated::looked_at);
+  looker.tell(visit);
+  for (const Strategy& strategy : all_strategies(job, limits, devices)) looker.look(strategy);
 }
 
 }  // namespace nest::test

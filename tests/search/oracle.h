@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "cost/job.h"
@@ -45,6 +46,10 @@ std::vector<std::int64_t> sharding_degrees(const cost::Job& job, const plan::Pla
 // Whether layers [begin, end) may be stage s.
 bool may_be_stage(const ChainPattern& pattern, const Strategy& strategy, std::int64_t stage, std::int64_t begin,
                   std::int64_t end);
+
+// Every plan that fits, with its time: strategy, stages, seconds.
+using VisitPlan = std::function<void(const Strategy&, const std::vector<StagePlan>&, double)>;
+void visit_plans(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices, const VisitPlan& visit);
 
 enum class Dominated : std::uint8_t { skipped, looked_at };
 OracleAnswer try_everything(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices,

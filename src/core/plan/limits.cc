@@ -72,10 +72,10 @@ struct NamedSwitch {
   const char* name;
   bool PlanLimits::*field;
 };
-constexpr NamedSwitch kSwitches[] = {{"shard_in_node", &PlanLimits::shard_in_node},
-                                     {"uniform", &PlanLimits::uniform},
-                                     {"uneven_batch", &PlanLimits::uneven_batch},
-                                     {"any_rounds", &PlanLimits::any_rounds}};
+constexpr NamedSwitch kSwitches[] = {
+    {"shard_in_node", &PlanLimits::shard_in_node}, {"uniform", &PlanLimits::uniform},
+    {"uneven_batch", &PlanLimits::uneven_batch},   {"any_rounds", &PlanLimits::any_rounds},
+    {"all_devices", &PlanLimits::all_devices},     {"even_cuts", &PlanLimits::even_cuts}};
 
 void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting& setting) {
   if (row.limit != nullptr) {

@@ -40,6 +40,8 @@ struct PlanLimits {
   bool replicas_together = false;  // dp_inner = dp: Megatron's default rank order
   bool uneven_batch = true;        // the batch need not be a multiple of micro-batch x data-parallel ranks
   bool any_rounds = false;         // interleaved schedules whose micro-batches are no multiple of the stages
+  bool all_devices = false;        // none stays idle
+  bool even_cuts = false;          // as many layers in every chunk of every stage
 
   bool admits(Schedule kind) const { return schedule[static_cast<std::size_t>(kind)]; }
   void refuse(Schedule kind) { schedule[static_cast<std::size_t>(kind)] = false; }

@@ -194,6 +194,10 @@ SearchRecord read_search(doc::Reader reader) {
   record.candidates = reader.maybe_number("candidates", {0, 1e30}).value_or(0);
   record.opened = reader.integer_or("opened", 0, {0, 0x1p53});
   record.planner = reader.text_or("planner", "");
+  record.tie = reader.maybe_number("tie", {0, 1}).value_or(0);
+  record.fastest_s = reader.maybe_number("fastest_s", {0, kMostSeconds}).value_or(0);
+  record.fastest = reader.text_or("fastest", "");
+  record.simpler = reader.text_or("simpler", "");
   reader.refuse_unknown_keys();
   return record;
 }
@@ -284,6 +288,14 @@ Json plan_to_json(const Plan& plan) {
                       {"candidates", plan.search->candidates},
                       {"opened", plan.search->opened},
                       {"planner", plan.search->planner}};
+    if (plan.search->tie > 0) {
+      json["search"]["tie"] = plan.search->tie;
+      json["search"]["fastest_s"] = plan.search->fastest_s;
+    }
+    if (!plan.search->fastest.empty()) {
+      json["search"]["fastest"] = plan.search->fastest;
+      json["search"]["simpler"] = plan.search->simpler;
+    }
   }
   json["evaluation"] = evaluation_json(plan);
   return json;

@@ -10,6 +10,7 @@
 #include "base/index.h"
 #include "cost/constants.h"
 #include "schedule/step_time.h"
+#include "search/kind.h"
 #include "search/workers.h"
 
 namespace nest::search {
@@ -43,19 +44,23 @@ struct Opened {
   std::int64_t leaves = 0, passes = 0;
 };
 
-// The best keys so far, ties broken by key.
+// The best keys so far, or the best of every kind; ties broken by key.
 class Incumbents {
  public:
-  Incumbents(std::size_t top, double known) : top_(top), known_(known) {}
+  Incumbents(const PlanSpace& space, const SearchSettings& options)
+      : space_(space), listing_(options.listing), top_(at(std::max(1, options.top))), known_(options.known_score) {}
 
   void offer(RankedPlan plan) {
-    const auto same =
-        std::find_if(plans_.begin(), plans_.end(), [&](const RankedPlan& p) { return p.key == plan.key; });
-    if (same != plans_.end()) return;
-    const auto place = std::upper_bound(plans_.begin(), plans_.end(), plan, [](const auto& a, const auto& b) {
+    const auto before = [](const RankedPlan& a, const RankedPlan& b) {
       return std::tie(a.score, a.key) < std::tie(b.score, b.key);
-    });
-    plans_.insert(place, std::move(plan));
+    };
+    const auto same =
+        std::find_if(plans_.begin(), plans_.end(), [&](const RankedPlan& p) { return are_one(p.key, plan.key); });
+    if (same != plans_.end()) {
+      if (same->key == plan.key || before(*same, plan)) return;
+      plans_.erase(same);
+    }
+    plans_.insert(std::upper_bound(plans_.begin(), plans_.end(), plan, before), std::move(plan));
     if (plans_.size() > top_) plans_.pop_back();
   }
 
@@ -67,6 +72,12 @@ class Incumbents {
   std::vector<RankedPlan>& plans() { return plans_; }
 
  private:
+  bool are_one(const Key& a, const Key& b) const {
+    return listing_ == Listing::keys ? a == b : same_kind(space_.strategy(a), space_.strategy(b));
+  }
+
+  const PlanSpace& space_;
+  Listing listing_;
   std::size_t top_;
   double known_;
   std::vector<RankedPlan> plans_;
@@ -320,7 +331,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   for (int k = 0; k < workers.size(); ++k) {
     openers.push_back(std::make_unique<Opener>(space, prices, options.objective));
   }
-  Incumbents incumbents(at(std::max(1, options.top)), options.known_score);
+  Incumbents incumbents(space, options);
   std::priority_queue<Node, std::vector<Node>, Later> queue;
   for (int split = 0; split < static_cast<int>(space.splits().size()); ++split) {
     for (int size = 0; size < static_cast<int>(space.micro_batches().size()); ++size) {

@@ -23,9 +23,13 @@
 
 namespace nest::search {
 
+// What counts as one plan where several are wanted: a key, or all keys of one kind (kind.h), of which the best is taken.
+enum class Listing : std::uint8_t { keys, kinds };
+
 struct SearchSettings {
   PlanObjective objective = PlanObjective::time;
   int top = 1;
+  Listing listing = Listing::keys;
   int threads = 1;  // 0: one per core
   double time_limit_s = std::numeric_limits<double>::infinity();
   const std::atomic<bool>* stop = nullptr;

@@ -106,7 +106,7 @@ PartitionProblem& KeyPrices::problem() {
   problem_.names = space_->intervals();
   problem_.options = static_cast<int>(space_->choices().size());
   problem_.uniform = space_->limits().uniform;
-  problem_.may_cut = space_->cuts(chunks > 1);
+  problem_.may_cut = space_->limits().even_cuts ? space_->even_cuts(p, chunks) : space_->cuts(chunks > 1);
   const std::vector<double>* prefix = &pair_->prefix(p > 1);
   if (alone_share_ > 0 && pair_->alone_s() > 0) {
     prefix_ = *prefix;

@@ -9,6 +9,7 @@
 #include "base/index.h"
 #include "cost/group_time.h"
 #include "schedule/rules.h"
+#include "search/even_cuts.h"
 
 namespace nest::search {
 namespace {
@@ -42,6 +43,7 @@ PlanSpace::PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::
     cuts_[k].assign(at(layers() + 1), 0);
     for (std::int64_t i = 1; i < layers(); ++i) cuts_[k][at(i)] = may_cut(i, k == 0 ? 1 : 2) ? 1 : 0;
   }
+  if (limits.even_cuts) list_even_cuts();
   // Sizes that somebody names are taken as they are.
   if (!limits.micro_batch.only.empty()) {
     micro_batches_ = limits.micro_batch.only;
@@ -125,6 +127,24 @@ void PlanSpace::list_schedules() {
   }
 }
 
+void PlanSpace::list_even_cuts() {
+  for (const ScheduleChoice& schedule : schedules_) {
+    for (std::int64_t stages = 1; stages <= layers(); ++stages) {
+      const std::vector<std::int64_t> cuts = search::even_cuts(*job_, stages, schedule.chunks);
+      if (cuts.empty()) continue;
+      std::vector<char> mask(at(layers() + 1), 0);
+      bool admitted = true;
+      for (std::int64_t s = 0; s < stages; ++s) {
+        const std::int64_t begin = cuts[at(s)], end = cuts[at(s + 1)];
+        if (s > 0) mask[at(begin)] = 1;
+        admitted = admitted && (s == 0 || may_cut(begin, schedule.chunks)) &&
+                   end - begin >= fewest_layers(s, stages, schedule.chunks);
+      }
+      if (admitted) even_.try_emplace({stages, schedule.chunks}, std::move(mask));
+    }
+  }
+}
+
 void PlanSpace::index_intervals() {
   const std::int64_t n = layers();
   interval_.assign(at((n + 1) * (n + 1)), -1);
@@ -169,6 +189,7 @@ bool PlanSpace::admits_pair(const Key& key) const {
 
 bool PlanSpace::admits_schedule(const Key& key) const {
   const std::int64_t chunks = schedule(key).chunks;
+  if (limits_.even_cuts && !even_.contains({key.stages, chunks})) return false;
   if (chunks == 1) return true;
   return key.stages > 1 && key.stages * chunks - 2 <= motif_.repeats;
 }
@@ -204,6 +225,11 @@ bool PlanSpace::admits_replicas(const Key& key, std::int64_t replicas) const {
 
 std::optional<Plateau> PlanSpace::plateau(const Key& key, std::int64_t most) const {
   const std::int64_t size = sequences_per_round(key), batch = job_->run.global_batch;
+  if (limits_.all_devices) {
+    const std::int64_t each = key.stages * stage_devices(key), all = devices_ / each;
+    if (devices_ % each != 0 || all > most || !admits_replicas(key, all)) return std::nullopt;
+    return Plateau{all, all};
+  }
   if (!limits_.uneven_batch) {
     const std::vector<std::int64_t>& all = divisors_.at(size);
     for (auto next = std::upper_bound(all.begin(), all.end(), most); next != all.begin();) {
@@ -301,7 +327,7 @@ double PlanSpace::count_keys() const {
   // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, whether
   // chunks interleave) the sum over the admitted ones; for every kind of team.
   std::map<std::array<std::int64_t, 3>, double> inner;
-  std::map<std::array<std::int64_t, 6>, double> sums;
+  std::map<std::array<std::int64_t, 7>, double> sums;
   double keys = 0;
   Key key;
   const auto of_replicas = [&] {
@@ -311,9 +337,10 @@ double PlanSpace::count_keys() const {
   };
   const auto of_schedule = [&] {
     const std::int64_t most = most_replicas(key);
-    const auto [place, fresh] = sums.try_emplace({sequences_per_round(key), key.stages, most,
-                                                  schedule(key).chunks > 1 ? 1 : 0, team(key), same_grids(key) ? 1 : 0},
-                                                 0);
+    const auto [place, fresh] =
+        sums.try_emplace({sequences_per_round(key), key.stages, most, schedule(key).chunks > 1 ? 1 : 0, team(key),
+                          same_grids(key) ? 1 : 0, limits_.all_devices ? stage_devices(key) : 0},
+                         0);
     if (!fresh) return place->second;
     for (auto next = plateau(key, most); next; next = plateau(key, next->low - 1)) {
       for (auto replicas = next_replicas(key, *next); replicas;

@@ -90,6 +90,10 @@ class PlanSpace {
   std::int64_t fewest_layers(std::int64_t stage, std::int64_t stages, std::int64_t chunks) const;
   // The former for all positions 0 … layers; false for both ends.
   const std::vector<char>& cuts(bool interleaved) const { return cuts_[interleaved ? 1 : 0]; }
+  // The same where all chunks are of one size (PlanLimits::even_cuts): the only way to cut so many stages and chunks.
+  const std::vector<char>& even_cuts(std::int64_t stages, std::int64_t chunks) const {
+    return even_.at({stages, chunks});
+  }
   // Degree of the sharding group inside one innermost unit; nothing where there is none beside 1 and all.
   std::optional<std::int64_t> node_degree(const Strategy& strategy) const;
   // What it can be, wherever the replicas stand; the largest first.
@@ -106,6 +110,7 @@ class PlanSpace {
   void list_splits();
   void list_expert_grids(const Split& attention, std::int64_t experts, const split::RunShape& shape);
   void list_schedules();
+  void list_even_cuts();
   bool same_grids(const Key& key) const;  // both have the same pipelines wherever the replicas stand
   void index_intervals();
   std::int64_t sequences_per_round(const Key& key) const;  // of one replica
@@ -122,7 +127,8 @@ class PlanSpace {
   std::vector<std::int64_t> alignments_;
   std::map<std::int64_t, std::vector<std::int64_t>> divisors_;  // ascending, of the batch over sequences_per_round
   model::ChainMotif motif_;
-  std::array<std::vector<char>, 2> cuts_;  // of stages with one chunk, with several
+  std::array<std::vector<char>, 2> cuts_;                          // of stages with one chunk, with several
+  std::map<std::array<std::int64_t, 2>, std::vector<char>> even_;  // by stages and chunks, where such cuts exist
   std::vector<int> interval_;
   int interval_count_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "html/plan_sections.h"
 #include "plan/strategy_text.h"
+#include "report/plan_why.h"
 
 namespace nest::html {
 namespace {
@@ -55,7 +56,9 @@ Markup verdict(const PlanView& view) {
     const std::string effort =
         fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
                     format_integer(search.opened), search.wall_s);
-    if (search.optimal) {
+    if (search.optimal && !search.fastest.empty()) {
+      say("Proven", fmt::format(". {} {}. Checked independently.", report::tie_text(search), effort));
+    } else if (search.optimal) {
       say("Proven optimal", fmt::format(" within the search space ({}), and checked independently.", effort));
     } else {
       say("Stopped early", fmt::format(" ({}); no plan is faster than {}. Checked independently.", effort,

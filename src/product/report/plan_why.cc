@@ -38,12 +38,21 @@ std::string placement_text(const Plan& plan, const cluster::Cluster& cluster) {
   return text;
 }
 
+std::string tie_text(const SearchRecord& search) {
+  std::string text = fmt::format("Within {:.2g} % of the proven optimum", 100 * search.tie);
+  if (!search.simpler.empty()) text += fmt::format(", which has {}", search.simpler);
+  return text + fmt::format(": {}, {}.", format_duration(search.fastest_s), search.fastest);
+}
+
 std::string certificate_text(const Plan& plan) {
   if (!plan.search) return {};
   const SearchRecord& search = *plan.search;
   const std::string effort =
       fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
                   format_integer(search.opened), search.wall_s);
+  if (search.optimal && !search.fastest.empty()) {
+    return wrap_after("", tie_text(search) + fmt::format(" {}. Checked independently: ok.", effort));
+  }
   if (search.optimal) {
     return wrap_after("",
                       fmt::format("Proven optimal within the search space: {}. Checked independently: ok.", effort));
