@@ -54,9 +54,14 @@ inline constexpr std::array kPrecisionWords = {
     Word<Precision>{Precision::fp32, "fp32"}};
 
 // Whose state is kept.
-enum class Optimizer : std::uint8_t { adam, sgd };
-inline constexpr std::array kOptimizerWords = {Word<Optimizer>{Optimizer::adam, "adam"},
-                                               Word<Optimizer>{Optimizer::sgd, "sgd"}};
+//   adam      two moments, as wide as the stack says
+//   sgd       one momentum
+//   muon      one momentum of the matrices of blocks, which are orthogonalised (cost/muon.h); Adam for everything else
+//   adam8bit  two moments of one byte
+enum class Optimizer : std::uint8_t { adam, sgd, muon, adam8bit };
+inline constexpr std::array kOptimizerWords = {
+    Word<Optimizer>{Optimizer::adam, "adam"}, Word<Optimizer>{Optimizer::sgd, "sgd"},
+    Word<Optimizer>{Optimizer::muon, "muon"}, Word<Optimizer>{Optimizer::adam8bit, "adam8bit"}};
 
 const char* to_string(Schedule schedule);
 const char* to_string(Recompute mode);

@@ -39,7 +39,8 @@ TEST(RunSettings, AreFactsOfTheStack) {
   EXPECT_EQ(stack.loss, cost::LossKernel::fused);
   EXPECT_THAT(stack.selective_modules, ::testing::ElementsAre(model::Module::latent_up, model::Module::feed_forward));
   EXPECT_EQ(stack_for(mixture_with(R"("grad_reduce_in_fp32": true)")).gradient_bytes, 4);
-  EXPECT_EQ(stack_for(mixture_with(R"("optimizer": "dist_muon")")).moments_bytes, 4);
+  EXPECT_EQ(software_for(mixture_with(R"("optimizer": "dist_muon")")).optimizer, Optimizer::muon);
+  EXPECT_EQ(software_for(mixture_with(R"("optimizer": "adam")")).optimizer, Optimizer::adam);
 }
 
 TEST(RunSettings, SayInWhatFormatProductsFindTheirOperands) {
@@ -56,8 +57,8 @@ TEST(RunSettings, NameWhatIsNotExpressed) {
   const Software software = software_for(
       mixture_with(R"("activation_offload_layers": 4, "optimizer": "dist_muon", "overlap_grad_reduce": true,
                       "overlap_param_gather": false)"));
-  EXPECT_THAT(software.not_expressed, ::testing::UnorderedElementsAre("activations kept on the host", "Muon's products",
-                                                                      "gather of weights exposed"));
+  EXPECT_THAT(software.not_expressed,
+              ::testing::UnorderedElementsAre("activations kept on the host", "gather of weights exposed"));
 }
 
 TEST(RunSettings, SayHowManyLayersPredictFurtherTokens) {

@@ -25,6 +25,12 @@ TEST(Facts, BytesAreTheBitsOverEight) {
   // Momentum alone is half of Adam's two moments.
   EXPECT_EQ(facts_of(Optimizer::adam).moment_share, 1);
   EXPECT_EQ(facts_of(Optimizer::sgd).moment_share, 0.5);
+  EXPECT_EQ(facts_of(Optimizer::sgd).moments(8), 4);
+  EXPECT_EQ(facts_of(Optimizer::adam).rest_moments(4), 4);
+  EXPECT_EQ(facts_of(Optimizer::muon).moments(4), 4);  // in fp32, whatever the stack keeps for Adam
+  EXPECT_EQ(facts_of(Optimizer::muon).rest_moments(4), 8);
+  EXPECT_EQ(facts_of(Optimizer::adam8bit).moments(8), 2);
+  EXPECT_EQ(facts_of(Optimizer::adam8bit).rest_moments(8), 2);
 }
 
 TEST(Facts, StorageCountsScales) {

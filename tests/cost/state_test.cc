@@ -45,6 +45,7 @@ TEST(State, UpdateMovesWhatTheRecipeKeeps) {
     const char* recipe;
     double weight, gradient, master, moments, update;
     Optimizer optimizer = Optimizer::adam;
+    double rest = 0;  // of what is no matrix of a block; 0: the same
   };
   const std::vector<Recipe> rows = {
       {"Adam, fp32 gradients", 2, 4, 4, 8, 30},  // 2 * 12 + 4 + 2
@@ -54,6 +55,8 @@ TEST(State, UpdateMovesWhatTheRecipeKeeps) {
       {"moments in 8 bits", 2, 2, 4, 2, 16},
       {"MXFP8 weights", 2.0625, 2, 4, 4, 20.0625},
       {"SGD with momentum", 2, 4, 4, 8, 22, Optimizer::sgd},
+      {"Muon", 2, 4, 4, 8, 26, Optimizer::muon, 30},  // 2 * (4 + 4) + 4 + 2, and the update in 16 bits twice
+      {"Adam in 8 bits", 2, 2, 4, 8, 16, Optimizer::adam8bit},
   };
   for (const Recipe& row : rows) {
     SoftwareStack stack;
@@ -62,18 +65,21 @@ TEST(State, UpdateMovesWhatTheRecipeKeeps) {
     stack.master_bytes = row.master;
     stack.moments_bytes = row.moments;
     const Job job = test::job_of(mixture(1), stack, 1, Precision::bf16, row.optimizer);
-    EXPECT_DOUBLE_EQ(update_bytes(job), row.update) << row.recipe;
-    EXPECT_DOUBLE_EQ(sync_rule(job).update_bytes, row.update) << row.recipe;
+    EXPECT_DOUBLE_EQ(update_bytes(job).matrices, row.update) << row.recipe;
+    EXPECT_DOUBLE_EQ(update_bytes(job).rest, row.rest > 0 ? row.rest : row.update) << row.recipe;
+    EXPECT_DOUBLE_EQ(sync_rule(job).update.matrices, row.update) << row.recipe;
     const StateBytes bytes = state_bytes(job);
-    const double moments = row.optimizer == Optimizer::sgd ? row.moments / 2 : row.moments;
+    const double moments = row.optimizer == Optimizer::adam       ? row.moments
+                           : row.optimizer == Optimizer::adam8bit ? 2
+                                                                  : row.moments / 2;
     EXPECT_DOUBLE_EQ(bytes.weight, row.weight) << row.recipe;
     EXPECT_DOUBLE_EQ(bytes.gradient, row.gradient) << row.recipe;
     EXPECT_DOUBLE_EQ(bytes.optimizer, row.master + moments) << row.recipe;
   }
   SoftwareStack stack;
   stack.update_bytes = 40;
-  EXPECT_DOUBLE_EQ(update_bytes(test::job_of(mixture(1), stack, 1)), 40);
-  EXPECT_DOUBLE_EQ(update_bytes(test::job_of(mixture(1), stack, 1, Precision::bf16, Optimizer::sgd)), 32);
+  EXPECT_DOUBLE_EQ(update_bytes(test::job_of(mixture(1), stack, 1)).matrices, 40);
+  EXPECT_DOUBLE_EQ(update_bytes(test::job_of(mixture(1), stack, 1, Precision::bf16, Optimizer::sgd)).matrices, 32);
   // In fp32 the weights are their own masters.
   const StateBytes single = state_bytes(test::job_of(mixture(1), SoftwareStack{}, 1, Precision::fp32));
   EXPECT_DOUBLE_EQ(single.weight + single.gradient + single.optimizer, 4 + 4 + 8);
@@ -89,6 +95,18 @@ TEST(State, BytesOfEveryPart) {
   EXPECT_EQ(memory.weights, 2 * parameters);
   EXPECT_EQ(memory.gradients, 2 * parameters);
   EXPECT_EQ(memory.optimizer, (4 + 2 + 2) * parameters);
+}
+
+// Matrices of blocks, the router's and the experts' among them, 4 + 4 bytes; tables, head and norms 4 + 8.
+TEST(State, MuonKeepsOneMomentumOfMatrices) {
+  const std::int64_t h = 1024;
+  const std::int64_t matrices = 4 * (4 * h * h + 16 * h + 16 * 3 * h * 512), rest = 4 * 2 * h + 2 * 1024 * h + h;
+  const Job job = test::job_of(mixture(4), balanced(), 1, Precision::bf16, Optimizer::muon);
+  const Strategy strategy = strategy_of({});
+  const auto stages = test::stages_of(job, strategy, Recompute::none, 1, 1);
+  EXPECT_EQ(test::all_memory(job, strategy, stages).front().optimizer, 8 * matrices + 12 * rest);
+  EXPECT_FALSE(reads_narrow_gradients(job));
+  EXPECT_TRUE(reads_narrow_gradients(test::job_of(mixture(4), balanced(), 1, Precision::bf16, Optimizer::adam8bit)));
 }
 
 // Weights of products with their copies; tables, norms and routers in 16 bits.

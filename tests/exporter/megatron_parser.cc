@@ -332,6 +332,9 @@ class Validator {
     refuse(aware && !has("--use-distributed-optimizer"), "precision-aware without distributed optimizer");
     refuse(!aware && (has("--exp-avg-dtype") || has("--exp-avg-sq-dtype")), "narrow moments of the plain optimizer");
     refuse(!aware && has("--main-grads-dtype"), "narrow gradients of the plain optimizer");
+    const std::string optimizer = a_.word("--optimizer", "adam");
+    refuse(aware && optimizer != "adam", "precision-aware is for adam");
+    refuse(has("--use-megatron-fsdp") && optimizer != "adam" && optimizer != "sgd", "fsdp is for adam and sgd");
   }
 
   const MegatronArguments& a_;

@@ -18,8 +18,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 cost::Job stack_job(const std::string& model, const std::string& cluster, std::int64_t devices, Precision precision,
-                    const std::string& stack) {
+                    const std::string& stack, Optimizer optimizer = Optimizer::adam) {
   Run run;
+  run.optimizer = optimizer;
   run.global_batch = 768;
   run.sequence = 4096;
   run.precision = precision;
@@ -43,6 +44,7 @@ Plan price_script(const std::string& script, const cost::Job& job) {
   run.global_batch = setup.global_batch.value_or(0);
   run.sequence = setup.sequence.value_or(0);
   run.precision = setup.precision;
+  run.optimizer = setup.optimizer;
   run.mtp_layers = setup.mtp_layers;
   // No option of Megatron's says how evenly tokens will be routed.
   if (job.stack.routing.kind == cost::RoutingKind::variation)
@@ -57,6 +59,7 @@ struct StackCase {
   const char* cluster;
   Precision precision;
   const char* stack;
+  Optimizer optimizer = Optimizer::adam;
 };
 
 TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
@@ -71,8 +74,11 @@ TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
         StackCase{"llama3-70b", "dgx-h100", Precision::fp8, "megatron-bridge-2026-fp8"},
         StackCase{"llama3-70b", "gb200-nvl72", Precision::fp8, "megatron-bridge-2026-mxfp8"},
         StackCase{"llama3-70b", "gb200-nvl72", Precision::fp4, "megatron-bridge-2026-nvfp4"},
-        StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026"}}) {
-    const cost::Job job = stack_job(one.model, one.cluster, 256, one.precision, one.stack);
+        StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026"},
+        StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026", Optimizer::muon},
+        StackCase{"qwen3-30b-a3b", "dgx-h100", Precision::bf16, "megatron-bridge-2026-moe", Optimizer::muon},
+        StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026", Optimizer::adam8bit}}) {
+    const cost::Job job = stack_job(one.model, one.cluster, 256, one.precision, one.stack, one.optimizer);
     const bool layers_captured =
         !job.stack.graph_scopes.empty() && job.stack.graph_scopes.front() != cost::GraphScope::full;
     int done = 0;
@@ -151,6 +157,34 @@ TEST(MegatronStack, OptionsAreThoseThatRecipesSet) {
   EXPECT_THAT(partial, HasSubstr("--cuda-graph-impl transformer_engine"));
   EXPECT_THAT(partial, HasSubstr("--cuda-graph-modules moe_router moe_preprocess"));
   EXPECT_THAT(partial, HasSubstr("export NCCL_GRAPH_REGISTER=0"));
+}
+
+TEST(MegatronStack, OptimizersAreWordsAndFormats) {
+  Strategy s;
+  s.dp = s.dp_inner = 8;
+  const auto text = [&](Optimizer optimizer) {
+    const cost::Job job = stack_job("llama3-8b", "dgx-h100", 8, Precision::bf16, "megatron-bridge-2026", optimizer);
+    std::string all = exporter::arguments_text(
+        exporter::export_megatron({job, s, cost::even_stages(job, s, Recompute::none, 1)}).options);
+    std::vector<std::string> problems;
+    validate_megatron(parse_megatron(all, problems), 8, false,
+                      {{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}}, problems);
+    EXPECT_THAT(problems, IsEmpty());
+    return all;
+  };
+  EXPECT_THAT(text(Optimizer::muon), HasSubstr("--optimizer muon"));
+  EXPECT_THAT(text(Optimizer::muon), HasSubstr("--use-distributed-optimizer"));
+  EXPECT_THAT(text(Optimizer::muon), Not(HasSubstr("precision-aware")));
+  EXPECT_THAT(text(Optimizer::adam8bit), HasSubstr("--optimizer adam\n"));
+  EXPECT_THAT(text(Optimizer::adam8bit), HasSubstr("--use-precision-aware-optimizer"));
+  EXPECT_THAT(text(Optimizer::adam8bit), HasSubstr("--exp-avg-dtype fp8"));
+  EXPECT_THAT(text(Optimizer::adam8bit), HasSubstr("--exp-avg-sq-dtype fp8"));
+  EXPECT_THAT(text(Optimizer::sgd), HasSubstr("--optimizer sgd"));
+  // Muon updates whole matrices.
+  const cost::Job muon =
+      stack_job("llama3-8b", "dgx-h100", 8, Precision::bf16, "megatron-bridge-2026", Optimizer::muon);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, muon, s, cost::even_stages(muon, s, Recompute::none, 3)),
+              ::testing::Contains(HasSubstr("with Muon")));
 }
 
 TEST(MegatronStack, WhatMegatronRefusesIsNotWritten) {

@@ -132,6 +132,8 @@ TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
       {"--moe-token-dispatcher-type deepep", "allgather"},
       {"--overlap-param-gather", "needs --use-distributed-optimizer"},
       {"--use-distributed-optimizer --overlap-param-gather", "needs --overlap-grad-reduce"},
+      {"--optimizer muon --use-precision-aware-optimizer", "needs --optimizer adam, not muon"},
+      {"--optimizer dist_muon --use-megatron-fsdp", "needs --optimizer adam or sgd, not muon"},
       {"--recompute-granularity full", "full needs"},
       {"--recompute-granularity selective --recompute-method block", "selective takes"},
       {"--recompute-granularity selective --recompute-modules core_atn", "`core_atn` is no module"},
@@ -199,6 +201,25 @@ TEST(MegatronLaunch, ExpertSizesAreReadVerbatim) {
   EXPECT_EQ(launch::lay_out(context, job_of(context, 16)).strategy.dp, 4);
   const launch::LaunchSetup many = setup_of(moe + "--expert-model-parallel-size 8 --expert-tensor-parallel-size 4");
   EXPECT_THROW(launch::lay_out(many, job_of(many, 16)), InputError);  // 32 ranks hold a set, a stage has 16
+}
+
+TEST(MegatronLaunch, ReadsTheOptimizer) {
+  struct Case {
+    const char* options;
+    Optimizer optimizer;
+    int zero;
+  };
+  for (const Case& each : {Case{"", Optimizer::adam, 0}, Case{"--optimizer sgd", Optimizer::sgd, 0},
+                           Case{"--optimizer muon", Optimizer::muon, 0},
+                           Case{"--optimizer muon --use-distributed-optimizer", Optimizer::muon, 1},
+                           Case{"--optimizer dist_muon", Optimizer::muon, 1}}) {
+    const launch::LaunchSetup setup = setup_of(kSizes + each.options);
+    EXPECT_EQ(setup.optimizer, each.optimizer) << each.options;
+    EXPECT_EQ(setup.zero, each.zero) << each.options;
+    EXPECT_THAT(setup.notes, ::testing::Not(::testing::Contains(HasSubstr("optimizer")))) << each.options;
+  }
+  EXPECT_THAT(setup_of(kSizes + std::string("--optimizer lion")).notes,
+              ::testing::Contains("optimizer lion is priced as adam"));
 }
 
 TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {

@@ -195,6 +195,9 @@ void choose_run(Dice& dice, Problem& problem, const model::Architecture& archite
   }
   run.precision = dice.any(precisions);
   run.optimizer = dice.one_in(5) ? Optimizer::sgd : Optimizer::adam;
+  if (run.optimizer == Optimizer::sgd && run.global_batch % 3 > 0) {  // of those that seeds knew as sgd
+    run.optimizer = run.global_batch % 3 == 1 ? Optimizer::muon : Optimizer::adam8bit;
+  }
   const auto has_experts = [](const model::Block& block) { return block.mixture.has_value(); };
   const std::vector<model::Block>& kinds = architecture.towers.back().kinds;
   if (std::any_of(kinds.begin(), kinds.end(), has_experts)) {

@@ -397,7 +397,12 @@ class Judge {
 
 StateFloor state_floor(const Run& run) {
   StateFloor state;
-  if (run.optimizer == Optimizer::sgd) state.optimizer /= 2;
+  switch (run.optimizer) {
+    case Optimizer::adam: break;
+    case Optimizer::sgd:
+    case Optimizer::muon: state.optimizer /= 2; break;
+    case Optimizer::adam8bit: state.optimizer /= 4; break;
+  }
   return state;
 }
 

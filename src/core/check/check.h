@@ -65,7 +65,7 @@ struct StateFloor {
   double kept_attention_bytes = 0;
 };
 
-// The least for this run: momentum alone takes half of Adam's state.
+// The least for this run: momentum alone takes half of Adam's state, two moments of one byte a quarter.
 StateFloor state_floor(const Run& run);
 
 // Devices that a file lists for the stages of the first replicas that hold all weights, in rank order; empty where it

@@ -32,11 +32,22 @@ inline constexpr std::array kStorageFacts = {
     StorageFacts{Storage::mxfp8, 33.0 / 32, 33.0 / 32},  // one byte for every 32
     StorageFacts{Storage::nvfp4, 0.5 + 1.0 / 16, 1}};    // one byte for every 16
 
+// Bytes of moments per parameter: a share of what the stack keeps for Adam, or a number of their own where the stack's
+// formats are not offered. Megatron keeps Muon's momentum, and the moments of what Muon leaves to Adam, in fp32: its
+// precision-aware optimizer is for Adam alone.
 struct OptimizerFacts {
   Optimizer optimizer;
-  double moment_share;  // of the two moments that Adam keeps
+  double moment_share;          // of the two moments that the stack keeps for Adam, where the next are 0
+  double moment_bytes = 0;      // of the matrices of blocks
+  double rest_bytes = 0;        // of tables, norms, biases and the head
+  bool orthogonalises = false;  // the matrices' updates, by products of matrices
+
+  constexpr double moments(double of_stack) const { return moment_bytes > 0 ? moment_bytes : moment_share * of_stack; }
+  constexpr double rest_moments(double of_stack) const { return rest_bytes > 0 ? rest_bytes : moments(of_stack); }
 };
-inline constexpr std::array kOptimizerFacts = {OptimizerFacts{Optimizer::adam, 1}, OptimizerFacts{Optimizer::sgd, 0.5}};
+inline constexpr std::array kOptimizerFacts = {OptimizerFacts{Optimizer::adam, 1}, OptimizerFacts{Optimizer::sgd, 0.5},
+                                               OptimizerFacts{Optimizer::muon, 0, 4, 8, true},
+                                               OptimizerFacts{Optimizer::adam8bit, 0, 2}};
 
 constexpr const PrecisionFacts& facts_of(Precision precision) {
   return kPrecisionFacts[static_cast<std::size_t>(precision)];

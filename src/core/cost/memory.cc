@@ -23,6 +23,7 @@ struct StageTotals {
   double dense = 0;
   double expert = 0;
   double plain = 0;  // of the dense ones, those that no product of 8 or 4 bits reads
+  double rest = 0;   // of the dense ones, those that are no matrices of blocks
   double kept = 0;
   double moving = 0;  // of one layer that is on its way to the host or back
   double parameters() const { return dense + expert; }
@@ -40,6 +41,7 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, std::int64_
     }
     totals.dense += real(kind.price.dense_parameters - shared);
     totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
+    totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
     totals.expert += real(kind.price.expert_parameters);
     const double kept = kind.price.kept_bytes[at(stage.recompute)];
     if (kind.block && offloaded-- > 0) {
@@ -129,7 +131,8 @@ State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, con
   const auto all = [&](double bytes_each, int from) { return held(bytes_each, from, totals.dense, totals.expert); };
   const StateBytes bytes = state_bytes(job);
   const double weights = all(bytes.weight, 3) + held(bytes.plain_weight - bytes.weight, 3, totals.plain, 0);
-  return {weights, all(bytes.gradient, 2), all(bytes.optimizer, 1)};
+  const double optimizer = all(bytes.optimizer, 1) + held(bytes.rest_optimizer - bytes.optimizer, 1, totals.rest, 0);
+  return {weights, all(bytes.gradient, 2), optimizer};
 }
 
 // One moment of the step in numbers.
@@ -185,7 +188,7 @@ std::int64_t rounded(double bytes) { return static_cast<std::int64_t>(std::llrou
 
 StateBytes state_bytes(const Job& job) {
   constexpr double kSingle = 4, kHalf = 2;
-  StateBytes bytes{job.stack.weight_bytes, job.stack.weight_bytes, job.stack.gradient_bytes, 0};
+  StateBytes bytes{job.stack.weight_bytes, job.stack.weight_bytes, job.stack.gradient_bytes, 0, 0};
   if (storage_of(job) != Storage::bf16) bytes.plain_weight = kHalf;
   double master = job.stack.master_bytes;
   if (job.run.precision == Precision::fp32 && bytes.weight < kSingle) {
@@ -193,19 +196,31 @@ StateBytes state_bytes(const Job& job) {
     bytes.gradient = std::max(bytes.gradient, kSingle);
     master = 0;
   }
-  bytes.optimizer = master + job.stack.moments_bytes * facts_of(job.run.optimizer).moment_share;
+  const OptimizerFacts& facts = facts_of(job.run.optimizer);
+  bytes.optimizer = master + facts.moments(job.stack.moments_bytes);
+  bytes.rest_optimizer = master + facts.rest_moments(job.stack.moments_bytes);
   return bytes;
+}
+
+bool reads_narrow_gradients(const Job& job) {
+  constexpr double kTwoSingles = 8;
+  const bool adam = job.run.optimizer == Optimizer::adam || job.run.optimizer == Optimizer::adam8bit;
+  return adam && facts_of(job.run.optimizer).moments(job.stack.moments_bytes) < kTwoSingles;
 }
 
 std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, Recompute recompute) {
   return strategy.pp == 1 && recompute == Recompute::none ? job.stack.offloaded_layers : 0;
 }
 
-double update_bytes(const Job& job) {
+UpdateBytes update_bytes(const Job& job) {
+  constexpr double kOrthogonalised = 4;  // written and read in 16 bits
   const SoftwareStack& stack = job.stack;
+  const OptimizerFacts& facts = facts_of(job.run.optimizer);
   const double recipe = 2 * stack.optimizer_bytes() + stack.gradient_bytes + stack.weight_bytes;
-  const double absent = 2 * stack.moments_bytes * (1 - facts_of(job.run.optimizer).moment_share);
-  return std::max(0.0, (stack.update_bytes > 0 ? stack.update_bytes : recipe) - absent);
+  const double of_adam = stack.update_bytes > 0 ? stack.update_bytes : recipe;
+  const auto with = [&](double moments) { return std::max(0.0, of_adam - 2 * (stack.moments_bytes - moments)); };
+  return {with(facts.moments(stack.moments_bytes)) + (facts.orthogonalises ? kOrthogonalised : 0),
+          with(facts.rest_moments(stack.moments_bytes))};
 }
 
 bool overlaps_experts(const Job& job, const Split& split) {

@@ -65,13 +65,23 @@ struct StateBytes {
   double plain_weight = 2;  // of tables, norms, routers, biases and the head
   double gradient = 4;
   double optimizer = 12;
+  double rest_optimizer = 12;  // of what Muon leaves to Adam: tables, norms, biases and the head; else the same
 };
 StateBytes state_bytes(const Job& job);
 
+// The optimizer reads gradients of 16 bits as they are: Megatron's precision-aware one, which keeps moments in fewer
+// bytes than fp32. Others copy them to fp32 first.
+bool reads_narrow_gradients(const Job& job);
+
 // Read and written per updated parameter: the stack's own number, or
 //     2 (master + moments) + gradient + weight
-// of its recipe; an optimizer with one moment moves that much less.
-double update_bytes(const Job& job);
+// of its recipe; an optimizer with fewer bytes of moments moves that much less. Where updates are orthogonalised they
+// are written and read once more, in 16 bits; `rest` are the parameters whose updates are not.
+struct UpdateBytes {
+  double matrices = 0;
+  double rest = 0;
+};
+UpdateBytes update_bytes(const Job& job);
 
 // Blocks whose activations wait on the host for their backward: the first of them. Frameworks do so without a pipeline
 // and without recomputation. One layer's are on their way at a time.

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/index.h"
+#include "cost/muon.h"
 
 namespace nest::cost {
 namespace {
@@ -72,6 +73,7 @@ KindMemory memory_of(const Job& job, const LayerView& view, std::int64_t micro_b
   kind.head_parameters = view.head_weight();
   kind.feed_forward_parameters = view.feed_forward_parameters();
   kind.plain_parameters = plain_parameters(view);
+  kind.rest_parameters = rest_parameters(*view.layer, view.local);
   if (view.layer->kind == model::LayerKind::embedding) {
     kind.embedding_parameters = real(view.local.operators.front().parameters);
   }

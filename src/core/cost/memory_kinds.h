@@ -25,6 +25,7 @@ struct KindMemory {
   double feed_forward_parameters = 0;
   double embedding_parameters = 0;
   double plain_parameters = 0;  // dense ones that are no weights of a product in the job's precision
+  double rest_parameters = 0;   // dense ones that are no matrices of blocks (cost/muon.h)
   double rotary_bytes = 0;
   double encoder_bytes = 0;
   std::vector<std::size_t> shapes;  // of its linears, as indices of MemoryKinds::shape_elements

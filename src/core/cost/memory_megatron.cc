@@ -98,9 +98,8 @@ Account account_megatron(const StageFacts& facts) {
   account.moments = {
       {.name = "layer backward", .working = Working::block, .fixed_bytes = beside ? facts.largest_kept : 0},
       {.name = "head", .working = Working::head}};
-  // Gradients that are kept in 16 bits are copied to fp32 for the step, unless the optimizer reads them as they are:
-  // one that keeps its moments in fewer bytes does.
-  if (facts.zero >= 1 && stack.gradient_bytes < kSingleBytes && stack.moments_bytes >= 2 * kSingleBytes) {
+  // Gradients that are kept in 16 bits are copied to fp32 for the step, unless the optimizer reads them as they are.
+  if (facts.zero >= 1 && stack.gradient_bytes < kSingleBytes && !reads_narrow_gradients(*facts.job)) {
     account.moments.push_back({.name = "optimizer step",
                                .fixed_bytes = kSingleBytes * facts.updated_parameters,
                                .activations = false,

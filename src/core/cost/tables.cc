@@ -57,6 +57,7 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
     table.tied_parameters = std::min(head, table_parameters(job, split));
   }
   if (job.run.mtp_layers > 0) table.copied_parameters = table_parameters(job, split);
+  if (facts_of(job.run.optimizer).orthogonalises) table.matrices = std::make_shared<const MatrixTable>(job, split);
   return table;
 }
 
@@ -66,7 +67,7 @@ SyncRule sync_rule(const Job& job) {
   rule.gradient_bytes = stack.gradient_traffic_bytes;
   rule.weight_bytes = stack.weight_traffic_bytes;
   rule.often = sharding_traffic(stack.all_reduce_zero1 || stack.data_overlap == DataOverlap::per_tensor);
-  rule.update_bytes = update_bytes(job);
+  rule.update = update_bytes(job);
   rule.memory_bytes_per_s = sustained_rates(job.cluster.device, job.run.precision, job.stack).memory_bytes_per_s;
   if (stack.data_overlap == DataOverlap::none) return rule;
   rule.step_hide = kSyncHide;
@@ -140,7 +141,14 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     heads = heads || job.model.kinds[kind].kind == model::LayerKind::head;
     predicts = predicts || job.model.kinds[kind].mtp;
   }
-  sums.dense_parameters -= real(table.repeated_parameters(embeds, predicts, heads));
+  const double repeated = real(table.repeated_parameters(embeds, predicts, heads));
+  sums.dense_parameters -= repeated;
+  if (table.matrices != nullptr) {
+    sums.matrices = table.matrices.get();
+    sums.first = first;
+    sums.last = last;
+    sums.rest_parameters = table.matrices->rest_parameters(first, last) - repeated;
+  }
   return sums;
 }
 
@@ -191,7 +199,14 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
     if (!sharded) return dense + expert;
     return dense / real(lines.dense_degree) + expert / real(lines.expert_degree);
   };
-  cost.optimizer_s = (rule.update_bytes * shared(zero >= 1) + kNormBytes * shared(zero == 3)) / rule.memory_bytes_per_s;
+  const double dense_ranks = zero >= 1 ? real(lines.dense_degree) : 1;
+  const double more = (rule.update.rest - rule.update.matrices) * sums.rest_parameters / dense_ranks;
+  cost.optimizer_s =
+      (rule.update.matrices * shared(zero >= 1) + more + kNormBytes * shared(zero == 3)) / rule.memory_bytes_per_s;
+  if (sums.matrices != nullptr) {
+    cost.optimizer_s += sums.matrices->seconds(sums.first, sums.last, zero >= 1 ? lines.dense_degree : 1,
+                                               zero >= 1 ? lines.expert_degree : 1);
+  }
   return cost;
 }
 

@@ -32,12 +32,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/index.h"
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "cost/layer_price.h"
+#include "cost/memory.h"
+#include "cost/muon.h"
 #include "cost/overlap.h"
 #include "cost/sharding_traffic.h"
 
@@ -51,6 +54,7 @@ struct PriceTable {
   double wrap_bytes = 0;               // the same from the last stage to the first, for interleaved schedules
   std::int64_t tied_parameters = 0;    // counted by embedding and head each, on a device that holds both: once
   std::int64_t copied_parameters = 0;  // the same of the table that layers which predict further tokens look up
+  std::shared_ptr<const MatrixTable> matrices;  // where the optimizer orthogonalises their updates, else null
 
   // What a stage that has such layers counts twice.
   std::int64_t repeated_parameters(bool embeds, bool predicts, bool heads) const {
@@ -72,7 +76,7 @@ struct SyncRule {
   bool per_tensor = false;
   ShardingTable often = sharding_traffic(false);
   // The optimizer's pass over its state.
-  double update_bytes = 0;  // read and written per parameter
+  UpdateBytes update;  // read and written per parameter
   double memory_bytes_per_s = 1;
 
   const ShardingTraffic& traffic(int zero) const { return often[at(zero)]; }
@@ -99,6 +103,10 @@ struct StageSums {
   double deferred_s = 0;
   double dense_parameters = 0, expert_parameters = 0;
   double tensors = 0;
+  // Where the optimizer orthogonalises updates: which layers, and the dense parameters whose updates it does not.
+  const MatrixTable* matrices = nullptr;
+  int first = 0, last = -1;
+  double rest_parameters = 0;
 };
 // Share of a stage's passes that run alone.
 inline double alone_share(const Job& job, const Strategy& strategy, double micro_batches, Recompute recompute) {

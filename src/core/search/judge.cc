@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cost/facts.h"
+#include "cost/memory.h"
 
 namespace nest::search {
 
@@ -18,8 +18,8 @@ check::StateFloor state_floor(const cost::Job& job) {
   check::StateFloor state = check::state_floor(job.run);
   state.weights = std::min(state.weights, job.stack.weight_bytes);
   state.gradients = std::min(state.gradients, job.stack.gradient_bytes);
-  state.optimizer =
-      std::min(state.optimizer, job.stack.optimizer_bytes() * cost::facts_of(job.run.optimizer).moment_share);
+  const cost::StateBytes bytes = cost::state_bytes(job);
+  state.optimizer = std::min({state.optimizer, bytes.optimizer, bytes.rest_optimizer});
   const model::Implementation implementation = cost::implementation_of(job);
   state.kept_input_bytes = implementation.kept_input_bytes;
   state.kept_attention_bytes = implementation.kept_attention_bytes;

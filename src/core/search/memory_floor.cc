@@ -41,8 +41,10 @@ double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, groups::Weigh
   // Experts' weights are all of products; of the others that is not known here.
   const double weight =
       weights == groups::Weights::expert ? state_.weight : std::min(state_.weight, state_.plain_weight);
-  return margin_ * (weight * (zero >= 3 ? share : 1) + gradient * (zero >= 2 ? share : 1) +
-                    state_.optimizer * (zero >= 1 ? share : 1));
+  const double optimizer =
+      weights == groups::Weights::expert ? state_.optimizer : std::min(state_.optimizer, state_.rest_optimizer);
+  return margin_ *
+         (weight * (zero >= 3 ? share : 1) + gradient * (zero >= 2 ? share : 1) + optimizer * (zero >= 1 ? share : 1));
 }
 
 double MemoryFloor::flying(double in_flight) const {

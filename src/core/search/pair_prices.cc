@@ -130,7 +130,8 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
           const double needed = real(memory().estimate(strategy, stage, setting).needed);
           const auto held = [&](double bytes, bool shared) { return bytes * parameters / (shared ? real(kRanks) : 1); };
           const double own = held(std::max(state.weight, state.plain_weight), zero >= 3) +
-                             held(state.gradient, zero >= 2) + held(state.optimizer, zero >= 1);
+                             held(state.gradient, zero >= 2) +
+                             held(std::max(state.optimizer, state.rest_optimizer), zero >= 1);
           const double kept = kFlight * memory().kept_bytes(static_cast<int>(i), stage.recompute);
           more[at(zero)][mode][kind] =
               std::max(0.0, needed - margin * (own + kept) - kRoundedBytes - kRounding * needed);
@@ -175,8 +176,15 @@ cost::StageSums PairPrices::sums(std::int64_t begin, std::int64_t end, bool many
     sums.backward_s += sums.deferred_s;
     sums.deferred_s = 0;
   }
-  sums.dense_parameters -=
+  const double repeated =
       real(table_.repeated_parameters(begin <= last_embedding_, begin <= mtp_ && mtp_ < end, first_head_ < end));
+  sums.dense_parameters -= repeated;
+  if (table_.matrices != nullptr) {
+    sums.matrices = table_.matrices.get();
+    sums.first = static_cast<int>(begin);
+    sums.last = static_cast<int>(end - 1);
+    sums.rest_parameters = table_.matrices->rest_parameters(sums.first, sums.last) - repeated;
+  }
   return sums;
 }
 

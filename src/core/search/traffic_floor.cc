@@ -45,8 +45,9 @@ TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule&
         const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
         const double between = often.between * rule.gradient_bytes * replicate[kind];
         const auto degree = real(kind == 0 ? dense_degree : expert_degree);
+        const double least_update = std::min(rule.update.matrices, rule.update.rest);
         rate.optimizer[kind] =
-            (rule.update_bytes / (zero >= 1 ? degree : 1) + cost::constants::kNormBytes / (zero == 3 ? degree : 1)) /
+            (least_update / (zero >= 1 ? degree : 1) + cost::constants::kNormBytes / (zero == 3 ? degree : 1)) /
             rule.memory_bytes_per_s;
         rate.each[kind] = often.backward_scatters * scatter + often.micro_gathers() * gather;
         rate.once[kind] = often.step_scatters * scatter + between + often.step_gathers * gather;

@@ -185,7 +185,9 @@ void add_precision(Arguments& args, const cost::Job& job) {
       args.value("--fp4-format", std::string("e2m1"));
       break;
   }
-  args.value("--optimizer", std::string(to_string(job.run.optimizer)));
+  // Moments of one byte are a format of Adam's (state_options).
+  args.value("--optimizer",
+             std::string(to_string(job.run.optimizer == Optimizer::adam8bit ? Optimizer::adam : job.run.optimizer)));
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
     found.push_back(fmt::format("cannot shard over {} of {} ranks in a model with experts", sharding.degree,
                                 groups::dense_replicas(strategy)));
   }
+  if (sharding.zero >= 2 && job.run.optimizer == Optimizer::muon) {
+    found.emplace_back("cannot shard gradients or weights (ZeRO 2, 3) with Muon, which updates whole matrices");
+  }
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::modules) {
     found.push_back(fmt::format("cannot recompute the way stack {} does", job.stack.name));
@@ -38,6 +41,7 @@ std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job) {
   plan::set_limit(sharded, "zero=2,3");
   plan::set_limit(sharded, "pp=1");
   if (job.stack.selective != cost::SelectiveKind::modules) classic.recompute[1] = sharded.recompute[1] = false;
+  if (job.run.optimizer == Optimizer::muon) return {classic};
   return {classic, sharded};
 }
 

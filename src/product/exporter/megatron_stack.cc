@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cost/facts.h"
+#include "cost/memory.h"
 #include "cost/overlap.h"
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
@@ -56,10 +58,13 @@ Graphs graphs_of(const ExportTask& task) {
   return recomputes_layers(task) || graph_modules(task).empty() ? Graphs::none : Graphs::layers;
 }
 
-// Both moments in 16 bits, which only the precision-aware optimizer keeps.
-bool has_narrow_moments(const cost::Job& job) {
-  return job.stack.moments_bytes == 4 && job.run.optimizer == Optimizer::adam;
+// Both moments in 16 or in 8 bits, which only the precision-aware optimizer keeps; empty: neither.
+std::string narrow_moments(const cost::Job& job) {
+  const double bytes = cost::facts_of(job.run.optimizer).moments(job.stack.moments_bytes);
+  if (!cost::reads_narrow_gradients(job)) return {};
+  return bytes == 4 ? "bf16" : bytes == 2 ? "fp8" : "";
 }
+bool has_narrow_moments(const cost::Job& job) { return !narrow_moments(job).empty(); }
 
 void add_dispatch(const ExportTask& task, std::vector<LaunchOption>& options) {
   const cost::DispatchRule& rule = task.job.stack.dispatch;
@@ -171,8 +176,8 @@ std::vector<LaunchOption> state_options(const ExportTask& task) {
   if (has_narrow_moments(task.job) && sharded) {
     flag(true, "--use-precision-aware-optimizer");
     if (stack.gradient_bytes == 2) options.push_back({"--main-grads-dtype", {"bf16"}});
-    options.push_back({"--exp-avg-dtype", {"bf16"}});
-    options.push_back({"--exp-avg-sq-dtype", {"bf16"}});
+    options.push_back({"--exp-avg-dtype", {narrow_moments(task.job)}});
+    options.push_back({"--exp-avg-sq-dtype", {narrow_moments(task.job)}});
   }
   return options;
 }

@@ -164,12 +164,27 @@ class MegatronReader {
       if (options_.has("--fp8-format")) options_.fail("--fp4-format", "contradicts --fp8-format");
       setup_.precision = Precision::fp4;
     }
+    read_optimizer();
+  }
+
+  void read_optimizer() {
     const std::string optimizer = options_.text("--optimizer").value_or("adam");
-    setup_.optimizer = optimizer == "sgd" ? Optimizer::sgd : Optimizer::adam;
-    if (optimizer != "sgd" && optimizer != "adam") {
+    setup_.optimizer = optimizer == "sgd" ? Optimizer::sgd : is_muon(optimizer) ? Optimizer::muon : Optimizer::adam;
+    if (optimizer != "sgd" && optimizer != "adam" && !is_muon(optimizer)) {
       setup_.notes.push_back(fmt::format("optimizer {} is priced as adam", clip(optimizer, 20)));
     }
+    if (setup_.optimizer == Optimizer::adam) return;
+    if (options_.flag("--use-precision-aware-optimizer")) {
+      options_.fail("--use-precision-aware-optimizer", fmt::format("needs --optimizer adam, not {}", optimizer));
+    }
+    if (setup_.optimizer != Optimizer::muon) return;
+    for (const char* option : {"--use-megatron-fsdp", "--use-torch-fsdp2"}) {
+      if (options_.flag(option)) options_.fail(option, "needs --optimizer adam or sgd, not muon");
+    }
   }
+
+  // dist_muon is the older word for muon with a distributed optimizer.
+  static bool is_muon(std::string_view optimizer) { return optimizer == "muon" || optimizer == "dist_muon"; }
 
   void read_parallel() {
     setup_.tp = size_or("--tensor-model-parallel-size", 1, kMostRanks);
@@ -319,7 +334,8 @@ class MegatronReader {
 
   void read_sharding() {
     setup_.shard_instances = size_or("--num-distributed-optimizer-instances", 1, kMostRanks);
-    setup_.zero = options_.flag("--use-distributed-optimizer") ? 1 : 0;
+    const bool layer_wise = options_.text("--optimizer").value_or("") == "dist_muon";
+    setup_.zero = options_.flag("--use-distributed-optimizer") || layer_wise ? 1 : 0;
     if (options_.flag("--use-megatron-fsdp")) {
       const std::vector<std::string> words = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
       const std::string strategy =

@@ -126,6 +126,7 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
   const Software software = software_for(run);
   made.not_expressed = software.not_expressed;
   what.stack = software.stack.name;
+  what.optimizer = software.optimizer;
   what.precision = precision_for(run);
   what.mtp_layers = run.model.extra_layers;
   try {

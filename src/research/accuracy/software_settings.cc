@@ -50,10 +50,7 @@ class Translation {
       stack().master_bytes = bytes_of_format(settings_.main_params, 4);
       stack().moments_bytes = bytes_of_format(settings_.first_moment, 4) + bytes_of_format(settings_.second_moment, 4);
     }
-    if (settings_.optimizer.find("muon") != std::string::npos) {
-      stack().moments_bytes /= 2;  // matrices have one momentum; tables and norms, which have two, are few
-      miss("Muon's products");
-    }
+    if (settings_.optimizer.find("muon") != std::string::npos) made_.optimizer = Optimizer::muon;
     if (settings_.offloaded_optimizer.value_or(0) > 0) miss("optimizer state on the host");
     weights();
     stack().expandable_segments = settings_.expandable_segments.value_or(expandable());
