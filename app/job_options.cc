@@ -33,6 +33,8 @@ void add_job_options(CLI::App& app, Question& question) {
       ->type_name("ROUTING");
   add_enum(app, "--precision", question.precision, kPrecisionWords, "of matrix products; default bf16");
   add_enum(app, "--optimizer", question.optimizer, kOptimizerWords, "whose state is kept; default adam");
+  add_integer(app, "--optimizer-offload", question.optimizer_offload, kPercent,
+              "percent of the optimizer's state that waits, and is updated, on the host; default 0");
   add_profile_option(app, question.profile);
 }
 

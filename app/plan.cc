@@ -90,6 +90,10 @@ void add_plan_options(CLI::App& app, PlanRun& run) {
            "plans that this framework can run: one setting for all stages, its rank order");
   add_choice(app, "--objective", options.objective,
              {{"time", PlanObjective::time}, {"device-hours", PlanObjective::device_hours}}, "what is made least");
+  add_enum(
+      app, "--offload", options.offload, kOffloadWords,
+      "quarters of the optimizer's state may wait on the host: where nothing fits without, where that is fastest, or "
+      "never; default needed");
   add_integer(app, "--max-devices", options.max_devices, kDevices, "use at most so many devices");
   add_integer(app, "--top", options.top, kTop, "how many plans, each of another kind (tp, cp, ep, etp, pp, schedule)");
   app.add_option("--tie", options.tie_percent,

@@ -34,6 +34,7 @@ struct Question {
                                   // stack says
   std::optional<Precision> precision = {};  // of matrix products; bf16
   std::optional<Optimizer> optimizer = {};  // whose state is kept; adam
+  std::int64_t optimizer_offload = 0;       // percent of that state that waits, and is updated, on the host
   Input profile = {};                       // measured operators or layers that override estimates; none
 };
 

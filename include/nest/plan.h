@@ -38,6 +38,7 @@ struct StageMemory {  // bytes on one device
   std::int64_t total = 0;        // what the allocator holds at the fullest moment
   double in_flight = 1;          // micro-batches
   std::int64_t allocated = 0;    // live tensors at that moment, at most `total`
+  std::int64_t host = 0;         // pinned on the host, for the optimizer's state that waits there
   std::int64_t needed = 0;       // total with margin, context and communicators: compared with the device's memory
   std::string moment;            // "layer backward", "head", "optimizer step", …
 };
@@ -105,6 +106,7 @@ struct Run {
   std::string stack = "megatron-core";  // name of the software
   std::string stack_reason;  // why it was chosen, where nobody named it: "for a dense model in bf16 on hopper"
   Optimizer optimizer = Optimizer::adam;
+  std::int64_t optimizer_offload = 0;  // percent of the optimizer's state that waits, and is updated, on the host
 };
 
 // How a plan was found.

@@ -16,6 +16,7 @@ struct IntegerRange {
 inline constexpr IntegerRange kDevices{1, std::int64_t{1} << 24};
 inline constexpr IntegerRange kBatches{1, std::int64_t{1} << 32};
 inline constexpr IntegerRange kMtpLayers{0, 64};
+inline constexpr IntegerRange kPercent{0, 100};
 inline constexpr IntegerRange kSequences{1, std::int64_t{1} << 24};
 inline constexpr IntegerRange kMicroBatches{1, std::int64_t{1} << 16};  // of nest show
 inline constexpr IntegerRange kRanks{1, std::int64_t{1} << 16};

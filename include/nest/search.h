@@ -6,6 +6,7 @@
 //   std::cout << to_text(answer);                   // the plan, or what would make one fit
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,15 @@
 namespace nest {
 
 enum class PlanObjective : std::uint8_t { time, device_hours };
+
+// Whether state of the optimizer may wait on the host (in quarters) where the question says nothing of it:
+//   needed  where nothing fits without
+//   any     the fastest of all: it costs time, and what it frees may save more elsewhere
+//   never
+enum class OffloadSearch : std::uint8_t { needed, any, never };
+inline constexpr std::array kOffloadWords = {Word<OffloadSearch>{OffloadSearch::needed, "needed"},
+                                             Word<OffloadSearch>{OffloadSearch::any, "any"},
+                                             Word<OffloadSearch>{OffloadSearch::never, "never"}};
 
 struct PlanProgress {
   std::int64_t opened = 0;
@@ -40,6 +50,7 @@ struct SearchOptions {
   std::string micro_batch = "auto";   // or sizes such as "1,2,4"
   std::string target = "any";         // plans that a framework can run, one of plan_targets()
   PlanObjective objective = PlanObjective::time;
+  OffloadSearch offload = OffloadSearch::needed;
   std::int64_t max_devices = 0;             // 0: all of the cluster
   std::int64_t top = 1;                     // how many plans, each of another kind: tp, cp, ep, etp, pp or schedule
   double tie_percent = 0.5;                 // within so much of the proven optimum the simplest plan is taken

@@ -86,6 +86,22 @@ void set_objective(SearchOptions& options, const std::string& word) {
   options.objective = word == "time" ? PlanObjective::time : PlanObjective::device_hours;
 }
 
+std::string offload_word(OffloadSearch offload) {
+  for (const auto& known : kOffloadWords) {
+    if (known.value == offload) return known.text;
+  }
+  return "?";
+}
+
+void set_offload(SearchOptions& options, const std::string& word) {
+  for (const auto& known : kOffloadWords) {
+    if (word != known.text) continue;
+    options.offload = known.value;
+    return;
+  }
+  throw InputError(option("offload") + ": \"" + word + "\" is not one of needed, any or never");
+}
+
 // "plan", "no_plan" or "limit", and the answer.
 std::pair<std::string, std::string> find(const Question& question, const SearchOptions& asked) {
   return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
@@ -172,6 +188,7 @@ void add_questions(py::module_& module) {
       .def_readwrite("encoder_seq", &Question::encoder_seq)
       .def_readwrite("mtp_layers", &Question::mtp_layers)
       .def_readwrite("routing", &Question::routing)
+      .def_readwrite("optimizer_offload", &Question::optimizer_offload)
       .def_readwrite("stack", &Question::stack)
       .def_readwrite("profile", &Question::profile)
       .def_property(
@@ -190,6 +207,8 @@ void add_options(py::module_& module) {
       .def_readwrite("target", &SearchOptions::target)
       .def_property(
           "objective", [](const SearchOptions& options) { return objective_word(options.objective); }, &set_objective)
+      .def_property(
+          "offload", [](const SearchOptions& options) { return offload_word(options.offload); }, &set_offload)
       .def_readwrite("max_devices", &SearchOptions::max_devices)
       .def_readwrite("top", &SearchOptions::top)
       .def_readwrite("tie", &SearchOptions::tie_percent)

@@ -87,14 +87,15 @@ def percent(target, **given):
 
 
 def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers=None,
-             routing=None):
+             routing=None, optimizer_offload=None):
     asked = core().Question()
     if given_model is not None:
         asked.model = model(given_model)
     asked.cluster = document(cluster, "cluster", "cluster.yaml")
     asked.stack = document(stack, "stack", "stack.yaml")
     asked.profile = document(profile, "profile", "profile.json")
-    numbers(asked, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq, mtp_layers=mtp_layers)
+    numbers(asked, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq, mtp_layers=mtp_layers,
+            optimizer_offload=optimizer_offload)
     words(asked, precision=precision, optimizer=optimizer, routing=routing)
     return asked
 

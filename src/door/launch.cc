@@ -125,6 +125,7 @@ FromJob load_from(const LaunchQuestion& question) {
   if (setup.mtp_layers > 0) job.mtp_layers = setup.mtp_layers;
   if (!job.precision) job.precision = setup.precision;
   if (!job.optimizer) job.optimizer = setup.optimizer;
+  if (job.optimizer_offload == 0) job.optimizer_offload = setup.optimizer_offload;
   job.stack = setup.stack.name;
   const bool from_text = question.job.model.empty() && setup.model_name.empty();
   if (question.job.model.empty() && !setup.model_name.empty()) job.model = setup.model_name;

@@ -1,10 +1,13 @@
 #include "nest/search.h"
 
+#include <limits>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
 #include "cluster/cluster.h"
 #include "cost/memory.h"
+#include "cost/offload.h"
 #include "door/job_data.h"
 #include "door/option_checks.h"
 #include "door/search_limits.h"
@@ -77,6 +80,38 @@ NoFit explain_misfit(const search::PlanRequest& request, const SearchOptions& op
   return none;
 }
 
+// One search, with what it leaves for the questions that follow.
+struct Searched {
+  TrainingJob job;
+  std::unique_ptr<search::PriceCache> prices;
+  search::PlanRequest request;
+  search::PlanAnswer found;
+};
+
+Searched search_job(const TrainingJob& job, const SearchOptions& options) {
+  auto prices = std::make_unique<search::PriceCache>(unwrap(job));
+  search::PlanRequest request = request_of(options, unwrap(job), *prices);
+  request.search.progress = options.progress;
+  search::PlanAnswer found = search::make_plan(request);
+  return {job, std::move(prices), std::move(request), std::move(found)};
+}
+
+// What was made least; infinite where there is no plan.
+double value_of(const Searched& searched) {
+  if (searched.found.plans.empty()) return std::numeric_limits<double>::infinity();
+  const Plan& plan = searched.found.plans.front();
+  const bool hours = searched.found.objective == PlanObjective::device_hours;
+  return plan.prediction.iteration_s * (hours ? static_cast<double>(plan.strategy.devices_spanned()) : 1);
+}
+
+// Percent of the optimizer's state that may wait on the host instead.
+std::vector<std::int64_t> offloads_of(const Searched& searched) {
+  const cost::Job& job = *searched.request.job;
+  if (job.run.optimizer_offload > 0 || !searched.request.limits.zero[1] || !cost::refuse_offload(job).empty())
+    return {};
+  return {25, 50, 75, 100};
+}
+
 }  // namespace
 
 std::vector<std::string> plan_targets() {
@@ -93,13 +128,21 @@ void set_limits(plan::PlanLimits& limits, const std::string& micro_batch, const 
 }
 
 Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
-  search::PriceCache prices(unwrap(job));
-  search::PlanRequest request = request_of(options, unwrap(job), prices);
-  request.search.progress = options.progress;
-  search::PlanAnswer found = search::make_plan(request);
+  Searched best = search_job(job, options);
+  const bool wanted = options.offload == OffloadSearch::any ||
+                      (options.offload == OffloadSearch::needed && best.found.outcome == PlanOutcome::no_plan);
+  for (const std::int64_t percent : wanted ? offloads_of(best) : std::vector<std::int64_t>{}) {
+    if (is_stopped(options)) break;
+    cost::Job offloaded = unwrap(job);
+    offloaded.run.optimizer_offload = percent;
+    Searched other = search_job(wrap_job(std::move(offloaded)), options);
+    if (value_of(other) < value_of(best)) best = std::move(other);
+  }
+  search::PlanRequest& request = best.request;
+  search::PlanAnswer& found = best.found;
   request.search.progress = nullptr;
   if (!is_stopped(options)) search::prefer_simplest(request, options.tie_percent / 100, found);
-  Answer answer{job, found.outcome, {}, {}, {}};
+  Answer answer{best.job, found.outcome, {}, {}, {}};
   if (found.plans.empty()) {
     if (found.outcome == PlanOutcome::no_plan && options.explain) answer.no_fit = explain_misfit(request, options);
     return answer;

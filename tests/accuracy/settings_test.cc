@@ -41,6 +41,7 @@ TEST(RunSettings, AreFactsOfTheStack) {
   EXPECT_EQ(stack_for(mixture_with(R"("grad_reduce_in_fp32": true)")).gradient_bytes, 4);
   EXPECT_EQ(software_for(mixture_with(R"("optimizer": "dist_muon")")).optimizer, Optimizer::muon);
   EXPECT_EQ(software_for(mixture_with(R"("optimizer": "adam")")).optimizer, Optimizer::adam);
+  EXPECT_EQ(software_for(mixture_with(R"("optimizer_offload_fraction": 0.25)")).optimizer_offload, 25);
 }
 
 TEST(RunSettings, SayInWhatFormatProductsFindTheirOperands) {

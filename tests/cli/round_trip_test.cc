@@ -93,7 +93,7 @@ TEST_F(RoundTripCommand, WhatNobodyKnowsIsRefusedByEverybody) {
            {"eval", path}, {"check", path}, {"simulate", path}, {"export", path, "--to", "megatron"}}) {
     const Result result = nest(arguments);
     EXPECT_EQ(result.code, 2) << arguments.front();
-    EXPECT_THAT(result.err, HasSubstr("run.optimizer: `lion` is not known; allowed are adam and sgd"));
+    EXPECT_THAT(result.err, HasSubstr("run.optimizer: `lion` is not known; allowed are adam, sgd, muon and adam8bit"));
   }
 }
 

@@ -95,6 +95,37 @@ TEST(Search, PlansAreWhole) {
   EXPECT_LE(answer.plans[1].prediction.iteration_s, answer.plans[2].prediction.iteration_s);
 }
 
+// 70.6 G parameters of 4 + 12 bytes are more than eight devices hold; with three quarters of the 12 on the host they are not.
+TEST(Search, StateWaitsOnTheHostWhereNothingFitsWithout) {
+  Question question;
+  question.model = "llama3-70b";
+  question.devices = 8;
+  question.global_batch = 16;
+  const TrainingJob job = read_job(question);
+  SearchOptions options{.set = {"tp=8", "sp=1"}, .micro_batch = "1", .threads = 1, .why = false, .explain = false};
+  options.offload = OffloadSearch::never;
+  EXPECT_EQ(find_plan(job, options).outcome, PlanOutcome::no_plan);
+  options.offload = OffloadSearch::needed;
+  const Answer answer = find_plan(job, options);
+  ASSERT_EQ(answer.outcome, PlanOutcome::optimal);
+  const Plan& plan = answer.plans.front();
+  EXPECT_GE(plan.run.optimizer_offload, 75);
+  EXPECT_GT(plan.stages.front().memory.host, 0);
+  EXPECT_EQ(plan.stages.front().zero, 1);
+  const Plan again = read_plan(Input::memory("plan.json", plan_file(plan)));
+  EXPECT_EQ(plan_file(again), plan_file(plan));
+  EXPECT_EQ(evaluate_plan(again).prediction.iteration_s, plan.prediction.iteration_s);
+  EXPECT_TRUE(check_plan(again).sound());
+  // Asked for, no other share is tried.
+  question.optimizer_offload = 100;
+  const Answer all = find_plan(read_job(question), options);
+  ASSERT_EQ(all.outcome, PlanOutcome::optimal);
+  EXPECT_EQ(all.plans.front().run.optimizer_offload, 100);
+  EXPECT_LE(plan.prediction.iteration_s, all.plans.front().prediction.iteration_s);
+  question.optimizer_offload = 101;
+  EXPECT_THAT(complaint([&] { read_job(question); }), HasSubstr("101"));
+}
+
 // The loss makes the last of equal stages the slowest, so the fastest plan cuts unevenly.
 TEST(Search, TakesTheSimplestWithinTheTie) {
   const TrainingJob job = read_job(preset_question());

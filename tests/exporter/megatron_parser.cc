@@ -76,6 +76,9 @@ const std::map<std::string, Rule>& rules() {
       {"--moe-router-fusion", {}},
       {"--fp4-param-gather", {}},
       {"--reuse-grad-buf-for-mxfp8-param-ag", {}},
+      {"--optimizer-cpu-offload", {}},
+      {"--optimizer-offload-fraction", {Kind::real}},
+      {"--overlap-cpu-optimizer-d2h-h2d", {}},
       {"--use-precision-aware-optimizer", {}},
       {"--main-grads-dtype", {Kind::word, {"fp32", "bf16"}}},
       {"--exp-avg-dtype", {Kind::word, {"fp32", "fp16", "bf16", "fp8"}}},
@@ -332,6 +335,8 @@ class Validator {
     refuse(aware && !has("--use-distributed-optimizer"), "precision-aware without distributed optimizer");
     refuse(!aware && (has("--exp-avg-dtype") || has("--exp-avg-sq-dtype")), "narrow moments of the plain optimizer");
     refuse(!aware && has("--main-grads-dtype"), "narrow gradients of the plain optimizer");
+    refuse(has("--optimizer-cpu-offload") && !aware, "offload without precision-aware");
+    refuse(has("--optimizer-cpu-offload") && has("--fp8-param-gather"), "offload of weights gathered in 8 bits");
     const std::string optimizer = a_.word("--optimizer", "adam");
     refuse(aware && optimizer != "adam", "precision-aware is for adam");
     refuse(has("--use-megatron-fsdp") && optimizer != "adam" && optimizer != "sgd", "fsdp is for adam and sgd");

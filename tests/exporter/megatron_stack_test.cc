@@ -18,9 +18,10 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 cost::Job stack_job(const std::string& model, const std::string& cluster, std::int64_t devices, Precision precision,
-                    const std::string& stack, Optimizer optimizer = Optimizer::adam) {
+                    const std::string& stack, Optimizer optimizer = Optimizer::adam, std::int64_t offload = 0) {
   Run run;
   run.optimizer = optimizer;
+  run.optimizer_offload = offload;
   run.global_batch = 768;
   run.sequence = 4096;
   run.precision = precision;
@@ -45,6 +46,7 @@ Plan price_script(const std::string& script, const cost::Job& job) {
   run.sequence = setup.sequence.value_or(0);
   run.precision = setup.precision;
   run.optimizer = setup.optimizer;
+  run.optimizer_offload = setup.optimizer_offload;
   run.mtp_layers = setup.mtp_layers;
   // No option of Megatron's says how evenly tokens will be routed.
   if (job.stack.routing.kind == cost::RoutingKind::variation)
@@ -60,6 +62,7 @@ struct StackCase {
   Precision precision;
   const char* stack;
   Optimizer optimizer = Optimizer::adam;
+  std::int64_t offload = 0;
 };
 
 TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
@@ -77,8 +80,10 @@ TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
         StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026"},
         StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026", Optimizer::muon},
         StackCase{"qwen3-30b-a3b", "dgx-h100", Precision::bf16, "megatron-bridge-2026-moe", Optimizer::muon},
-        StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026", Optimizer::adam8bit}}) {
-    const cost::Job job = stack_job(one.model, one.cluster, 256, one.precision, one.stack, one.optimizer);
+        StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026", Optimizer::adam8bit},
+        StackCase{"llama3-70b", "dgx-h100", Precision::bf16, "megatron-bridge-2026", Optimizer::adam, 75},
+        StackCase{"qwen3-30b-a3b", "dgx-h100", Precision::bf16, "megatron-core-moe", Optimizer::adam, 25}}) {
+    const cost::Job job = stack_job(one.model, one.cluster, 256, one.precision, one.stack, one.optimizer, one.offload);
     const bool layers_captured =
         !job.stack.graph_scopes.empty() && job.stack.graph_scopes.front() != cost::GraphScope::full;
     int done = 0;
@@ -180,6 +185,13 @@ TEST(MegatronStack, OptimizersAreWordsAndFormats) {
   EXPECT_THAT(text(Optimizer::adam8bit), HasSubstr("--exp-avg-dtype fp8"));
   EXPECT_THAT(text(Optimizer::adam8bit), HasSubstr("--exp-avg-sq-dtype fp8"));
   EXPECT_THAT(text(Optimizer::sgd), HasSubstr("--optimizer sgd"));
+  const cost::Job host =
+      stack_job("llama3-8b", "dgx-h100", 8, Precision::bf16, "megatron-bridge-2026", Optimizer::adam, 50);
+  const exporter::ExportTask task{host, s, cost::even_stages(host, s, Recompute::none, 1)};
+  EXPECT_THAT(exporter::arguments_text(exporter::export_megatron(task).options),
+              ::testing::AllOf(HasSubstr("--use-precision-aware-optimizer"), HasSubstr("--optimizer-cpu-offload\n"),
+                               HasSubstr("--optimizer-offload-fraction 0.5"),
+                               HasSubstr("--overlap-cpu-optimizer-d2h-h2d"), Not(HasSubstr("--exp-avg"))));
   // Muon updates whole matrices.
   const cost::Job muon =
       stack_job("llama3-8b", "dgx-h100", 8, Precision::bf16, "megatron-bridge-2026", Optimizer::muon);

@@ -132,6 +132,8 @@ TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
       {"--moe-token-dispatcher-type deepep", "allgather"},
       {"--overlap-param-gather", "needs --use-distributed-optimizer"},
       {"--use-distributed-optimizer --overlap-param-gather", "needs --overlap-grad-reduce"},
+      {"--optimizer-cpu-offload", "needs --use-precision-aware-optimizer"},
+      {"--optimizer-cpu-offload --use-precision-aware-optimizer --optimizer-offload-fraction 1.5", "0 … 1"},
       {"--optimizer muon --use-precision-aware-optimizer", "needs --optimizer adam, not muon"},
       {"--optimizer dist_muon --use-megatron-fsdp", "needs --optimizer adam or sgd, not muon"},
       {"--recompute-granularity full", "full needs"},
@@ -220,6 +222,18 @@ TEST(MegatronLaunch, ReadsTheOptimizer) {
   }
   EXPECT_THAT(setup_of(kSizes + std::string("--optimizer lion")).notes,
               ::testing::Contains("optimizer lion is priced as adam"));
+}
+
+TEST(MegatronLaunch, ReadsWhatWaitsOnTheHost) {
+  const std::string aware = kSizes + std::string("--use-distributed-optimizer --use-precision-aware-optimizer ");
+  EXPECT_EQ(setup_of(aware).optimizer_offload, 0);
+  const launch::LaunchSetup all = setup_of(aware + "--optimizer-cpu-offload");
+  EXPECT_EQ(all.optimizer_offload, 100);
+  EXPECT_FALSE(all.stack.offload_overlap);
+  const launch::LaunchSetup half =
+      setup_of(aware + "--optimizer-cpu-offload --optimizer-offload-fraction 0.5 --overlap-cpu-optimizer-d2h-h2d");
+  EXPECT_EQ(half.optimizer_offload, 50);
+  EXPECT_TRUE(half.stack.offload_overlap);
 }
 
 TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {

@@ -210,7 +210,7 @@ TEST(PlanJson, RefusesWhatIsNotAPlan) {
     return message(changed);
   };
   EXPECT_THAT(with_run("optimizer", "lion"),
-              ::testing::HasSubstr("run.optimizer: `lion` is not known; allowed are adam and sgd"));
+              ::testing::HasSubstr("run.optimizer: `lion` is not known; allowed are adam, sgd, muon and adam8bit"));
   EXPECT_THAT(with_run("precision", "fp18"),
               ::testing::HasSubstr("run.precision: `fp18` is not known; allowed are bf16, fp16, fp8, fp4 and fp32"));
   EXPECT_THAT(with_run("precision", "tf32"), ::testing::HasSubstr("run.precision: `tf32` is not known"));

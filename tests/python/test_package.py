@@ -120,7 +120,7 @@ class Plans(unittest.TestCase):
         for call in (nest.evaluate, nest.check):
             with self.assertRaises(nest.InputError) as caught:
                 call(data)
-            self.assertIn("run.optimizer: `lion` is not known; allowed are adam and sgd", str(caught.exception))
+            self.assertIn("run.optimizer: `lion` is not known; allowed are adam, sgd, muon and adam8bit", str(caught.exception))
 
     def test_messages_name_the_arguments(self):
         for call, start in ((lambda: small(stack="megatorn-core"), "stack: `megatorn-core`"), (lambda: small(top=0), 'top: "0" is not a whole number'),

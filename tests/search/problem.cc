@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cost/memory.h"
+#include "cost/offload.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "cost/tables.h"
@@ -209,6 +210,15 @@ void choose_run(Dice& dice, Problem& problem, const model::Architecture& archite
   problem.job = cost::make_job(architecture, run, stack, cluster);
 }
 
+// State on the host, which is sharded as ZeRO 1. Without a throw of its own.
+void choose_offload(Problem& problem) {
+  problem.job.cluster.device.host_link_bytes_per_s = 55e9;
+  plan::PlanLimits& limits = problem.limits;
+  if (problem.seed % 4 != 1 || !limits.zero[1] || !cost::refuse_offload(problem.job).empty()) return;
+  problem.job.run.optimizer_offload = 25 * (1 + problem.seed / 4 % 4);
+  limits.zero = {false, true, false, false};
+}
+
 }  // namespace
 
 double Dice::magnitude(double low, double high) { return low * std::exp(real(0, std::log(high / low))); }
@@ -312,6 +322,7 @@ Problem random_problem(std::uint32_t seed, Leaning leaning) {
   if (dice.one_in(12)) problem.limits.replicas_together = true;
   if (dice.one_in(8) || (leaning == Leaning::crossing && dice.one_in(2))) add_edges(dice, problem);
   if (leaning == Leaning::measured || dice.one_in(10)) measure_layers(dice, problem);
+  choose_offload(problem);
   choose_memory(dice, problem);
   problem.top = dice.any({1, 1, 1, 2, 3, 5, 20});
   problem.objective = dice.one_in(3) ? PlanObjective::device_hours : PlanObjective::time;

@@ -26,6 +26,7 @@ std::string device_yaml(const cluster::Device& device) {
   text += fmt::format("}}\n  memory: {}B\n  memory_bandwidth: {:.17g}B/s\n  multiprocessors: {}\n", device.memory_bytes,
                       device.memory_bytes_per_s, device.multiprocessors);
   if (device.link_bytes_per_s > 0) text += fmt::format("  link_bandwidth: {:.17g}B/s\n", device.link_bytes_per_s);
+  if (device.host_link_bytes_per_s > 0) text += fmt::format("  host_link: {:.17g}B/s\n", device.host_link_bytes_per_s);
   if (device.efficiency.empty()) return text;
   text += "  efficiency: {";
   any = false;
@@ -100,6 +101,7 @@ std::string command_line(const Problem& problem, const std::filesystem::path& fo
       to_string(run.optimizer), problem.top);
   if (run.encoder_sequence > 0) text += fmt::format(" --encoder-seq {}", run.encoder_sequence);
   if (run.mtp_layers > 0) text += fmt::format(" --mtp-layers {}", run.mtp_layers);
+  if (run.optimizer_offload > 0) text += fmt::format(" --optimizer-offload {}", run.optimizer_offload);
   if (problem.job.profile) text += " --profile " + file("profile.json");
   if (problem.most_devices > 0) text += fmt::format(" --max-devices {}", problem.most_devices);
   if (problem.objective == PlanObjective::device_hours) text += " --objective device-hours";

@@ -403,6 +403,7 @@ StateFloor state_floor(const Run& run) {
     case Optimizer::muon: state.optimizer /= 2; break;
     case Optimizer::adam8bit: state.optimizer /= 4; break;
   }
+  state.optimizer *= 1 - static_cast<double>(run.optimizer_offload) / 100;
   return state;
 }
 

@@ -67,6 +67,9 @@ Device read_device(const Document& document, std::string_view name) {
   device.multiprocessors = root.integer_or("multiprocessors", 0, {0, 1 << 20});
   device.power_w = root.maybe_number("power_w", {0, 1e6}).value_or(0);
   device.link_bytes_per_s = positive(root, "link_bandwidth", root.maybe_bandwidth("link_bandwidth"), 0);
+  device.host_link_bytes_per_s = positive(root, "host_link", root.maybe_bandwidth("host_link"), 0);
+  device.host_memory_bytes_per_s = positive(
+      root, "host_memory_bandwidth", root.maybe_bandwidth("host_memory_bandwidth"), cluster::Device::kHostMemory);
   read_efficiency(root, device);
   root.refuse_unknown_keys();
   return device;

@@ -32,9 +32,14 @@ struct Device {
   std::array<double, kDevicePrecisions.size()> peak_flops_per_s{};  // 0: the device has no such arithmetic
   std::int64_t memory_bytes = 0;
   double memory_bytes_per_s = 0;
-  std::int64_t multiprocessors = 0;  // units that run tiles side by side; 0 where the notion does not apply
-  double power_w = 0;                // 0: unknown
-  double link_bytes_per_s = 0;       // per direction, all links of the device together (NVLink, ICI, …)
+  std::int64_t multiprocessors = 0;              // units that run tiles side by side; 0 where the notion does not apply
+  double power_w = 0;                            // 0: unknown
+  double link_bytes_per_s = 0;                   // per direction, all links of the device together (NVLink, ICI, …)
+  double host_link_bytes_per_s = 0;              // per direction, to the host's memory, sustained; 0: unknown
+  double host_memory_bytes_per_s = kHostMemory;  // this device's share of what the host's processors read and write
+
+  // Set: 400 GB/s of a host with eight devices.
+  static constexpr double kHostMemory = 50e9;
 
   // Fitted constants by name, e.g. "gemm_bf16": 0.67 of the peak in long training runs. Whoever prices operators
   // decides the names; a device without a constant leaves the choice of a default to them.

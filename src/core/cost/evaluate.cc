@@ -319,6 +319,14 @@ void Evaluator::say_assumptions() {
         fmt::format("activations of the first {} layers wait on the host; their way there and back is not priced",
                     stack.offloaded_layers));
   }
+  if (job_.run.optimizer_offload > 0) {
+    std::int64_t pinned = 0;
+    for (const StagePlan& stage : result_.stages) pinned = std::max(pinned, stage.memory.host);
+    says.push_back(fmt::format(
+        "{} % of the optimizer's state wait on the host, which updates them{}: {} pinned there per "
+        "device",
+        job_.run.optimizer_offload, stack.offload_overlap ? ", beside their transfers" : "", format_bytes(pinned)));
+  }
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
   says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
   const bool narrow = facts_of(job_.run.precision).element_bytes < 2;

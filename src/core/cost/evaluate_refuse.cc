@@ -95,6 +95,10 @@ std::string refuse_stages(const Job& job, const Strategy& strategy, const std::v
                          strategy.virtual_stages);
     }
     if (stage.zero < 0 || stage.zero > 3) return fmt::format("stage {}: zero={} is none of 0, 1, 2, 3", s, stage.zero);
+    if (job.run.optimizer_offload > 0 && stage.zero != 1) {
+      return fmt::format("stage {}: zero={}; optimizer state that waits on the host is sharded as ZeRO 1", s,
+                         stage.zero);
+    }
     if (!groups::can_shard(strategy, stage.zero_degree)) {
       return fmt::format("stage {}: a sharding degree of {} does not divide its {} data-parallel ranks evenly", s,
                          stage.zero_degree, groups::dense_replicas(strategy));

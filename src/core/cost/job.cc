@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cost/facts.h"
 #include "cost/imbalance.h"
+#include "cost/offload.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "model/count.h"
@@ -107,6 +108,18 @@ void check_dispatcher(const Job& job) {
       job.stack.name, job.cluster.name));
 }
 
+void check_offload(const Job& job) {
+  const std::int64_t percent = job.run.optimizer_offload;
+  if (percent < 0 || percent > 100) {
+    throw InputError(
+        fmt::format("{}: {} is out of range; allowed is 0 … 100 percent", option("optimizer_offload"), percent));
+  }
+  if (percent == 0) return;
+  if (const std::string why = refuse_offload(job); !why.empty()) {
+    throw InputError(fmt::format("{}: {}", option("optimizer_offload"), why));
+  }
+}
+
 }  // namespace
 
 Job make_job(model::Model model, model::Model fused_model, const Run& run, const SoftwareStack& stack,
@@ -121,6 +134,7 @@ Job make_job(model::Model model, model::Model fused_model, const Run& run, const
   apply_routing(job);
   name_model(job);
   check_dispatcher(job);
+  check_offload(job);
   return job;
 }
 
@@ -138,6 +152,7 @@ Job make_job(const model::Architecture& architecture, const Run& run, const Soft
   apply_routing(job);
   name_model(job);
   check_dispatcher(job);
+  check_offload(job);
   return job;
 }
 

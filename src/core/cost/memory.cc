@@ -9,6 +9,7 @@
 #include "cost/facts.h"
 #include "cost/memory_kinds.h"
 #include "cost/memory_parts.h"
+#include "cost/offload.h"
 #include "plan/pipeline_shape.h"
 
 namespace nest::cost {
@@ -199,13 +200,17 @@ StateBytes state_bytes(const Job& job) {
   const OptimizerFacts& facts = facts_of(job.run.optimizer);
   bytes.optimizer = master + facts.moments(job.stack.moments_bytes);
   bytes.rest_optimizer = master + facts.rest_moments(job.stack.moments_bytes);
+  const double here = 1 - real(job.run.optimizer_offload) / 100;
+  bytes.optimizer *= here;
+  bytes.rest_optimizer *= here;
   return bytes;
 }
 
 bool reads_narrow_gradients(const Job& job) {
   constexpr double kTwoSingles = 8;
   const bool adam = job.run.optimizer == Optimizer::adam || job.run.optimizer == Optimizer::adam8bit;
-  return adam && facts_of(job.run.optimizer).moments(job.stack.moments_bytes) < kTwoSingles;
+  const bool narrow = facts_of(job.run.optimizer).moments(job.stack.moments_bytes) < kTwoSingles;
+  return adam && (narrow || job.run.optimizer_offload > 0);
 }
 
 std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, Recompute recompute) {
@@ -310,6 +315,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   parts.weights = rounded(state.weights);
   parts.gradients = rounded(std::max(0.0, state.gradients + absent));
   parts.optimizer = rounded(state.optimizer);
+  parts.host = rounded(pinned_bytes(job, facts.updated_parameters));
   parts.activations = rounded(peak.activations);
   parts.working = rounded(peak.transient - absent);
   parts.buffers = parts.total - parts.weights - parts.gradients - parts.optimizer - parts.activations - parts.working;

@@ -59,7 +59,7 @@ StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePl
 std::int64_t context_bytes(const Job& job, const Strategy& strategy);
 
 // Bytes of training state per parameter held by every data-parallel rank together: what precision and optimizer make of
-// the stack's recipe.
+// the stack's recipe. What waits on the host is not part of it.
 struct StateBytes {
   double weight = 2;        // of products; with their copies where these are of 8 or 4 bits
   double plain_weight = 2;  // of tables, norms, routers, biases and the head
@@ -70,7 +70,7 @@ struct StateBytes {
 StateBytes state_bytes(const Job& job);
 
 // The optimizer reads gradients of 16 bits as they are: Megatron's precision-aware one, which keeps moments in fewer
-// bytes than fp32. Others copy them to fp32 first.
+// bytes than fp32 or, on the host, any. Others copy them to fp32 first.
 bool reads_narrow_gradients(const Job& job);
 
 // Read and written per updated parameter: the stack's own number, or

@@ -258,6 +258,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.number("update_bytes", {0, 256}, stack.update_bytes);
   facts.number("gradient_traffic_bytes", kStateBytes, stack.gradient_traffic_bytes);
   facts.number("weight_traffic_bytes", kStateBytes, stack.weight_traffic_bytes);
+  facts.flag("offload_overlap", stack.offload_overlap);
   facts.count("default_zero", {0, 3}, stack.default_zero);
   facts.choice("memory", kMemory, stack.memory);
   facts.choice("loss", kLoss, stack.loss);

@@ -100,6 +100,7 @@ struct SoftwareStack {
   double update_bytes = 0;            // read and written when a parameter is updated; 0: what the bytes above make
   double gradient_traffic_bytes = 4;  // through the network
   double weight_traffic_bytes = 2;
+  bool offload_overlap = true;  // where optimizer state waits on the host, gradients and weights travel beside updates
   int default_zero = 1;
 
   // Memory.

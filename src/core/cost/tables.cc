@@ -68,6 +68,9 @@ SyncRule sync_rule(const Job& job) {
   rule.weight_bytes = stack.weight_traffic_bytes;
   rule.often = sharding_traffic(stack.all_reduce_zero1 || stack.data_overlap == DataOverlap::per_tensor);
   rule.update = update_bytes(job);
+  rule.offload = offload_rule(job);
+  rule.update.matrices *= 1 - rule.offload.share;
+  rule.update.rest *= 1 - rule.offload.share;
   rule.memory_bytes_per_s = sustained_rates(job.cluster.device, job.run.precision, job.stack).memory_bytes_per_s;
   if (stack.data_overlap == DataOverlap::none) return rule;
   rule.step_hide = kSyncHide;
@@ -201,8 +204,12 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   };
   const double dense_ranks = zero >= 1 ? real(lines.dense_degree) : 1;
   const double more = (rule.update.rest - rule.update.matrices) * sums.rest_parameters / dense_ranks;
-  cost.optimizer_s =
-      (rule.update.matrices * shared(zero >= 1) + more + kNormBytes * shared(zero == 3)) / rule.memory_bytes_per_s;
+  const double update_s = (rule.update.matrices * shared(zero >= 1) + more) / rule.memory_bytes_per_s;
+  cost.optimizer_s = update_s + kNormBytes * shared(zero == 3) / rule.memory_bytes_per_s;
+  // Beside it the host updates its share.
+  if (rule.offload.share > 0) {
+    cost.optimizer_s += std::max(0.0, rule.offload.seconds(shared(zero >= 1), sums.tensors) - update_s);
+  }
   if (sums.matrices != nullptr) {
     cost.optimizer_s += sums.matrices->seconds(sums.first, sums.last, zero >= 1 ? lines.dense_degree : 1,
                                                zero >= 1 ? lines.expert_degree : 1);

@@ -41,6 +41,7 @@
 #include "cost/layer_price.h"
 #include "cost/memory.h"
 #include "cost/muon.h"
+#include "cost/offload.h"
 #include "cost/overlap.h"
 #include "cost/sharding_traffic.h"
 
@@ -76,7 +77,8 @@ struct SyncRule {
   bool per_tensor = false;
   ShardingTable often = sharding_traffic(false);
   // The optimizer's pass over its state.
-  UpdateBytes update;  // read and written per parameter
+  UpdateBytes update;  // read and written per parameter, on the device
+  OffloadRule offload;
   double memory_bytes_per_s = 1;
 
   const ShardingTraffic& traffic(int zero) const { return often[at(zero)]; }

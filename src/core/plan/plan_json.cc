@@ -85,6 +85,7 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
   Json memory;
   for (const MemoryField& entry : kMemory) memory[entry.key] = stage.memory.*entry.field;
   memory["in_flight"] = stage.memory.in_flight;
+  if (stage.memory.host > 0) memory["host"] = stage.memory.host;
   Json json = {{"layers", {stage.first, stage.last}}, {"devices", std::move(devices)}};
   for (const PlanDimension& row : plan_dimensions()) {
     if (row.of_stage != nullptr) json[row.key] = value_json(row, row.of_stage(stage));
@@ -162,6 +163,7 @@ StagePlan read_stage(doc::Reader reader) {
       stage.memory.*entry.field = memory->maybe_integer(entry.key, {0, kMostBytes}).value_or(0);
     }
     stage.memory.in_flight = memory->maybe_number("in_flight", {0, kMostBytes}).value_or(1);
+    stage.memory.host = memory->integer_or("host", 0, {0, kMostBytes});
     memory->refuse_unknown_keys();
   }
   reader.refuse_unknown_keys();
@@ -263,6 +265,7 @@ Json plan_to_json(const Plan& plan) {
   if (plan.run.encoder_sequence > 0) run["encoder_seq"] = plan.run.encoder_sequence;
   if (plan.run.mtp_layers > 0) run["mtp_layers"] = plan.run.mtp_layers;
   if (!plan.run.routing.empty()) run["routing"] = plan.run.routing;
+  if (plan.run.optimizer_offload > 0) run["optimizer_offload"] = plan.run.optimizer_offload;
   Json json = {{"schema", kPlanSchema},
                {"model",
                 {{"name", plan.model.name},
@@ -340,6 +343,7 @@ Plan read_plan(const Document& document) {
   plan.run.stack = run.text_or("stack", plan.run.stack);
   plan.run.stack_reason = run.text_or("stack_reason", "");
   plan.run.optimizer = run.word_or("optimizer", plan.run.optimizer, kOptimizerWords);
+  plan.run.optimizer_offload = run.integer_or("optimizer_offload", 0, {0, 100});
   run.refuse_unknown_keys();
 
   plan.strategy = read_strategy(root.object("strategy"), before ? Words::before : Words::todays);

@@ -17,6 +17,12 @@ namespace {
 constexpr std::int64_t kMostTensor = 64, kMostContext = 64, kMostMicroBatch = 64;
 constexpr std::array<std::int64_t, 8> kChunks = {2, 3, 4, 5, 6, 8, 10, 12};
 
+// Optimizer state that waits on the host is sharded as ZeRO 1.
+plan::PlanLimits limits_for(const cost::Job& job, plan::PlanLimits limits) {
+  if (job.run.optimizer_offload > 0) limits.zero[0] = limits.zero[2] = limits.zero[3] = false;
+  return limits;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> divisors_of(std::int64_t value) {
@@ -32,9 +38,9 @@ std::vector<std::int64_t> divisors_of(std::int64_t value) {
 
 PlanSpace::PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices)
     : job_(&job),
-      limits_(limits),
+      limits_(limits_for(job, limits)),
       devices_(devices),
-      choices_(list_choices(limits)),
+      choices_(list_choices(limits_)),
       motif_(model::find_motif(job.model.layers)) {
   list_splits();
   list_schedules();

@@ -64,7 +64,8 @@ std::string narrow_moments(const cost::Job& job) {
   if (!cost::reads_narrow_gradients(job)) return {};
   return bytes == 4 ? "bf16" : bytes == 2 ? "fp8" : "";
 }
-bool has_narrow_moments(const cost::Job& job) { return !narrow_moments(job).empty(); }
+// The precision-aware optimizer runs: for such moments, or on the host.
+bool is_precision_aware(const cost::Job& job) { return !narrow_moments(job).empty() || job.run.optimizer_offload > 0; }
 
 void add_dispatch(const ExportTask& task, std::vector<LaunchOption>& options) {
   const cost::DispatchRule& rule = task.job.stack.dispatch;
@@ -142,7 +143,7 @@ bool has_replicas(const ExportTask& task) {
 
 bool needs_distributed_optimizer(const ExportTask& task) {
   const auto recipe = launch::weight_recipe(task.job.run.precision, task.job.stack);
-  const bool formats = has_narrow_moments(task.job) || (recipe && recipe->gathered);
+  const bool formats = is_precision_aware(task.job) || (recipe && recipe->gathered);
   if (task.stages.front().zero < 1) return false;
   // A degree of 1 among several replicas shards nothing; where experts alone have replicas, theirs are sharded.
   const bool sharded = groups::dense_replicas(task.strategy) > 1
@@ -154,6 +155,15 @@ bool needs_distributed_optimizer(const ExportTask& task) {
 std::string fp8_recipe(const cost::Job& job) {
   const auto recipe = launch::weight_recipe(Precision::fp8, job.stack);
   return recipe ? std::string(recipe->name) : "tensorwise";  // the only one that all recomputation modules allow
+}
+
+std::vector<LaunchOption> offload_options(const ExportTask& task) {
+  const std::int64_t percent = task.job.run.optimizer_offload;
+  if (percent == 0) return {};
+  std::vector<LaunchOption> options = {{"--optimizer-cpu-offload", {}},
+                                       {"--optimizer-offload-fraction", {number(static_cast<double>(percent) / 100)}}};
+  if (task.job.stack.offload_overlap) options.push_back({"--overlap-cpu-optimizer-d2h-h2d", {}});
+  return options;
 }
 
 std::vector<LaunchOption> state_options(const ExportTask& task) {
@@ -173,12 +183,15 @@ std::vector<LaunchOption> state_options(const ExportTask& task) {
   }
   // Whole steps are captured without looking at the values.
   flag(graphs_of(task) == Graphs::step, "--no-check-for-nan-in-loss-and-grad");
-  if (has_narrow_moments(task.job) && sharded) {
+  if (is_precision_aware(task.job) && sharded) {
     flag(true, "--use-precision-aware-optimizer");
     if (stack.gradient_bytes == 2) options.push_back({"--main-grads-dtype", {"bf16"}});
-    options.push_back({"--exp-avg-dtype", {narrow_moments(task.job)}});
-    options.push_back({"--exp-avg-sq-dtype", {narrow_moments(task.job)}});
+    if (const std::string format = narrow_moments(task.job); !format.empty()) {
+      options.push_back({"--exp-avg-dtype", {format}});
+      options.push_back({"--exp-avg-sq-dtype", {format}});
+    }
   }
+  for (LaunchOption& option : offload_options(task)) options.push_back(std::move(option));
   return options;
 }
 

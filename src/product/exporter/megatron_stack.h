@@ -17,6 +17,7 @@ std::vector<LaunchOption> layer_options(const ExportTask& task);
 
 // Loss, formats of weights, gradients and moments.
 std::vector<LaunchOption> state_options(const ExportTask& task);
+std::vector<LaunchOption> offload_options(const ExportTask& task);  // those of them about the host
 
 // Variables that must be set for it, and what no option says.
 std::vector<std::pair<std::string, std::string>> stack_environment(const ExportTask& task);

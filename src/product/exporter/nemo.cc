@@ -186,6 +186,7 @@ class Overrides {
 
   void add_bridge() {
     const cost::SoftwareStack& stack = task_.job.stack;
+    add_optimizer("optimizer.");
     add("comm_overlap.tp_comm_overlap", stack.tensor_overlap && task_.strategy.split.sp);
     if (task_.strategy.virtual_stages > 1) add("comm_overlap.overlap_p2p_comm", stack.pipeline_overlap);
     const bool pairs = overlaps_experts(task_);
@@ -206,7 +207,19 @@ class Overrides {
     }
   }
 
+  // Fields of Megatron-Core's OptimizerConfig.
+  void add_optimizer(const std::string& prefix) {
+    if (task_.job.run.optimizer == Optimizer::muon) text(prefix + "optimizer", "muon");
+    if (task_.job.run.optimizer_offload > 0) add(prefix + "use_precision_aware_optimizer", true);
+    for (const LaunchOption& option : offload_options(task_)) {
+      std::string field = option.name.substr(2);
+      std::replace(field.begin(), field.end(), '-', '_');
+      add(prefix + field, option.values.empty() ? std::string("true") : option.values.front());
+    }
+  }
+
   void add_nemo2() {
+    add_optimizer("optim.config.");
     add("optim.config.use_distributed_optimizer", sharding_of(task_.strategy, task_.stages.front()).zero >= 1);
     out_.notes.emplace_back("set trainer.num_nodes and trainer.devices to what you start");
     out_.notes.emplace_back("precision and overlap of tensor parallelism are plugins and callbacks of the recipe");

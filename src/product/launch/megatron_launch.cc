@@ -400,9 +400,7 @@ class MegatronReader {
   }
 
   void say_what_is_left_out() {
-    for (const char* option : {"--optimizer-cpu-offload", "--rampup-batch-size"}) {
-      if (options_.has(option)) setup_.notes.push_back(fmt::format("{} is not priced", option));
-    }
+    if (options_.has("--rampup-batch-size")) setup_.notes.emplace_back("--rampup-batch-size is not priced");
     for (const std::string& name : options_.unseen()) {
       setup_.notes.push_back(
           fmt::format("{} is not set in the text: options it may hold were not seen (--define sets it)", name));

@@ -39,6 +39,7 @@ struct LaunchSetup {
   std::optional<std::int64_t> local_batch;   // sequences of one rank between two exchanges (torchtitan)
   Precision precision = Precision::bf16;
   Optimizer optimizer = Optimizer::adam;
+  std::int64_t optimizer_offload = 0;  // percent
 
   std::int64_t tp = 1, cp = 1, pp = 1, vpp = 1;
   std::int64_t ep = 1;         // Megatron's expert-model-parallel size

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/text.h"
@@ -130,6 +131,19 @@ class StackReader {
     return format == "fp32" ? 4 : format == "fp8" ? 1 : 2;
   }
 
+  void offload() {
+    const double share = options_.number("--optimizer-offload-fraction", 0, 1).value_or(1);
+    stack_.offload_overlap = flag("--overlap-cpu-optimizer-d2h-h2d");
+    if (!flag("--optimizer-cpu-offload")) return;
+    if (!flag("--use-precision-aware-optimizer")) {
+      options_.fail("--optimizer-cpu-offload", "needs --use-precision-aware-optimizer");
+    }
+    if (flag("--fp8-param-gather") && options_.text("--fp8-recipe").value_or("delayed") != "delayed") {
+      options_.fail("--optimizer-cpu-offload", "excludes --fp8-param-gather, unless the recipe is delayed");
+    }
+    setup_.optimizer_offload = std::llround(100 * share);
+  }
+
   void state() {
     if (flag("--grad-reduce-in-bf16")) stack_.gradient_bytes = stack_.gradient_traffic_bytes = 2;
     if (flag("--use-precision-aware-optimizer")) {
@@ -144,6 +158,7 @@ class StackReader {
         }
       }
     }
+    offload();
     const bool eight = setup_.precision == Precision::fp8, four = setup_.precision == Precision::fp4;
     if (!eight && !four) return;
     const std::string name =

@@ -122,6 +122,7 @@ cost::Job load_job(const Question& question) {
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
   run.precision = question.precision.value_or(Precision::bf16);
   run.optimizer = question.optimizer.value_or(Optimizer::adam);
+  run.optimizer_offload = question.optimizer_offload;
   std::optional<cost::MeasuredProfile> profile;
   if (!question.profile.empty()) {
     profile = cost::read_profile(doc::parse_json(source_name(question.profile), read_text(question.profile)));

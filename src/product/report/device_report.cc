@@ -45,6 +45,9 @@ std::string device_text(const cluster::Device& device, const Style& style) {
   if (device.link_bytes_per_s > 0) {
     table.add({"links", fmt::format("{} per direction, all together", format_bandwidth(device.link_bytes_per_s))});
   }
+  if (device.host_link_bytes_per_s > 0) {
+    table.add({"host", fmt::format("{} per direction", format_bandwidth(device.host_link_bytes_per_s))});
+  }
   if (device.multiprocessors > 0) table.add({"units", fmt::format("{} multiprocessors", device.multiprocessors)});
   if (device.power_w > 0) table.add({"power", fmt::format("{:.0f} W", device.power_w)});
   text += table.render(style);
@@ -75,6 +78,8 @@ Json device_json(const cluster::Device& device) {
           {"memory_bytes", device.memory_bytes},
           {"memory_bytes_per_s", json_number(device.memory_bytes_per_s)},
           {"link_bytes_per_s", json_number(device.link_bytes_per_s)},
+          {"host_link_bytes_per_s", json_number(device.host_link_bytes_per_s)},
+          {"host_memory_bytes_per_s", json_number(device.host_memory_bytes_per_s)},
           {"multiprocessors", device.multiprocessors},
           {"power_w", json_number(device.power_w)},
           {"efficiency", device.efficiency}};

@@ -127,6 +127,7 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
   made.not_expressed = software.not_expressed;
   what.stack = software.stack.name;
   what.optimizer = software.optimizer;
+  what.optimizer_offload = software.optimizer_offload;
   what.precision = precision_for(run);
   what.mtp_layers = run.model.extra_layers;
   try {

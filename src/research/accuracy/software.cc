@@ -150,7 +150,7 @@ cost::Storage storage_for(const PublishedRun& run) {
 Software software_for(const PublishedRun& run) {
   const Settings& settings = run.settings;
   const bool megatron = settings.stated && settings.framework.empty() && run.software.empty();
-  Software software = megatron ? megatron_with_settings(run) : Software{by_source(run), Optimizer::adam, {}};
+  Software software = megatron ? megatron_with_settings(run) : Software{by_source(run), Optimizer::adam, 0, {}};
   if (settings.offloaded_activations) software.not_expressed.emplace_back("activations kept on the host");
   const std::vector<model::Module> modules = modules_of(run.recompute_modules);
   cost::SoftwareStack& stack = software.stack;

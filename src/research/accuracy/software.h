@@ -13,6 +13,7 @@ namespace nest::accuracy {
 struct Software {
   cost::SoftwareStack stack;
   Optimizer optimizer = Optimizer::adam;
+  std::int64_t optimizer_offload = 0;  // percent
   // Settings of the row that no key of a stack says yet, by name: the row is priced with the nearest.
   std::vector<std::string> not_expressed;
 };

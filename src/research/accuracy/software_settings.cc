@@ -1,5 +1,6 @@
 // Settings of Megatron-Core and Megatron-Bridge -> facts of a stack.
 #include <algorithm>
+#include <cmath>
 
 #include "accuracy/hardware.h"
 #include "accuracy/software.h"
@@ -51,7 +52,8 @@ class Translation {
       stack().moments_bytes = bytes_of_format(settings_.first_moment, 4) + bytes_of_format(settings_.second_moment, 4);
     }
     if (settings_.optimizer.find("muon") != std::string::npos) made_.optimizer = Optimizer::muon;
-    if (settings_.offloaded_optimizer.value_or(0) > 0) miss("optimizer state on the host");
+    made_.optimizer_offload = std::llround(100 * std::clamp(settings_.offloaded_optimizer.value_or(0), 0.0, 1.0));
+    stack().offload_overlap = false;  // Megatron-Core's default
     weights();
     stack().expandable_segments = settings_.expandable_segments.value_or(expandable());
     stack().memory_margin = 0.02;  // as the presets of Megatron-Bridge

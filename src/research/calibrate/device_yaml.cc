@@ -38,6 +38,10 @@ std::string device_yaml(const cluster::Device& device) {
   if (device.multiprocessors > 0) text += fmt::format("multiprocessors: {}\n", device.multiprocessors);
   if (device.power_w > 0) text += fmt::format("power_w: {}\n", device.power_w);
   if (device.link_bytes_per_s > 0) text += fmt::format("link_bandwidth: {}GB/s\n", device.link_bytes_per_s * 1e-9);
+  if (device.host_link_bytes_per_s > 0) text += fmt::format("host_link: {}GB/s\n", device.host_link_bytes_per_s * 1e-9);
+  if (device.host_memory_bytes_per_s != cluster::Device::kHostMemory) {
+    text += fmt::format("host_memory_bandwidth: {}GB/s\n", device.host_memory_bytes_per_s * 1e-9);
+  }
   if (device.efficiency.empty()) return text;
   text += "efficiency:\n";
   for (const auto& [name, value] : device.efficiency) text += fmt::format("  {}: {}\n", name, shortest(value));
