@@ -48,7 +48,7 @@ struct StagePlan {
   int last = 0;
   int zero = 0;
   std::int64_t zero_degree = 1;
-  Recompute recompute = Recompute::none;
+  Recomputation recompute;
   StageTime time;
   StageMemory memory;
 };

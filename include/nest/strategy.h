@@ -20,8 +20,12 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace nest {
 
@@ -37,14 +41,61 @@ inline constexpr std::array kScheduleWords = {Word<Schedule>{Schedule::one_f_one
                                               Word<Schedule>{Schedule::interleaved, "interleaved"},
                                               Word<Schedule>{Schedule::gpipe, "gpipe"}};
 
-// What is recomputed in the backward pass.
+// What a stage recomputes in its backward pass.
 //   none       nothing
-//   selective  some modules, which ones is the stack's choice
-//   full       the whole layer, from its input
-enum class Recompute : std::uint8_t { none, selective, full };
-inline constexpr std::array kRecomputeWords = {Word<Recompute>{Recompute::none, "none"},
-                                               Word<Recompute>{Recompute::selective, "selective"},
-                                               Word<Recompute>{Recompute::full, "full"}};
+//   selective  some modules of every layer, which ones is the stack's choice
+//   full       every layer, from its input
+//   modules    a set of modules of every layer
+//   block      of every chunk the first n layers, each from its input; the others nothing
+//   uniform    every layer; inputs are kept of every n-th only
+enum class Recompute : std::uint8_t { none, selective, full, modules, block, uniform };
+inline constexpr std::array kRecomputeWords = {
+    Word<Recompute>{Recompute::none, "none"},   Word<Recompute>{Recompute::selective, "selective"},
+    Word<Recompute>{Recompute::full, "full"},   Word<Recompute>{Recompute::modules, "modules"},
+    Word<Recompute>{Recompute::block, "block"}, Word<Recompute>{Recompute::uniform, "uniform"}};
+
+// Modules of a layer that can be recomputed apart, in Megatron-Core's words. What comes out of a norm, of the
+// projections of latent attention and of experts' activations is dropped as well: whoever needs it in backward waits for
+// the recomputed copy. The others keep what goes in and what comes out.
+enum class RecomputeModule : std::uint8_t { core_attn, layernorm, mla_up_proj, moe_act, mlp, moe, shared_experts };
+inline constexpr std::array kRecomputeModuleWords = {
+    Word<RecomputeModule>{RecomputeModule::core_attn, "core_attn"},
+    Word<RecomputeModule>{RecomputeModule::layernorm, "layernorm"},
+    Word<RecomputeModule>{RecomputeModule::mla_up_proj, "mla_up_proj"},
+    Word<RecomputeModule>{RecomputeModule::moe_act, "moe_act"},
+    Word<RecomputeModule>{RecomputeModule::mlp, "mlp"},
+    Word<RecomputeModule>{RecomputeModule::moe, "moe"},
+    Word<RecomputeModule>{RecomputeModule::shared_experts, "shared_experts"}};
+
+using RecomputeSet = std::uint8_t;  // of modules: bit i for the i-th
+constexpr RecomputeSet set_of(RecomputeModule module) {
+  return static_cast<RecomputeSet>(1u << static_cast<unsigned>(module));
+}
+
+struct Recomputation {
+  Recompute kind = Recompute::none;
+  RecomputeSet modules = 0;  // of kind `modules`: some
+  std::int32_t layers = 0;   // of kinds `block` and `uniform`: n, at least 1
+
+  constexpr Recomputation() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): three of the kinds say everything
+  constexpr Recomputation(Recompute simple) : kind(simple) {}
+  static constexpr Recomputation of_modules(RecomputeSet modules) {
+    Recomputation made(Recompute::modules);
+    made.modules = modules;
+    return made;
+  }
+  static constexpr Recomputation of_layers(Recompute kind, std::int32_t layers) {
+    Recomputation made(kind);
+    made.layers = layers;
+    return made;
+  }
+
+  bool every_layer() const { return kind == Recompute::full || kind == Recompute::uniform; }  // from its input
+  bool whole_layers() const { return every_layer() || kind == Recompute::block; }
+  bool some_modules() const { return kind == Recompute::selective || kind == Recompute::modules; }
+  auto operator<=>(const Recomputation&) const = default;
+};
 
 // Of matrix products. Nobody asks for tf32: it is the arithmetic with which some devices compute fp32.
 enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16, fp8, fp4 };
@@ -64,7 +115,11 @@ inline constexpr std::array kOptimizerWords = {
     Word<Optimizer>{Optimizer::muon, "muon"}, Word<Optimizer>{Optimizer::adam8bit, "adam8bit"}};
 
 const char* to_string(Schedule schedule);
-const char* to_string(Recompute mode);
+const char* to_string(Recompute kind);
+const char* to_string(RecomputeModule module);
+// "none", "selective", "full", "moe_act+layernorm", "block:4", "uniform:2", and back; nothing where it is none of these.
+std::string to_string(const Recomputation& recomputation);
+std::optional<Recomputation> parse_recomputation(std::string_view text);
 const char* to_string(Precision precision);
 const char* to_string(Optimizer optimizer);
 

@@ -129,9 +129,9 @@ TEST(MegatronMemory, LayersByHand) {
   const Job job = job_of(kTiny, stack, 1);
   LayerPrice price;
   price_layer_memory(job, 1, {}, 1, price);
-  EXPECT_EQ(price.kept_bytes, (std::array<double, 3>{16 * 232, 16 * (232 - 16 - 96 - 20), 16 * 16}));
+  EXPECT_EQ(price.kept_bytes, (ByTreatment{16 * 232, 16 * (232 - 16 - 96 - 20), 16 * 16}));
   // gradient of gate and up 16 * 64, of the stream 256, and what is recomputed: with it the norm inside gate and up
-  EXPECT_EQ(price.working_bytes, (std::array<double, 3>{1280, 1280 + 16 * 132, 1280 + 16 * 216}));
+  EXPECT_EQ(price.working_bytes, (ByTreatment{1280, 1280 + 16 * 132, 1280 + 16 * 216}));
   EXPECT_EQ(price.largest_block_bytes, 16 * 64);
   EXPECT_EQ(price.dense_parameters, 592);
   const LayerPrice whole = price;

@@ -134,7 +134,7 @@ TEST(State, NarrowInputsAreKeptAsTheyWereQuantised) {
   const auto kept = [&](Storage storage, Precision precision) {
     stack.storage = storage;
     const Job job = test::job_of(mixture(4), stack, 1, precision);
-    return StageMemoryModel(job, Split{}, 1).kept_bytes(1, Recompute::none);
+    return StageMemoryModel(job, Split{}, 1).kept_bytes(1, kNothing);
   };
   const double plain = kept(Storage::bf16, Precision::fp8);
   EXPECT_DOUBLE_EQ(kept(Storage::fp8_tensor, Precision::bf16), plain);

@@ -16,8 +16,15 @@ namespace {
 
 // A few values that the dimension may have.
 std::vector<std::int64_t> some_values(const plan::PlanDimension& row) {
+  std::vector<std::int64_t> all;
+  if (row.parse != nullptr) {
+    for (const char* text :
+         {"none", "selective", "full", "moe_act", "layernorm+mla_up_proj+mlp", "block:1", "block:12", "uniform:2"}) {
+      all.push_back(row.parse(text).value());
+    }
+    return all;
+  }
   if (row.high < 4) {
-    std::vector<std::int64_t> all;
     for (std::int64_t value = row.low; value <= row.high; ++value) all.push_back(value);
     return all;
   }
@@ -119,7 +126,7 @@ TEST(Dimensions, LimitsAdmitWhatTheyName) {
       EXPECT_TRUE(set("1").*row.toggle) << row.name;
     } else {
       for (std::int64_t value = row.low; value <= row.high; ++value) {
-        plan::PlanLimits limits = set(plan::value_text(row, value));
+        plan::PlanLimits limits = set(row.words[static_cast<std::size_t>(value)]);
         const std::span<bool> admitted = row.admitted(limits);
         ASSERT_EQ(admitted.size(), static_cast<std::size_t>(row.high + 1)) << row.name;
         for (std::size_t i = 0; i < admitted.size(); ++i) {

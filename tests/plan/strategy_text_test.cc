@@ -34,7 +34,8 @@ TEST(StrategyText, ExplainsMistakes) {
   EXPECT_THAT(message_of("recomptue=full"), ::testing::HasSubstr("did you mean `recompute`?"));
   EXPECT_EQ(message_of("tp=eight"), "--strategy: tp: found `eight`; expected a whole number in 1 … 16777216");
   EXPECT_THAT(message_of("tp=0"), ::testing::HasSubstr("tp: found `0`"));
-  EXPECT_THAT(message_of("recompute=some"), ::testing::HasSubstr("expected none, selective or full"));
+  EXPECT_THAT(message_of("recompute=some"),
+              ::testing::HasSubstr("expected none, selective, full, modules such as moe_act+layernorm, "));
   EXPECT_THAT(message_of("tp=2,tp=4"), ::testing::HasSubstr("tp is given twice"));
   EXPECT_THAT(message_of("schedule=1f1b,vpp=2"), ::testing::HasSubstr("vpp=2 contradicts schedule=1f1b"));
   EXPECT_THAT(message_of("sp=maybe"), ::testing::HasSubstr("expected 0 or 1"));

@@ -95,12 +95,13 @@ TEST(PlannerBounds, NoRandomPlanBeatsTheProof) {
     plan::PlanLimits limits;
     limits.uneven_batch = limits.any_rounds = true;
     const PlanSpace space(job, limits, scene.devices);
+    PriceCache prices(job);
     LeafSolver solver(space);
     for (int round = 0; round < 120; ++round) {
       const std::optional<Key> key = random_key(random, space);
       if (!key) continue;
       const Strategy strategy = space.strategy(*key);
-      const PairPrices pair(job, strategy.split, strategy.micro_batch);
+      const PairPrices& pair = *prices.get(strategy.split, strategy.micro_batch);
       const double by_hops = solver.message_bound_s(*key, pair);
       const auto best = solver.solve(*key, pair, kInfinity);
       const double low = solver.low_s();
@@ -155,7 +156,8 @@ TEST(PlannerBounds, APlanThatJustFitsIsFound) {
       std::int64_t needed = 0;
       for (const StagePlan& stage : evaluation.stages) needed = std::max(needed, stage.memory.needed);
       job.cluster.device.memory_bytes = needed;
-      const PairPrices pair(job, strategy.split, strategy.micro_batch);
+      PriceCache prices(job);
+      const PairPrices& pair = *prices.get(strategy.split, strategy.micro_batch);
       LeafSolver solver(space);
       const auto best = solver.solve(*key, pair, evaluation.prediction.iteration_s * (1 + 1e-9));
       EXPECT_TRUE(best) << scene.model << " " << scene.stack << " pp=" << strategy.pp

@@ -47,6 +47,8 @@ void count_stages(const Plan& best, const cost::Job& job, Counts& seen) {
   const auto any = [&](const auto& test) { return std::any_of(stages.begin(), stages.end(), test); };
   const std::int64_t all = strategy.dp * strategy.split.cp;
   seen["recomputation"] += any([](const StagePlan& s) { return s.recompute != Recompute::none; });
+  seen["sets of modules"] += any([](const StagePlan& s) { return s.recompute.kind == Recompute::modules; });
+  seen["some layers from their inputs"] += any([](const StagePlan& s) { return s.recompute.kind == Recompute::block; });
   seen["ZeRO 2"] += all > 1 && any([](const StagePlan& s) { return s.zero == 2; });
   seen["ZeRO 3"] += all > 1 && any([](const StagePlan& s) { return s.zero == 3; });
   seen["sharding in a node"] +=

@@ -26,7 +26,9 @@ struct Tight {
 double slowest_layers_s(const PairPrices& pair, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   double slowest = 0;
   for (const StagePlan& stage : stages) {
-    slowest = std::max(slowest, pair.stage_s(stage.first, stage.last + 1, stage.recompute, strategy.pp > 1));
+    const cost::StageTreatment treatment =
+        cost::stage_treatment(pair.treatments(), stage.recompute, strategy.virtual_stages);
+    slowest = std::max(slowest, pair.stage_s(stage.first, stage.last + 1, treatment, strategy.pp > 1));
   }
   return slowest;
 }
@@ -49,8 +51,9 @@ void compare(test::Problem problem, test::Dice& dice, Tight& tight) {
   const std::vector<StagePlan> stages = test::random_stages(dice, problem.job, problem.limits, strategy);
   if (stages.empty()) return;
   problem.job.cluster.device.memory_bytes =
-      needed_bytes(PairPrices(problem.job, strategy.split, strategy.micro_batch), strategy, stages);
-  const PairPrices pair(problem.job, strategy.split, strategy.micro_batch);
+      needed_bytes(*PriceCache(problem.job).get(strategy.split, strategy.micro_batch), strategy, stages);
+  PriceCache prices(problem.job);
+  const PairPrices& pair = *prices.get(strategy.split, strategy.micro_batch);
   const double slowest = slowest_layers_s(pair, strategy, stages);
   const MemoryFloor floor(problem.job, problem.limits);
   for (const Strategy& largest : strategies) {
@@ -85,7 +88,8 @@ TEST(MemoryFloor, NoPlanThatFitsHasAFasterSlowestStage) {
 TEST(MemoryFloor, EndsOfTheScale) {
   test::Problem problem = test::random_problem(3, test::Leaning::experts);
   const Strategy strategy = test::all_strategies(problem.job, problem.limits, problem.devices()).front();
-  const PairPrices pair(problem.job, strategy.split, strategy.micro_batch);
+  PriceCache prices(problem.job);
+  const PairPrices& pair = *prices.get(strategy.split, strategy.micro_batch);
   problem.job.cluster.device.memory_bytes = 1;
   EXPECT_TRUE(std::isinf(MemoryFloor(problem.job, problem.limits).slowest_s(strategy, pair, kAnything)));
   problem.job.cluster.device.memory_bytes = std::int64_t{1} << 60;

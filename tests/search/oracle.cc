@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "cost/constants.h"
 #include "cost/memory.h"
@@ -17,9 +18,40 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Choice {
   double time_s = 0, once_s = 0;  // t without messages, y
-  int recompute = 0, zero = 0;
+  Recomputation recompute;
+  int zero = 0;
   std::int64_t degree = 0;
 };
+
+cost::Treatments treatments_for(const std::vector<Recomputation>& recomputations) {
+  cost::Treatments treatments;
+  for (const Recomputation& one : recomputations) {
+    if (one.kind == Recompute::modules) treatments.sets.push_back(one.modules);
+  }
+  return treatments;
+}
+
+bool is_block(const cost::Job& job, int layer) {
+  return job.model.kinds[static_cast<std::size_t>(layer)].kind == model::LayerKind::block;
+}
+
+bool is_own(const cost::SoftwareStack& stack, RecomputeSet set) {
+  const std::vector<model::Module> modules = split::modules_of(set);
+  return stack.selective == cost::SelectiveKind::modules &&
+         std::is_permutation(modules.begin(), modules.end(), stack.selective_modules.begin(),
+                             stack.selective_modules.end());
+}
+
+// Whether a layer keeps at least half a percent less with this module recomputed.
+bool spares_enough(const cost::Job& job, RecomputeSet module) {
+  for (std::size_t kind = 0; kind < job.model.kinds.size(); ++kind) {
+    if (!is_block(job, static_cast<int>(kind))) continue;
+    cost::LayerPrice price;
+    cost::price_layer_memory(job, static_cast<int>(kind), {}, 1, price, {{module}});
+    if (price.kept_bytes[3] <= 0.995 * price.kept_bytes[0]) return true;
+  }
+  return false;
+}
 
 class Looker {
  public:
@@ -29,7 +61,9 @@ class Looker {
         dominated_(dominated),
         n_(static_cast<std::int64_t>(job.model.layers.size())),
         pattern_(chain_pattern(job.model.layers)),
-        rule_(cost::sync_rule(job)) {}
+        rule_(cost::sync_rule(job)),
+        recomputations_(all_recomputations(job, limits)),
+        treatments_(treatments_for(recomputations_)) {}
 
   void look(const Strategy& strategy) {
     enter(strategy);
@@ -63,8 +97,9 @@ class Looker {
     bare.dp_inner = 1;
     bare.pitch = 0;
     if (first || !(strategy.split == strategy_.split) || strategy.micro_batch != strategy_.micro_batch) {
-      table_ = std::make_unique<cost::PriceTable>(cost::price_table(job_, strategy.split, strategy.micro_batch));
-      memory_ = std::make_unique<cost::StageMemoryModel>(job_, strategy.split, strategy.micro_batch);
+      table_ = std::make_unique<cost::PriceTable>(
+          cost::price_table(job_, strategy.split, strategy.micro_batch, treatments_));
+      memory_ = std::make_unique<cost::StageMemoryModel>(job_, strategy.split, strategy.micro_batch, treatments_);
       lines_known_.clear();
     }
     if (first || !(bare == bare_)) fits_.clear();
@@ -74,10 +109,9 @@ class Looker {
     options_.clear();
     lines_.clear();
     const std::vector<std::int64_t> degrees = sharding_degrees(job_, limits_, strategy);
-    for (int recompute = 0; recompute < 3; ++recompute) {
+    for (const Recomputation& recompute : recomputations_) {
       for (int zero = 0; zero < 4; ++zero) {
         for (const std::int64_t degree : degrees) {
-          if (!limits_.recompute[static_cast<std::size_t>(recompute)]) continue;
           if (!limits_.zero[static_cast<std::size_t>(zero)] || (zero == 0 && degree != 0)) continue;
           options_.push_back({0, 0, recompute, zero, degree});
           lines_.push_back(lines_for(zero, degree));
@@ -120,7 +154,7 @@ class Looker {
   }
 
   bool fits(const Choice& choice, std::int64_t stage, std::int64_t begin, std::int64_t end) {
-    const std::array<std::int64_t, 6> name{stage, begin, end, choice.recompute, choice.zero, choice.degree};
+    const FitName name{stage, begin, end, choice.zero, choice.degree, choice.recompute};
     const auto [place, fresh] = fits_.try_emplace(name, false);
     if (fresh) {
       StagePlan plan = stage_plan(choice, begin, end);
@@ -135,7 +169,7 @@ class Looker {
     plan.last = static_cast<int>(end - 1);
     plan.zero = choice.zero;
     plan.zero_degree = choice.degree;
-    plan.recompute = static_cast<Recompute>(choice.recompute);
+    plan.recompute = choice.recompute;
     return plan;
   }
 
@@ -151,11 +185,12 @@ class Looker {
     for (std::size_t k = 0; k < options_.size(); ++k) {
       if (only_ >= 0 && static_cast<int>(k) != only_) continue;
       Choice choice = options_[k];
-      const auto recompute = static_cast<Recompute>(choice.recompute);
-      const cost::StageCost cost = cost::stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, recompute);
+      const cost::StageAgain again =
+          cost::stage_again(job_, *table_, stage_plan(choice, begin, end), strategy_.virtual_stages);
+      const cost::StageCost cost = cost::stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, again);
       const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
-      const double alone = cost::alone_share(job_, strategy_, m, recompute);
-      choice.time_s = sums.forward_s + sums.backward_s + sums.recompute_s[static_cast<std::size_t>(choice.recompute)] +
+      const double alone = cost::alone_share(job_, strategy_, m, choice.recompute);
+      choice.time_s = sums.forward_s + sums.backward_s + again.seconds +
                       alone * (sums.alone_forward_s + sums.alone_backward_s) + cost.micro_exposed_s;
       choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + cost::constants::kStep_s;
       all.push_back(choice);
@@ -215,7 +250,10 @@ class Looker {
   std::vector<Choice> options_;          // without times
   std::vector<cost::ShardLines> lines_;  // of each option
   std::map<std::array<std::int64_t, 4>, cost::ShardLines> lines_known_;
-  std::map<std::array<std::int64_t, 6>, bool> fits_;  // of strategies that differ in their placement only
+  using FitName = std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::int64_t, Recomputation>;
+  std::vector<Recomputation> recomputations_;
+  cost::Treatments treatments_;
+  std::map<FitName, bool> fits_;  // of strategies that differ in their placement only
   std::vector<double> hop_s_;
   std::vector<std::vector<Choice>> choices_;
   std::vector<bool> priced_;
@@ -227,6 +265,43 @@ class Looker {
 };
 
 }  // namespace
+
+std::vector<Recomputation> all_recomputations(const cost::Job& job, const plan::PlanLimits& limits) {
+  std::vector<Recomputation> all = {Recompute::none, Recompute::selective, Recompute::full};
+  const cost::SoftwareStack& stack = job.stack;
+  if (stack.recompute_modules) {
+    RecomputeSet worthwhile = 0;
+    for (const auto& word : kRecomputeModuleWords) {
+      if (spares_enough(job, set_of(word.value))) worthwhile |= set_of(word.value);
+    }
+    constexpr RecomputeSet kExperts = set_of(RecomputeModule::moe);
+    constexpr RecomputeSet kShared = set_of(RecomputeModule::shared_experts);
+    constexpr RecomputeSet kParts = kShared | set_of(RecomputeModule::moe_act);
+    const auto& scopes = stack.graph_scopes;
+    const bool router = std::find(scopes.begin(), scopes.end(), cost::GraphScope::router) != scopes.end();
+    for (unsigned bits = 1; bits < 128; ++bits) {
+      const auto set = static_cast<RecomputeSet>(bits);
+      const bool experts = (set & kExperts) != 0;
+      if ((set & ~worthwhile) != 0 || (experts && (router || (set & kParts) != 0))) continue;
+      if (stack.shared_expert_overlap && (set & kShared) != 0) continue;
+      if (is_own(stack, set)) continue;  // that is selective recomputation
+      all.push_back(Recomputation::of_modules(set));
+    }
+  }
+  if (stack.recompute_layers) {
+    const auto blocks = std::count_if(job.model.layers.begin(), job.model.layers.end(),
+                                      [&](int layer) { return is_block(job, layer); });
+    for (const int group : {2, 4, 8}) all.push_back(Recomputation::of_layers(Recompute::uniform, group));
+    for (int n = 1; n <= blocks; ++n) all.push_back(Recomputation::of_layers(Recompute::block, n));
+  }
+  std::erase_if(all, [&](const Recomputation& one) {
+    if (!limits.recompute[static_cast<std::size_t>(one.kind)]) return true;
+    const auto& only = limits.recompute_only;
+    const bool named = std::any_of(only.begin(), only.end(), [&](const auto& name) { return name.kind == one.kind; });
+    return named && std::find(only.begin(), only.end(), one) == only.end();
+  });
+  return all;
+}
 
 OracleAnswer try_everything(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices,
                             Dominated dominated) {

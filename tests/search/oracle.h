@@ -43,6 +43,9 @@ std::vector<Strategy> all_strategies(const cost::Job& job, const plan::PlanLimit
 std::vector<std::int64_t> sharding_degrees(const cost::Job& job, const plan::PlanLimits& limits,
                                            const Strategy& strategy);
 
+// What stages may recompute, every number of blocks with it.
+std::vector<Recomputation> all_recomputations(const cost::Job& job, const plan::PlanLimits& limits);
+
 // Whether layers [begin, end) may be stage s.
 bool may_be_stage(const ChainPattern& pattern, const Strategy& strategy, std::int64_t stage, std::int64_t begin,
                   std::int64_t end);

@@ -49,9 +49,11 @@ class FakePrices final : public StagePrices {
     const int here = name(stage, begin, end);
     for (int o = problem.options - 1; o >= 0; --o) {
       const FakeOption& offer = of_name[at(here)][at(o)];
-      if (offer.offered) prices.push_back({offer.micro_s, offer.step_s, o, &known_[{here, o}]});
+      if (offer.offered) prices.push_back({offer.micro_s, offer.step_s, o, false, &known_[{here, o}]});
     }
   }
+  bool extend(std::int64_t, std::int64_t, std::int64_t, int) override { return false; }
+  bool restrict_to(int, double) override { return false; }
   bool fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int o) const override {
     ++asked;
     const FakeOption& offer = option(stage, begin, end, o);

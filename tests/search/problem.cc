@@ -75,7 +75,10 @@ void choose_degrees(Dice& dice, Problem& problem) {
 
 void choose_options(Dice& dice, Problem& problem) {
   std::vector<std::string>& set = problem.settings;
-  if (dice.one_in(2)) set.push_back(joined("recompute", named_subset(dice, {"none", "selective", "full"})));
+  if (dice.one_in(2)) {
+    set.push_back(
+        joined("recompute", named_subset(dice, {"none", "selective", "full", "modules", "block", "uniform"})));
+  }
   if (dice.one_in(2)) set.push_back(joined("zero", named_subset(dice, {"0", "1", "2", "3"})));
   if (problem.leaning == Leaning::node_shards) set.push_back(dice.any({"zero=1,2,3", "zero=2,3", "zero=2", "zero=3"}));
   if (dice.one_in(3)) set.push_back(dice.any({"sp=0", "sp=1"}));
@@ -148,7 +151,7 @@ void choose_memory(Dice& dice, Problem& problem) {
   for (int k = 0; k < 8 && !strategies.empty(); ++k) {
     const Strategy& strategy = dice.any(strategies);
     const std::vector<StagePlan> stages = random_stages(dice, job, problem.limits, strategy);
-    const cost::StageMemoryModel memory(job, strategy.split, strategy.micro_batch);
+    const cost::StageMemoryModel memory(job, strategy.split, strategy.micro_batch, cost::treatments_of(stages));
     std::int64_t need = 0;
     for (std::size_t s = 0; s < stages.size(); ++s) {
       need = std::max(need, memory.estimate(strategy, stages[s], static_cast<std::int64_t>(s)).needed);
@@ -270,6 +273,8 @@ std::vector<StagePlan> random_stages(Dice& dice, const cost::Job& job, const pla
   const ChainPattern pattern = chain_pattern(job.model.layers);
   const auto n = static_cast<std::int64_t>(job.model.layers.size());
   const std::vector<std::int64_t> degrees = sharding_degrees(job, limits, strategy);
+  const std::vector<Recomputation> recomputations = all_recomputations(job, limits);
+  if (recomputations.empty()) return {};
   for (int attempt = 0; attempt < 50; ++attempt) {
     std::vector<StagePlan> stages;
     std::int64_t begin = 0;
@@ -288,7 +293,7 @@ std::vector<StagePlan> random_stages(Dice& dice, const cost::Job& job, const pla
         }
         return dice.any(list);
       };
-      stage.recompute = static_cast<Recompute>(pick(limits.recompute));
+      stage.recompute = dice.any(recomputations);
       stage.zero = pick(limits.zero);
       stage.zero_degree = stage.zero == 0 ? 0 : dice.any(degrees);
       if (limits.uniform && s > 0) {

@@ -1,3 +1,6 @@
+#include <charconv>
+
+#include "base/text.h"
 #include "nest/strategy.h"
 
 namespace nest {
@@ -14,11 +17,55 @@ const char* word_of(const Words& words, Enum value) {
 }  // namespace
 
 const char* to_string(Schedule schedule) { return word_of(kScheduleWords, schedule); }
-const char* to_string(Recompute mode) { return word_of(kRecomputeWords, mode); }
+const char* to_string(Recompute kind) { return word_of(kRecomputeWords, kind); }
+const char* to_string(RecomputeModule module) { return word_of(kRecomputeModuleWords, module); }
 const char* to_string(Optimizer optimizer) { return word_of(kOptimizerWords, optimizer); }
 
 const char* to_string(Precision precision) {
   return precision == Precision::tf32 ? "tf32" : word_of(kPrecisionWords, precision);
+}
+
+std::string to_string(const Recomputation& recomputation) {
+  std::string text;
+  switch (recomputation.kind) {
+    case Recompute::none:
+    case Recompute::selective:
+    case Recompute::full: return to_string(recomputation.kind);
+    case Recompute::modules:
+      for (const auto& word : kRecomputeModuleWords) {
+        if ((recomputation.modules & set_of(word.value)) != 0)
+          text += (text.empty() ? "" : "+") + std::string(word.text);
+      }
+      return text;
+    case Recompute::block:
+    case Recompute::uniform: break;
+  }
+  return std::string(to_string(recomputation.kind)) + ':' + std::to_string(recomputation.layers);
+}
+
+std::optional<Recomputation> parse_recomputation(std::string_view text) {
+  for (const Recompute simple : {Recompute::none, Recompute::selective, Recompute::full}) {
+    if (text == to_string(simple)) return simple;
+  }
+  for (const Recompute counted : {Recompute::block, Recompute::uniform}) {
+    const std::string prefix = std::string(to_string(counted)) + ':';
+    if (!text.starts_with(prefix)) continue;
+    const std::string_view number = text.substr(prefix.size());
+    std::int32_t layers = 0;
+    const auto [rest, status] = std::from_chars(number.data(), number.data() + number.size(), layers);
+    const bool whole = status == std::errc{} && rest == number.data() + number.size();
+    return whole && layers >= 1 ? std::optional(Recomputation::of_layers(counted, layers)) : std::nullopt;
+  }
+  RecomputeSet modules = 0;
+  for (const std::string_view part : split_text(text, '+')) {
+    RecomputeSet found = 0;
+    for (const auto& word : kRecomputeModuleWords) {
+      if (part == word.text) found = set_of(word.value);
+    }
+    if (found == 0 || (modules & found) != 0) return std::nullopt;
+    modules |= found;
+  }
+  return Recomputation::of_modules(modules);
 }
 
 }  // namespace nest

@@ -272,7 +272,8 @@ class Judge {
       expert += static_cast<double>(local.expert_parameters);
       // What stacks recompute selectively differs; the layer's input is kept by all of them.
       if (state_.activations && layer(static_cast<std::size_t>(i)).kind == model::LayerKind::block) {
-        kept += stage.recompute == Recompute::none ? local.saved.none : local.saved.full;
+        const double inputs = local.saved.full / std::max(1, stage.recompute.layers);
+        kept += stage.recompute == Recompute::none ? local.saved.none : inputs;
       }
     }
     const double degree = static_cast<double>(stage.zero_degree);

@@ -50,7 +50,7 @@ class Evaluator {
       : job_(job),
         strategy_(strategy),
         stages_(stages),
-        table_(price_table(job, strategy.split, strategy.micro_batch)),
+        table_(price_table(job, strategy.split, strategy.micro_batch, treatments_of(stages))),
         rule_(sync_rule(job)),
         messages_s_(message_seconds(job, strategy, table_, stages)),
         result_(empty_plan(job)) {
@@ -90,13 +90,14 @@ class Evaluator {
     const StagePlan& stage = stages_[s];
     const StageSums sums = sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
     PricedStage priced;
-    priced.once = stage_cost(job_, rule_, strategy_, sums, lines_for(stage), stage.zero, stage.recompute);
+    const StageAgain again = stage_again(job_, table_, stage, strategy_.virtual_stages);
+    priced.once = stage_cost(job_, rule_, strategy_, sums, lines_for(stage), stage.zero, again);
     const auto m = real(micro_batches(strategy_, job_.run.global_batch));
     const double alone = alone_share(job_, strategy_, m, stage.recompute);
     StageTime& time = priced.time;
     time.forward = sums.forward_s + alone * sums.alone_forward_s;
     time.backward = sums.backward_s + alone * sums.alone_backward_s;
-    time.recompute = sums.recompute_s[at(stage.recompute)];
+    time.recompute = again.seconds;
     time.tp = sums.tp_s;
     time.cp = sums.cp_s;
     time.ep = sums.ep_s + alone * sums.alone_ep_s;
@@ -153,7 +154,7 @@ class Evaluator {
 
   void price_memory() {
     const std::int64_t room = job_.cluster.device.memory_bytes;
-    const StageMemoryModel model(job_, strategy_.split, strategy_.micro_batch);
+    const StageMemoryModel model(job_, strategy_.split, strategy_.micro_batch, table_.treatments);
     std::int64_t worst = 0;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       StagePlan& stage = result_.stages[s];
@@ -302,6 +303,11 @@ void Evaluator::say_assumptions() {
   const bool selective = std::any_of(stages_.begin(), stages_.end(),
                                      [](const StagePlan& stage) { return stage.recompute == Recompute::selective; });
   if (selective) says.push_back("selective recomputation repeats " + selective_says(stack));
+  const bool blocks = std::any_of(stages_.begin(), stages_.end(),
+                                  [](const StagePlan& stage) { return stage.recompute.kind == Recompute::block; });
+  if (blocks && strategy_.virtual_stages > 1) {
+    says.emplace_back("layers that are recomputed as a whole are priced as the first ones of the stage's run");
+  }
   if (strategy_.pp > 1 && stack.defer_head_gradient) {
     says.push_back(
         fmt::format("weight gradients of the head wait for the pipeline's drain, {} micro-batches of them at most",

@@ -19,7 +19,7 @@ namespace nest::cost {
 std::string refuse_strategy(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
 // Layers over stages as Megatron does it: evenly when they divide, else embedding and head count as one layer each.
-std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Recompute recompute, int zero,
+std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, const Recomputation& recompute, int zero,
                                    std::int64_t zero_degree = 0);
 
 // The whole plan, priced: stages with their time and memory, the prediction, whether it fits, what was taken for

@@ -75,6 +75,20 @@ std::string refuse_batch(const Job& job, const Strategy& strategy) {
   return {};
 }
 
+std::string refuse_recomputation(const SoftwareStack& stack, const Recomputation& recompute) {
+  const bool counted = recompute.kind == Recompute::block || recompute.kind == Recompute::uniform;
+  if (counted && recompute.layers < 1)
+    return fmt::format("recompute={} needs a number of layers", to_string(recompute));
+  if (counted && !stack.recompute_layers) {
+    return fmt::format("stack {} cannot be told how many layers to recompute (recompute={})", stack.name,
+                       to_string(recompute));
+  }
+  if (recompute.kind == Recompute::modules) {
+    return refuse_modules(stack, recompute.modules);
+  }
+  return {};
+}
+
 std::string refuse_stages(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   const int layers = static_cast<int>(job.model.layers.size());
   if (strategy.pp > layers) {
@@ -93,6 +107,9 @@ std::string refuse_stages(const Job& job, const Strategy& strategy, const std::v
     if (stage.last - stage.first + 1 < strategy.virtual_stages) {
       return fmt::format("stage {} has {} layers, fewer than its {} virtual stages", s, stage.last - stage.first + 1,
                          strategy.virtual_stages);
+    }
+    if (const std::string reason = refuse_recomputation(job.stack, stage.recompute); !reason.empty()) {
+      return fmt::format("stage {}: {}", s, reason);
     }
     if (stage.zero < 0 || stage.zero > 3) return fmt::format("stage {}: zero={} is none of 0, 1, 2, 3", s, stage.zero);
     if (job.run.optimizer_offload > 0 && stage.zero != 1) {
@@ -130,7 +147,7 @@ std::string refuse_strategy(const Job& job, const Strategy& strategy, const std:
   return refuse_stages(job, strategy, stages);
 }
 
-std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, Recompute recompute, int zero,
+std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, const Recomputation& recompute, int zero,
                                    std::int64_t zero_degree) {
   const std::vector<int>& layers = job.model.layers;
   const auto is_block = [&](std::size_t i) { return job.model.kinds[at(layers[i])].counted_block(); };

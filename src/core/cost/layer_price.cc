@@ -27,6 +27,7 @@ struct LayerTimes {
   double expert_weights_s = 0;                      // of their backward, weight gradients
   double recomputed_s = 0;                          // forward time of the modules that selective recomputation names
   double exchanged_again_s = 0;                     // and of their exchanges
+  std::vector<double> set_s;                        // both, of every set of modules that is asked for
   double permuted_s = 0;                            // of the exchanges, what the dispatcher does on the device itself
   int matrices = 0;
   int attentions = 0;
@@ -86,8 +87,11 @@ class LayerPricer {
         rates_(context.rates),
         groups_(context.groups),
         busiest_(layer.experts > 0 ? time_imbalance(job.stack.routing, choice_of(layer), split, stream_tokens()) : 1),
+        sets_(context.policy.sets),
         local_(split::localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, busiest_}, split,
-                               context.implementation, context.policy)) {}
+                               context.implementation, context.policy)) {
+    times_.set_s.assign(sets_.size(), 0);
+  }
 
   void fill(LayerPrice& price) {
     bool routed = false;
@@ -221,9 +225,11 @@ class LayerPricer {
       add(op.kind == model::OperatorKind::combine ? times_.combine : times_.dispatch, passes);
       times_.permuted_s += passes.forward_s + passes.backward_s;
       if (op.recomputed) times_.exchanged_again_s += passes.forward_s;
+      add_to_sets(op, passes.forward_s);
       return;
     }
     if (op.recomputed) times_.recomputed_s += passes.forward_s;
+    add_to_sets(op, passes.forward_s);
     add(*sum, passes);
     add(times_.casts, cast);
     if (part == Part::attention) return;
@@ -232,6 +238,12 @@ class LayerPricer {
     add(own, cast);
     if (part == Part::experts && modelled_s > 0) {
       times_.expert_weights_s += weight_s_ * std::min(1.0, passes.backward_s / modelled_s);
+    }
+  }
+
+  void add_to_sets(const split::LocalOperator& op, double seconds) {
+    for (std::size_t i = 0; i < times_.set_s.size(); ++i) {
+      if ((op.recomputed_sets >> i & 1) != 0) times_.set_s[i] += seconds;
     }
   }
 
@@ -286,7 +298,9 @@ class LayerPricer {
     const bool home = op.kind == model::OperatorKind::combine;
     Passes& sum = !experts ? times_.tensor : home ? times_.combine : times_.dispatch;
     (backward ? sum.backward_s : sum.forward_s) += exposed_s;
-    if (experts && !backward && op.recomputed) times_.exchanged_again_s += exposed_s;
+    if (!experts || backward) return;
+    if (op.recomputed) times_.exchanged_again_s += exposed_s;
+    add_to_sets(op, exposed_s);
   }
 
   // What of the experts' exchanges is exposed where they run beside something.
@@ -348,8 +362,21 @@ class LayerPricer {
         return {times_.rowwise.forward_s + times_.casts.forward_s + times_.attention.forward_s, 0};
       case SelectiveKind::modules: break;
     }
-    return {times_.recomputed_s + times_.exchanged_again_s,
-            (layer_.experts > 0 ? kHostMixtureModule : kHostModule) * real(job_.stack.selective_modules.size()) * host};
+    return {times_.recomputed_s + times_.exchanged_again_s, modules_host(job_.stack.selective_modules.size(), host)};
+  }
+
+  // Host time of so many modules once more.
+  double modules_host(std::size_t modules, double host) const {
+    return (layer_.experts > 0 ? kHostMixtureModule : kHostModule) * real(modules) * host;
+  }
+
+  // Modules of a set that this layer has.
+  std::size_t modules_here(RecomputeSet set) const {
+    const auto here = [&](const Word<RecomputeModule>& word) {
+      const auto has = [&](const split::LocalOperator& op) { return op.module == split::module_of(word.value); };
+      return (set & set_of(word.value)) != 0 && std::any_of(local_.operators.begin(), local_.operators.end(), has);
+    };
+    return at(std::count_if(kRecomputeModuleWords.begin(), kRecomputeModuleWords.end(), here));
   }
 
   void compose(LayerPrice& price) const {
@@ -392,6 +419,11 @@ class LayerPricer {
         return joined(stream_s + again_s, kHostBackward * host + host_again_s) - joined(stream_s, kHostBackward * host);
       };
       price.recompute_s = {0, with(some.forward_s, some.backward_s), with(own.forward_s + beside.forward_s, host)};
+      for (std::size_t i = 0; i < sets_.size(); ++i) {
+        price.recompute_s.push_back(with(times_.set_s[i], modules_host(modules_here(sets_[i]), host)));
+      }
+    } else {
+      price.recompute_s.assign(kFirstSet + sets_.size(), 0);
     }
     price.tp_s = times_.tensor.forward_s + times_.tensor.backward_s;
     price.cp_s = times_.context.forward_s + times_.context.backward_s;
@@ -407,6 +439,7 @@ class LayerPricer {
   const DeviceRates& rates_;
   const StageGroups& groups_;
   double busiest_;  // rows of the busiest expert rank over the mean: the others wait for it
+  const std::vector<RecomputeSet>& sets_;
   split::LocalLayer local_;
   LayerTimes times_;
   Passes context_;       // of the ring exchange, before it hides
@@ -433,8 +466,8 @@ void override_layer(const Job& job, const model::Layer& layer, const Split& spli
   // Full recomputation runs the measured forward again; what part of it selective recomputation repeats is not
   // measured.
   if (layer.kind == model::LayerKind::block) {
-    price.recompute_s[2] = found->forward_s;
-    price.recompute_s[1] = std::min(price.recompute_s[1], found->forward_s);
+    for (double& again_s : price.recompute_s) again_s = std::min(again_s, found->forward_s);
+    price.recompute_s[kEverything] = found->forward_s;
   }
   const double exposed_s = price.tp_s + price.cp_s + price.ep_s;
   const double whole_s = price.forward_s + price.backward_s;
@@ -453,11 +486,11 @@ std::optional<double> measured_saved_bytes(const Job& job, int layer, const Spli
   return found == nullptr ? std::nullopt : found->saved_bytes;
 }
 
-PricingContext::PricingContext(const Job& job, const Split& split)
+PricingContext::PricingContext(const Job& job, const Split& split, const Treatments& treatments)
     : rates(sustained_rates(job.cluster.device, job.run.precision, job.stack)),
       groups(job.cluster, split, job.stack.dispatch),
       implementation(timed_implementation(job)),
-      policy{.modules = job.stack.selective_modules, .count_saved = false} {}
+      policy{.modules = job.stack.selective_modules, .count_saved = false, .sets = treatments.sets} {}
 
 LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
                       const PricingContext& context) {
@@ -468,9 +501,10 @@ LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_
   return price;
 }
 
-LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
-  LayerPrice price = time_layer(job, layer, split, micro_batch, PricingContext(job, split));
-  price_layer_memory(job, layer, split, micro_batch, price);
+LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                       const Treatments& treatments) {
+  LayerPrice price = time_layer(job, layer, split, micro_batch, PricingContext(job, split, treatments));
+  price_layer_memory(job, layer, split, micro_batch, price, treatments);
   if (const auto measured = measured_saved_bytes(job, layer, split, micro_batch)) price.kept_bytes[0] = *measured;
   return price;
 }

@@ -2,7 +2,6 @@
 // are composed of. Layers of one kind have one price.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "cost/group_time.h"
 #include "cost/job.h"
 #include "cost/rates.h"
+#include "cost/treatments.h"
 #include "split/local_layer.h"
 #include "split/split.h"
 
@@ -20,9 +20,9 @@ struct LayerPrice {
   // Seconds of one micro-batch. forward and backward are what the layer takes, exposed collectives and host floor
   // included; the parts below say how much of that is communication.
   double forward_s = 0;
-  double backward_s = 0;                // without recomputation
-  std::array<double, 3> recompute_s{};  // added to backward under none (0), selective, full
-  double tp_s = 0;                      // exposed, forward + backward
+  double backward_s = 0;                             // without recomputation
+  ByTreatment recompute_s = ByTreatment(kFirstSet);  // added to backward
+  double tp_s = 0;                                   // exposed, forward + backward
   double cp_s = 0;
   double ep_s = 0;
   // More, for a micro-batch whose passes meet none to pair with (cost/overlap.h); 0 where nothing overlaps.
@@ -33,18 +33,18 @@ struct LayerPrice {
   double flops = 0;         // model FLOPs, forward + backward, of this device
 
   // Bytes on one device.
-  std::array<double, 3> kept_bytes{};     // per micro-batch in flight, by recompute mode
-  std::array<double, 3> working_bytes{};  // short-lived at the worst moment of this layer, by recompute mode
-  double gather_bytes = 0;                // besides, when weights are sharded (ZeRO 3)
-  double largest_block_bytes = 0;         // largest single short-lived tensor: what the allocator keeps a spare of
-  std::int64_t dense_parameters = 0;      // before ZeRO
+  ByTreatment kept_bytes = ByTreatment(kFirstSet);     // per micro-batch in flight
+  ByTreatment working_bytes = ByTreatment(kFirstSet);  // short-lived at the worst moment of this layer
+  double gather_bytes = 0;                             // besides, when weights are sharded (ZeRO 3)
+  double largest_block_bytes = 0;     // largest single short-lived tensor: what the allocator keeps a spare of
+  std::int64_t dense_parameters = 0;  // before ZeRO
   std::int64_t expert_parameters = 0;
   bool measured = false;  // at least one number comes from a profile
 };
 
 // What all layers of one split share.
 struct PricingContext {
-  PricingContext(const Job& job, const Split& split);
+  PricingContext(const Job& job, const Split& split, const Treatments& treatments = {});
 
   DeviceRates rates;
   StageGroups groups;
@@ -86,9 +86,11 @@ std::optional<double> measured_saved_bytes(const Job& job, int layer, const Spli
 
 // `layer` is an index into Model::kinds. The split must be legal. Ranks are neighbours as
 // nest/strategy.h says.
-LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch);
+LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                       const Treatments& treatments = {});
 
 // The half of it that memory.cc knows (kept, working, gather, block, parameters); price_layer calls it.
-void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price);
+void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price,
+                        const Treatments& treatments = {});
 
 }  // namespace nest::cost

@@ -10,6 +10,7 @@
 #include "cost/memory_kinds.h"
 #include "cost/memory_parts.h"
 #include "cost/offload.h"
+#include "cost/tables.h"
 #include "plan/pipeline_shape.h"
 
 namespace nest::cost {
@@ -30,8 +31,10 @@ struct StageTotals {
   double parameters() const { return dense + expert; }
 };
 
-StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, std::int64_t offloaded) {
+StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
+                   std::int64_t offloaded) {
   StageTotals totals;
+  std::int64_t block = 0;
   std::vector<bool> held(kinds.tied_weights(), false);
   for (int i = stage.first; i <= stage.last; ++i) {
     const KindMemory& kind = kinds.of_layer(i);
@@ -44,7 +47,10 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, std::int64_
     totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
     totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
     totals.expert += real(kind.price.expert_parameters);
-    const double kept = kind.price.kept_bytes[at(stage.recompute)];
+    // One input is kept of every group of blocks.
+    const bool shares = kind.block && block % treatment.group != 0;
+    const double kept = shares ? 0 : kind.price.kept_bytes[at(treatment.of_block(block))];
+    block += kind.block ? 1 : 0;
     if (kind.block && offloaded-- > 0) {
       totals.moving = std::max(totals.moving, kept);
     } else {
@@ -54,36 +60,44 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, std::int64_
   return totals;
 }
 
-double largest_working(const MemoryKinds& kinds, const StagePlan& stage, double gather_share, bool head) {
+double largest_working(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
+                       double gather_share, bool head) {
   double largest = 0;
+  std::int64_t block = 0;
   for (int i = stage.first; i <= stage.last; ++i) {
     const KindMemory& kind = kinds.of_layer(i);
+    const int how = treatment.of_block(block);
+    block += kind.block ? 1 : 0;
     if (kind.head != head) continue;
-    largest = std::max(largest, kind.price.working_bytes[at(stage.recompute)] + gather_share * kind.price.gather_bytes);
+    const double group = kind.block ? real(treatment.group - 1) * kind.price.kept_bytes[kNothing] : 0;
+    largest = std::max(largest, kind.price.working_bytes[at(how)] + group + gather_share * kind.price.gather_bytes);
   }
   return largest;
 }
 
 StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds& kinds, const StagePlan& stage,
-                    const groups::ZeroDegrees& degrees) {
+                    const StageTreatment& treatment, const groups::ZeroDegrees& degrees) {
   StageFacts facts;
   facts.job = &job;
   facts.strategy = &strategy;
   facts.zero = stage.zero;
   facts.degrees = degrees;
-  facts.input_only = stage.recompute == Recompute::full;
+  facts.input_only = stage.recompute.every_layer();
   facts.logits = kinds.logits();
   double feed_forward = 0;
   const KindMemory* before = nullptr;
+  int how_before = -1;
   for (int i = stage.first; i <= stage.last; ++i) {
     const KindMemory& kind = kinds.of_layer(i);
+    const int how = treatment.of_block(static_cast<std::int64_t>(facts.blocks));
     facts.blocks += kind.block ? 1 : 0;
-    if (&kind == before) continue;  // a maximum gains nothing from the same again
+    if (&kind == before && how == how_before) continue;  // a maximum gains nothing from the same again
     before = &kind;
+    how_before = how;
     facts.element_bytes = kind.element_bytes;
     facts.stream_bytes = std::max(facts.stream_bytes, kind.stream_bytes);
     facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
-    facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(stage.recompute)]);
+    facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(how)]);
     facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
     facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
     facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
@@ -213,7 +227,7 @@ bool reads_narrow_gradients(const Job& job) {
   return adam && (narrow || job.run.optimizer_offload > 0);
 }
 
-std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, Recompute recompute) {
+std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, const Recomputation& recompute) {
   return strategy.pp == 1 && recompute == Recompute::none ? job.stack.offloaded_layers : 0;
 }
 
@@ -240,17 +254,18 @@ double in_flight(const Job& job, const Split& split, Schedule kind, const schedu
   return std::min(held + 1 / real(shape.chunks), real(shape.micro_batches));
 }
 
-StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch)
-    : job_(&job), kinds_(std::make_shared<const MemoryKinds>(job, split, micro_batch)) {}
+StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch, Treatments treatments)
+    : job_(&job), kinds_(std::make_shared<const MemoryKinds>(job, split, micro_batch, std::move(treatments))) {}
 
 double StageMemoryModel::shared_parameters() const { return kinds_->shared_parameters(); }
 
-double StageMemoryModel::kept_bytes(int layer, Recompute recompute) const {
-  return kinds_->of_layer(layer).price.kept_bytes[at(recompute)];
+double StageMemoryModel::kept_bytes(int layer, int treatment) const {
+  return kinds_->of_layer(layer).price.kept_bytes[at(treatment)];
 }
 
 StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) {
-  return StageMemoryModel(job, strategy.split, strategy.micro_batch).estimate(strategy, stage, stage_index);
+  return StageMemoryModel(job, strategy.split, strategy.micro_batch, treatments_of({stage}))
+      .estimate(strategy, stage, stage_index);
 }
 
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
@@ -265,8 +280,9 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        const StageSetting& setting) const {
   const Job& job = *job_;
-  const StageTotals totals = add_up(*kinds_, stage, offloaded_layers(job, strategy, stage.recompute));
-  StageFacts facts = facts_of(job, strategy, *kinds_, stage, setting.degrees);
+  const StageTreatment treatment = stage_treatment(kinds_->treatments(), stage.recompute, strategy.virtual_stages);
+  const StageTotals totals = add_up(*kinds_, stage, treatment, offloaded_layers(job, strategy, stage.recompute));
+  StageFacts facts = facts_of(job, strategy, *kinds_, stage, treatment, setting.degrees);
   facts.parameters = totals.parameters();
   facts.updated_parameters =
       stage.zero == 0 ? totals.parameters()
@@ -278,8 +294,8 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   q.parameters = totals.parameters();
   q.kept = totals.kept;
   q.flight = setting.in_flight;
-  q.block_working = largest_working(*kinds_, stage, account.gather_share, false);
-  q.head_working = largest_working(*kinds_, stage, account.gather_share, true);
+  q.block_working = largest_working(*kinds_, stage, treatment, account.gather_share, false);
+  q.head_working = largest_working(*kinds_, stage, treatment, account.gather_share, true);
 
   Peak peak;
   double backward = 0, step = 0;

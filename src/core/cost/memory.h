@@ -15,6 +15,7 @@
 
 #include "cost/group_time.h"
 #include "cost/job.h"
+#include "cost/treatments.h"
 #include "plan/plan.h"
 #include "schedule/rules.h"
 
@@ -33,13 +34,13 @@ struct StageSetting {
 // Thread-safe. The job must outlive it.
 class StageMemoryModel {
  public:
-  StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch);
+  StageMemoryModel(const Job& job, const Split& split, std::int64_t micro_batch, Treatments treatments = {});
 
   // What the layers of the model count of tables that an earlier layer holds already.
   double shared_parameters() const;
 
   // Kept by one layer of the model per micro-batch in flight.
-  double kept_bytes(int layer, Recompute recompute) const;
+  double kept_bytes(int layer, int treatment) const;
 
   // The strategy has this split and micro-batch size.
   StageMemory estimate(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
@@ -85,7 +86,7 @@ UpdateBytes update_bytes(const Job& job);
 
 // Blocks whose activations wait on the host for their backward: the first of them. Frameworks do so without a pipeline
 // and without recomputation. One layer's are on their way at a time.
-std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, Recompute recompute);
+std::int64_t offloaded_layers(const Job& job, const Strategy& strategy, const Recomputation& recompute);
 
 // Micro-batches in flight on a stage, what its schedule holds (schedule::in_flight). Where exchanges of experts hide
 // behind another micro-batch and the pipeline is interleaved, the forward of the next chunk runs beside a backward:

@@ -44,7 +44,8 @@ void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price) {
     // At the loss the projection and the last block are gathered; in its backward the projection, its gradient and the
     // fp32 copy of that.
     price.gather_bytes = e * (view.head_weight() + largest_block_parameters(job, view, 1));
-    price.working_bytes.fill(std::max(loss, backward + 4 * e * view.head_weight() - price.gather_bytes));
+    price.working_bytes.assign(price.working_bytes.size(),
+                               std::max(loss, backward + 4 * e * view.head_weight() - price.gather_bytes));
     price.largest_block_bytes = logits * 4;
     return;
   }
@@ -54,7 +55,7 @@ void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price) {
   }
   price.gather_bytes = 5 * e * real(price.dense_parameters + price.expert_parameters);
   const double gradients = view.wide_bytes() + view.stream_bytes + (view.tensor_parallel() ? 2 * view.whole_bytes : 0);
-  for (std::size_t mode = 0; mode < 3; ++mode) {
+  for (std::size_t mode = 0; mode < price.kept_bytes.size(); ++mode) {
     price.working_bytes[mode] = gradients + view.local.saved.none - price.kept_bytes[mode];
   }
   price.largest_block_bytes = view.wide_bytes();

@@ -84,11 +84,12 @@ KindMemory memory_of(const Job& job, const LayerView& view, std::int64_t micro_b
 
 }  // namespace
 
-MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_batch) : job_(&job) {
+MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_batch, Treatments treatments)
+    : job_(&job), treatments_(std::move(treatments)) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> shapes;
   std::map<std::string, std::size_t> tied;
   for (std::size_t i = 0; i < job.model.kinds.size(); ++i) {
-    const LayerView view = view_layer(job, static_cast<int>(i), split, micro_batch);
+    const LayerView view = view_layer(job, static_cast<int>(i), split, micro_batch, treatments_);
     KindMemory kind = memory_of(job, view, micro_batch);
     price_viewed_memory(job, view, kind.price);
     if (const auto measured = measured_saved_bytes(job, static_cast<int>(i), split, micro_batch)) {

@@ -38,7 +38,9 @@ struct KindMemory {
 
 class MemoryKinds {
  public:
-  MemoryKinds(const Job& job, const Split& split, std::int64_t micro_batch);
+  MemoryKinds(const Job& job, const Split& split, std::int64_t micro_batch, Treatments treatments);
+
+  const Treatments& treatments() const { return treatments_; }
 
   const KindMemory& of_layer(int layer) const { return kinds_[at(job_->model.layers[at(layer)])]; }
   // One buffer per distinct shape of the linears of layers first … last.
@@ -49,6 +51,7 @@ class MemoryKinds {
 
  private:
   const Job* job_;
+  Treatments treatments_;
   std::vector<KindMemory> kinds_;
   std::vector<double> shape_elements_;
   std::size_t tied_weights_ = 0;

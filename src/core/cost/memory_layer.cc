@@ -32,15 +32,17 @@ const split::LocalOperator* head_projection(const LayerView& view) {
   return nullptr;
 }
 
-split::RecomputePolicy selective_policy(const SoftwareStack& stack) {
+split::RecomputePolicy policy_of(const SoftwareStack& stack, const Treatments& treatments) {
+  split::RecomputePolicy policy;
+  policy.sets = treatments.sets;
   switch (stack.selective) {
-    case SelectiveKind::modules: return {stack.selective_modules, false};
-    case SelectiveKind::every_second_matmul: return {{}, true};
-    case SelectiveKind::minimal: break;
+    case SelectiveKind::modules: policy.modules = stack.selective_modules; break;
+    case SelectiveKind::every_second_matmul: policy.every_second_matmul = true; break;
+    case SelectiveKind::minimal:
+      policy.modules = {model::Module::core_attention, model::Module::norm, model::Module::activation,
+                        model::Module::moe_activation};
   }
-  return {
-      {model::Module::core_attention, model::Module::norm, model::Module::activation, model::Module::moe_activation},
-      false};
+  return policy;
 }
 
 }  // namespace
@@ -187,7 +189,8 @@ ExpertRows expert_rows(const Job& job, const model::Layer& layer, const Split& s
   return rows;
 }
 
-LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch) {
+LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                     const Treatments& treatments) {
   LayerView view;
   view.layer = &job.model.kinds[at(layer)];
   view.split = split;
@@ -201,7 +204,7 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
                               .routing_imbalance = rows.kept};
   view.spread = rows.transient / rows.kept;
   view.stashed = job.stack.paged_stash > 0;
-  view.local = split::localise(*view.layer, shape, split, implementation, selective_policy(job.stack));
+  view.local = split::localise(*view.layer, shape, split, implementation, policy_of(job.stack, treatments));
 
   const bool own_length = view.layer->encoder && job.run.encoder_sequence > 0;
   const std::int64_t sequence = own_length ? job.run.encoder_sequence : job.run.sequence;
@@ -220,14 +223,17 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
 }
 
 void fill_kept(const LayerView& view, LayerPrice& price) {
-  for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
-    // What the head keeps lives only from its forward to its backward: it is part of that moment.
-    price.kept_bytes[at(mode)] = view.head() ? 0 : view.local.saved.of(mode);
-  }
+  const split::SavedBytes& saved = view.local.saved;
+  price.kept_bytes = {saved.none, saved.selective, saved.full};
+  price.kept_bytes.insert(price.kept_bytes.end(), saved.sets.begin(), saved.sets.end());
+  // What the head keeps lives only from its forward to its backward: it is part of that moment.
+  if (view.head()) std::fill(price.kept_bytes.begin(), price.kept_bytes.end(), 0);
+  price.working_bytes.assign(price.kept_bytes.size(), 0);
 }
 
-void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price) {
-  price_viewed_memory(job, view_layer(job, layer, split, micro_batch), price);
+void price_layer_memory(const Job& job, int layer, const Split& split, std::int64_t micro_batch, LayerPrice& price,
+                        const Treatments& treatments) {
+  price_viewed_memory(job, view_layer(job, layer, split, micro_batch, treatments), price);
 }
 
 namespace {
@@ -240,7 +246,7 @@ void widen_unstructured(const Job& job, const LayerView& view, LayerPrice& price
     widest = std::max(widest, op.bytes_forward);
     if (op.kind == model::OperatorKind::matmul) largest = std::max(largest, op.m * real(op.n) * view.element_bytes);
   }
-  for (std::size_t mode = 0; mode < 3; ++mode) {
+  for (std::size_t mode = 0; mode < price.kept_bytes.size(); ++mode) {
     const double again = view.local.saved.none - price.kept_bytes[mode];
     price.working_bytes[mode] = std::max(price.working_bytes[mode], widest + again);
   }

@@ -56,7 +56,7 @@ Spare block_spare() {
 
 void price_megatron(const LayerView& view, const Job& job, LayerPrice& price) {
   if (view.head()) {
-    price.working_bytes.fill(head_backward(view, job));
+    price.working_bytes.assign(price.working_bytes.size(), head_backward(view, job));
     const double logit_bytes = job.stack.loss == LossKernel::fused ? view.element_bytes : 4;
     price.largest_block_bytes = std::max(view.head_weight() * view.element_bytes, view.logits() * logit_bytes);
     return;
@@ -65,7 +65,7 @@ void price_megatron(const LayerView& view, const Job& job, LayerPrice& price) {
   const double gradients = widest_gradient(view) + view.stream_bytes;
   // Pages of one layer are unpacked into a buffer with room for all rows that may come.
   const double unpacked = view.stashed ? view.spread * view.routed_kept_bytes() : 0;
-  for (std::size_t mode = 0; mode < 3; ++mode) {
+  for (std::size_t mode = 0; mode < price.kept_bytes.size(); ++mode) {
     price.working_bytes[mode] = gradients + unpacked + view.local.saved.none - price.kept_bytes[mode];
   }
   price.largest_block_bytes = view.wide_bytes();

@@ -14,14 +14,14 @@ void price_nanotron(const LayerView& view, LayerPrice& price) {
     const double logits = view.logits();
     const double loss = 8 * logits + view.head_kept_bytes();  // fp32 logits and softmax, in the forward pass
     const double backward = e * logits + view.head_kept_bytes() + view.whole_bytes + e * view.head_weight();
-    price.working_bytes.fill(std::max(loss, backward));
+    price.working_bytes.assign(price.working_bytes.size(), std::max(loss, backward));
     price.largest_block_bytes = 4 * logits;
     return;
   }
   if (!view.block()) return;
   const double gradients = view.wide_bytes() + view.stream_bytes + (view.tensor_parallel() ? view.whole_bytes : 0) +
                            e * view.feed_forward_parameters();
-  for (std::size_t mode = 0; mode < 3; ++mode) {
+  for (std::size_t mode = 0; mode < price.kept_bytes.size(); ++mode) {
     price.working_bytes[mode] = gradients + view.local.saved.none - price.kept_bytes[mode];
   }
   price.largest_block_bytes = view.wide_bytes();

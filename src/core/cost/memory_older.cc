@@ -37,12 +37,13 @@ void price_megatron_deepspeed(const LayerView& view, const Job& job, LayerPrice&
   const double e = view.element_bytes;
   if (view.head()) {
     const double logits = view.logits();
-    price.working_bytes.fill(logits * (4 + e) + 2 * view.whole_bytes + e * view.head_weight());
+    price.working_bytes.assign(price.working_bytes.size(),
+                               logits * (4 + e) + 2 * view.whole_bytes + e * view.head_weight());
     price.largest_block_bytes = 4 * logits;
     return;
   }
   if (!view.block()) {
-    price.kept_bytes.fill(0);  // the stream that account_megatron_deepspeed adds covers it
+    price.kept_bytes.assign(price.kept_bytes.size(), 0);  // the stream that account_megatron_deepspeed adds covers it
     return;
   }
   const double gradients = view.projected_bytes() + 2 * view.whole_bytes;
@@ -50,7 +51,10 @@ void price_megatron_deepspeed(const LayerView& view, const Job& job, LayerPrice&
   const double all = view.local.saved.none + dropped;
   price.kept_bytes[0] = all;
   price.kept_bytes[1] += std::min(dropped, 2 * view.stream_bytes / e);
-  price.working_bytes = {gradients, gradients + all - price.kept_bytes[1], gradients + all};
+  price.working_bytes[kNothing] = gradients;
+  for (std::size_t mode = kSelective; mode < price.kept_bytes.size(); ++mode) {
+    price.working_bytes[mode] = gradients + all - (mode == kEverything ? 0 : price.kept_bytes[mode]);
+  }
   price.largest_block_bytes = view.wide_bytes();
 }
 

@@ -55,7 +55,8 @@ struct LayerView {
   double kept_after(std::size_t operator_index) const;
 };
 
-LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch);
+LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t micro_batch,
+                     const Treatments& treatments = {});
 
 // What the moments of a stage depend on besides sums and maxima of layer prices.
 struct StageFacts {
@@ -79,7 +80,7 @@ struct StageFacts {
   double parameters = 0;
   double updated_parameters = 0;  // of them, by this device in the optimizer's step
   bool experts = false;
-  bool input_only = false;  // full recomputation
+  bool input_only = false;  // every layer keeps its input only
 };
 
 enum class Working : std::uint8_t { none, block, head };

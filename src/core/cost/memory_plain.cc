@@ -17,14 +17,17 @@ void price_plain(const LayerView& view, const Job& job, LayerPrice& price) {
     const bool whole_loss = job.stack.loss != LossKernel::fused && job.stack.loss != LossKernel::compiled;
     const double logits = view.logits();
     // Logits, their fp32 copy, softmax and gradient; labels and losses.
-    price.working_bytes.fill(logits * (whole_loss ? 12 : 6) * e / 2 + view.head_kept_bytes() + 8 * view.logit_rows());
+    price.working_bytes.assign(price.working_bytes.size(),
+                               logits * (whole_loss ? 12 : 6) * e / 2 + view.head_kept_bytes() + 8 * view.logit_rows());
     price.largest_block_bytes = logits * 4;
     return;
   }
   if (!view.block()) return;
   const double gradients = view.wide_bytes() + view.stream_bytes;
-  price.working_bytes = {gradients, gradients + view.local.saved.none - price.kept_bytes[1],
-                         gradients + view.local.saved.none};
+  price.working_bytes[kNothing] = gradients;
+  for (std::size_t mode = kSelective; mode < price.kept_bytes.size(); ++mode) {
+    price.working_bytes[mode] = gradients + view.local.saved.none - (mode == kEverything ? 0 : price.kept_bytes[mode]);
+  }
   price.largest_block_bytes = view.wide_bytes();
 }
 

@@ -37,8 +37,9 @@ double alone_share(const Strategy& strategy, double micro_batches) {
   return std::min(1.0, (2 * (p - 1) + (v - 1) * p + 1) / (micro_batches * v));
 }
 
-bool can_pair(const SoftwareStack& stack, Recompute recompute) {
-  if (recompute == Recompute::full) return false;
+bool can_pair(const SoftwareStack& stack, const Recomputation& recompute) {
+  if (recompute.whole_layers()) return false;
+  if (recompute.kind == Recompute::modules) return (recompute.modules & set_of(RecomputeModule::moe)) == 0;
   const auto& modules = stack.selective_modules;
   return recompute == Recompute::none || stack.selective != SelectiveKind::modules ||
          std::find(modules.begin(), modules.end(), model::Module::moe) == modules.end();

@@ -52,6 +52,6 @@ double overlap_loss(const DispatchRule& rule, std::int64_t multiprocessors, bool
 // Share of the chunks of a strategy's stages that meet none to pair with; 1 where nothing pairs.
 double alone_share(const Strategy& strategy, double micro_batches);
 // Whether a stage that recomputes so may pair its passes.
-bool can_pair(const SoftwareStack& stack, Recompute recompute);
+bool can_pair(const SoftwareStack& stack, const Recomputation& recompute);
 
 }  // namespace nest::cost

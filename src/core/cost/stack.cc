@@ -251,6 +251,8 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.flag("all_reduce_zero1", stack.all_reduce_zero1);
   facts.choice("selective", kSelective, stack.selective);
   facts.choices("selective_modules", kModules, stack.selective_modules);
+  facts.flag("recompute_modules", stack.recompute_modules);
+  facts.flag("recompute_layers", stack.recompute_layers);
   facts.choice("storage", kStorage, stack.storage);
   facts.number("weight_bytes", kStateBytes, stack.weight_bytes);
   facts.number("gradient_bytes", kStateBytes, stack.gradient_bytes);
@@ -385,6 +387,23 @@ std::optional<Dispatcher> find_dispatcher(std::string_view name) {
     if (name == known) return dispatcher;
   }
   return std::nullopt;
+}
+
+std::string refuse_modules(const SoftwareStack& stack, RecomputeSet modules) {
+  const std::string text = to_string(Recomputation::of_modules(modules));
+  if (modules == 0) return "recompute names no modules";
+  if (!stack.recompute_modules) {
+    return fmt::format("stack {} cannot be told which modules to recompute (recompute={})", stack.name, text);
+  }
+  const auto has = [&](RecomputeModule module) { return (modules & set_of(module)) != 0; };
+  if (stack.shared_expert_overlap && has(RecomputeModule::shared_experts)) {
+    return fmt::format("recompute={} excludes shared_expert_overlap: what overlaps cannot run again", text);
+  }
+  const auto& scopes = stack.graph_scopes;
+  if (has(RecomputeModule::moe) && std::find(scopes.begin(), scopes.end(), GraphScope::router) != scopes.end()) {
+    return fmt::format("recompute={} runs routers again, which a graph captures (graph_scopes)", text);
+  }
+  return {};
 }
 
 std::vector<GraphScope> static_scopes() {

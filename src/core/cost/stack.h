@@ -89,6 +89,8 @@ struct SoftwareStack {
   // Recomputation.
   SelectiveKind selective = SelectiveKind::modules;
   std::vector<model::Module> selective_modules = {model::Module::core_attention};
+  bool recompute_modules = false;  // the framework can be told any set of modules
+  bool recompute_layers = false;   // and how many layers: the first n of every chunk, or one input for n of them
 
   // State, bytes per parameter, with 16-bit compute.
   Storage storage =
@@ -132,6 +134,8 @@ const char* to_string(AttentionKernel kernel);
 const char* to_string(DataOverlap overlap);
 const char* to_string(GraphScope scope);
 const char* to_string(Storage storage);
+// Why the framework does not recompute this set of modules; empty where it does.
+std::string refuse_modules(const SoftwareStack& stack, RecomputeSet modules);
 std::optional<Dispatcher> find_dispatcher(std::string_view name);
 
 // What can be captured where shapes differ only in the rows of experts.

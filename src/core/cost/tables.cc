@@ -36,10 +36,11 @@ CostLine folded(const CostLine& line, double bytes_per_call) {
 
 }  // namespace
 
-PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch) {
+PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch, Treatments treatments) {
   PriceTable table;
+  table.treatments = std::move(treatments);
   const int kinds = static_cast<int>(job.model.kinds.size());
-  const PricingContext context(job, split);
+  const PricingContext context(job, split, table.treatments);
   for (int kind = 0; kind < kinds; ++kind) {
     table.kinds.push_back(time_layer(job, kind, split, micro_batch, context));
     table.tensors.push_back(count_weights(job.model.kinds[at(kind)]));
@@ -126,7 +127,6 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     sums.forward_s += price.forward_s;
     sums.backward_s += price.backward_s - deferred;
     sums.deferred_s += deferred;
-    for (std::size_t mode = 0; mode < 3; ++mode) sums.recompute_s[mode] += price.recompute_s[mode];
     sums.tp_s += price.tp_s;
     sums.cp_s += price.cp_s;
     sums.ep_s += price.ep_s;
@@ -217,20 +217,44 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   return cost;
 }
 
-double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, Recompute recompute) {
+double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s) {
   if (sums.deferred_s <= 0) return 0;
   const std::int64_t m = micro_batches(strategy, job.run.global_batch);
   const double waiting = real(std::min(m, kDeferredMicroBatches));
-  const double drain_s =
-      real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + sums.recompute_s[at(recompute)]);
+  const double drain_s = real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + drain_again_s);
   return std::max(0.0, waiting * sums.deferred_s - drain_s) + (real(m) - waiting) * sums.deferred_s;
 }
 
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
-                     const ShardLines& lines, int zero, Recompute recompute) {
+                     const ShardLines& lines, int zero, const StageAgain& again) {
   const StateCost state = state_cost(rule, strategy, sums, lines, zero);
-  return {micro_exposed_s(rule, sums, state, zero, recompute), state.sync_exposed_s, state.optimizer_s,
-          deferred_s(job, strategy, sums, recompute)};
+  return {micro_exposed_s(rule, sums, state, zero, again.seconds), state.sync_exposed_s, state.optimizer_s,
+          deferred_s(job, strategy, sums, again.drain_s)};
+}
+
+Treatments treatments_of(const std::vector<StagePlan>& stages) {
+  Treatments treatments;
+  for (const StagePlan& stage : stages) {
+    if (stage.recompute.kind != Recompute::modules) continue;
+    const auto& known = treatments.sets;
+    if (std::find(known.begin(), known.end(), stage.recompute.modules) == known.end()) {
+      treatments.sets.push_back(stage.recompute.modules);
+    }
+  }
+  return treatments;
+}
+
+StageAgain stage_again(const Job& job, const PriceTable& table, const StagePlan& stage, std::int64_t chunks) {
+  const StageTreatment treatment = stage_treatment(table.treatments, stage.recompute, chunks);
+  StageAgain again;
+  std::int64_t block = 0;
+  for (int i = stage.first; i <= stage.last; ++i) {
+    const auto kind = at(job.model.layers[at(i)]);
+    if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
+    again.seconds += table.kinds[kind].recompute_s[at(treatment.of_block(block++))];
+  }
+  if (stage.recompute.kind != Recompute::block) again.drain_s = again.seconds;
+  return again;
 }
 
 std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,

@@ -49,6 +49,7 @@ namespace nest::cost {
 
 // Prices for one split and micro-batch.
 struct PriceTable {
+  Treatments treatments;               // by which the prices of layers are listed
   std::vector<LayerPrice> kinds;       // by index into Model::kinds; as time_layer() fills them in
   std::vector<std::int64_t> tensors;   // weights of each kind: calls of stacks that gather tensor by tensor
   std::vector<double> cut_bytes;       // by position: what one device sends when the chain is cut after that layer
@@ -63,7 +64,17 @@ struct PriceTable {
   }
 };
 
-PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch);
+PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch, Treatments treatments = {});
+
+// The sets of modules that stages name.
+Treatments treatments_of(const std::vector<StagePlan>& stages);
+
+// Seconds that the backward pass of a stage takes longer for what it recomputes.
+struct StageAgain {
+  double seconds = 0;
+  double drain_s = 0;  // of them, by which the drain is longer: none where only some of the layers are recomputed
+};
+StageAgain stage_again(const Job& job, const PriceTable& table, const StagePlan& stage, std::int64_t chunks);
 
 // How a stack's traffic is cut into calls and hides: the numbers of the comment above.
 struct SyncRule {
@@ -96,8 +107,7 @@ double parameters_per_call(const Job& job, const PriceTable& table, int zero, st
 // Sums over the layers of one stage.
 struct StageSums {
   double forward_s = 0;
-  double backward_s = 0;  // without what is deferred
-  std::array<double, 3> recompute_s{};
+  double backward_s = 0;      // without what is deferred
   double hide_forward_s = 0;  // of the blocks, behind which traffic can hide
   double hide_backward_s = 0;
   double tp_s = 0, cp_s = 0, ep_s = 0;
@@ -111,7 +121,8 @@ struct StageSums {
   double rest_parameters = 0;
 };
 // Share of a stage's passes that run alone.
-inline double alone_share(const Job& job, const Strategy& strategy, double micro_batches, Recompute recompute) {
+inline double alone_share(const Job& job, const Strategy& strategy, double micro_batches,
+                          const Recomputation& recompute) {
   if (!job.stack.expert_overlap) return 0;
   return can_pair(job.stack, recompute) ? alone_share(strategy, micro_batches) : 1;
 }
@@ -142,15 +153,14 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
 
 // What depends on it, beside the recomputation itself: as StageCost says.
 inline double micro_exposed_s(const SyncRule& rule, const StageSums& sums, const StateCost& state, int zero,
-                              Recompute recompute) {
+                              double again_s) {
   if (state.micro_s <= 0) return 0;
-  const double hide_s =
-      rule.micro_hide * (sums.hide_forward_s + sums.hide_backward_s + sums.recompute_s[at(recompute)]);
+  const double hide_s = rule.micro_hide * (sums.hide_forward_s + sums.hide_backward_s + again_s);
   // What comes in backward only has less to hide behind.
   const bool in_forward = rule.traffic(zero).forward_gathers > 0;
   return exposed_s(state.micro_s, in_forward ? hide_s : hide_s * 2 / 3, rule.micro_exposed);
 }
-double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, Recompute recompute);
+double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s);
 
 struct StageCost {
   double micro_exposed_s = 0;  // sharding traffic per micro-batch
@@ -160,7 +170,7 @@ struct StageCost {
 };
 // `rule` is sync_rule(job).
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
-                     const ShardLines& lines, int zero, Recompute recompute);
+                     const ShardLines& lines, int zero, const StageAgain& again);
 
 // Per boundary after stage s, what each of the two stages waits per micro-batch (all chunks, what is exposed of it);
 // the wrap-around last.

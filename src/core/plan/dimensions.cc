@@ -172,6 +172,19 @@ constexpr PlanDimension zero_degree() {
   return row;
 }
 
+// A recomputation as a whole number: its kind, then modules, then layers.
+std::int64_t packed(const Recomputation& recomputation) {
+  return static_cast<std::int64_t>(recomputation.kind) + (std::int64_t{recomputation.modules} << 8) +
+         (std::int64_t{recomputation.layers} << 16);
+}
+
+Recomputation unpacked(std::int64_t value) {
+  Recomputation recomputation(static_cast<Recompute>(value & 0xff));
+  recomputation.modules = static_cast<RecomputeSet>(value >> 8 & 0xff);
+  recomputation.layers = static_cast<std::int32_t>(value >> 16);
+  return recomputation;
+}
+
 constexpr PlanDimension recompute() {
   PlanDimension row{};
   row.name = row.key = "recompute";
@@ -182,8 +195,14 @@ constexpr PlanDimension recompute() {
   row.kind = DimensionKind::word;
   row.high = kRecomputeNames.size() - 1;
   row.words = kRecomputeNames;
-  row.of_stage = [](const StagePlan& stage) { return static_cast<std::int64_t>(stage.recompute); };
-  row.set_stage = [](StagePlan& stage, std::int64_t value) { stage.recompute = static_cast<Recompute>(value); };
+  row.text = [](std::int64_t value) { return to_string(unpacked(value)); };
+  row.parse = [](std::string_view text) {
+    const std::optional<Recomputation> found = parse_recomputation(text);
+    return found ? std::optional(packed(*found)) : std::nullopt;
+  };
+  row.allowed = "none, selective, full, modules such as moe_act+layernorm, block:N or uniform:N";
+  row.of_stage = [](const StagePlan& stage) { return packed(stage.recompute); };
+  row.set_stage = [](StagePlan& stage, std::int64_t value) { stage.recompute = unpacked(value); };
   row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.recompute); };
   return row;
 }
@@ -233,8 +252,16 @@ std::vector<std::string> dimension_names() {
 }
 
 std::string value_text(const PlanDimension& dimension, std::int64_t value) {
-  if (dimension.kind == DimensionKind::word) return dimension.words[static_cast<std::size_t>(value)];
-  return fmt::format("{}", value);
+  if (dimension.kind != DimensionKind::word) return fmt::format("{}", value);
+  return dimension.text != nullptr ? dimension.text(value) : dimension.words[static_cast<std::size_t>(value)];
+}
+
+std::optional<std::int64_t> parse_word(const PlanDimension& dimension, std::string_view text) {
+  if (dimension.parse != nullptr) return dimension.parse(text);
+  for (std::size_t i = 0; i < dimension.words.size(); ++i) {
+    if (text == dimension.words[i]) return static_cast<std::int64_t>(i);
+  }
+  return std::nullopt;
 }
 
 std::string allowed_text(const PlanDimension& dimension) {
@@ -243,6 +270,7 @@ std::string allowed_text(const PlanDimension& dimension) {
     case DimensionKind::flag: return "0 or 1";
     case DimensionKind::word: break;
   }
+  if (dimension.allowed != nullptr) return dimension.allowed;
   const std::vector<std::string> words(dimension.words.begin(), dimension.words.end());
   return join_words(words, "or");
 }

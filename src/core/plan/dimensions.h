@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,10 @@ struct PlanDimension {
   DimensionKind kind;
   std::int64_t low, high;              // of a count; of a word, its indices
   std::span<const char* const> words;  // of a word
+  // Of a word that may say more than those: "block:4". Null where the words are all.
+  std::string (*text)(std::int64_t value);
+  std::optional<std::int64_t> (*parse)(std::string_view text);
+  const char* allowed;  // for messages
 
   // Of the whole plan, or of each stage: the other two are null.
   std::int64_t (*of_strategy)(const Strategy& strategy);
@@ -56,8 +61,9 @@ const PlanDimension* find_dimension(std::string_view name);
 
 std::vector<std::string> dimension_names();
 
-// "8", "1", "selective".
+// "8", "1", "selective", and back from what people write of a word.
 std::string value_text(const PlanDimension& dimension, std::int64_t value);
+std::optional<std::int64_t> parse_word(const PlanDimension& dimension, std::string_view text);
 
 // "a whole number in 1 … 16777216", "0 or 1", "none, selective or full".
 std::string allowed_text(const PlanDimension& dimension);

@@ -77,6 +77,24 @@ constexpr NamedSwitch kSwitches[] = {
     {"uneven_batch", &PlanLimits::uneven_batch},   {"any_rounds", &PlanLimits::any_rounds},
     {"all_devices", &PlanLimits::all_devices},     {"even_cuts", &PlanLimits::even_cuts}};
 
+// A list of kinds, and of single ones: "none,moe_act+layernorm,block".
+void limit_recomputation(PlanLimits& limits, const Setting& setting, std::span<const std::string> words) {
+  limits.recompute.fill(false);
+  limits.recompute_only.clear();
+  for (const std::string_view part : split_text(setting.value, ',')) {
+    const std::string word = to_lower(trim(part));
+    if (const auto found = std::find(words.begin(), words.end(), word); found != words.end()) {
+      limits.recompute[at(found - words.begin())] = true;
+    } else if (const auto single = parse_recomputation(word)) {
+      limits.recompute[at(single->kind)] = true;
+      limits.recompute_only.push_back(*single);
+    } else {
+      setting.refuse(
+          fmt::format("a list of {}, of modules such as moe_act+layernorm, block:N or uniform:N", join_words(words)));
+    }
+  }
+}
+
 void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting& setting) {
   if (row.limit != nullptr) {
     limits.*row.limit = parse_limit(setting);
@@ -85,11 +103,19 @@ void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting
   } else {
     std::vector<std::string> words(row.words.begin(), row.words.end());
     if (row.kind == DimensionKind::flag) words = {"0", "1"};
+    if (row.admitted(limits).data() == limits.recompute.data()) return limit_recomputation(limits, setting, words);
     parse_words(setting, words, row.admitted(limits));
   }
 }
 
 }  // namespace
+
+bool PlanLimits::admits(const Recomputation& recomputation) const {
+  if (!recompute[at(recomputation.kind)]) return false;
+  const bool named = std::any_of(recompute_only.begin(), recompute_only.end(),
+                                 [&](const Recomputation& one) { return one.kind == recomputation.kind; });
+  return !named || std::find(recompute_only.begin(), recompute_only.end(), recomputation) != recompute_only.end();
+}
 
 void set_limit(PlanLimits& limits, std::string_view text, std::string_view source) {
   const auto equals = text.find('=');

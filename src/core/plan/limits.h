@@ -28,8 +28,10 @@ struct Limit {
 
 struct PlanLimits {
   Limit tp, cp, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
-  std::array<bool, 2> sp{true, true};                                    // without, with
-  std::array<bool, kRecomputeWords.size()> recompute{true, true, true};  // none, selective, full
+  std::array<bool, 2> sp{true, true};  // without, with
+  // By Recompute, as far as the stack does so; of modules, block and uniform these only, if there are any here.
+  std::array<bool, kRecomputeWords.size()> recompute{true, true, true, true, true, true};
+  std::vector<Recomputation> recompute_only;
   std::array<bool, 4> zero{true, true, true, true};
   // By Schedule: 1F1B, interleaved, GPipe, which is never faster than 1F1B and never smaller: only where asked for.
   std::array<bool, kScheduleWords.size()> schedule{true, true, false};
@@ -44,10 +46,11 @@ struct PlanLimits {
   bool even_cuts = false;          // as many layers in every chunk of every stage
 
   bool admits(Schedule kind) const { return schedule[static_cast<std::size_t>(kind)]; }
+  bool admits(const Recomputation& recomputation) const;
   void refuse(Schedule kind) { schedule[static_cast<std::size_t>(kind)] = false; }
 };
 
-// Applies "tp=8", "pp=1..16", "zero=0,1", "recompute=none,selective", "sp=1", "schedule=1f1b", "pitch=0", …: a dimension
+// Applies "tp=8", "pp=1..16", "zero=0,1", "recompute=none,moe_act,block", "sp=1", "schedule=1f1b", "pitch=0", …: a dimension
 // (dimensions.h) or one of the switches above. Throws InputError that names `source`, the key, the value seen and what
 // is allowed.
 void set_limit(PlanLimits& limits, std::string_view text, std::string_view source = "--set");

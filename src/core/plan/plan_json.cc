@@ -61,9 +61,9 @@ std::int64_t read_value(doc::Reader& reader, const PlanDimension& row, std::int6
     case DimensionKind::flag: return std::int64_t{reader.flag_or(row.key, otherwise != 0)};
     case DimensionKind::word: break;
   }
-  const std::vector<std::string> words(row.words.begin(), row.words.end());
-  const std::string word = reader.choice_or(row.key, value_text(row, otherwise), words);
-  return std::find(words.begin(), words.end(), word) - words.begin();
+  const std::string word = reader.text_or(row.key, value_text(row, otherwise));
+  if (const auto parsed = parse_word(row, word)) return *parsed;
+  reader.fail(row.key, fmt::format("`{}` is not known; allowed are {}", clip(word, 40), allowed_text(row)));
 }
 
 Json strategy_json(const Strategy& strategy) {

@@ -31,9 +31,7 @@ std::int64_t parse_value(std::string_view source, const PlanDimension& row, std:
       if (value == "0" || value == "false" || value == "off") return 0;
       break;
     case DimensionKind::word:
-      for (std::size_t i = 0; i < row.words.size(); ++i) {
-        if (value == row.words[i]) return static_cast<std::int64_t>(i);
-      }
+      if (const auto parsed = parse_word(row, value)) return *parsed;
       break;
   }
   throw InputError(

@@ -16,7 +16,7 @@ namespace nest::plan {
 struct StrategyRequest {
   Strategy strategy;
   bool dp_given = false;
-  Recompute recompute = Recompute::none;
+  Recomputation recompute;
   std::optional<int> zero;
   std::int64_t zero_degree = 0;  // 0: the whole data-parallel group
 };

@@ -1,22 +1,98 @@
 #include "search/choices.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/index.h"
+#include "cost/layer_price.h"
 
 namespace nest::search {
+namespace {
 
-std::vector<StageChoice> list_choices(const plan::PlanLimits& limits) {
-  std::vector<StageChoice> choices;
-  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-    if (!limits.recompute[at(recompute)]) continue;
-    for (int zero = 0; zero < 4; ++zero) {
-      if (!limits.zero[at(zero)]) continue;
-      choices.push_back({recompute, zero, false});
-      if (zero > 0 && limits.shard_in_node) choices.push_back({recompute, zero, true});
+constexpr std::size_t kMostSets = 64;
+constexpr int kMostNamed = 3;  // modules of a set, where there are too many sets
+
+// Modules of which some layer drops enough.
+RecomputeSet worthwhile_modules(const cost::Job& job) {
+  cost::Treatments singles;
+  for (const auto& word : kRecomputeModuleWords) singles.sets.push_back(set_of(word.value));
+  RecomputeSet found = 0;
+  for (std::size_t kind = 0; kind < job.model.kinds.size(); ++kind) {
+    if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
+    cost::LayerPrice price;
+    cost::price_layer_memory(job, static_cast<int>(kind), Split{}, 1, price, singles);
+    for (std::size_t i = 0; i < singles.sets.size(); ++i) {
+      const double kept = price.kept_bytes[cost::kNothing];
+      if (kept - price.kept_bytes[cost::kFirstSet + i] >= kLeastSpared * kept) found |= singles.sets[i];
     }
   }
-  return choices;
+  return found;
+}
+
+// Experts as a whole cover their parts.
+bool repeats_itself(RecomputeSet set) {
+  constexpr RecomputeSet kParts = set_of(RecomputeModule::moe_act) | set_of(RecomputeModule::shared_experts);
+  return (set & set_of(RecomputeModule::moe)) != 0 && (set & kParts) != 0;
+}
+
+RecomputeSet own_set(const cost::SoftwareStack& stack) {
+  RecomputeSet own = 0;
+  for (const auto& word : kRecomputeModuleWords) {
+    const auto& modules = stack.selective_modules;
+    const bool named = std::find(modules.begin(), modules.end(), split::module_of(word.value)) != modules.end();
+    if (named) own |= set_of(word.value);
+  }
+  return std::popcount(own) == static_cast<int>(stack.selective_modules.size()) ? own : RecomputeSet{0};
+}
+
+}  // namespace
+
+std::vector<RecomputeSet> offered_sets(const cost::Job& job) {
+  std::vector<RecomputeSet> sets;
+  if (!job.stack.recompute_modules) return sets;
+  const RecomputeSet worthwhile = worthwhile_modules(job), own = own_set(job.stack);
+  for (unsigned bits = 1; bits <= worthwhile; ++bits) {
+    const auto set = static_cast<RecomputeSet>(bits);
+    if ((set & ~worthwhile) != 0 || set == own || repeats_itself(set)) continue;
+    if (cost::refuse_modules(job.stack, set).empty()) sets.push_back(set);
+  }
+  std::stable_sort(sets.begin(), sets.end(),
+                   [](RecomputeSet a, RecomputeSet b) { return std::popcount(a) < std::popcount(b); });
+  if (sets.size() > kMostSets) {
+    std::erase_if(sets, [](RecomputeSet set) { return std::popcount(set) > kMostNamed; });
+  }
+  return sets;
+}
+
+std::vector<Recomputation> list_recomputations(const cost::Job& job, const plan::PlanLimits& limits) {
+  std::vector<Recomputation> all{Recompute::none, Recompute::selective};
+  for (const RecomputeSet set : offered_sets(job)) all.push_back(Recomputation::of_modules(set));
+  all.emplace_back(Recompute::full);
+  for (const std::int32_t layers : {2, 4, 8}) all.push_back(Recomputation::of_layers(Recompute::uniform, layers));
+  // What somebody names is taken as it is.
+  for (const Recomputation& named : limits.recompute_only) {
+    if (named.kind != Recompute::block && std::find(all.begin(), all.end(), named) == all.end()) all.push_back(named);
+  }
+  std::erase_if(all, [&](const Recomputation& one) {
+    if (one.kind == Recompute::uniform && !job.stack.recompute_layers) return true;
+    if (one.kind == Recompute::modules && !cost::refuse_modules(job.stack, one.modules).empty()) return true;
+    return !limits.admits(one);
+  });
+  return all;
+}
+
+bool offers_blocks(const cost::Job& job, const plan::PlanLimits& limits) {
+  return job.stack.recompute_layers && limits.recompute[at(Recompute::block)];
+}
+
+std::vector<StageChoice> list_shardings(const plan::PlanLimits& limits) {
+  std::vector<StageChoice> ways;
+  for (int zero = 0; zero < 4; ++zero) {
+    if (!limits.zero[at(zero)]) continue;
+    ways.push_back({{}, zero, false});
+    if (zero > 0 && limits.shard_in_node) ways.push_back({{}, zero, true});
+  }
+  return ways;
 }
 
 std::optional<int> find_choice(const std::vector<StageChoice>& choices, const StageChoice& choice) {

@@ -1,29 +1,41 @@
-// What a stage may do about memory. Options of the search are indices into one list that is made from the limits;
-// besides it only what prices a stage (search/key_prices.h) knows what they mean.
+// What a stage may do about memory: what it recomputes, and over what it shards its state. What is recomputed and what is
+// sharded are chosen independently: every combination of what stack and limits admit.
+//
+// Sets of modules. Offered are all sets of those modules that spare at least kLeastSpared of what some layer keeps and
+// that the stack runs together; where these are more than 64, those of at most three. How many layers are recomputed as a
+// whole (Recompute::block) is no choice of this list: search/space.h counts them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "cost/job.h"
 #include "plan/limits.h"
 #include "plan/plan.h"
 
 namespace nest::search {
 
 struct StageChoice {
-  Recompute recompute = Recompute::none;
+  Recomputation recompute;
   int zero = 0;          // 0 … 3
   bool in_node = false;  // sharded inside a node; else over all replicas
 
   bool operator==(const StageChoice&) const = default;
 };
 
-// In order of preference at equal cost: less recomputation, then the lower ZeRO stage, then all replicas. What is
-// recomputed and what is sharded are chosen independently: every combination of what the limits admit.
-std::vector<StageChoice> list_choices(const plan::PlanLimits& limits);
+inline constexpr double kLeastSpared = 0.005;
 
-// Index of a choice; nothing where the limits do not admit it.
+std::vector<RecomputeSet> offered_sets(const cost::Job& job);
+
+// In order of preference at equal cost: less of it first. Without Recompute::block.
+std::vector<Recomputation> list_recomputations(const cost::Job& job, const plan::PlanLimits& limits);
+bool offers_blocks(const cost::Job& job, const plan::PlanLimits& limits);
+
+// Ways to shard: the lower ZeRO stage first, then all replicas.
+std::vector<StageChoice> list_shardings(const plan::PlanLimits& limits);
+
+// Index of a choice; nothing where it is not admitted.
 std::optional<int> find_choice(const std::vector<StageChoice>& choices, const StageChoice& choice);
 
 // Layers [begin, end) under that choice. `node_degree`: ranks that share inside a node.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/index.h"
 #include "cost/constants.h"
 #include "schedule/rules.h"
@@ -92,19 +93,42 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
          kBelow;
 }
 
+const std::vector<int>& KeyPrices::offered(const Key& key) {
+  const auto [place, fresh] = known_offers_.try_emplace({key.split, key.micro_batch});
+  if (!fresh) return place->second;
+  const std::vector<Recomputation>& all = space_->recomputations();
+  const auto is_replaced = [&](const Recomputation& one) {
+    if (one.kind != Recompute::modules) return false;
+    const int treated = treatment(one).rest;
+    return std::any_of(all.begin(), all.end(), [&](const Recomputation& other) {
+      return other.layers == 0 && other != one && pair_->replaces(treatment(other).rest, treated);
+    });
+  };
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    if (!is_replaced(all[k])) place->second.push_back(static_cast<int>(k));
+  }
+  return place->second;
+}
+
 PartitionProblem& KeyPrices::problem() {
   const cost::Job& job = space_->job();
   const std::int64_t p = strategy_.pp, n = space_->layers(), chunks = strategy_.virtual_stages;
   context_bytes_ = cost::context_bytes(job, strategy_);
-  constexpr std::size_t kMostNames = 60'000;
-  if (known_names_ > kMostNames) {
+  constexpr std::size_t kMostKnown = 1'260'000;
+  if (known_fits_count_ > kMostKnown) {
     known_fits_.clear();
-    known_names_ = 0;
+    known_blocks_.clear();
+    known_fits_count_ = 0;
   }
-  fits_ = &known_fits_[{key_.split, key_.micro_batch, p, key_.replicas, sync_->degrees[1]}];
+  const MemoryContext context{key_.split, key_.micro_batch, p, key_.replicas, sync_->degrees[1]};
+  fits_ = &known_fits_[context];
+  blocks_ = &known_blocks_[{context, chunks}];
   problem_.layers = n;
   problem_.names = space_->intervals();
-  problem_.options = static_cast<int>(space_->choices().size());
+  problem_.options = space_->options();
+  problem_.single_options = problem_.options - static_cast<int>(space_->choices().size());
+  only_blocks_ = 0;
+  offered_ = offered(key_);
   problem_.uniform = space_->limits().uniform;
   problem_.may_cut = space_->limits().even_cuts ? space_->even_cuts(p, chunks) : space_->cuts(chunks > 1);
   const std::vector<double>* prefix = &pair_->prefix(p > 1);
@@ -137,47 +161,140 @@ PartitionProblem& KeyPrices::problem() {
   return problem_;
 }
 
+KeyPrices::PlainFits& KeyPrices::fits_of(std::int64_t begin, std::int64_t end) {
+  const auto [place, fresh] = fits_->try_emplace(space_->interval(begin, end));
+  if (fresh) {
+    place->second.resize(offered_.size() * space_->shardings().size());
+    known_fits_count_ += place->second.size();
+  }
+  return place->second;
+}
+
+KeyPrices::BlockFits& KeyPrices::blocks_of(std::int64_t begin, std::int64_t end) {
+  BlockFits& known = (*blocks_)[space_->interval(begin, end)];
+  known.resize(space_->shardings().size());
+  return known;
+}
+
 void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64_t end,
                               std::vector<OptionPrice>& prices) {
-  const std::vector<StageChoice>& choices = space_->choices();
+  const std::vector<StageChoice>& shardings = space_->shardings();
   const cost::StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
-  const auto [place, fresh] = fits_->try_emplace(space_->interval(begin, end), choices.size());
-  if (fresh) ++known_names_;
-  // By ZeRO stage, over all replicas or inside a node; what is recomputed does not matter to them.
-  std::array<std::array<cost::StateCost, 2>, 4> states;
-  for (const StageChoice& choice : choices) {
-    if (choice.recompute != choices.front().recompute) break;
-    if (choice.in_node && !sync_->has_inner) continue;
-    states[at(choice.zero)][choice.in_node ? 1 : 0] =
-        cost::state_cost(rule_, strategy_, sums, sync_->of(choice), choice.zero);
+  PlainFits& known = fits_of(begin, end);
+  const bool grows = space_->offers_blocks() && !problem_.uniform && pair(stage).blocks(begin, end) > 0;
+  BlockFits* const looked_at = grows || only_blocks_ > 0 ? &blocks_of(begin, end) : nullptr;
+  const auto is_offered = [&](const StageChoice& choice) { return !choice.in_node || sync_->has_inner; };
+  states_.resize(shardings.size());  // what is recomputed does not matter to them
+  for (std::size_t z = 0; z < shardings.size(); ++z) {
+    if (!is_offered(shardings[z])) continue;
+    states_[z] = cost::state_cost(rule_, strategy_, sums, sync_->of(shardings[z]), shardings[z].zero);
   }
-  std::array<double, 3> deferred{}, recompute{};  // by what is recomputed
-  for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
-    deferred[at(mode)] = cost::deferred_s(space_->job(), strategy_, sums, mode);
+  const auto price = [&](const Recomputation& recompute, double again_s, double drain_s, std::size_t z) {
+    const double deferred = cost::deferred_s(space_->job(), strategy_, sums, drain_s);
     // The layers' own times say what runs alone in stages that pair.
-    const double more = cost::alone_share(space_->job(), strategy_, problem_.micro_batches, mode) - alone_share_;
-    recompute[at(mode)] = sums.recompute_s[at(mode)];
-    if (more > 0) recompute[at(mode)] += more * (sums.alone_forward_s + sums.alone_backward_s);
+    const double more = cost::alone_share(space_->job(), strategy_, problem_.micro_batches, recompute) - alone_share_;
+    const double alone_s = more > 0 ? more * (sums.alone_forward_s + sums.alone_backward_s) : 0;
+    const cost::StateCost& state = states_[z];
+    OptionPrice made;
+    made.micro_s = again_s + alone_s + cost::micro_exposed_s(rule_, sums, state, shardings[z].zero, again_s);
+    made.step_s = state.sync_exposed_s + state.optimizer_s + deferred + cost::constants::kStep_s;
+    return made;
+  };
+  const std::int64_t blocks = pair(stage).blocks(begin, end), chunks = strategy_.virtual_stages;
+  const auto add_blocks = [&](std::int64_t n, std::size_t z) {
+    const Recomputation recompute = Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(n));
+    const double again_s = pair(stage).again_s(begin, end, treatment(recompute));
+    OptionPrice made = price(recompute, again_s, 0, z);
+    made.option = space_->block_option(n, static_cast<int>(z));
+    std::deque<FitRange>& numbers = (*looked_at)[z];
+    made.fit = &numbers[at(n - 1)];
+    made.grows = only_blocks_ == 0 && n == std::ssize(numbers) && n * chunks < blocks;
+    prices.push_back(made);
+  };
+  if (only_blocks_ > 0) {
+    const std::size_t z = at(only_sharding_);
+    if (!is_offered(shardings[z])) return;
+    if (std::ssize((*looked_at)[z]) < only_blocks_) (*looked_at)[z].resize(at(only_blocks_));
+    return add_blocks(only_blocks_, z);
   }
-  for (std::size_t option = 0; option < choices.size(); ++option) {
-    const StageChoice& choice = choices[option];
-    if (choice.in_node && !sync_->has_inner) continue;
-    const cost::StateCost& state = states[at(choice.zero)][choice.in_node ? 1 : 0];
-    const std::size_t mode = at(choice.recompute);
-    prices.push_back({recompute[mode] + cost::micro_exposed_s(rule_, sums, state, choice.zero, choice.recompute),
-                      state.sync_exposed_s + state.optimizer_s + deferred[mode] + cost::constants::kStep_s,
-                      static_cast<int>(option), &place->second[option]});
+  for (std::size_t k = 0; k < offered_.size(); ++k) {
+    const Recomputation& recompute = space_->recomputations()[at(offered_[k])];
+    const double again_s = pair(stage).again_s(begin, end, treatment(recompute));
+    for (std::size_t z = 0; z < shardings.size(); ++z) {
+      if (!is_offered(shardings[z])) continue;
+      OptionPrice made = price(recompute, again_s, again_s, z);
+      made.option = offered_[k] * static_cast<int>(shardings.size()) + static_cast<int>(z);
+      made.fit = &known[k * shardings.size() + z];
+      made.grows = grows && recompute == Recompute::none && (*looked_at)[z].empty();
+      prices.push_back(made);
+    }
+  }
+  if (!grows) return;
+  const bool may_do_nothing = space_->limits().recompute[at(Recompute::none)];
+  for (std::size_t z = 0; z < shardings.size(); ++z) {
+    if (!is_offered(shardings[z])) continue;
+    if (!may_do_nothing && (*looked_at)[z].empty()) {
+      extend(stage, begin, end, space_->block_option(1, static_cast<int>(z)));
+    }
+    for (std::int64_t n = 1; n <= std::ssize((*looked_at)[z]); ++n) {
+      if (space_->limits().admits(space_->choice(space_->block_option(n, 0)).recompute)) add_blocks(n, z);
+    }
   }
 }
 
+bool KeyPrices::extend(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) {
+  StageChoice choice = space_->choice(option);
+  const std::int64_t blocks = pair(stage).blocks(begin, end), chunks = strategy_.virtual_stages;
+  const auto same = [&](const StageChoice& way) { return way.zero == choice.zero && way.in_node == choice.in_node; };
+  const auto& shardings = space_->shardings();
+  const auto z = at(std::find_if(shardings.begin(), shardings.end(), same) - shardings.begin());
+  std::deque<FitRange>& known = blocks_of(begin, end)[z];
+  // As many at once as the floor asks for.
+  do {
+    known.emplace_back();
+    ++known_fits_count_;
+    choice.recompute = Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(known.size()));
+  } while (std::ssize(known) * chunks < blocks &&
+           (!space_->limits().admits(choice.recompute) || !within_floor(stage, begin, end, choice)));
+  return true;
+}
+
+// Every stage recomputes so many blocks, or all that it has.
+bool KeyPrices::restrict_to(int option, double limit_s) {
+  const StageChoice choice = space_->choice(option);
+  const std::int64_t n = choice.recompute.layers, chunks = strategy_.virtual_stages, p = strategy_.pp;
+  const std::int64_t all = pair_->blocks(0, space_->layers());
+  if (!space_->limits().admits(choice.recompute) || n * chunks > all) return false;
+  if (choice.in_node && !sync_->has_inner) return false;
+  // At least one of the stages has as many blocks as the mean.
+  double least_s = std::numeric_limits<double>::infinity();
+  for (std::size_t kind = 0; kind < space_->job().model.kinds.size(); ++kind) {
+    if (space_->job().model.kinds[kind].kind != model::LayerKind::block) continue;
+    least_s = std::min(least_s, pair_->table().kinds[kind].recompute_s[cost::kEverything]);
+  }
+  const std::int64_t again = std::min(n * chunks, ceil_div(all, p));
+  const double sum_s = problem_.sum_low_s + real(again) * least_s;
+  if (problem_.value(sum_s / real(p), sum_s) + problem_.once_low_s > limit_s * (1 + PartitionSolver::kEqual))
+    return false;
+  only_blocks_ = n;
+  only_sharding_ = (option - static_cast<int>(space_->choices().size())) % static_cast<int>(space_->shardings().size());
+  return true;
+}
+
+bool KeyPrices::within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end,
+                             const StageChoice& choice) const {
+  const cost::ShardLines& lines = sync_->of(choice);
+  const double floor = floor_.bytes(pair(stage), begin, end, choice.zero, {lines.dense_degree, lines.expert_degree},
+                                    treatment(choice.recompute), problem_.stages[at(stage)].pressure, strategy_.pp > 1);
+  return floor <= real(device(stage).memory_bytes - context_bytes_);
+}
+
 bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const {
-  const StageChoice& choice = space_->choices()[at(option)];
+  const StageChoice choice = space_->choice(option);
+  if (!within_floor(stage, begin, end, choice)) return false;
   const cost::ShardLines& lines = sync_->of(choice);
   const cost::StageSetting setting{
       {lines.dense_degree, lines.expert_degree}, problem_.stages[at(stage)].pressure, context_bytes_};
-  const double floor = floor_.bytes(pair(stage), begin, end, choice.zero, setting.degrees, choice.recompute,
-                                    setting.in_flight, strategy_.pp > 1);
-  if (floor > real(device(stage).memory_bytes - context_bytes_)) return false;
   const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
   return pair(stage).memory().estimate(strategy_, plan, setting).needed <= device(stage).memory_bytes;
 }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -52,6 +53,10 @@ class KeyPrices final : public StagePrices {
   void price_options(std::int64_t stage, std::int64_t begin, std::int64_t end,
                      std::vector<OptionPrice>& prices) override;
   bool fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const override;
+  // The next blocks that may be recomputed as a whole: every number of them is an option that is looked at only where
+  // fewer do not fit.
+  bool extend(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) override;
+  bool restrict_to(int option, double limit_s) override;
 
   const MemoryFloor& memory_floor() const { return floor_; }
 
@@ -59,7 +64,18 @@ class KeyPrices final : public StagePrices {
   // All that the memory of given layers and options depends on besides what is in flight: split, micro-batch, stages,
   // replicas, sharding degree inside a node.
   using MemoryContext = std::array<std::int64_t, 5>;
-  using KnownFits = std::unordered_map<int, std::vector<FitRange>>;  // by name of the layers, then by option
+  using PlainFits = std::vector<FitRange>;              // by offered recomputation and sharding
+  using BlockFits = std::vector<std::deque<FitRange>>;  // by sharding, then n - 1; growing does not move them
+  // By name of the layers. How many blocks n stands for depends on the chunks of a stage.
+  using KnownFits = std::unordered_map<int, PlainFits>;
+  using KnownBlocks = std::unordered_map<int, BlockFits>;
+
+  PlainFits& fits_of(std::int64_t begin, std::int64_t end);
+  BlockFits& blocks_of(std::int64_t begin, std::int64_t end);
+  bool within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end, const StageChoice& choice) const;
+  cost::StageTreatment treatment(const Recomputation& recompute) const {
+    return cost::stage_treatment(pair_->treatments(), recompute, strategy_.virtual_stages);
+  }
 
   double exposed_share(std::int64_t chunks) const;  // of messages
   // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
@@ -84,12 +100,21 @@ class KeyPrices final : public StagePrices {
   const SyncPrices* sync_ = nullptr;
   const Messages* messages_ = nullptr;
   double alone_share_ = 0;
+  // Of the space's recomputations, without sets of modules that another of them replaces.
+  const std::vector<int>& offered(const Key& key);
+  std::map<std::pair<int, int>, std::vector<int>> known_offers_;  // by split and micro-batch
+  std::vector<int> offered_;                                      // of the key
+  std::int64_t only_blocks_ = 0;  // of uniform plans: so many blocks, or any plain option
+  int only_sharding_ = 0;
   std::vector<double> prefix_;  // of layers, with what runs alone
   std::int64_t context_bytes_ = 0;
   PartitionProblem problem_;
   std::map<MemoryContext, KnownFits> known_fits_;
+  std::map<std::pair<MemoryContext, std::int64_t>, KnownBlocks> known_blocks_;  // with chunks
   KnownFits* fits_ = nullptr;
-  std::size_t known_names_ = 0;
+  KnownBlocks* blocks_ = nullptr;
+  std::size_t known_fits_count_ = 0;
+  std::vector<cost::StateCost> states_;  // by sharding, of the layers being priced
 };
 
 }  // namespace nest::search

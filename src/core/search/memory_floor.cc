@@ -6,6 +6,7 @@
 
 #include "base/index.h"
 #include "plan/pipeline_shape.h"
+#include "search/choices.h"
 
 namespace nest::search {
 
@@ -14,25 +15,24 @@ MemoryFloor::MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits)
       state_(cost::state_bytes(job)),
       gradients_(job.stack.memory == cost::MemoryModel::megatron),
       activations_(job.stack.offloaded_layers == 0),
-      margin_((1 + job.stack.memory_margin) * (1 - 1e-9)) {
+      margin_((1 + job.stack.memory_margin) * (1 - 1e-9)),
+      recomputations_(list_recomputations(job, limits)),
+      blocks_(offers_blocks(job, limits)) {
   for (int zero = 3; zero >= 0; --zero) {
     if (limits.zero[at(zero)]) zeros_.push_back(zero);
-  }
-  for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
-    if (limits.recompute[at(mode)]) modes_.push_back(mode);
   }
 }
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-                          const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight, bool many) const {
-  const std::vector<double>& kept = pair.kept_bytes(recompute);
+                          const groups::ZeroDegrees& degrees, const cost::StageTreatment& treatment, double in_flight,
+                          bool many) const {
   const double expert = pair.expert_parameters(begin, end);
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
   const double state = parameter_bytes(zero, degrees.dense, groups::Weights::dense) * dense +
                        parameter_bytes(zero, degrees.expert, groups::Weights::expert) * expert;
   const double flight = flying(in_flight);
-  const double more = end > begin ? pair.more_bytes(begin, end, zero, recompute, many) : 0;
-  return state + flight * (kept[at(end)] - kept[at(begin)]) * margin_ + more;
+  const double more = end > begin ? pair.more_bytes(begin, end, zero, treatment.rest, many) : 0;
+  return state + flight * pair.kept_bytes(begin, end, treatment) * margin_ + more;
 }
 
 double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, groups::Weights weights) const {
@@ -59,19 +59,26 @@ double MemoryFloor::room_of(const Strategy& strategy) const {
 
 namespace {
 
-// The stages of one pipeline, each as long as its time and memory allow. All sums are those of layers [0, i).
-class LongestStages {
- public:
-  struct Way {             // to shard, and to recompute
-    const double* time_s;  // per micro-batch
-    const double* state;   // bytes
-    const double* kept;    // bytes per micro-batch in flight
-    double shared;         // bytes of tables that several layers count, and a stage may hold once
-    int zero;
-    Recompute recompute;
-    double most_more;  // PairPrices::more_bytes of all layers
+// One way to shard the state of stages, with one or with every way to recompute. All sums are those of layers [0, i).
+struct Way {
+  struct Step {                  // bytes that may be spared
+    std::vector<double> spared;  // per micro-batch in flight, at most
+    double s_per_byte;
   };
 
+  const double* state;                // bytes
+  double shared;                      // bytes of tables that several layers count, and a stage may hold once
+  const std::vector<double>* time_s;  // per micro-batch, with the least recomputation
+  const std::vector<double>* kept;    // bytes per micro-batch in flight, with it
+  const std::vector<Step>* steps;     // towards less memory, the cheapest first
+  int zero;
+  int treatment;     // whose more_bytes() count
+  double most_more;  // of all layers
+};
+
+// The stages of one pipeline, each as long as its time and memory allow.
+class LongestStages {
+ public:
   LongestStages(const PairPrices& pair, double room, bool many, std::int64_t layers)
       : pair_(&pair), room_(room), many_(many), layers_(layers) {}
 
@@ -81,29 +88,41 @@ class LongestStages {
   std::int64_t end_of(std::int64_t begin, double cap_s, double in_flight) const {
     std::int64_t best = begin;
     for (const Way& way : ways_) {
-      const double* const reach =
-          std::upper_bound(way.time_s + best, way.time_s + layers_ + 1, way.time_s[begin] + cap_s);
-      std::int64_t high = reach - way.time_s - 1;
-      if (high <= best || !fits(way, begin, best + 1, in_flight)) continue;
-      if (fits(way, begin, high, in_flight)) {
+      const std::vector<double>& time_s = *way.time_s;
+      const auto reach = std::upper_bound(time_s.begin() + best, time_s.end(), time_s[at(begin)] + cap_s);
+      std::int64_t high = reach - time_s.begin() - 1;
+      const auto can_hold = [&](std::int64_t end) { return holds(way, begin, end, cap_s, in_flight); };
+      if (high <= best || !can_hold(best + 1)) continue;
+      if (can_hold(high)) {
         best = high;
         continue;
       }
       ++best;  // fits; high does not
       while (high - best > 1) {
         const std::int64_t middle = best + (high - best) / 2;
-        (fits(way, begin, middle, in_flight) ? best : high) = middle;
+        (can_hold(middle) ? best : high) = middle;
       }
     }
     return best;
   }
 
  private:
-  bool fits(const Way& way, std::int64_t begin, std::int64_t end, double in_flight) const {
-    const double bytes =
-        std::max(0.0, way.state[end] - way.state[begin] - way.shared) + in_flight * (way.kept[end] - way.kept[begin]);
+  // Both bytes and seconds grow with the stage: a layer that is added can spare no more than it needs itself.
+  bool holds(const Way& way, std::int64_t begin, std::int64_t end, double cap_s, double in_flight) const {
+    const auto of = [&](const std::vector<double>& sums) { return sums[at(end)] - sums[at(begin)]; };
+    const double state = std::max(0.0, way.state[end] - way.state[begin] - way.shared);
+    const double bytes = state + in_flight * of(*way.kept);
     if (bytes + way.most_more <= room_) return true;
-    return bytes <= room_ && bytes + pair_->more_bytes(begin, end, way.zero, way.recompute, many_) <= room_;
+    const double short_of = bytes + pair_->more_bytes(begin, end, way.zero, way.treatment, many_) - room_;
+    if (short_of <= 0) return true;
+    if (way.steps->empty() || in_flight <= 0) return false;
+    double wanted = short_of / in_flight, seconds = of(*way.time_s);
+    for (const Way::Step& step : *way.steps) {
+      const double spared = std::min(wanted, of(step.spared));
+      seconds += spared * step.s_per_byte;
+      wanted -= spared;
+    }
+    return wanted <= 1e-9 * short_of / in_flight && seconds <= cap_s;
   }
 
   const PairPrices* pair_;
@@ -112,6 +131,78 @@ class LongestStages {
   std::int64_t layers_;
   std::vector<Way> ways_;
 };
+
+struct Point {
+  double kept, seconds;
+};
+
+// From the fastest point on, the lower hull towards less memory.
+std::vector<Point> hull_of(std::vector<Point> points) {
+  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+    return a.seconds != b.seconds ? a.seconds < b.seconds : a.kept < b.kept;
+  });
+  std::vector<Point> hull;
+  for (const Point& point : points) {
+    if (!hull.empty() && point.kept >= hull.back().kept) continue;
+    const auto is_above = [&](const Point& a, const Point& b) {  // b is above the line from a to `point`
+      return (b.seconds - a.seconds) * (a.kept - point.kept) >= (point.seconds - a.seconds) * (a.kept - b.kept);
+    };
+    while (hull.size() > 1 && is_above(hull[hull.size() - 2], hull.back())) hull.pop_back();
+    hull.push_back(point);
+  }
+  return hull;
+}
+
+// What recomputation can do about the memory of layers.
+struct Sparing {
+  std::vector<double> time_s{0.0}, kept{0.0};  // with the least of it
+  std::vector<Way::Step> steps;
+};
+
+// Every layer in its own way, and in parts.
+Sparing spare_freely(const cost::Job& job, const PairPrices& pair, const std::vector<cost::StageTreatment>& treatments,
+                     double margin, bool many) {
+  const auto& layers = job.model.layers;
+  const auto n = static_cast<std::int64_t>(layers.size());
+  std::vector<std::vector<Point>> hulls(job.model.kinds.size());
+  Sparing sparing;
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::vector<Point>& hull = hulls[at(layers[at(i)])];
+    if (hull.empty()) {
+      std::vector<Point> points;
+      for (const cost::StageTreatment& treatment : treatments) {
+        points.push_back({margin * pair.kept_bytes(i, i + 1, treatment), pair.again_s(i, i + 1, treatment.rest)});
+      }
+      hull = hull_of(std::move(points));
+    }
+    sparing.time_s.push_back(sparing.time_s.back() + pair.prefix(many)[at(i + 1)] - pair.prefix(many)[at(i)] +
+                             hull.front().seconds);
+    sparing.kept.push_back(sparing.kept.back() + hull.front().kept);
+  }
+  for (std::size_t kind = 0; kind < hulls.size(); ++kind) {
+    for (std::size_t k = 1; k < hulls[kind].size(); ++k) {
+      const Point &from = hulls[kind][k - 1], &to = hulls[kind][k];
+      Way::Step step{{0.0}, (to.seconds - from.seconds) / (from.kept - to.kept)};
+      for (const int layer : layers) {
+        step.spared.push_back(step.spared.back() + (at(layer) == kind ? from.kept - to.kept : 0));
+      }
+      sparing.steps.push_back(std::move(step));
+    }
+  }
+  std::stable_sort(sparing.steps.begin(), sparing.steps.end(),
+                   [](const Way::Step& a, const Way::Step& b) { return a.s_per_byte < b.s_per_byte; });
+  return sparing;
+}
+
+// All layers in one way.
+Sparing spare_alike(const PairPrices& pair, const cost::StageTreatment& treatment, double margin, bool many) {
+  Sparing sparing;
+  for (std::int64_t i = 1; i < std::ssize(pair.prefix(many)); ++i) {
+    sparing.time_s.push_back(pair.stage_s(0, i, treatment, many));
+    sparing.kept.push_back(margin * pair.kept_bytes(0, i, treatment));
+  }
+  return sparing;
+}
 
 }  // namespace
 
@@ -123,29 +214,39 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
   const auto n = static_cast<std::int64_t>(job_->model.layers.size());
   const std::size_t width = at(n + 1);
   const bool many = strategy.pp > 1;
-  std::vector<double> numbers(width * (zeros_.size() + 2 * modes_.size()));
-  double* next = numbers.data();
-  std::vector<std::pair<const double*, double>> states;  // and what is shared
-  for (const int zero : zeros_) {
-    const double dense = parameter_bytes(zero, degrees.dense, groups::Weights::dense);
-    const double expert = parameter_bytes(zero, degrees.expert, groups::Weights::expert);
-    for (std::int64_t i = 0; i <= n; ++i) {
-      next[i] = dense * pair.dense_parameters(0, i) + expert * pair.expert_parameters(0, i);
+  std::vector<cost::StageTreatment> treatments;
+  bool sets = false;
+  for (const Recomputation& recompute : recomputations_) {
+    const cost::StageTreatment treatment = cost::stage_treatment(pair.treatments(), recompute, 1);
+    sets = sets || recompute.kind == Recompute::modules;
+    treatments.push_back(treatment);
+  }
+  std::vector<Sparing> sparings;
+  if (blocks_ || sets) {
+    // Blocks are of these two.
+    if (blocks_) treatments.insert(treatments.end(), {{cost::kNothing}, {cost::kEverything}});
+    sparings.push_back(spare_freely(*job_, pair, treatments, margin_, many));
+  } else {
+    for (const cost::StageTreatment& treatment : treatments) {
+      sparings.push_back(spare_alike(pair, treatment, margin_, many));
     }
-    states.push_back({next, dense * pair.shared_parameters()});
-    next += width;
   }
   LongestStages stages(pair, room_of(strategy), many, n);
-  for (const Recompute mode : modes_) {
-    double *const time_s = next, *const kept = next + width;
-    next += 2 * width;
+  std::vector<double> state(width * zeros_.size());
+  for (std::size_t z = 0; z < zeros_.size(); ++z) {
+    const int zero = zeros_[z];
+    const double dense = parameter_bytes(zero, degrees.dense, groups::Weights::dense);
+    const double expert = parameter_bytes(zero, degrees.expert, groups::Weights::expert);
+    double* const own = &state[z * width];
     for (std::int64_t i = 0; i <= n; ++i) {
-      time_s[i] = pair.stage_s(0, i, mode, many);
-      kept[i] = margin_ * pair.kept_bytes(mode)[at(i)];
+      own[i] = dense * pair.dense_parameters(0, i) + expert * pair.expert_parameters(0, i);
     }
-    for (std::size_t k = 0; k < zeros_.size(); ++k) {
-      stages.add({time_s, states[k].first, kept, states[k].second, zeros_[k], mode,
-                  pair.more_bytes(0, n, zeros_[k], mode, many)});
+    for (std::size_t k = 0; k < sparings.size(); ++k) {
+      const bool free = blocks_ || sets;
+      // Where layers choose for themselves, the least that any of them needs while it works.
+      const int treatment = free ? cost::kFirstSet : treatments[k].rest;
+      stages.add({own, dense * pair.shared_parameters(), &sparings[k].time_s, &sparings[k].kept, &sparings[k].steps,
+                  zero, treatment, pair.more_bytes(0, n, zero, treatment, many)});
     }
   }
   const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
@@ -165,7 +266,7 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
   double low = pair.slowest_s(strategy.pp);
   if (reaches_end(low * kAbove)) return low;
   if (!reaches_end(std::isinf(enough) ? enough : enough * kAbove)) return std::numeric_limits<double>::infinity();
-  double high = std::min(enough, pair.stage_s(0, n, Recompute::full, many));
+  double high = std::min(enough, pair.total_s(many) + pair.recompute_s());
   while (high - low > 1e-3 * low) {
     const double middle = low + (high - low) / 2;
     (reaches_end(middle * kAbove) ? high : low) = middle;

@@ -18,7 +18,8 @@ class MemoryFloor {
 
   // Of layers [begin, end), without what context_bytes() counts.
   double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-               const groups::ZeroDegrees& degrees, Recompute recompute, double in_flight, bool many) const;
+               const groups::ZeroDegrees& degrees, const cost::StageTreatment& treatment, double in_flight,
+               bool many) const;
 
   // Of the state of one parameter that is divided over so many ranks, at least.
   double parameter_bytes(int zero, std::int64_t degree, groups::Weights weights) const;
@@ -28,6 +29,10 @@ class MemoryFloor {
   // No cut and no options of this strategy that fit have a smaller tau, nor of any with fewer replicas and more
   // micro-batches: what must be recomputed for want of memory is counted. Infinite when none fits. Bounds above
   // `enough` are not told apart: it is then any value above it. Within 1/1000 of the best such bound.
+  //
+  // Where stages choose from many recomputations, every layer chooses for itself, and in parts: of the bytes that a stage
+  // is short of, the cheapest to spare are spared first. Per kind of layer these are the lower hull of (bytes kept,
+  // seconds) over its treatments.
   double slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const;
 
  private:
@@ -39,7 +44,8 @@ class MemoryFloor {
   bool activations_;        // are counted: none of them waits on the host
   double margin_;           // factor
   std::vector<int> zeros_;  // that the limits admit, the most first
-  std::vector<Recompute> modes_;
+  std::vector<Recomputation> recomputations_;
+  bool blocks_;  // some layers of a stage may be recomputed as a whole
 };
 
 }  // namespace nest::search

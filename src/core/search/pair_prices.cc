@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/index.h"
+#include "search/choices.h"
 
 namespace nest::search {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 void add_sums(cost::StageSums& sums, const cost::StageSums& other, double sign) {
   sums.forward_s += sign * other.forward_s;
   sums.backward_s += sign * other.backward_s;
-  for (std::size_t mode = 0; mode < 3; ++mode) sums.recompute_s[mode] += sign * other.recompute_s[mode];
   sums.alone_forward_s += sign * other.alone_forward_s;
   sums.alone_backward_s += sign * other.alone_backward_s;
   sums.hide_forward_s += sign * other.hide_forward_s;
@@ -25,13 +25,17 @@ void add_sums(cost::StageSums& sums, const cost::StageSums& other, double sign) 
 
 }  // namespace
 
-PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t micro_batch)
+PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t micro_batch,
+                       const cost::Treatments& treatments)
     : job_(&job),
       split_(split),
       micro_batch_(micro_batch),
-      table_(cost::price_table(job, split, micro_batch)),
+      table_(cost::price_table(job, split, micro_batch, treatments)),
       prefix_one_{0.0},
-      prefix_many_{0.0} {
+      prefix_many_{0.0},
+      again_(treatments.count(), std::vector<double>{0.0}),
+      blocks_{0},
+      block_end_{0} {
   std::map<int, Stretch> longest;
   std::int64_t length = 0;
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
@@ -45,10 +49,14 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
       if (alone_.empty()) alone_.push_back(0);
       alone_.push_back(alone_.back() + price.alone_forward_s + price.alone_backward_s);
     }
+    for (std::size_t t = 0; t < again_.size(); ++t) again_[t].push_back(again_[t].back() + price.recompute_s[t]);
+    const bool block = job.model.kinds[at(kind)].kind == model::LayerKind::block;
+    blocks_.push_back(blocks_.back() + (block ? 1 : 0));
+    if (block) block_end_.push_back(static_cast<std::int64_t>(i) + 1);
     length = i > 0 && job.model.layers[i - 1] == kind ? length + 1 : 1;
     Stretch& stretch = longest.try_emplace(kind, Stretch{one, many, 0}).first->second;
     stretch.length = std::max(stretch.length, length);
-    if (job.model.kinds[at(kind)].kind == model::LayerKind::block) hide_s_ += one;
+    if (block) hide_s_ += one;
     all_have_parameters_ = all_have_parameters_ && price.dense_parameters > 0;
     dense_ += real(price.dense_parameters);
     expert_ += real(price.expert_parameters);
@@ -77,14 +85,44 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
   }
 }
 
-PairPrices::Kept::Kept(const PairPrices& pair) : model(*pair.job_, pair.split_, pair.micro_batch_) {
+PairPrices::Kept::Kept(const PairPrices& pair)
+    : model(*pair.job_, pair.split_, pair.micro_batch_, pair.treatments()),
+      prefix(pair.treatments().count(), std::vector<double>{0.0}) {
   const auto layers = static_cast<int>(pair.job_->model.layers.size());
-  for (std::vector<double>& sums : prefix) sums.push_back(0);
   for (int i = 0; i < layers; ++i) {
-    for (std::size_t mode = 0; mode < 3; ++mode) {
-      prefix[mode].push_back(prefix[mode].back() + model.kept_bytes(i, static_cast<Recompute>(mode)));
+    for (std::size_t t = 0; t < prefix.size(); ++t) {
+      prefix[t].push_back(prefix[t].back() + model.kept_bytes(i, static_cast<int>(t)));
     }
   }
+}
+
+bool PairPrices::replaces(int other, int treatment) const {
+  const auto breaks_pairs = [&](int t) {
+    if (t < cost::kFirstSet) return t != cost::kNothing;  // what a stack calls selective may pair; that is not asked
+    return (treatments().sets[at(t - cost::kFirstSet)] & set_of(RecomputeModule::moe)) != 0;
+  };
+  if (breaks_pairs(other) && !breaks_pairs(treatment)) return false;
+  bool same = true;
+  std::vector<char> seen(job_->model.kinds.size(), 0);
+  for (std::int64_t i = 0; i < job_->model.layer_count(); ++i) {
+    char& known = seen[at(job_->model.layers[at(i)])];
+    if (known != 0) continue;
+    known = 1;
+    const auto layer = static_cast<int>(i);
+    const double kept = memory().kept_bytes(layer, treatment), others = memory().kept_bytes(layer, other);
+    const double seconds = again_s(i, i + 1, treatment), others_s = again_s(i, i + 1, other);
+    if (others > kept || others_s > seconds) return false;
+    same = same && others == kept && others_s == seconds;
+  }
+  return !same || other < treatment;
+}
+
+double PairPrices::kept_bytes(std::int64_t begin, std::int64_t end, const cost::StageTreatment& treatment) const {
+  const std::vector<double>& rest = kept_bytes(treatment.rest);
+  if (treatment.whole == 0) return (rest[at(end)] - rest[at(begin)]) / real(treatment.group);
+  const std::vector<double>& whole = kept_bytes(cost::kEverything);
+  const std::int64_t middle = end_of_blocks(begin, end, treatment.whole);
+  return whole[at(middle)] - whole[at(begin)] + rest[at(end)] - rest[at(middle)];
 }
 
 const PairPrices::Kept& PairPrices::look_at_memory() const {
@@ -125,14 +163,14 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
           StagePlan stage;
           stage.first = stage.last = static_cast<int>(i);
           stage.zero = zero;
-          stage.recompute = static_cast<Recompute>(mode);
+          stage.recompute = static_cast<Recompute>(mode);  // none, selective, full
           const cost::StageSetting setting{{kRanks, kRanks}, kFlight, 0};
           const double needed = real(memory().estimate(strategy, stage, setting).needed);
           const auto held = [&](double bytes, bool shared) { return bytes * parameters / (shared ? real(kRanks) : 1); };
           const double own = held(std::max(state.weight, state.plain_weight), zero >= 3) +
                              held(state.gradient, zero >= 2) +
                              held(std::max(state.optimizer, state.rest_optimizer), zero >= 1);
-          const double kept = kFlight * memory().kept_bytes(static_cast<int>(i), stage.recompute);
+          const double kept = kFlight * memory().kept_bytes(static_cast<int>(i), static_cast<int>(mode));
           more[at(zero)][mode][kind] =
               std::max(0.0, needed - margin * (own + kept) - kRoundedBytes - kRounding * needed);
         }
@@ -157,8 +195,13 @@ const PairPrices::More& PairPrices::more(bool many) const {
   return *more_[k];
 }
 
-double PairPrices::more_bytes(std::int64_t begin, std::int64_t end, int zero, Recompute recompute, bool many) const {
-  const std::vector<double>& bytes = more(many)[at(zero)][at(recompute)];
+double PairPrices::more_bytes(std::int64_t begin, std::int64_t end, int zero, int treatment, bool many) const {
+  if (treatment >= cost::kFirstSet) {
+    // Without a pipeline, passes that overlap hold one layer more, and that keeps less with a set.
+    if (job_->profile || (!many && cost::overlaps_experts(*job_, split_))) return 0;
+    treatment = cost::kNothing;
+  }
+  const std::vector<double>& bytes = more(many)[at(zero)][at(treatment)];
   if (of_kind_.empty()) return bytes.front();
   const std::size_t kinds = bytes.size();
   const std::int64_t *before = &of_kind_[at(begin) * kinds], *after = &of_kind_[at(end) * kinds];
@@ -197,13 +240,30 @@ double PairPrices::slowest_s(std::int64_t stages) const {
   return slowest;
 }
 
+PriceCache::PriceCache(const cost::Job& job, const plan::PlanLimits& limits)
+    : job_(&job), treatments_{offered_sets(job)} {
+  for (const Recomputation& named : limits.recompute_only) {
+    if (!is_priced(named)) treatments_.sets.push_back(named.modules);
+  }
+}
+
+bool PriceCache::is_priced(const Recomputation& named) const {
+  const auto& sets = treatments_.sets;
+  return named.kind != Recompute::modules || std::find(sets.begin(), sets.end(), named.modules) != sets.end();
+}
+
+bool PriceCache::covers(const plan::PlanLimits& limits) const {
+  return std::all_of(limits.recompute_only.begin(), limits.recompute_only.end(),
+                     [&](const Recomputation& named) { return is_priced(named); });
+}
+
 std::shared_ptr<const PairPrices> PriceCache::get(const Split& split, std::int64_t micro_batch) {
   const Name name{split.tp, split.sp ? 1 : 0, split.cp, split.ep, split.etp, micro_batch};
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(name); found != known_.end()) return found->second;
   }
-  auto fresh = std::make_shared<const PairPrices>(*job_, split, micro_batch);
+  auto fresh = std::make_shared<const PairPrices>(*job_, split, micro_batch, treatments_);
   ++priced_;
   const std::lock_guard lock(mutex_);
   return known_.try_emplace(name, std::move(fresh)).first->second;

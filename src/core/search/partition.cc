@@ -130,7 +130,13 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
           if (option.step_s >= theta_s || (only >= 0 && option.option != only)) continue;
           if (before + time >= next[j].sum_s) break;
           const FitRange& known = *option.fit;
-          if (stage.pressure > known.most && (stage.pressure >= known.least_not || !fits(option, s, i, j))) continue;
+          if (stage.pressure > known.most && (stage.pressure >= known.least_not || !fits(option, s, i, j))) {
+            if (option.grows && prices_->extend(s, i, j, option.option)) {
+              price(named, s, i, j);  // the pool moves
+              k = named.begin - 1;
+            }
+            continue;
+          }
           next[j] = {before + time, static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)};
           any = true;
           break;
@@ -214,11 +220,20 @@ std::optional<PartitionPlan> PartitionSolver::solve(const PartitionProblem& prob
     alike_[at(s)] = alike ? alike_[at(s + 1)] : s + 1;
   }
   only_.reset();
-  if (!problem.uniform) return search(limit_s);
+  return problem.uniform ? search_uniform(limit_s) : search(limit_s);
+}
+
+std::optional<PartitionPlan> PartitionSolver::search_uniform(double limit_s) {
   std::optional<PartitionPlan> best;
-  for (int option = 0; option < problem.options; ++option) {
+  for (int option = 0; option < problem_->options; ++option) {
+    const double limit = best ? best->time_s * (1 - 2 * kEqual) : limit_s;
+    if (option >= problem_->options - problem_->single_options) {
+      if (!prices_->restrict_to(option, limit)) continue;
+      ++epoch_;
+      pool_.clear();
+    }
     only_ = option;
-    auto plan = search(best ? best->time_s * (1 - 2 * kEqual) : limit_s);
+    auto plan = search(limit);
     if (plan) best = std::move(plan);
   }
   return best;

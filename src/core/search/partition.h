@@ -36,6 +36,7 @@ struct OptionPrice {
   double micro_s = 0;  // beside layers and boundaries
   double step_s = 0;
   int option = 0;           // 0 … PartitionProblem::options - 1; the smaller is preferred at equal cost
+  bool grows = false;       // where it does not fit, there may be more options (StagePrices::extend)
   FitRange* fit = nullptr;  // what is known of these layers with this option; outlives the solution
 };
 
@@ -52,6 +53,12 @@ class StagePrices {
   virtual void price_options(std::int64_t stage, std::int64_t begin, std::int64_t end,
                              std::vector<OptionPrice>& prices) = 0;
   virtual bool fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const = 0;
+  // An option that grows does not fit as that stage. Whether it has more now: then they are priced again. More options
+  // than were asked for are slower than the one that does not fit, and need less memory.
+  virtual bool extend(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) = 0;
+  // Of the single options of a uniform problem: from now on only this one is priced. False where no plan with it is
+  // within the limit.
+  virtual bool restrict_to(int option, double limit_s) = 0;
 };
 
 struct PartitionStage {
@@ -73,6 +80,7 @@ struct PartitionProblem {
   std::vector<char> may_cut;                    // by position, 1 … n - 1
   int names = 0;                                // are smaller
   int options = 0;                              // are smaller
+  int single_options = 0;                       // the last so many, which a uniform problem prices one at a time
   bool uniform = false;                         // all stages take the same option
   // Bounds that hold for every plan. They save work; 0 is always right.
   double sum_low_s = 0, slowest_low_s = 0;
@@ -121,6 +129,7 @@ class PartitionSolver {
   std::optional<Found> pass(double cap_s, double theta_s, PartitionPlan& plan);
   Found trace(PartitionPlan& plan) const;
   std::optional<PartitionPlan> search(double limit_s);
+  std::optional<PartitionPlan> search_uniform(double limit_s);
 
   const PartitionProblem* problem_ = nullptr;
   StagePrices* prices_ = nullptr;

@@ -59,8 +59,9 @@ void refuse_empty(const PlanSpace& space, double keys) {
 PlanAnswer make_plan(const PlanRequest& request) {
   NEST_CHECK(request.job != nullptr, "a request names its job");
   const PlanSpace space(*request.job, request.limits, device_limit(*request.job, request.most_devices));
-  PriceCache own(*request.job);
-  PriceCache& prices = request.prices != nullptr ? *request.prices : own;
+  PriceCache own(*request.job, request.limits);
+  const bool given = request.prices != nullptr && request.prices->covers(request.limits);
+  PriceCache& prices = given ? *request.prices : own;
   NEST_CHECK(&prices.job() == request.job, "prices are those of the request's job");
   const SearchFindings findings = find_best(space, prices, request.search);
   refuse_empty(space, findings.keys);
@@ -86,15 +87,22 @@ PlanAnswer make_plan(const PlanRequest& request) {
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   const cost::Job& job = *request.job;
   const PlanSpace space(job, request.limits, device_limit(job, request.most_devices));
-  int zero = 3, recompute = 2;
+  int zero = 3;
   while (zero > 0 && !space.limits().zero[at(zero)]) --zero;
-  while (recompute > 0 && !space.limits().recompute[at(recompute)]) --recompute;
+  // What spares most is last in the list; how many layers at once a checkpoint covers is not worth a plan of its own.
+  Recomputation recompute = Recompute::none;
+  for (const Recomputation& listed : space.recomputations()) {
+    if (listed.kind != Recompute::uniform) recompute = listed;
+  }
   std::optional<ClosestPlan> best;
   Key key;
   for (key.split = 0; key.split < static_cast<int>(space.splits().size()); ++key.split) {
     key.micro_batch = 0;  // the smallest
     if (space.micro_batches().empty() || !space.admits_pair(key)) continue;
-    const cost::StageMemoryModel memory(job, space.splits()[at(key.split)], space.micro_batches().front());
+    StagePlan like;
+    like.recompute = recompute;
+    const cost::StageMemoryModel memory(job, space.splits()[at(key.split)], space.micro_batches().front(),
+                                        cost::treatments_of({like}));
     for (key.stages = 1; key.stages <= space.most_stages(key); ++key.stages) {
       if (!space.limits().pp.admits(key.stages)) continue;
       key.schedule = 0;
@@ -107,7 +115,7 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
       key.inner_replicas = inner.back();
       key.pitch = key.stages * key.inner_replicas * space.stage_devices(key);
       const Strategy strategy = space.strategy(key);
-      const auto stages = cost::even_stages(job, strategy, static_cast<Recompute>(recompute), zero);
+      const auto stages = cost::even_stages(job, strategy, recompute, zero);
       if (!cost::refuse_strategy(job, strategy, stages).empty()) continue;
       std::int64_t needed = 0, worst = 0;
       // The first stages hold most in flight: usually they settle it.
@@ -125,8 +133,7 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   }
   if (best) {
     const Strategy strategy = best->plan.strategy;
-    best->plan =
-        cost::evaluate(job, strategy, cost::even_stages(job, strategy, static_cast<Recompute>(recompute), zero));
+    best->plan = cost::evaluate(job, strategy, cost::even_stages(job, strategy, recompute, zero));
   }
   return best;
 }

@@ -40,8 +40,20 @@ PlanSpace::PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::
     : job_(&job),
       limits_(limits_for(job, limits)),
       devices_(devices),
-      choices_(list_choices(limits_)),
+      recomputations_(list_recomputations(job, limits_)),
+      shardings_(list_shardings(limits_)),
       motif_(model::find_motif(job.model.layers)) {
+  for (const Recomputation& recompute : recomputations_) {
+    for (StageChoice choice : shardings_) {
+      choice.recompute = recompute;
+      choices_.push_back(choice);
+    }
+  }
+  if (search::offers_blocks(job, limits_)) {
+    for (const int kind : job.model.layers) {
+      most_blocks_ += job.model.kinds[at(kind)].kind == model::LayerKind::block ? 1 : 0;
+    }
+  }
   list_splits();
   list_schedules();
   index_intervals();
@@ -151,9 +163,33 @@ void PlanSpace::list_even_cuts() {
   }
 }
 
+int PlanSpace::block_option(std::int64_t blocks, int sharding) const {
+  return static_cast<int>(std::ssize(choices_) + (blocks - 1) * std::ssize(shardings_)) + sharding;
+}
+
+StageChoice PlanSpace::choice(int option) const {
+  if (option < std::ssize(choices_)) return choices_[at(option)];
+  const std::int64_t beyond = option - std::ssize(choices_), ways = std::ssize(shardings_);
+  StageChoice choice = shardings_[at(beyond % ways)];
+  choice.recompute = Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(beyond / ways + 1));
+  return choice;
+}
+
 void PlanSpace::index_intervals() {
   const std::int64_t n = layers();
   interval_.assign(at((n + 1) * (n + 1)), -1);
+  if (offers_blocks()) {
+    std::map<std::pair<int, int>, int> longer;  // id of what one more layer makes of an interval
+    for (std::int64_t begin = 0; begin < n; ++begin) {
+      int id = -1;
+      for (std::int64_t end = begin + 1; end <= n; ++end) {
+        const auto [place, fresh] = longer.try_emplace({id, job_->model.layers[at(end - 1)]}, interval_count_);
+        if (fresh) ++interval_count_;
+        interval_[at(begin * (n + 1) + end)] = id = place->second;
+      }
+    }
+    return;
+  }
   std::map<std::vector<int>, int> known;
   for (std::int64_t begin = 0; begin < n; ++begin) {
     std::vector<int> counts(job_->model.kinds.size(), 0);
@@ -324,7 +360,7 @@ std::vector<StagePlan> PlanSpace::stages(const Strategy& strategy, const std::ve
   const std::int64_t degree = node_degree(strategy).value_or(0);
   std::vector<StagePlan> stages;
   for (std::size_t s = 0; s < options.size(); ++s) {
-    stages.push_back(stage_of(cuts[s], cuts[s + 1], choices_[at(options[s])], degree));
+    stages.push_back(stage_of(cuts[s], cuts[s + 1], choice(options[s]), degree));
   }
   return stages;
 }

@@ -59,11 +59,21 @@ class PlanSpace {
   const std::vector<ScheduleChoice>& schedules() const { return schedules_; }
   const ScheduleChoice& schedule(const Key& key) const { return schedules_[at(key.schedule)]; }
 
-  // What stages choose from: options are indices into it. Those inside nodes need a node_degree().
+  // What stages choose from: every recomputation with every sharding, in that order. Those inside nodes need a
+  // node_degree(). Options are indices into it; behind them, for n = 1, 2, … blocks per chunk that are recomputed as a
+  // whole, every sharding.
   const std::vector<StageChoice>& choices() const { return choices_; }
+  const std::vector<Recomputation>& recomputations() const { return recomputations_; }
+  const std::vector<StageChoice>& shardings() const { return shardings_; }
+  StageChoice choice(int option) const;
+  bool offers_blocks() const { return most_blocks_ > 0; }
+  std::int64_t most_blocks() const { return most_blocks_; }  // of n
+  int block_option(std::int64_t blocks, int sharding) const;
+  int options() const { return block_option(most_blocks_ + 1, 0); }
 
   std::int64_t layers() const { return job_->model.layer_count(); }
-  // Layers first … first + count - 1 and any others with the same number of each kind share an id.
+  // Layers first … first + count - 1 and any others with the same number of each kind share an id; where it matters
+  // which of them come first (blocks), those with the same kinds in the same order.
   int interval(std::int64_t begin, std::int64_t end) const { return interval_[at(begin * (layers() + 1) + end)]; }
   const std::vector<int>& interval_table() const { return interval_; }  // [begin * (layers + 1) + end]
   int intervals() const { return interval_count_; }
@@ -123,7 +133,9 @@ class PlanSpace {
   std::vector<Split> splits_;
   std::vector<std::int64_t> micro_batches_;
   std::vector<ScheduleChoice> schedules_;
-  std::vector<StageChoice> choices_;
+  std::vector<Recomputation> recomputations_;
+  std::vector<StageChoice> shardings_, choices_;
+  std::int64_t most_blocks_ = 0;
   std::vector<std::int64_t> alignments_;
   std::map<std::int64_t, std::vector<std::int64_t>> divisors_;  // ascending, of the batch over sequences_per_round
   model::ChainMotif motif_;

@@ -12,6 +12,29 @@ namespace {
 
 std::size_t index(model::TensorId tensor) { return at(tensor); }
 
+// Whether an operator of that module is recomputed with the modules that are named.
+template <class IsNamed>
+bool covered(model::Module module, const IsNamed& has) {
+  if (module == model::Module::other) return false;
+  if (has(module)) return true;
+  switch (module) {
+    case model::Module::activation: return has(model::Module::feed_forward);
+    case model::Module::moe_activation:
+    case model::Module::shared_experts: return has(model::Module::moe);
+    case model::Module::shared_activation:
+      return has(model::Module::activation) || has(model::Module::shared_experts) || has(model::Module::moe);
+    default: return false;
+  }
+}
+
+bool covers(RecomputeSet set, model::Module module) {
+  return covered(module, [set](model::Module wanted) {
+    return std::any_of(kRecomputeModuleWords.begin(), kRecomputeModuleWords.end(), [&](const auto& word) {
+      return (set & set_of(word.value)) != 0 && module_of(word.value) == wanted;
+    });
+  });
+}
+
 // Rewrites one layer, operator by operator, following where every tensor lives.
 class Localiser {
  public:
@@ -31,7 +54,7 @@ class Localiser {
     for (const model::Operator& op : layer_.operators) {
       visit(op);
       local_.operators.push_back(localise_operator(op));
-      local_.operators.back().recomputed = policy.every_second_matmul ? false : policy.covers(op.module);
+      mark_recomputed(op, policy);
       const LocalOperator& local = local_.operators.back();
       (local.expert_weights ? local_.expert_parameters : local_.dense_parameters) += local.parameters;
     }
@@ -315,19 +338,31 @@ class Localiser {
     local.flops_backward = 2 * local.flops_forward;
   }
 
+  void mark_recomputed(const model::Operator& op, const RecomputePolicy& policy) {
+    LocalOperator& local = local_.operators.back();
+    local.recomputed = policy.every_second_matmul ? false : policy.covers(op.module);
+    for (std::size_t i = 0; i < policy.sets.size(); ++i) {
+      if (covers(policy.sets[i], op.module)) local.recomputed_sets |= std::uint64_t{1} << i;
+    }
+  }
+
   // A norm inside the matmul that reads it is computed again with the feed-forward that starts there.
   void mark_fused_norms() {
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       const model::Operator& op = layer_.operators[i];
       if (op.kind != model::OperatorKind::norm || op.module != model::Module::other) continue;
       bool read = false, again = true;
+      std::uint64_t sets = ~std::uint64_t{0};
       for (std::size_t j = i + 1; j < layer_.operators.size(); ++j) {
         const auto& inputs = layer_.operators[j].inputs;
         if (std::find(inputs.begin(), inputs.end(), op.outputs.front()) == inputs.end()) continue;
         read = true;
-        again &= local_.operators[j].recomputed && local_.operators[j].module == model::Module::feed_forward;
+        const bool starts = local_.operators[j].module == model::Module::feed_forward;
+        again &= local_.operators[j].recomputed && starts;
+        sets &= starts ? local_.operators[j].recomputed_sets : 0;
       }
       local_.operators[i].recomputed = read && again;
+      local_.operators[i].recomputed_sets = read ? sets : 0;
     }
   }
 
@@ -366,19 +401,30 @@ double LocalLayer::flops_backward() const {
 }
 
 bool RecomputePolicy::covers(model::Module module) const {
-  const auto has = [this](model::Module wanted) {
+  return covered(module, [this](model::Module wanted) {
     return std::find(modules.begin(), modules.end(), wanted) != modules.end();
-  };
-  if (module == model::Module::other) return false;
-  if (has(module)) return true;
-  switch (module) {
-    case model::Module::activation: return has(model::Module::feed_forward);
-    case model::Module::moe_activation:
-    case model::Module::shared_experts: return has(model::Module::moe);
-    case model::Module::shared_activation:
-      return has(model::Module::activation) || has(model::Module::shared_experts) || has(model::Module::moe);
-    default: return false;
+  });
+}
+
+model::Module module_of(RecomputeModule word) {
+  switch (word) {
+    case RecomputeModule::core_attn: return model::Module::core_attention;
+    case RecomputeModule::layernorm: return model::Module::norm;
+    case RecomputeModule::mla_up_proj: return model::Module::latent_up;
+    case RecomputeModule::moe_act: return model::Module::moe_activation;
+    case RecomputeModule::mlp: return model::Module::feed_forward;
+    case RecomputeModule::moe: return model::Module::moe;
+    case RecomputeModule::shared_experts: break;
   }
+  return model::Module::shared_experts;
+}
+
+std::vector<model::Module> modules_of(RecomputeSet set) {
+  std::vector<model::Module> modules;
+  for (const auto& word : kRecomputeModuleWords) {
+    if ((set & set_of(word.value)) != 0) modules.push_back(module_of(word.value));
+  }
+  return modules;
 }
 
 RecomputePolicy default_policy(const model::Implementation& implementation) {

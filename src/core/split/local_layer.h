@@ -35,7 +35,8 @@ struct LocalOperator {
   double bytes_backward = 0;
   std::int64_t parameters = 0;  // of this operator on this device
   bool expert_weights = false;
-  bool recomputed = false;  // under selective recomputation
+  bool recomputed = false;            // under selective recomputation
+  std::uint64_t recomputed_sets = 0;  // bit i: under the i-th of RecomputePolicy::sets
 };
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, ring_exchange };
@@ -63,9 +64,15 @@ struct RecomputePolicy {
   // every second matmul.
   bool every_second_matmul = false;
   bool count_saved = true;  // false: what is kept for backward is of no interest, and left empty
+  // Sets of modules beside those, at most 64: what would be recomputed and kept under each of them.
+  std::vector<RecomputeSet> sets = {};
 
   bool covers(model::Module module) const;
 };
+
+// The module of a layer's operators that a word of Megatron-Core means.
+model::Module module_of(RecomputeModule word);
+std::vector<model::Module> modules_of(RecomputeSet set);
 
 // What each stack's "selective" does when nobody names modules.
 RecomputePolicy default_policy(const model::Implementation& implementation);
@@ -74,9 +81,7 @@ struct SavedBytes {
   double none = 0;
   double selective = 0;
   double full = 0;
-  double of(Recompute mode) const {
-    return mode == Recompute::none ? none : mode == Recompute::selective ? selective : full;
-  }
+  std::vector<double> sets = {};  // by RecomputePolicy::sets
 };
 
 struct SavedTensor {

@@ -17,10 +17,11 @@ class SavedTensors {
       : layer_(*local.source), situation_(situation), local_(local) {}
 
   void collect(const RecomputePolicy& policy) {
-    const KeptSet all = kept_by_operators(false);
+    const KeptSet all = kept_by_operators([](std::size_t) { return false; });
+    const auto chosen = [this](std::size_t i) { return local_.operators[i].recomputed; };
     const KeptSet some = layer_.kind != model::LayerKind::block ? all
                          : policy.every_second_matmul           ? kept_by_matmul_policy()
-                                                                : kept_selectively();
+                                                                : kept_selectively(chosen);
     for (const Kept& kept : all) {
       local_.saved_tensors.push_back({kept_name(kept), kept_bytes(kept), some.contains(kept), false, kept.tensor});
     }
@@ -29,15 +30,19 @@ class SavedTensors {
         local_.saved_tensors.push_back({kept_name(kept), kept_bytes(kept), true, true, kept.tensor});
       }
     }
-    if (layer_.kind == model::LayerKind::block) add_copies(policy);
+    if (layer_.kind == model::LayerKind::block) {
+      for (SavedTensor& copy : copies(policy)) local_.saved_tensors.push_back(std::move(copy));
+    }
     for (const SavedTensor& saved : local_.saved_tensors) {
       if (!saved.only_selective) local_.saved.none += saved.bytes;
       if (saved.selective) local_.saved.selective += saved.bytes;
     }
     if (layer_.kind != model::LayerKind::block) {
       local_.saved.full = local_.saved.none;
+      local_.saved.sets.assign(policy.sets.size(), local_.saved.none);
       return;
     }
+    for (std::size_t i = 0; i < policy.sets.size(); ++i) local_.saved.sets.push_back(set_bytes(policy.sets[i], i));
     if (layer_.input >= 0) local_.saved.full = bytes(layer_.input);
     for (const model::TensorId id : layer_.side_inputs) local_.saved.full += bytes(id);
   }
@@ -83,10 +88,12 @@ class SavedTensors {
     std::erase_if(kept, [id](const Kept& one) { return one.tensor == id; });
   }
 
-  KeptSet kept_by_operators(bool selective) const {
+  // Of operators that are not recomputed.
+  template <class IsRecomputed>
+  KeptSet kept_by_operators(const IsRecomputed& recomputed) const {
     KeptSet kept;
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (selective && local_.operators[i].recomputed) continue;
+      if (recomputed(i)) continue;
       for (const model::TensorId id : layer_.operators[i].saves) kept.insert(kept_by(i, id));
     }
     erase_all(kept, layer_.memory);
@@ -94,16 +101,17 @@ class SavedTensors {
   }
 
   // Under selective recomputation: what recomputed operators produced and drop, and what they must start from.
-  KeptSet kept_selectively() const {
-    KeptSet kept = kept_by_operators(true);
+  template <class IsRecomputed>
+  KeptSet kept_selectively(const IsRecomputed& recomputed) const {
+    KeptSet kept = kept_by_operators(recomputed);
     std::set<model::TensorId> regenerated;
     std::vector<bool> read_by_others(layer_.tensors.size(), false);  // by something that is not recomputed
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (local_.operators[i].recomputed) continue;
+      if (recomputed(i)) continue;
       for (const model::TensorId id : layer_.operators[i].inputs) read_by_others[at(id)] = true;
     }
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (!local_.operators[i].recomputed) continue;
+      if (!recomputed(i)) continue;
       const model::Operator& op = layer_.operators[i];
       const bool drops_output = op.module == model::Module::norm || op.module == model::Module::activation ||
                                 op.module == model::Module::moe_activation ||
@@ -118,7 +126,7 @@ class SavedTensors {
       }
     }
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
-      if (!local_.operators[i].recomputed) continue;
+      if (!recomputed(i)) continue;
       for (const model::TensorId id : layer_.operators[i].inputs) {
         if (!regenerated.contains(id)) kept.insert({id});
       }
@@ -143,27 +151,36 @@ class SavedTensors {
     return kept;
   }
 
+  double set_bytes(RecomputeSet set, std::size_t index) const {
+    double sum = 0;
+    const auto chosen = [&](std::size_t i) { return (local_.operators[i].recomputed_sets >> index & 1) != 0; };
+    for (const Kept& kept : kept_selectively(chosen)) sum += kept_bytes(kept);
+    for (const SavedTensor& copy : copies({.modules = modules_of(set)})) sum += copy.selective ? copy.bytes : 0;
+    return sum;
+  }
+
   // Copies that exist because of the split or of what is recomputed, not because an operator of the graph asks for
   // them.
-  void add_copies(const RecomputePolicy& policy) {
+  std::vector<SavedTensor> copies(const RecomputePolicy& policy) const {
+    std::vector<SavedTensor> made;
     for (const model::Operator& op : layer_.operators) {
       if (op.kind == model::OperatorKind::attention && situation_.split.cp > 1 &&
           situation_.implementation.context_all_to_all) {
-        local_.saved_tensors.push_back({"attention out, before the all-to-all", bytes(op.outputs.front()), true});
+        made.push_back({"attention out, before the all-to-all", bytes(op.outputs.front()), true});
       }
       const bool shared_input = op.kind == model::OperatorKind::matmul && op.module == model::Module::shared_experts &&
                                 situation_.gathered[at(op.inputs.front())];
       if (shared_input && situation_.split.sp && situation_.implementation.shared_expert_overlap) {
-        local_.saved_tensors.push_back(
-            {"shared experts' input, gathered", whole_bytes(op.inputs.front()), !policy.covers(op.module)});
+        made.push_back({"shared experts' input, gathered", whole_bytes(op.inputs.front()), !policy.covers(op.module)});
       }
       // Megatron keeps one more tensor of the stream's width per layer when it recomputes the experts' activations.
       const bool activation_only = policy.covers(model::Module::moe_activation) && !policy.covers(model::Module::moe);
       if (op.kind == model::OperatorKind::dispatch && situation_.implementation.stack == model::Stack::megatron &&
           activation_only) {
-        local_.saved_tensors.push_back({"input of recomputed experts", whole_bytes(op.inputs.front()), true, true});
+        made.push_back({"input of recomputed experts", whole_bytes(op.inputs.front()), true, true});
       }
     }
+    return made;
   }
 
   const model::Layer& layer_;

@@ -26,7 +26,7 @@ class LayerTracer {
     expose();
   }
 
-  TracedLayer run(Recompute recompute, bool defers) {
+  TracedLayer run(int treatment, bool defers) {
     TracedLayer traced;
     traced.dense_parameters = static_cast<double>(price_.dense_parameters);
     traced.expert_parameters = static_cast<double>(price_.expert_parameters);
@@ -34,13 +34,14 @@ class LayerTracer {
     const double both_s = std::max(
         0.0, price_.forward_s + price_.backward_s - traced.deferred_s - price_.tp_s - price_.cp_s - price_.ep_s);
     const double forward_s = std::clamp(price_.forward_s - exposed_forward_s_, 0.0, both_s);
-    traced.forward = steps(split::Phase::forward, forward_s, Recompute::full);
-    traced.backward = steps(split::Phase::backward, both_s - forward_s, Recompute::full);
+    traced.forward = steps(split::Phase::forward, forward_s, cost::kEverything);
+    traced.backward = steps(split::Phase::backward, both_s - forward_s, cost::kEverything);
     for (LayerStep& step : traced.backward) step.flops *= 1 - deferred_share_;
-    const double again_s = price_.recompute_s[static_cast<std::size_t>(recompute)];
-    if (recompute != Recompute::none && again_s > 0) {
-      const double exposed_s = recompute == Recompute::full ? exposed_forward_s_ : exposed_again_s_;
-      traced.again = steps(split::Phase::forward, std::max(0.0, again_s - exposed_s), recompute);
+    const double again_s = price_.recompute_s[static_cast<std::size_t>(treatment)];
+    if (again_s > 0) {
+      const double exposed_s =
+          treatment == cost::kEverything ? exposed_forward_s_ : exposed_again_s_[static_cast<std::size_t>(treatment)];
+      traced.again = steps(split::Phase::forward, std::max(0.0, again_s - exposed_s), treatment);
     }
     return traced;
   }
@@ -55,8 +56,9 @@ class LayerTracer {
   // The exposed seconds of the price, divided over forward and backward as the cost model weighs collectives.
   void expose() {
     struct Sum {
-      double forward_s = 0, again_s = 0, all_s = 0;
+      double forward_s = 0, all_s = 0;
     } of_tensor, of_context, of_expert;
+    exposed_again_s_.assign(price_.recompute_s.size(), 0);
     for (const split::LayerCollective& exchange : local_.collectives) {
       const double seconds =
           cost::exposed_share(job_, split_, local_, exchange) * context_.groups.seconds(local_, exchange);
@@ -65,14 +67,16 @@ class LayerTracer {
       sum.all_s += seconds;
       if (exchange.phase == split::Phase::backward) continue;
       sum.forward_s += seconds;
-      const bool recomputed = local_.operators[static_cast<std::size_t>(exchange.operator_index)].recomputed;
-      if (experts && recomputed) sum.again_s += seconds;
+      const split::LocalOperator& op = local_.operators[static_cast<std::size_t>(exchange.operator_index)];
+      for (std::size_t t = 0; t < exposed_again_s_.size() && experts; ++t) {
+        if (cost::runs_again(op, static_cast<int>(t))) exposed_again_s_[t] += seconds;
+      }
     }
     const auto part = [](double seconds, double of, double whole) { return whole > 0 ? seconds * of / whole : 0; };
     exposed_forward_s_ = part(price_.tp_s, of_tensor.forward_s, of_tensor.all_s) +
                          part(price_.cp_s, of_context.forward_s, of_context.all_s) +
                          part(price_.ep_s, of_expert.forward_s, of_expert.all_s);
-    exposed_again_s_ = part(price_.ep_s, of_expert.again_s, of_expert.all_s);
+    for (double& again_s : exposed_again_s_) again_s = part(price_.ep_s, again_s, of_expert.all_s);
   }
 
   void put_off(TracedLayer& traced) {
@@ -155,30 +159,30 @@ class LayerTracer {
   }
 
   // Exchanges at one operator, in the order in which they happen: backward undoes forward.
-  std::vector<const split::LayerCollective*> exchanges_at(std::size_t op, split::Phase phase, Recompute part) const {
+  std::vector<const split::LayerCollective*> exchanges_at(std::size_t op, split::Phase phase, int treatment) const {
     std::vector<const split::LayerCollective*> found;
     for (const split::LayerCollective& exchange : local_.collectives) {
       if (exchange.phase != phase || static_cast<std::size_t>(exchange.operator_index) != op || exchange.ranks < 2) {
         continue;
       }
-      if (part == Recompute::selective && !cost::is_of_experts(local_, exchange)) continue;
+      if (treatment != cost::kEverything && !cost::is_of_experts(local_, exchange)) continue;
       found.push_back(&exchange);
     }
     if (phase == split::Phase::backward) std::reverse(found.begin(), found.end());
     return found;
   }
 
-  // A pass over the layer, or with `selective` over what is recomputed of it. Forward, an operator comes after its
+  // A pass over the layer, or over what a treatment recomputes of it. Forward, an operator comes after its
   // exchanges; backward, before them.
-  std::vector<LayerStep> steps(split::Phase phase, double seconds, Recompute part) {
+  std::vector<LayerStep> steps(split::Phase phase, double seconds, int treatment) {
     std::vector<LayerStep> steps;
     Piece piece;
     const std::size_t count = local_.operators.size();
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = phase == split::Phase::forward ? k : count - 1 - k;
       const split::LocalOperator& op = local_.operators[i];
-      if (part == Recompute::selective && !op.recomputed) continue;
-      const auto exchanges = exchanges_at(i, phase, part);
+      if (!cost::runs_again(op, treatment)) continue;
+      const auto exchanges = exchanges_at(i, phase, treatment);
       const auto first = [&](const split::LayerCollective& exchange) {
         return phase == split::Phase::forward || wait_of(exchange) == Wait::beside;
       };
@@ -223,17 +227,17 @@ class LayerTracer {
   const cost::LayerPrice& price_;
   split::LocalLayer local_;
   double exposed_forward_s_ = 0;
-  double exposed_again_s_ = 0;  // of what selective recomputation exchanges again
-  double deferred_share_ = 0;   // of the FLOPs of backward
+  std::vector<double> exposed_again_s_;  // of what recomputation exchanges again, by treatment
+  double deferred_share_ = 0;            // of the FLOPs of backward
 };
 
 }  // namespace
 
 TracedLayer trace_layer(const cost::Job& job, int layer, const Split& split, std::int64_t micro_batch,
-                        const cost::PricingContext& context, const cost::LayerPrice& price, Recompute recompute,
+                        const cost::PricingContext& context, const cost::LayerPrice& price, int treatment,
                         bool defers) {
   const auto kind = static_cast<std::size_t>(job.fused_model.layers[static_cast<std::size_t>(layer)]);
-  return LayerTracer(job, job.fused_model.kinds[kind], split, micro_batch, context, price).run(recompute, defers);
+  return LayerTracer(job, job.fused_model.kinds[kind], split, micro_batch, context, price).run(treatment, defers);
 }
 
 }  // namespace nest::exporter

@@ -46,7 +46,6 @@ struct TracedLayer {
 
 // `layer` is a position in the chain; `price` that of its kind.
 TracedLayer trace_layer(const cost::Job& job, int layer, const Split& split, std::int64_t micro_batch,
-                        const cost::PricingContext& context, const cost::LayerPrice& price, Recompute recompute,
-                        bool defers);
+                        const cost::PricingContext& context, const cost::LayerPrice& price, int treatment, bool defers);
 
 }  // namespace nest::exporter

@@ -378,21 +378,25 @@ TracePlan::TracePlan(const cost::Job& job, const Strategy& strategy, const std::
       strategy_(strategy),
       stages_(stages),
       work_(simulate::plan_work(job, strategy, stages)),
-      table_(cost::price_table(job, strategy.split, strategy.micro_batch)),
+      table_(cost::price_table(job, strategy.split, strategy.micro_batch, cost::treatments_of(stages))),
       chain_(schedule::rule_of(strategy.schedule), {strategy.pp, strategy.virtual_stages, work_.micro_batches}),
       rule_(cost::sync_rule(job)),
-      context_(job, strategy.split) {}
+      context_(job, strategy.split, table_.treatments) {}
 
 std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {
   const StagePlan& plan = stages_[at(stage)];
   const bool defers = job_.stack.defer_head_gradient && strategy_.pp > 1;
   std::vector<TracedLayer> layers;
   bool embeds = false, predicts = false;
+  const cost::StageTreatment treated =
+      cost::stage_treatment(table_.treatments, plan.recompute, strategy_.virtual_stages);
+  std::int64_t block = 0;
   for (int i = plan.first; i <= plan.last; ++i) {
     const std::size_t kind = at(job_.model.layers[at(i)]);
     const model::LayerKind what = job_.model.kinds[kind].kind;
-    layers.push_back(trace_layer(job_, i, strategy_.split, strategy_.micro_batch, context_, table_.kinds[kind],
-                                 plan.recompute, defers));
+    const int treatment = what == model::LayerKind::block ? treated.of_block(block++) : cost::kNothing;
+    layers.push_back(
+        trace_layer(job_, i, strategy_.split, strategy_.micro_batch, context_, table_.kinds[kind], treatment, defers));
     embeds = embeds || what == model::LayerKind::embedding;
     // A table that several share is exchanged once.
     const bool again = job_.model.kinds[kind].mtp, heads = what == model::LayerKind::head;

@@ -194,7 +194,7 @@ class ChangeFinder {
     switch (mode) {
       case Recompute::none: return "no recomputation";
       case Recompute::selective: return "--recompute-granularity selective";
-      case Recompute::full: break;
+      default: break;
     }
     return "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
   }
@@ -261,7 +261,7 @@ class ChangeFinder {
     });
     add("--overlap-moe-expert-parallel-comm", TimeTerm::expert, [](SetupVariant& variant) {
       const Strategy& s = variant.strategy;
-      const bool full = variant.stages.front().recompute == Recompute::full;
+      const bool full = variant.stages.front().recompute.whole_layers();
       if (variant.stack.expert_overlap || s.split.ep == 1 || full) return false;
       if (s.pp > 1 && s.virtual_stages == 1) return false;
       if (variant.stack.dispatch.dispatcher == cost::Dispatcher::allgather) return false;

@@ -104,7 +104,7 @@ DeepspeedExport export_deepspeed(const ExportTask& task) {
   const std::vector<StageBlocks> blocks = stage_blocks(task.job.model, task.stages);
   bool full = false;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    full = full || (blocks[i].blocks > 0 && task.stages[i].recompute == Recompute::full);
+    full = full || (blocks[i].blocks > 0 && task.stages[i].recompute.every_layer());
   }
   s.pp > 1 ? add_pipeline(task, sharding.zero, full, exported) : add_flat(task, full, exported);
   return exported;
@@ -138,6 +138,7 @@ void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std:
   }
   if (recomputes(stages, Recompute::selective))
     found.emplace_back("cannot recompute selectively; it checkpoints whole layers");
+  refuse_megatron_recomputation(stages, found);
   if (strategy.pp > 1 && !is_even_cut(job.model, stages, 1)) {
     found.emplace_back("cannot cut a pipeline where it is told; it balances blocks itself");
   }
@@ -150,7 +151,7 @@ std::vector<plan::PlanLimits> deepspeed_cover(const cost::Job& job) {
   plan::set_limit(flat, "pp=1");
   plan::set_limit(flat, "cp=1");
   flat.sp[1] = false;
-  flat.recompute[1] = false;
+  admit_common_recomputation(false, flat);
   flat.shard_in_node = false;
   if (has_experts(job.model)) plan::set_limit(flat, "etp=1");
   plan::PlanLimits spread = flat, grouped = flat, pipeline = flat;
@@ -178,7 +179,7 @@ void restrict_to_deepspeed(const cost::Job& job, plan::PlanLimits& limits) {
   plan::set_limit(limits, "pp=1");
   plan::set_limit(limits, "cp=1");
   limits.sp[1] = false;
-  limits.recompute[1] = false;
+  admit_common_recomputation(false, limits);
   if (!has_experts(job.model)) return;
   plan::set_limit(limits, "tp=1");
   plan::set_limit(limits, "etp=1");

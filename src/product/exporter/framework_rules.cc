@@ -80,7 +80,24 @@ Sharding sharding_of(const Strategy& strategy, const StagePlan& stage) {
 }
 
 bool recomputes(const std::vector<StagePlan>& stages, Recompute mode) {
-  return std::any_of(stages.begin(), stages.end(), [&](const StagePlan& stage) { return stage.recompute == mode; });
+  return std::any_of(stages.begin(), stages.end(),
+                     [&](const StagePlan& stage) { return stage.recompute.kind == mode; });
+}
+
+void refuse_megatron_recomputation(const std::vector<StagePlan>& stages, Obstacles& found) {
+  for (const StagePlan& stage : stages) {
+    const Recompute kind = stage.recompute.kind;
+    if (kind != Recompute::modules && kind != Recompute::block && kind != Recompute::uniform) continue;
+    found.push_back(fmt::format("cannot be told to recompute {}", to_string(stage.recompute)));
+    return;
+  }
+}
+
+void admit_common_recomputation(bool selective, plan::PlanLimits& limits) {
+  for (const Recompute kind : {Recompute::modules, Recompute::block, Recompute::uniform}) {
+    limits.recompute[at(kind)] = false;
+  }
+  if (!selective) limits.recompute[at(Recompute::selective)] = false;
 }
 
 void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,

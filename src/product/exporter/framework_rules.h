@@ -50,6 +50,10 @@ Sharding sharding_of(const Strategy& strategy, const StagePlan& stage);
 
 bool recomputes(const std::vector<StagePlan>& stages, Recompute mode);
 
+// For frameworks that recompute layers as a whole, by habit or not: sets of modules and numbers of layers are Megatron's.
+void refuse_megatron_recomputation(const std::vector<StagePlan>& stages, Obstacles& found);
+void admit_common_recomputation(bool selective, plan::PlanLimits& limits);
+
 // Interleaving: every chunk has layers, and as many of each kind as was priced; micro-batches are a multiple of the
 // stages.
 void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,

@@ -154,17 +154,17 @@ void add_sharding(Arguments& args, const ExportTask& task) {
 
 void add_recomputation(Arguments& args, const ExportTask& task) {
   const std::vector<StageBlocks> blocks = stage_blocks(task.job.model, task.stages);
-  Recompute mode = Recompute::none;
+  Recomputation mode;
   for (std::size_t s = 0; s < blocks.size(); ++s) {
     if (blocks[s].blocks > 0) mode = task.stages[s].recompute;
   }
   if (mode == Recompute::none) return;
-  args.value("--recompute-granularity", std::string(mode == Recompute::full ? "full" : "selective"));
-  if (mode == Recompute::full) {
-    args.value("--recompute-method", std::string("uniform"));
-    args.value("--recompute-num-layers", std::int64_t{1});
+  args.value("--recompute-granularity", std::string(mode.whole_layers() ? "full" : "selective"));
+  if (mode.whole_layers()) {
+    args.value("--recompute-method", std::string(mode.kind == Recompute::block ? "block" : "uniform"));
+    args.value("--recompute-num-layers", std::max<std::int64_t>(1, mode.layers));
   } else {
-    args.values("--recompute-modules", recompute_modules(task.job.stack));
+    args.values("--recompute-modules", recompute_modules(task.job.stack, mode));
   }
 }
 
@@ -192,9 +192,10 @@ void add_precision(Arguments& args, const cost::Job& job) {
 
 }  // namespace
 
-std::vector<std::string> recompute_modules(const cost::SoftwareStack& stack) {
+std::vector<std::string> recompute_modules(const cost::SoftwareStack& stack, const Recomputation& recompute) {
   std::vector<std::string> names;
-  for (const model::Module module : stack.selective_modules) {
+  const bool own = recompute.kind == Recompute::selective;
+  for (const model::Module module : own ? stack.selective_modules : split::modules_of(recompute.modules)) {
     switch (module) {
       case model::Module::core_attention: names.emplace_back("core_attn"); break;
       case model::Module::norm: names.emplace_back("layernorm"); break;

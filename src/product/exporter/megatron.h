@@ -49,9 +49,9 @@ std::string launch_script(const MegatronExport& exported, std::int64_t hosts, st
 
 std::string shell_quoted(const std::string& word);
 
-// Modules of Megatron's --recompute-modules that selective recomputation of this stack repeats; throws InputError for a
-// module it does not have.
-std::vector<std::string> recompute_modules(const cost::SoftwareStack& stack);
+// Modules of Megatron's --recompute-modules: those that are named, or that selective recomputation of this stack repeats.
+// Throws InputError for a module it does not have.
+std::vector<std::string> recompute_modules(const cost::SoftwareStack& stack, const Recomputation& recompute);
 
 // moe_layer_freq for these layers: empty when all have experts, else "([0]*3+[1]*58)".
 std::string layer_frequency(const std::vector<bool>& sparse);

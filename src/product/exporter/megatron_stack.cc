@@ -20,7 +20,7 @@ std::string number(double value) { return fmt::format("{:g}", value); }
 
 bool recomputes_layers(const ExportTask& task) {
   return std::any_of(task.stages.begin(), task.stages.end(),
-                     [](const StagePlan& stage) { return stage.recompute == Recompute::full; });
+                     [](const StagePlan& stage) { return stage.recompute.whole_layers(); });
 }
 
 bool has_dense_layers(const model::Model& model) {
@@ -37,10 +37,12 @@ bool captures(const cost::SoftwareStack& stack, cost::GraphScope scope) {
 std::vector<std::string> graph_modules(const ExportTask& task) {
   const cost::SoftwareStack& stack = task.job.stack;
   const bool experts = has_experts(task.job.model);
-  const bool repeats = std::any_of(task.stages.begin(), task.stages.end(),
-                                   [](const StagePlan& stage) { return stage.recompute == Recompute::selective; }) &&
-                       std::find(stack.selective_modules.begin(), stack.selective_modules.end(), model::Module::moe) !=
-                           stack.selective_modules.end();
+  const auto& chosen = stack.selective_modules;
+  const bool chooses = std::find(chosen.begin(), chosen.end(), model::Module::moe) != chosen.end();
+  const bool repeats = std::any_of(task.stages.begin(), task.stages.end(), [&](const StagePlan& stage) {
+    if (stage.recompute == Recompute::selective) return chooses;
+    return (stage.recompute.modules & set_of(RecomputeModule::moe)) != 0;
+  });
   std::vector<std::string> modules;
   for (const cost::GraphScope scope : stack.graph_scopes) {
     const bool routes = scope == cost::GraphScope::router || scope == cost::GraphScope::preprocess;

@@ -122,22 +122,20 @@ class Overrides {
 
   void add_recomputation() {
     const std::vector<StageBlocks> blocks = stage_blocks(task_.job.model, task_.stages);
-    Recompute mode = Recompute::none;
+    Recomputation mode;
     for (std::size_t s = 0; s < blocks.size(); ++s) {
       if (blocks[s].blocks > 0) mode = task_.stages[s].recompute;
     }
     const std::string& m = keys_.model;
-    switch (mode) {
-      case Recompute::none: add(m + "recompute_granularity", std::string("null")); break;
-      case Recompute::selective:
-        text(m + "recompute_granularity", "selective");
-        add(m + "recompute_modules", fmt::format("[{}]", fmt::join(recompute_modules(task_.job.stack), ",")));
-        break;
-      case Recompute::full:
-        text(m + "recompute_granularity", "full");
-        text(m + "recompute_method", "uniform");
-        add(m + "recompute_num_layers", std::int64_t{1});
-        break;
+    if (mode == Recompute::none) {
+      add(m + "recompute_granularity", std::string("null"));
+    } else if (mode.some_modules()) {
+      text(m + "recompute_granularity", "selective");
+      add(m + "recompute_modules", fmt::format("[{}]", fmt::join(recompute_modules(task_.job.stack, mode), ",")));
+    } else {
+      text(m + "recompute_granularity", "full");
+      text(m + "recompute_method", mode.kind == Recompute::block ? "block" : "uniform");
+      add(m + "recompute_num_layers", std::max<std::int64_t>(1, mode.layers));
     }
   }
 

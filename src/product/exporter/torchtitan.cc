@@ -113,7 +113,7 @@ class TitanFile {
 
   void add_checkpointing() {
     const std::vector<StageBlocks> blocks = stage_blocks(task_.job.model, task_.stages);
-    Recompute mode = Recompute::none;
+    Recomputation mode;
     for (std::size_t s = 0; s < blocks.size(); ++s) {
       if (blocks[s].blocks > 0) mode = task_.stages[s].recompute;
     }
@@ -157,6 +157,7 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::every_second_matmul) {
     found.push_back(fmt::format("cannot recompute selectively the way stack {} does", job.stack.name));
   }
+  refuse_megatron_recomputation(stages, found);
   if (has_experts(job.model) && split.expert_tp() > 1) {
     found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
   }
@@ -168,7 +169,7 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
   plan::set_limit(sharded, "zero=2,3");
   sharded.sp[0] = false;
   sharded.shard_in_node = false;
-  if (job.stack.selective != cost::SelectiveKind::every_second_matmul) sharded.recompute[1] = false;
+  admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, sharded);
   if (has_experts(job.model)) plan::set_limit(sharded, "etp=1");
   plan::PlanLimits grouped = sharded, replicated = sharded;
   plan::set_limit(grouped, "ep=1");
@@ -183,7 +184,7 @@ void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
   restrict_to_common(limits);
   plan::set_limit(limits, "zero=2,3");
   limits.sp[0] = false;
-  if (job.stack.selective != cost::SelectiveKind::every_second_matmul) limits.recompute[1] = false;
+  admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, limits);
   if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
 }
 

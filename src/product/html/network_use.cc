@@ -66,19 +66,21 @@ bool of_experts(const split::LayerCollective& exchange, const split::LocalOperat
 
 // How often an exchange of the forward pass happens: again where it is recomputed.
 double repeats(const cost::Job& job, const split::LayerCollective& exchange, const split::LocalOperator& op,
-               Recompute recompute) {
-  if (exchange.phase == split::Phase::backward || recompute == Recompute::none) return 1;
-  if (recompute == Recompute::full) return 2;
-  if (job.stack.selective == cost::SelectiveKind::every_second_matmul)
+               int treatment) {
+  if (exchange.phase == split::Phase::backward || treatment == cost::kNothing) return 1;
+  if (treatment == cost::kEverything) return 2;
+  if (treatment == cost::kSelective && job.stack.selective == cost::SelectiveKind::every_second_matmul)
     return exchange.group == split::Group::tensor || exchange.group == split::Group::expert_tensor ? 1.5 : 1;
-  return job.stack.selective == cost::SelectiveKind::modules && of_experts(exchange, op) && op.recomputed ? 2 : 1;
+  const bool named = treatment >= cost::kFirstSet || job.stack.selective == cost::SelectiveKind::modules;
+  return named && of_experts(exchange, op) && cost::runs_again(op, treatment) ? 2 : 1;
 }
 
 LayerExchanges layer_exchanges(const cost::Job& job, const Strategy& strategy, const cost::StageGroups& groups,
-                               const model::Layer& layer, Recompute recompute) {
+                               const model::Layer& layer, const cost::Treatments& treatments, int treatment) {
   const split::RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
-  const split::LocalLayer local = split::localise(layer, shape, strategy.split, cost::timed_implementation(job),
-                                                  {job.stack.selective_modules, false});
+  const split::LocalLayer local =
+      split::localise(layer, shape, strategy.split, cost::timed_implementation(job),
+                      {.modules = job.stack.selective_modules, .count_saved = false, .sets = treatments.sets});
   LayerExchanges sum;
   sum.top_k = std::max<std::int64_t>(1, layer.top_k);
   for (const split::LayerCollective& exchange : local.collectives) {
@@ -86,7 +88,7 @@ LayerExchanges layer_exchanges(const cost::Job& job, const Strategy& strategy, c
     const split::LocalOperator& op = local.operators[static_cast<std::size_t>(exchange.operator_index)];
     const bool experts = of_experts(exchange, op);
     const bool context = exchange.group == split::Group::context;
-    const double times = repeats(job, exchange, op, recompute);
+    const double times = repeats(job, exchange, op, treatment);
     GroupBytes& bytes = context ? sum.context : experts ? sum.expert : sum.tensor;
     double& ring = exchange.group == split::Group::tensor          ? bytes.tensor_ring
                    : exchange.group == split::Group::expert_tensor ? bytes.expert_tensor_ring
@@ -115,7 +117,7 @@ class Counter {
         ranks_(strategy),
         stages_(evaluation.stages),
         prediction_(evaluation.prediction),
-        table_(cost::price_table(job, strategy.split, strategy.micro_batch)),
+        table_(cost::price_table(job, strategy.split, strategy.micro_batch, cost::treatments_of(evaluation.stages))),
         m_(static_cast<double>(micro_batches(strategy, job.run.global_batch))),
         teams_(std::clamp<std::int64_t>(kDevicesCounted / (strategy.pp * strategy.split.team_devices()), 1,
                                         strategy.teams())),
@@ -198,16 +200,21 @@ class Counter {
     Traffic context = start(TrafficKind::context, split.cp, parts.cp);
     Traffic expert = start(TrafficKind::expert, split.ep, parts.ep);
     LinkLoad tensor_load(job_.cluster), context_load(job_.cluster), expert_load(job_.cluster);
-    std::map<std::pair<int, Recompute>, LayerExchanges> known;
+    std::map<std::pair<int, int>, LayerExchanges> known;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       LayerExchanges sum;
+      const cost::StageTreatment treated =
+          cost::stage_treatment(table_.treatments, stages_[s].recompute, strategy_.virtual_stages);
+      std::int64_t block = 0;
       for (int i = stages_[s].first; i <= stages_[s].last; ++i) {
         const int kind = job_.fused_model.layers[static_cast<std::size_t>(i)];
         const model::Layer& layer = job_.fused_model.kinds[static_cast<std::size_t>(kind)];
-        const Recompute recompute = layer.kind == model::LayerKind::block ? stages_[s].recompute : Recompute::none;
-        auto found = known.find({kind, recompute});
+        const int treatment = layer.kind == model::LayerKind::block ? treated.of_block(block++) : cost::kNothing;
+        auto found = known.find({kind, treatment});
         if (found == known.end()) {
-          found = known.emplace(std::pair(kind, recompute), layer_exchanges(job_, strategy_, groups, layer, recompute))
+          found = known
+                      .emplace(std::pair(kind, treatment),
+                               layer_exchanges(job_, strategy_, groups, layer, table_.treatments, treatment))
                       .first;
         }
         sum.add(found->second, 1);
@@ -274,7 +281,8 @@ class Counter {
     const cost::StageTraffic traffic = cost::stage_traffic(rule, sums, sync.lines, stage.zero);
     sync.step_s = traffic.reduce_s + traffic.gather_s;
     sync.micro_s = traffic.micro_s;
-    const cost::StageCost cost = cost::stage_cost(job_, rule, strategy_, sums, sync.lines, stage.zero, stage.recompute);
+    const cost::StageCost cost = cost::stage_cost(job_, rule, strategy_, sums, sync.lines, stage.zero,
+                                                  cost::stage_again(job_, table_, stage, strategy_.virtual_stages));
     sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s;
     return sync;
   }

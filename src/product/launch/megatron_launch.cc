@@ -367,13 +367,11 @@ class MegatronReader {
     }
     if (!method || !layers)
       options_.fail("--recompute-granularity", "full needs --recompute-method and --recompute-num-layers");
+    const bool block = *method == "block";
+    const auto count = static_cast<std::int32_t>(*layers);
     setup_.recompute = Recompute::full;
-    if (*method == "block") {
-      setup_.notes.push_back(
-          fmt::format("--recompute-method block repeats {} layers of each stage; priced is repeating all", *layers));
-    } else if (*layers > 1) {
-      setup_.notes.push_back(
-          fmt::format("checkpoints every {} layers are priced as one per layer, which keeps more", *layers));
+    if (block || count > 1) {
+      setup_.recompute = Recomputation::of_layers(block ? Recompute::block : Recompute::uniform, count);
     }
   }
 
@@ -382,6 +380,11 @@ class MegatronReader {
     const std::vector<model::Module> modules = setup_.stack.selective_modules;
     setup_.stack = *cost::find_stack("megatron-deepspeed");
     setup_.stack.selective_modules = modules;
+    if (setup_.recompute.layers > 0) {
+      setup_.notes.push_back(
+          fmt::format("recomputation {} is priced as that of every layer from its input", to_string(setup_.recompute)));
+      setup_.recompute = Recompute::full;
+    }
     setup_.zero = static_cast<int>(options_.integer("--zero-stage", 0, 3).value_or(setup_.zero));
     if (const auto ep = options_.integer("--moe-expert-parallel-size", 1, kMostRanks)) setup_.ep = *ep;
     if (const auto ulysses = options_.integer("--ds-sequence-parallel-size", 1, kMostRanks)) {

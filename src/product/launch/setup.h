@@ -49,7 +49,7 @@ struct LaunchSetup {
   bool replicas_last = false;       // --use-tp-pp-dp-mapping
   std::vector<LaunchChunk> chunks;  // chunk-major, pp * vpp of them; empty: blocks divide evenly
   std::int64_t mtp_layers = 0;      // that predict further tokens
-  Recompute recompute = Recompute::none;
+  Recomputation recompute;
   int zero = 0;
   std::int64_t shard_instances = 1;  // groups that shard on their own
   std::int64_t shard_degree = 0;     // or ranks of one such group; 0: all

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/layout.h"
 #include "base/text.h"
@@ -112,16 +113,16 @@ std::string compare_headline(const CompareReport& report) {
 }
 
 std::string memory_measures(const Plan& plan) {
-  bool recomputes[3] = {}, shards[4] = {};
+  std::set<Recomputation> recomputes;
+  bool shards[4] = {};
   for (const StagePlan& stage : plan.stages) {
-    recomputes[static_cast<std::size_t>(stage.recompute)] = true;
+    recomputes.insert(stage.recompute);
     shards[stage.zero] = true;
   }
   std::string text = "recompute ";
   const char* between = "";
-  for (int mode = 0; mode < 3; ++mode) {
-    if (!recomputes[mode]) continue;
-    text += fmt::format("{}{}", between, to_string(static_cast<Recompute>(mode)));
+  for (const Recomputation& recompute : recomputes) {
+    text += fmt::format("{}{}", between, to_string(recompute));
     between = "/";
   }
   text += ", ZeRO ";

@@ -96,9 +96,9 @@ void add_traffic(const StateCalls& calls, const cost::StageCost& cost, int zero,
 // Routed tokens of a layer, one pass each.
 struct LayerTokens {
   TokenTraffic forward, backward;
-  TokenTraffic again;   // of the forward pass, what selective recomputation sends again
-  double others_s = 0;  // exchanges of experts that are not played: among the ranks of one expert
-  bool played = true;   // nothing is known but times where not
+  std::vector<TokenTraffic> again;  // of the forward pass, what recomputation sends again, by treatment
+  double others_s = 0;              // exchanges of experts that are not played: among the ranks of one expert
+  bool played = true;               // nothing is known but times where not
 };
 
 void add_exchange(const cost::RoutedTraffic& traffic, double seconds, TokenTraffic& sum) {
@@ -122,6 +122,7 @@ void add_traffic(const TokenTraffic& more, TokenTraffic& sum) {
 LayerTokens tokens_of(const cost::Job& job, const model::Layer& layer, const Strategy& strategy,
                       const cost::PricingContext& context) {
   LayerTokens tokens;
+  tokens.again.resize(cost::kFirstSet + context.policy.sets.size());
   const Split& split = strategy.split;
   if (layer.experts == 0 || split.ep * split.expert_tp() < 2) return tokens;
   const double stream = split::stream_tokens(strategy.micro_batch, job.run.sequence, split);
@@ -140,24 +141,30 @@ LayerTokens tokens_of(const cost::Job& job, const model::Layer& layer, const Str
     if (!traffic) tokens.played = false;
     const bool back = exchange.phase == split::Phase::backward;
     add_exchange(traffic.value_or(cost::RoutedTraffic{}), seconds, back ? tokens.backward : tokens.forward);
-    if (!back && local.operators[static_cast<std::size_t>(exchange.operator_index)].recomputed) {
-      add_exchange(traffic.value_or(cost::RoutedTraffic{}), seconds, tokens.again);
+    const split::LocalOperator& op = local.operators[static_cast<std::size_t>(exchange.operator_index)];
+    for (std::size_t t = 0; t < tokens.again.size() && !back; ++t) {
+      if (!cost::runs_again(op, static_cast<int>(t))) continue;
+      add_exchange(traffic.value_or(cost::RoutedTraffic{}), seconds, tokens.again[t]);
     }
   }
   return tokens;
 }
 
 // Takes what a stage waits for on the way to experts and back out of its passes: it is played.
-void add_tokens(const cost::Job& job, const std::vector<LayerTokens>& kinds, const StagePlan& stage, StageWork& work) {
+void add_tokens(const cost::Job& job, const std::vector<LayerTokens>& kinds, const StagePlan& stage,
+                const cost::StageTreatment& treatment, StageWork& work) {
   double whole_s = 0;
+  std::int64_t block = 0;
   TokenTraffic again;
   for (int i = stage.first; i <= stage.last; ++i) {
-    const LayerTokens& layer = kinds[static_cast<std::size_t>(job.model.layers[static_cast<std::size_t>(i)])];
+    const auto kind = static_cast<std::size_t>(job.model.layers[static_cast<std::size_t>(i)]);
+    const LayerTokens& layer = kinds[kind];
+    const int how = treatment.of_block(block);
+    block += job.model.kinds[kind].kind == model::LayerKind::block ? 1 : 0;
     if (!layer.played) return;
     add_traffic(layer.forward, work.to_experts);
     add_traffic(layer.backward, work.from_experts);
-    if (stage.recompute == Recompute::full) add_traffic(layer.forward, again);
-    if (stage.recompute == Recompute::selective) add_traffic(layer.again, again);
+    add_traffic(layer.again[static_cast<std::size_t>(how)], again);
     whole_s += layer.forward.predicted_s + layer.backward.predicted_s + layer.others_s;
   }
   add_traffic(again, work.from_experts);
@@ -178,7 +185,8 @@ double StateTraffic::predicted_s() const {
 
 PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   PlanWork plan;
-  const cost::PriceTable table = cost::price_table(job, strategy.split, strategy.micro_batch);
+  const cost::PriceTable table =
+      cost::price_table(job, strategy.split, strategy.micro_batch, cost::treatments_of(stages));
   const Plan evaluation = cost::evaluate(job, strategy, stages);
   plan.micro_batches = micro_batches(strategy, job.run.global_batch);
   plan.put_off = std::min(plan.micro_batches, cost::constants::kDeferredMicroBatches);
@@ -186,7 +194,7 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
   const bool overlapped = strategy.virtual_stages > 1 && job.stack.pipeline_overlap;
   plan.message_exposed = overlapped ? cost::constants::kMessageExposed : 1;
   plan.wrap_bytes = table.wrap_bytes;
-  const cost::PricingContext context(job, strategy.split);
+  const cost::PricingContext context(job, strategy.split, table.treatments);
   plan.routed = context.groups.routed_kind();
   plan.forwards = !job.cluster.torus && cost::facts_of(job.stack.dispatch.dispatcher).forwards;
   plan.pairs_passes = job.stack.expert_overlap;
@@ -201,8 +209,8 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     if (s + 1 < stages.size()) plan.boundary_bytes.push_back(table.cut_bytes[static_cast<std::size_t>(stage.last)]);
     const cost::StageSums sums = cost::sum_stage(job, table, stage.first, stage.last, strategy.pp);
     const StateCalls calls(job, strategy, table, sums, stage);
-    const cost::StageCost cost =
-        cost::stage_cost(job, calls.rule(), strategy, sums, calls.lines(), stage.zero, stage.recompute);
+    const cost::StageCost cost = cost::stage_cost(job, calls.rule(), strategy, sums, calls.lines(), stage.zero,
+                                                  cost::stage_again(job, table, stage, strategy.virtual_stages));
     StageWork work;
     work.time = evaluation.stages[s].time;
     work.forward_s = work.time.forward;
@@ -212,7 +220,8 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     work.dense_degree = calls.lines().dense_degree;
     work.expert_degree = calls.lines().expert_degree;
     add_traffic(calls, cost, stage.zero, work);
-    add_tokens(job, kinds, stage, work);
+    add_tokens(job, kinds, stage, cost::stage_treatment(table.treatments, stage.recompute, strategy.virtual_stages),
+               work);
     plan.stages.push_back(std::move(work));
   }
   return plan;

@@ -85,10 +85,6 @@ std::string per_stage(const std::vector<StagePlan>& stages, Get get) {
   return text;
 }
 
-const char* word_of(Recompute mode) {
-  return mode == Recompute::none ? "none" : mode == Recompute::selective ? "selective" : "full";
-}
-
 bool is_uneven(const Strategy& strategy, std::int64_t batch) {
   return batch % (strategy.micro_batch * strategy.dp) != 0;
 }
@@ -99,7 +95,7 @@ std::string strategy_cell(const Strategy& strategy, const std::vector<StagePlan>
             const bool part = stage.zero > 0 && stage.zero_degree != groups::dense_replicas(strategy);
             return part ? fmt::format("{}(of {})", stage.zero, stage.zero_degree) : fmt::format("{}", stage.zero);
           });
-  const std::string recompute = per_stage(stages, [](const StagePlan& stage) { return word_of(stage.recompute); });
+  const std::string recompute = per_stage(stages, [](const StagePlan& stage) { return to_string(stage.recompute); });
   if (recompute != "none") text += " recompute=" + recompute;
   if (strategy.pp > 1 && strategy.dp > 1 && strategy.dp_inner != strategy.dp) {
     text += fmt::format(" dp_inner={}", strategy.dp_inner);
@@ -264,7 +260,7 @@ std::string why_of(const Line& line) {
   if (recipe.evaluation.fits) return text + ".\n";
   text += ". The recipe does not fit by our count";
   if (recipe.fits_with) {
-    text += fmt::format(" (with {} recomputation it would, in {} s)", word_of(*recipe.fits_with),
+    text += fmt::format(" (with {} recomputation it would, in {} s)", to_string(*recipe.fits_with),
                         seconds_cell(recipe.fits_with_s));
   }
   if (line.with_room != nullptr) {

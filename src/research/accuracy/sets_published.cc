@@ -134,15 +134,16 @@ void add_memory(const PublishedRun& run, Set& set) {
 double activation_percent(const Case& one) {
   Split plain = one.strategy.split;
   plain.sp = false;
-  const auto kept = [&](const Split& split, Recompute mode) {
+  const auto kept = [&](const Split& split, int treatment) {
     const auto& kinds = one.job.model.kinds;
     const auto block = std::find_if(kinds.begin(), kinds.end(),
                                     [](const model::Layer& layer) { return layer.kind == model::LayerKind::block; });
     const cost::LayerPrice price =
         cost::price_layer(one.job, static_cast<int>(block - kinds.begin()), split, one.strategy.micro_batch);
-    return price.kept_bytes[at(mode)];
+    return price.kept_bytes[at(treatment)];
   };
-  return 100 * kept(one.strategy.split, one.stages.front().recompute) / kept(plain, Recompute::none);
+  return 100 * kept(one.strategy.split, static_cast<int>(one.stages.front().recompute.kind)) /
+         kept(plain, cost::kNothing);
 }
 
 }  // namespace

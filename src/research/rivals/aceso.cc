@@ -164,7 +164,7 @@ std::vector<Configuration> starts_of(const search::PlanSpace& space, Configurati
 
 RivalAnswer plan_aceso(const RivalRequest& request) {
   const Deadline deadline(request);
-  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
+  const search::PlanSpace space(*request.job, published_limits(request), device_limit(request));
   search::PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);
   BestPlan best(space);

@@ -57,7 +57,7 @@ class Alpa {
       : job_(*request.job),
         deadline_(request),
         limit_s_(request.time_limit_s),
-        space_(job_, alpa_limits(request.limits), device_limit(request)),
+        space_(job_, alpa_limits(published_limits(request)), device_limit(request)),
         prices_(job_),
         partition_(space_, prices_, false),
         full_(job_, request.limits, device_limit(request)),

@@ -62,14 +62,15 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
     const std::int64_t begin = configuration.cuts[at(s)], end = configuration.cuts[at(s + 1)];
     const search::StageChoice& choice = space_->choices()[at(configuration.options[at(s)])];
     const cost::StageSums sums = prices.sums(begin, end, p > 1);
+    const double again_s = prices.again_s(
+        begin, end, cost::stage_treatment(prices.treatments(), choice.recompute, strategy.virtual_stages));
     const cost::StageCost cost =
-        cost::stage_cost(job, rule_, strategy, sums, sync.of(choice), choice.zero, choice.recompute);
+        cost::stage_cost(job, rule_, strategy, sums, sync.of(choice), choice.zero, {again_s, again_s});
     const double leaves_s = s + 1 < p ? share * v * messages.hops[at(s)].at(prices.table().cut_bytes[at(end - 1)]) : 0;
     const double messages_s = arrives_s + leaves_s + (s == 0 || s + 1 == p ? wrap_s : 0);
     arrives_s = leaves_s;
     StagePrice& stage = price_.stages[at(s)];
-    stage.time_s =
-        sums.forward_s + sums.backward_s + sums.recompute_s[at(choice.recompute)] + cost.micro_exposed_s + messages_s;
+    stage.time_s = sums.forward_s + sums.backward_s + again_s + cost.micro_exposed_s + messages_s;
     stage.traffic_s = sums.tp_s + sums.cp_s + sums.ep_s + cost.micro_exposed_s + messages_s;
     stage.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + cost::constants::kStep_s;
     stage.fullness = fullness(prices, strategy, configuration, at(s), sync.degrees[1]);

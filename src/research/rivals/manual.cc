@@ -43,7 +43,7 @@ class Expert {
       : request_(request),
         deadline_(request),
         prices_(*request.job),
-        space_(*request.job, request.limits, device_limit(request)),
+        space_(*request.job, published_limits(request), device_limit(request)),
         pricer_(space_, prices_),
         best_(space_) {
     for (const model::Layer& layer : request.job->model.kinds) experts_ = std::max(experts_, layer.experts);

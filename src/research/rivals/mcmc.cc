@@ -211,7 +211,7 @@ class Walk {
 
 RivalAnswer plan_mcmc(const RivalRequest& request) {
   const Deadline deadline(request);
-  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
+  const search::PlanSpace space(*request.job, published_limits(request), device_limit(request));
   search::PriceCache prices(*request.job);
   ConfigurationPricer pricer(space, prices);
   BestPlan best(space);

@@ -41,7 +41,7 @@ std::set<std::int64_t> filling_replicas(const search::PlanSpace& space, const st
 class Tuner {
  public:
   Tuner(const cost::Job& job, const RivalRequest& request, const Deadline& deadline)
-      : space_(job, mist_limits(request.limits), device_limit(request)),
+      : space_(job, mist_limits(published_limits(request)), device_limit(request)),
         prices_(job),
         partition_(space_, prices_),
         deadline_(&deadline) {}
@@ -122,7 +122,7 @@ std::vector<Strategy> mist_strategies(const search::PlanSpace& space) {
 
 RivalAnswer plan_mist(const RivalRequest& request) {
   const Deadline deadline(request);
-  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
+  const search::PlanSpace space(*request.job, published_limits(request), device_limit(request));
   BestPlan best(space);
   std::int64_t considered = 0;
   bool complete = true, any = false;

@@ -78,13 +78,14 @@ std::optional<search::PlanAnswer> search(const search::PlanRequest& request) {
 
 RivalAnswer plan_phaze(const RivalRequest& request) {
   const Deadline deadline(request);
-  const search::PlanSpace space(*request.job, request.limits, device_limit(request));
+  const search::PlanSpace space(*request.job, published_limits(request), device_limit(request));
   BestPlan best(space);
   std::int64_t considered = 0;
   bool complete = true, searched = false, fits = false;
   cost::Job job = *request.job;
   const std::vector<cluster::Cluster> networks = flat_networks(request.job->cluster);
-  const std::vector<plan::PlanLimits> spaces = {flat_limits(request.limits), piper_limits(request.limits)};
+  const std::vector<plan::PlanLimits> spaces = {flat_limits(published_limits(request)),
+                                                piper_limits(published_limits(request))};
   auto searches_left = real(networks.size() * spaces.size());
   for (const cluster::Cluster& network : networks) {
     job.cluster = network;

@@ -54,7 +54,7 @@ bool admits_stages(const search::PlanSpace& space, const Strategy& strategy, con
   const std::optional<std::int64_t> inner = space.node_degree(strategy);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePlan& stage = stages[s];
-    if (!limits.recompute[at(stage.recompute)]) return false;
+    if (!limits.admits(stage.recompute)) return false;
     if (stage.zero < 0 || stage.zero > 3 || !limits.zero[at(stage.zero)]) return false;
     const bool all = stage.zero_degree == 0 || stage.zero_degree == groups::dense_replicas(strategy);
     if (stage.zero > 0 && !all && stage.zero_degree != inner) return false;

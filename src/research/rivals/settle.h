@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "rivals/rival.h"
 #include "search/space.h"
 
@@ -34,6 +35,15 @@ class Deadline {
 std::int64_t usual_node(const cluster::Cluster& cluster);
 
 // Devices that the request admits.
+// What the request admits of what rivals know: they recompute layers as a whole, by the stack's habit, or not.
+inline plan::PlanLimits published_limits(const RivalRequest& request) {
+  plan::PlanLimits limits = request.limits;
+  for (const Recompute later : {Recompute::modules, Recompute::block, Recompute::uniform}) {
+    limits.recompute[at(later)] = false;
+  }
+  return limits;
+}
+
 inline std::int64_t device_limit(const RivalRequest& request) {
   return search::device_limit(*request.job, request.most_devices);
 }
