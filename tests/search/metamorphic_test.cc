@@ -320,7 +320,7 @@ TEST(Metamorphic, WiderLimitsAreNotWorse) {
       limits.micro_batch.high = std::max<std::int64_t>(4, limits.micro_batch.high);
     });
     widened("sp", [](plan::PlanLimits& limits) { limits.sp = {true, true}; });
-    widened("recompute", [](plan::PlanLimits& limits) { limits.recompute = {true, true, true}; });
+    widened("recompute", [](plan::PlanLimits& limits) { limits.recompute.fill(true); });
     widened("zero", [](plan::PlanLimits& limits) { limits.zero = {true, true, true, true}; });
     for (std::size_t kind = 0; kind < 3; ++kind) {
       widened(to_string(static_cast<Schedule>(kind)),
