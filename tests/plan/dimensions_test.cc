@@ -126,7 +126,8 @@ TEST(Dimensions, LimitsAdmitWhatTheyName) {
       EXPECT_TRUE(set("1").*row.toggle) << row.name;
     } else {
       for (std::int64_t value = row.low; value <= row.high; ++value) {
-        plan::PlanLimits limits = set(row.words[static_cast<std::size_t>(value)]);
+        plan::PlanLimits limits = set(row.kind == plan::DimensionKind::word ? row.words[static_cast<std::size_t>(value)]
+                                                                            : plan::value_text(row, value));
         const std::span<bool> admitted = row.admitted(limits);
         ASSERT_EQ(admitted.size(), static_cast<std::size_t>(row.high + 1)) << row.name;
         for (std::size_t i = 0; i < admitted.size(); ++i) {

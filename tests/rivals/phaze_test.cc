@@ -12,7 +12,7 @@ using test::tiny_job;
 search::PlanAnswer optimum(const RivalRequest& request) {
   search::PlanRequest plan;
   plan.job = request.job;
-  plan.limits = request.limits;
+  plan.limits = published_limits(request);
   return search::make_plan(plan);
 }
 

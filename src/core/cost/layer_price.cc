@@ -362,7 +362,7 @@ class LayerPricer {
         return {times_.rowwise.forward_s + times_.casts.forward_s + times_.attention.forward_s, 0};
       case SelectiveKind::modules: break;
     }
-    return {times_.recomputed_s + times_.exchanged_again_s, modules_host(job_.stack.selective_modules.size(), host)};
+    return {times_.recomputed_s + times_.exchanged_again_s, modules_host(modules_here(job_.stack.selective_modules), host)};
   }
 
   // Host time of so many modules once more.
@@ -370,13 +370,12 @@ class LayerPricer {
     return (layer_.experts > 0 ? kHostMixtureModule : kHostModule) * real(modules) * host;
   }
 
-  // Modules of a set that this layer has.
-  std::size_t modules_here(RecomputeSet set) const {
-    const auto here = [&](const Word<RecomputeModule>& word) {
-      const auto has = [&](const split::LocalOperator& op) { return op.module == split::module_of(word.value); };
-      return (set & set_of(word.value)) != 0 && std::any_of(local_.operators.begin(), local_.operators.end(), has);
-    };
-    return at(std::count_if(kRecomputeModuleWords.begin(), kRecomputeModuleWords.end(), here));
+  // Those of the modules that this layer has.
+  std::size_t modules_here(const std::vector<model::Module>& modules) const {
+    return at(std::count_if(modules.begin(), modules.end(), [&](model::Module module) {
+      return std::any_of(local_.operators.begin(), local_.operators.end(),
+                         [&](const split::LocalOperator& op) { return op.module == module; });
+    }));
   }
 
   void compose(LayerPrice& price) const {
@@ -420,7 +419,7 @@ class LayerPricer {
       };
       price.recompute_s = {0, with(some.forward_s, some.backward_s), with(own.forward_s + beside.forward_s, host)};
       for (std::size_t i = 0; i < sets_.size(); ++i) {
-        price.recompute_s.push_back(with(times_.set_s[i], modules_host(modules_here(sets_[i]), host)));
+        price.recompute_s.push_back(with(times_.set_s[i], modules_host(modules_here(split::modules_of(sets_[i])), host)));
       }
     } else {
       price.recompute_s.assign(kFirstSet + sets_.size(), 0);
