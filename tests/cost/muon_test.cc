@@ -106,7 +106,7 @@ TEST(Muon, IsPartOfTheStep) {
     const PriceTable table = price_table(job, strategy.split, 1);
     const int last = static_cast<int>(job.model.layers.size()) - 1;
     const StageSums sums = sum_stage(job, table, 0, last, 1);
-    const SyncRule rule = sync_rule(job);
+    const SyncRule rule = sync_rule(job, 1);
     return state_cost(rule, strategy, sums, sync_lines(job, strategy, table, zero, 0), zero).optimizer_s;
   };
   const Job job = timed_job(two_blocks(), Optimizer::muon);

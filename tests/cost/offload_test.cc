@@ -47,7 +47,7 @@ TEST(Offload, IsPartOfTheStep) {
   };
   const Job job = offloaded("llama3-8b", 100);
   const double updated = real(job.parameters) / 16;
-  const double norm_s = 6 * real(job.parameters) / sync_rule(job).memory_bytes_per_s;
+  const double norm_s = 6 * real(job.parameters) / sync_rule(job, 1).memory_bytes_per_s;
   EXPECT_NEAR(optimizer_s(100), norm_s + updated * 32 / 50e9, 0.02 * optimizer_s(100));
   EXPECT_NEAR((optimizer_s(50) - norm_s) / (optimizer_s(100) - norm_s), 0.5, 1e-6);
   EXPECT_GT(optimizer_s(25), 4 * optimizer_s(0));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/tables.h"
+#include "cost_support.h"
 
 namespace nest::cost {
 namespace {
@@ -46,6 +47,24 @@ TEST(ShardingTraffic, SomeStacksReduceEverythingUnderZero1) {
   prices.rule.often = sharding_traffic(true);
   expect_traffic(prices, 1, 0, 2 * 280 + 2 * 28000, 140);
   expect_traffic(prices, 2, 280, 2 * 28000, 140);
+}
+
+// What the first micro-batch gathers stays until the last one's backward.
+TEST(ShardingTraffic, FsdpInAPipelineExchangesOncePerStep) {
+  Prices prices;
+  prices.rule.often = sharding_traffic(false, true);
+  expect_traffic(prices, 1, 0, 280 + 2 * 28000, 140);
+  expect_traffic(prices, 2, 0, 280 + 2 * 28000, 140);
+  expect_traffic(prices, 3, 0, 280 + 2 * 28000, 140);
+  const auto priced = [](const char* stack, std::int64_t pp) {
+    return evaluate_even(test_job({.stack = stack, .devices = 16}), {.pp = pp, .dp = 16 / pp}, Recompute::none, 3)
+        .prediction.breakdown_s;
+  };
+  EXPECT_GT(priced("fsdp2", 1).zero, 0);
+  EXPECT_EQ(priced("fsdp2", 1).grad_sync, 0);
+  EXPECT_EQ(priced("fsdp2", 2).zero, 0);
+  EXPECT_GT(priced("fsdp2", 2).grad_sync, 0);
+  EXPECT_GT(priced("megatron-core", 2).zero, 0);  // Megatron-FSDP gathers with every micro-batch
 }
 
 TEST(ShardingTraffic, TensorByTensorPaysALatencyEach) {

@@ -67,7 +67,7 @@ TEST(State, UpdateMovesWhatTheRecipeKeeps) {
     const Job job = test::job_of(mixture(1), stack, 1, Precision::bf16, row.optimizer);
     EXPECT_DOUBLE_EQ(update_bytes(job).matrices, row.update) << row.recipe;
     EXPECT_DOUBLE_EQ(update_bytes(job).rest, row.rest > 0 ? row.rest : row.update) << row.recipe;
-    EXPECT_DOUBLE_EQ(sync_rule(job).update.matrices, row.update) << row.recipe;
+    EXPECT_DOUBLE_EQ(sync_rule(job, 1).update.matrices, row.update) << row.recipe;
     const StateBytes bytes = state_bytes(job);
     const double moments = row.optimizer == Optimizer::adam       ? row.moments
                            : row.optimizer == Optimizer::adam8bit ? 2

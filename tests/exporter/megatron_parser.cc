@@ -251,6 +251,8 @@ class Validator {
     refuse(has("--data-parallel-sharding-strategy") && !fsdp, "sharding strategy without fsdp");
     const long instances = a_.number("--num-distributed-optimizer-instances", 1);
     refuse(instances > 1 && (!dist || world_ / (tp_ * pp_) % instances != 0), "instances");
+    refuse(instances > 1 && has("--num-experts") && world_ / (etp_ * ep_ * pp_) % instances != 0, "experts' instances");
+    refuse(instances > 1 && a_.word("--optimizer", "adam") == "muon", "instances of a layer-wise optimizer");
   }
 
   void check_recomputation() {

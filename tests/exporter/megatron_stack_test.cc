@@ -199,6 +199,33 @@ TEST(MegatronStack, OptimizersAreWordsAndFormats) {
               ::testing::Contains(HasSubstr("with Muon")));
 }
 
+// 16 replicas of everything else and 4 of every expert, in two instances: shards of 8 and of 2 ranks.
+TEST(MegatronStack, InstancesOfTheOptimizerDivideExpertsToo) {
+  const cost::Job job = stack_job("qwen3-30b-a3b", "dgx-h100", 16, Precision::bf16, "megatron-core-moe");
+  Strategy s;
+  s.dp = s.dp_inner = 16;
+  s.split.ep = 4;
+  const std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::full, 1, 8);
+  ASSERT_EQ(cost::refuse_strategy(job, s, stages), "");
+  EXPECT_EQ(groups::zero_degrees(s, 8).expert, 2);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), IsEmpty());
+  const exporter::ExportTask task{job, s, stages};
+  const std::string script = script_of(task);
+  EXPECT_THAT(script, HasSubstr("--num-distributed-optimizer-instances 2"));
+  std::vector<std::string> problems;
+  validate_megatron(parse_megatron(exporter::arguments_text(exporter::export_megatron(task).options), problems), 16,
+                    false, {}, problems);
+  EXPECT_THAT(problems, IsEmpty());
+  const Plan asked = cost::evaluate(job, s, stages), returned = price_script(script, job);
+  EXPECT_EQ(returned.stages.front().zero_degree, 8);
+  EXPECT_EQ(returned.stages.front().memory.optimizer, asked.stages.front().memory.optimizer);
+  // Experts that have one replica have one instance.
+  s.split.ep = 16;
+  EXPECT_THAT(
+      exporter::obstacles(launch::Framework::megatron, job, s, cost::even_stages(job, s, Recompute::full, 1, 8)),
+      ::testing::Contains(HasSubstr("2 instances of its optimizer do not divide the 1 replicas")));
+}
+
 TEST(MegatronStack, WhatMegatronRefusesIsNotWritten) {
   const cost::Job job = stack_job("qwen3-30b-a3b", "gb200-nvl72", 64, Precision::fp8, "megatron-bridge-2026-moe-mxfp8");
   Strategy alone;  // experts whole on every rank

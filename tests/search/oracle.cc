@@ -61,7 +61,7 @@ class Looker {
         dominated_(dominated),
         n_(static_cast<std::int64_t>(job.model.layers.size())),
         pattern_(chain_pattern(job.model.layers)),
-        rule_(cost::sync_rule(job)),
+        rules_{cost::sync_rule(job, 1), cost::sync_rule(job, 2)},
         recomputations_(all_recomputations(job, limits)),
         treatments_(treatments_for(recomputations_)) {}
 
@@ -126,7 +126,7 @@ class Looker {
     const std::array<std::int64_t, 4> name{strategy_.dp, strategy_.dp_inner, strategy_.pitch, degree};
     const auto [place, fresh] = lines_known_.try_emplace(name);
     if (fresh) place->second = cost::shard_lines(job_.cluster, strategy_, degree);
-    return cost::fold_calls(job_, *table_, zero, place->second);
+    return cost::fold_calls(job_, rule(), *table_, zero, place->second);
   }
 
   // hop_s_[i * p + s]: the message after stage s when it ends with layer i; the wrap-around last.
@@ -187,7 +187,7 @@ class Looker {
       Choice choice = options_[k];
       const cost::StageAgain again =
           cost::stage_again(job_, *table_, stage_plan(choice, begin, end), strategy_.virtual_stages);
-      const cost::StageCost cost = cost::stage_cost(job_, rule_, strategy_, sums, lines_[k], choice.zero, again);
+      const cost::StageCost cost = cost::stage_cost(job_, rule(), strategy_, sums, lines_[k], choice.zero, again);
       const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
       const double alone = cost::alone_share(job_, strategy_, m, choice.recompute);
       choice.time_s = sums.forward_s + sums.backward_s + again.seconds +
@@ -243,7 +243,8 @@ class Looker {
   Dominated dominated_;
   std::int64_t n_;
   ChainPattern pattern_;
-  cost::SyncRule rule_;
+  const cost::SyncRule& rule() const { return rules_[strategy_.pp > 1 ? 1 : 0]; }
+  std::array<cost::SyncRule, 2> rules_;
   Strategy strategy_, bare_;
   std::unique_ptr<cost::PriceTable> table_;
   std::unique_ptr<cost::StageMemoryModel> memory_;

@@ -51,7 +51,7 @@ class Evaluator {
         strategy_(strategy),
         stages_(stages),
         table_(price_table(job, strategy.split, strategy.micro_batch, treatments_of(stages))),
-        rule_(sync_rule(job)),
+        rule_(sync_rule(job, strategy.pp)),
         messages_s_(message_seconds(job, strategy, table_, stages)),
         result_(empty_plan(job)) {
     result_.strategy = strategy;

@@ -62,12 +62,13 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
   return table;
 }
 
-SyncRule sync_rule(const Job& job) {
+SyncRule sync_rule(const Job& job, std::int64_t stages) {
   const SoftwareStack& stack = job.stack;
   SyncRule rule;
   rule.gradient_bytes = stack.gradient_traffic_bytes;
   rule.weight_bytes = stack.weight_traffic_bytes;
-  rule.often = sharding_traffic(stack.all_reduce_zero1 || stack.data_overlap == DataOverlap::per_tensor);
+  rule.often = sharding_traffic(stack.all_reduce_zero1 || stack.data_overlap == DataOverlap::per_tensor,
+                                stages > 1 && stack.memory == MemoryModel::fsdp);
   rule.update = update_bytes(job);
   rule.offload = offload_rule(job);
   rule.update.matrices *= 1 - rule.offload.share;
@@ -97,11 +98,7 @@ double parameters_per_call(const Job& job, const PriceTable& table, int zero, st
 
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero,
                       std::int64_t degree) {
-  return fold_calls(job, table, zero, shard_lines(job.cluster, strategy, degree));
-}
-
-ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const ShardLines& bare) {
-  return fold_calls(job, sync_rule(job), table, zero, bare);
+  return fold_calls(job, sync_rule(job, strategy.pp), table, zero, shard_lines(job.cluster, strategy, degree));
 }
 
 ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero, const ShardLines& bare) {

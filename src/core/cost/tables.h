@@ -94,13 +94,12 @@ struct SyncRule {
 
   const ShardingTraffic& traffic(int zero) const { return often[at(zero)]; }
 };
-SyncRule sync_rule(const Job& job);
+SyncRule sync_rule(const Job& job, std::int64_t stages);
 
 // shard_lines with the latency of all calls but the first folded into the slope. `parameters_per_call` is the size of a
 // bucket or, where weights are sharded layer by layer, of a block.
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero, std::int64_t degree);
-ShardLines fold_calls(const Job& job, const PriceTable& table, int zero, const ShardLines& lines);
-// `rule` is sync_rule(job).
+// `rule` is sync_rule() of the job.
 ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero, const ShardLines& lines);
 double parameters_per_call(const Job& job, const PriceTable& table, int zero, std::int64_t replicas);
 
@@ -168,7 +167,7 @@ struct StageCost {
   double optimizer_s = 0;
   double deferred_s = 0;  // what of the head's weight gradients does not fit into the drain
 };
-// `rule` is sync_rule(job).
+// `rule` is sync_rule() of the job.
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, const StageAgain& again);
 

@@ -1,6 +1,7 @@
 #include "search/best_first.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <queue>
@@ -86,7 +87,11 @@ class Incumbents {
 class Opener {
  public:
   Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective)
-      : space_(space), prices_(prices), objective_(objective), rule_(cost::sync_rule(space.job())), solver_(space) {}
+      : space_(space),
+        prices_(prices),
+        objective_(objective),
+        rules_{cost::sync_rule(space.job(), 1), cost::sync_rule(space.job(), 2)},
+        solver_(space) {}
 
   Opened open(const Node& node, double cutoff) {
     out_ = {};
@@ -143,13 +148,14 @@ class Opener {
     const Key& key = node.key;
     Strategy largest = strategy;
     largest.dp = largest.dp_inner = most * space_.team(key);
+    const cost::SyncRule& rule = rules_[strategy.pp > 1 ? 1 : 0];
     SyncPrices sync = least_sync(space_.job().cluster, strategy, node_degree, placed);
     for (auto& group : sync.lines) {
       for (int whole = 0; whole < 2; ++whole) {
-        group[whole] = cost::fold_calls(space_.job(), rule_, prices.table(), whole == 1 ? 3 : 1, group[whole]);
+        group[whole] = cost::fold_calls(space_.job(), rule, prices.table(), whole == 1 ? 3 : 1, group[whole]);
       }
     }
-    const TrafficFloor traffic(space_.limits(), rule_, prices, sync, strategy, groups::zero_degrees(largest, 0),
+    const TrafficFloor traffic(space_.limits(), rule, prices, sync, strategy, groups::zero_degrees(largest, 0),
                                solver_.memory_floor());
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(strategy.virtual_stages), p = real(strategy.pp);
@@ -310,7 +316,7 @@ class Opener {
   const PlanSpace& space_;
   PriceCache& prices_;
   PlanObjective objective_;
-  cost::SyncRule rule_;
+  std::array<cost::SyncRule, 2> rules_;  // without a pipeline, and with one
   LeafSolver solver_;
   double cutoff_ = kInfinity;
   Opened out_;

@@ -85,7 +85,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   double waiting_s = problem_.stages.front().waiting_low_s;
   for (const PartitionStage& stage : problem_.stages) waiting_s = std::min(waiting_s, stage.waiting_low_s);
   const double slowest = problem_.slowest_low_s + waiting_s, even = sum_low_s / stages;
-  const TrafficFloor traffic(space_->limits(), rule_, pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
+  const TrafficFloor traffic(space_->limits(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
                              floor_);
   problem_.once_low_s = traffic.seconds(stages / v);
   return std::max(problem_.value(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
@@ -187,7 +187,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   states_.resize(shardings.size());  // what is recomputed does not matter to them
   for (std::size_t z = 0; z < shardings.size(); ++z) {
     if (!is_offered(shardings[z])) continue;
-    states_[z] = cost::state_cost(rule_, strategy_, sums, sync_->of(shardings[z]), shardings[z].zero);
+    states_[z] = cost::state_cost(rule(), strategy_, sums, sync_->of(shardings[z]), shardings[z].zero);
   }
   const auto price = [&](const Recomputation& recompute, double again_s, double drain_s, std::size_t z) {
     const double deferred = cost::deferred_s(space_->job(), strategy_, sums, drain_s);
@@ -196,7 +196,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     const double alone_s = more > 0 ? more * (sums.alone_forward_s + sums.alone_backward_s) : 0;
     const cost::StateCost& state = states_[z];
     OptionPrice made;
-    made.micro_s = again_s + alone_s + cost::micro_exposed_s(rule_, sums, state, shardings[z].zero, again_s);
+    made.micro_s = again_s + alone_s + cost::micro_exposed_s(rule(), sums, state, shardings[z].zero, again_s);
     made.step_s = state.sync_exposed_s + state.optimizer_s + deferred + cost::constants::kStep_s;
     return made;
   };

@@ -33,7 +33,7 @@ class KeyPrices final : public StagePrices {
   explicit KeyPrices(const PlanSpace& space, bool messages_count = true)
       : space_(&space),
         messages_count_(messages_count),
-        rule_(cost::sync_rule(space.job())),
+        rules_{cost::sync_rule(space.job(), 1), cost::sync_rule(space.job(), 2)},
         placements_(space),
         floor_(space.job(), space.limits()),
         message_floor_(space.job().cluster) {}
@@ -89,7 +89,8 @@ class KeyPrices final : public StagePrices {
 
   const PlanSpace* space_;
   bool messages_count_;
-  cost::SyncRule rule_;
+  const cost::SyncRule& rule() const { return rules_[strategy_.pp > 1 ? 1 : 0]; }
+  std::array<cost::SyncRule, 2> rules_;  // without a pipeline, and with one
   PlacementPrices placements_;
   MemoryFloor floor_;
   MessageFloor message_floor_;

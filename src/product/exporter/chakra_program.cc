@@ -380,7 +380,7 @@ TracePlan::TracePlan(const cost::Job& job, const Strategy& strategy, const std::
       work_(simulate::plan_work(job, strategy, stages)),
       table_(cost::price_table(job, strategy.split, strategy.micro_batch, cost::treatments_of(stages))),
       chain_(schedule::rule_of(strategy.schedule), {strategy.pp, strategy.virtual_stages, work_.micro_batches}),
-      rule_(cost::sync_rule(job)),
+      rule_(cost::sync_rule(job, strategy.pp)),
       context_(job, strategy.split, table_.treatments) {}
 
 std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {

@@ -6,6 +6,25 @@
 #include "exporter/gpt.h"
 
 namespace nest::exporter {
+namespace {
+
+// Several instances of the distributed optimizer (num_distributed_optimizer_instances): experts have as many.
+void refuse_instances(const cost::Job& job, const Strategy& strategy, const Sharding& sharding, Obstacles& found) {
+  const std::int64_t replicas = groups::dense_replicas(strategy), instances = replicas / sharding.degree;
+  const std::int64_t experts = groups::zero_degrees(strategy, sharding.degree).expert;
+  if (has_experts(job.model) && experts * instances != strategy.edp()) {
+    found.push_back(
+        fmt::format("cannot shard over {} of {} ranks: {} instances of its optimizer do not divide the {} "
+                    "replicas of every expert",
+                    sharding.degree, replicas, instances, strategy.edp()));
+  }
+  if (job.run.optimizer == Optimizer::muon) {
+    found.push_back(fmt::format("cannot shard over {} of {} ranks with Muon, whose optimizer has one instance",
+                                sharding.degree, replicas));
+  }
+}
+
+}  // namespace
 
 void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                      Obstacles& found) {
@@ -16,10 +35,8 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
                     "optimizer is ZeRO 1",
                     sharding.zero, strategy.pp));
   }
-  if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy) && has_experts(job.model)) {
-    found.push_back(fmt::format("cannot shard over {} of {} ranks in a model with experts", sharding.degree,
-                                groups::dense_replicas(strategy)));
-  }
+  if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy))
+    refuse_instances(job, strategy, sharding, found);
   if (sharding.zero >= 2 && job.run.optimizer == Optimizer::muon) {
     found.emplace_back("cannot shard gradients or weights (ZeRO 2, 3) with Muon, which updates whole matrices");
   }
@@ -36,7 +53,7 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
 std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job) {
   plan::PlanLimits classic = common_limits();
   plan::set_limit(classic, "zero=0,1");
-  classic.shard_in_node = !has_experts(job.model);
+  classic.shard_in_node = job.run.optimizer != Optimizer::muon;
   plan::PlanLimits sharded = classic;  // Megatron-FSDP
   plan::set_limit(sharded, "zero=2,3");
   plan::set_limit(sharded, "pp=1");

@@ -268,7 +268,7 @@ class Counter {
 
   SyncTraffic sync_of(const StagePlan& stage) const {
     SyncTraffic sync;
-    const cost::SyncRule rule = cost::sync_rule(job_);
+    const cost::SyncRule rule = cost::sync_rule(job_, strategy_.pp);
     sync.lines = cost::sync_lines(job_, strategy_, table_, stage.zero, stage.zero == 0 ? 0 : stage.zero_degree);
     const cost::StageSums sums = cost::sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
     sync.dense = sums.dense_parameters;

@@ -14,7 +14,7 @@ class StateCalls {
  public:
   StateCalls(const cost::Job& job, const Strategy& strategy, const cost::PriceTable& table, const cost::StageSums& sums,
              const StagePlan& stage)
-      : rule_(cost::sync_rule(job)), sums_(sums) {
+      : rule_(cost::sync_rule(job, strategy.pp)), sums_(sums) {
     const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
     lines_ = cost::sync_lines(job, strategy, table, stage.zero, degree);
     bare_ = cost::shard_lines(job.cluster, strategy, degree);

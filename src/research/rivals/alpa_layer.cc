@@ -255,7 +255,7 @@ class LayerProgram {
     if (!op.inputs.empty()) node.input_bytes = bytes(op.inputs.front());
     for (const model::TensorId id : op.outputs) node.output_bytes += bytes(id);
     const double micro_batches = std::max(1.0, real(job_.run.global_batch) / times);
-    node.gradient_bytes = real(local.parameters) * cost::sync_rule(job_).gradient_bytes / micro_batches;
+    node.gradient_bytes = real(local.parameters) * cost::sync_rule(job_, 1).gradient_bytes / micro_batches;
     for (const model::TensorId id : op.inputs) node_of(id);  // tensors from elsewhere come before who reads them
     const int index = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));

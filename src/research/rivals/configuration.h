@@ -42,7 +42,10 @@ struct ConfigurationPrice {
 class ConfigurationPricer {
  public:
   ConfigurationPricer(const search::PlanSpace& space, search::PriceCache& prices)
-      : space_(&space), prices_(&prices), rule_(cost::sync_rule(space.job())), placements_(space) {}
+      : space_(&space),
+        prices_(&prices),
+        rules_{cost::sync_rule(space.job(), 1), cost::sync_rule(space.job(), 2)},
+        placements_(space) {}
 
   const ConfigurationPrice& price(const Configuration& configuration);  // until the next call
   std::int64_t priced() const { return priced_; }
@@ -54,7 +57,7 @@ class ConfigurationPricer {
 
   const search::PlanSpace* space_;
   search::PriceCache* prices_;
-  cost::SyncRule rule_;
+  std::array<cost::SyncRule, 2> rules_;  // without a pipeline, and with one
   search::PlacementPrices placements_;
   std::map<std::pair<int, int>, std::shared_ptr<const search::PairPrices>> pairs_;
   // What memory depends on: split, micro-batch, stages, replicas, sharding degree inside a node, schedule; then layers,
