@@ -2,7 +2,7 @@
 //
 //   tp   tensor parallel: heads, feed-forward columns and vocabulary are divided (Megatron column -> row)
 //   sp   with tp: what lies between the tensor-parallel regions is divided along the sequence
-//   cp   context parallel: the sequence is divided; keys and values travel around a ring
+//   cp   context parallel: the sequence is divided; how attention sees all of it is ContextExchange
 //   dp   data parallel: replicas that read different sequences, all of them
 //   pp   stages of the pipeline
 //   etp  tensor parallelism inside a routed expert; unless said, that of everything else
@@ -97,6 +97,17 @@ struct Recomputation {
   auto operator<=>(const Recomputation&) const = default;
 };
 
+// How the ranks of a sequence exchange what attention needs (Megatron's --cp-comm-type).
+//   p2p         keys and values travel around a ring, behind the attention of what is there already
+//   all_gather  keys and values are gathered before attention, their gradients scattered after it
+//   a2a         all-to-alls trade tokens for heads and back (Ulysses): every rank attends whole sequences with some heads
+//   a2a+p2p     all-to-alls among cp_inner neighbours, rings of cp / cp_inner ranks among those of equal heads
+enum class ContextExchange : std::uint8_t { p2p, all_gather, a2a, a2a_p2p };
+inline constexpr std::array kContextWords = {Word<ContextExchange>{ContextExchange::p2p, "p2p"},
+                                             Word<ContextExchange>{ContextExchange::all_gather, "all_gather"},
+                                             Word<ContextExchange>{ContextExchange::a2a, "a2a"},
+                                             Word<ContextExchange>{ContextExchange::a2a_p2p, "a2a+p2p"}};
+
 // Of matrix products. Nobody asks for tf32: it is the arithmetic with which some devices compute fp32.
 enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16, fp8, fp4 };
 inline constexpr std::array kPrecisionWords = {
@@ -120,6 +131,7 @@ const char* to_string(RecomputeModule module);
 // "none", "selective", "full", "moe_act+layernorm", "block:4", "uniform:2", and back; nothing where it is none of these.
 std::string to_string(const Recomputation& recomputation);
 std::optional<Recomputation> parse_recomputation(std::string_view text);
+const char* to_string(ContextExchange exchange);
 const char* to_string(Precision precision);
 const char* to_string(Optimizer optimizer);
 
@@ -129,8 +141,15 @@ struct Split {
   bool sp = false;
   std::int64_t cp = 1;
   std::int64_t ep = 1;
-  std::int64_t etp = 0;  // 0: same as tp
+  std::int64_t etp = 0;                            // 0: same as tp
+  ContextExchange cp_comm = ContextExchange::p2p;  // where cp is 1 there is nothing to exchange
+  std::int64_t cp_inner = 1;                       // more only for a2a+p2p: a divisor of cp between 1 and cp
 
+  // Context ranks that trade tokens for heads, and those of one ring.
+  std::int64_t context_heads() const { return cp_comm == ContextExchange::a2a ? cp : cp_inner; }
+  std::int64_t context_ring() const {
+    return cp_comm == ContextExchange::p2p || cp_comm == ContextExchange::a2a_p2p ? cp / cp_inner : 1;
+  }
   std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
   std::int64_t replica_devices() const { return tp * cp; }          // of one stage
   std::int64_t expert_devices() const { return expert_tp() * ep; }  // that hold one set of routed experts

@@ -187,12 +187,15 @@ TEST(MegatronMemory, SeparateNormsAreRecomputed) {
 }
 
 TEST(MegatronMemory, ContextParallelAllToAllKeepsOneMoreOutput) {
-  SoftwareStack stack = megatron_fused();
-  LayerPrice ring, exchanged;
+  const SoftwareStack stack = megatron_fused();
+  LayerPrice ring, exchanged, gathered;
   price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, ring);
-  stack.context_all_to_all = true;
-  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2}, 1, exchanged);
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2, .cp_comm = ContextExchange::a2a}, 1, exchanged);
   EXPECT_EQ(exchanged.kept_bytes[0] - ring.kept_bytes[0], 8 * 16);
+  // Two chunks attend by themselves: their results are kept beside the tensor that they are copied into.
+  price_layer_memory(job_of(kTiny, stack, 1), 1, {.cp = 2, .cp_comm = ContextExchange::all_gather}, 1, gathered);
+  EXPECT_EQ(gathered.kept_bytes[0] - ring.kept_bytes[0], 8 * 16);
+  EXPECT_GE(gathered.working_bytes[0], ring.working_bytes[0]);
 }
 
 TEST(MegatronMemory, TiedTableCountsOncePerStage) {

@@ -46,6 +46,20 @@ TEST(RankGroups, KnowsWhereRanksSit) {
   EXPECT_EQ(ranks.split_of(1).tp, 2);
 }
 
+// tp 2, cp 4: neighbours trade heads in pairs, rings join those that hold the same ones.
+TEST(RankGroups, DividesContextRanks) {
+  Strategy strategy;
+  strategy.split = {.tp = 2, .cp = 4, .cp_comm = ContextExchange::a2a_p2p, .cp_inner = 2};
+  const RankGroups ranks(strategy);
+  const RankGroups::ContextParts parts = ranks.context_parts(0);
+  EXPECT_THAT(list_groups(parts.heads),
+              UnorderedElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4, 6), ElementsAre(5, 7)));
+  EXPECT_THAT(list_groups(parts.ring),
+              UnorderedElementsAre(ElementsAre(0, 4), ElementsAre(1, 5), ElementsAre(2, 6), ElementsAre(3, 7)));
+  strategy.split = {.cp = 4, .cp_comm = ContextExchange::a2a};
+  EXPECT_THAT(list_groups(RankGroups(strategy).context_parts(0).heads), ElementsAre(ElementsAre(0, 1, 2, 3)));
+}
+
 TEST(RankGroups, FormsGroupsOfDevices) {
   const RankGroups ranks(small());
   // Experts of stage 1: four devices, of two replicas.

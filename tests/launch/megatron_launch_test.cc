@@ -41,6 +41,26 @@ cost::Job job_of(const launch::LaunchSetup& setup, std::int64_t devices) {
                         setup.stack, *cluster::find_cluster("dgx-h100", devices));
 }
 
+TEST(MegatronLaunch, ReadsHowContextsAreExchanged) {
+  const std::string four = kSizes + "--context-parallel-size 4 --use-flash-attn --sequence-parallel ";
+  EXPECT_EQ(setup_of(four).cp_comm, ContextExchange::p2p);
+  EXPECT_EQ(setup_of(four + "--cp-comm-type a2a").cp_comm, ContextExchange::a2a);
+  EXPECT_EQ(setup_of(four + "--cp-comm-type allgather").cp_comm, ContextExchange::all_gather);
+  const launch::LaunchSetup two =
+      setup_of(four + "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2 --global-batch-size 64");
+  EXPECT_EQ(two.cp_comm, ContextExchange::a2a_p2p);
+  EXPECT_EQ(two.cp_inner, 2);
+  const Split split = launch::lay_out(two, job_of(two, 16)).strategy.split;
+  EXPECT_EQ(split.cp_comm, ContextExchange::a2a_p2p);
+  EXPECT_EQ(split.cp_inner, 2);
+  // One level of two is one of the plain kinds.
+  EXPECT_EQ(setup_of(four + "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 4 1").cp_comm,
+            ContextExchange::a2a);
+  EXPECT_THAT(message_of(four + "--cp-comm-type ring"), HasSubstr("--cp-comm-type: `ring` is none of p2p"));
+  EXPECT_THAT(message_of(four + "--cp-comm-type a2a+p2p"),
+              HasSubstr("must be two numbers whose product is --context-parallel-size 4"));
+}
+
 TEST(MegatronLaunch, AppliesMegatronsDefaults) {
   const launch::LaunchSetup setup = setup_of(kSizes);
   EXPECT_EQ(setup.world, 16);

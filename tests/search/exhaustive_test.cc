@@ -73,6 +73,9 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   seen["tensor"] += split.tp > 1;
   seen["sequence"] += split.sp;
   seen["context"] += split.cp > 1;
+  seen["context by heads"] += split.cp_comm == ContextExchange::a2a;
+  seen["context gathered"] += split.cp_comm == ContextExchange::all_gather;
+  seen["context by heads and rings"] += split.cp_comm == ContextExchange::a2a_p2p;
   seen["expert"] += split.ep > 1;
   seen["whole experts"] += split.expert_tp() < split.tp;
   seen["some replicas together"] += strategy.dp_inner > 1 && strategy.dp_inner < strategy.dp;
@@ -174,6 +177,9 @@ Problem pinned(const Problem& problem, const Strategy& strategy) {
   plan::PlanLimits& limits = one.limits;
   limits.tp = exactly(strategy.split.tp);
   limits.cp = exactly(strategy.split.cp);
+  limits.cp_inner = exactly(strategy.split.cp_inner);
+  limits.cp_comm = {};
+  limits.cp_comm.at(static_cast<std::size_t>(strategy.split.cp_comm)) = true;
   limits.ep = exactly(strategy.split.ep);
   limits.etp = exactly(strategy.split.expert_tp());
   limits.sp = {!strategy.split.sp, strategy.split.sp};

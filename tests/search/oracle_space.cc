@@ -38,6 +38,35 @@ struct Enumeration {
     return unit % (etp * ep) == 0;
   }
 
+  // How context ranks may exchange, with cp_inner.
+  std::vector<std::pair<ContextExchange, std::int64_t>> exchanges(std::int64_t tp, std::int64_t cp) const {
+    if (cp == 1) return {{ContextExchange::p2p, 1}};
+    std::vector<std::pair<ContextExchange, std::int64_t>> list;
+    const bool asked = limits.cp_comm != decltype(limits.cp_comm){true, true, true, true};
+    for (const ContextExchange kind :
+         {ContextExchange::p2p, ContextExchange::all_gather, ContextExchange::a2a, ContextExchange::a2a_p2p}) {
+      const auto& run = job.stack.context_exchange;
+      if (asked ? !limits.admits(kind) : std::count(run.begin(), run.end(), kind) == 0) continue;
+      if (kind != ContextExchange::a2a_p2p) {
+        if (limits.cp_inner.admits(1)) list.emplace_back(kind, 1);
+        continue;
+      }
+      std::int64_t most = 1;
+      for (std::int64_t inner = 2; inner < cp; inner *= 2) {
+        const Split split{tp, false, cp, 1, 0, kind, inner};
+        const bool legal = split::refuse_context(job.model, split).empty();
+        if (!open(limits.cp_inner)) {
+          if (legal && limits.cp_inner.admits(inner)) list.emplace_back(kind, inner);
+        } else if (!job.cluster.torus && tp * cp > job.cluster.fabric.unit[1] &&
+                   tp * inner <= job.cluster.fabric.unit[1] && legal) {
+          most = inner;
+        }
+      }
+      if (most > 1) list.emplace_back(kind, most);
+    }
+    return list;
+  }
+
   // Both grids in full: every number of ranks for each, the second as large as all devices of a stage.
   std::vector<Split> splits() const {
     std::vector<Split> list;
@@ -53,8 +82,10 @@ struct Enumeration {
               if (tp > 1 && !limits.sp[sp ? 1 : 0]) continue;
               if (tp == 1 && sp) continue;  // the same as without
               if (!is_usual(tp, cp, etp, ep)) continue;
-              const Split split{tp, sp, cp, ep, etp == tp ? 0 : etp};
-              if (split::refuse_split(job.model, shape, split).empty()) list.push_back(split);
+              for (const auto& [comm, inner] : exchanges(tp, cp)) {
+                const Split split{tp, sp, cp, ep, etp == tp ? 0 : etp, comm, inner};
+                if (split::refuse_split(job.model, shape, split).empty()) list.push_back(split);
+              }
             }
           }
         }

@@ -58,6 +58,11 @@ void choose_degrees(Dice& dice, Problem& problem) {
   if (dice.one_in(3)) set.push_back(dice.any({"tp=1,2", "tp=..2", "tp=2..", "tp=1", "tp=1,3"}));
   if (leaning != Leaning::context && dice.one_in(2)) set.push_back("cp=1");
   if (leaning == Leaning::context) set.push_back(dice.any({"cp=..4", "cp=..2", "cp=2.."}));
+  if (leaning == Leaning::context && !dice.one_in(3)) {
+    set.push_back(dice.any({"cp_comm=a2a", "cp_comm=p2p,a2a,a2a+p2p", "cp_comm=all_gather,a2a", "cp_comm=all_gather",
+                            "cp_comm=a2a+p2p", "cp_comm=p2p,all_gather"}));
+    if (dice.one_in(4)) set.push_back(dice.any({"cp_inner=..2", "cp_inner=2", "cp_inner=1"}));
+  }
   if (dice.one_in(4)) set.push_back(dice.any({"dp=1,2,4", "dp=2..", "dp=..4", "dp=1,3", "dp=1"}));
   if (dice.one_in(5)) set.push_back(dice.any({"dp_inner=1", "dp_inner=..2", "dp_inner=2", "dp_inner=2.."}));
   set.push_back(deep ? dice.any({"vpp=1..3", "vpp=1,2", "vpp=2..4"}) : dice.any({"vpp=1", "vpp=1,2", "vpp=..3"}));

@@ -146,6 +146,59 @@ TEST(LocalLayer, ContextParallelByHand) {
   EXPECT_EQ(exchanged(part), (Sums{{"ring exchange forward context", 64}, {"ring exchange backward context", 128}}));
 }
 
+// What Transformer Engine sends for every --cp-comm-type. Bytes are per rank: 16 tokens over cp ranks, q and out of 4
+// heads x 2, k and v of 2 heads x 2 elements of 2 bytes.
+TEST(LocalLayer, ContextExchangesByHand) {
+  const model::Model model = model::build_model(tiny(gqa_gated()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const auto sums = [&](const Split& split) {
+    EXPECT_EQ(refuse_split(model, shape, split), "");
+    return exchanged(local_block(model, shape, split));
+  };
+  // 8 tokens: q 128, k 64, v 64, out 128. Keys and values of both ranks are gathered, again in backward, where their
+  // gradients are scattered.
+  EXPECT_EQ(sums({.cp = 2, .cp_comm = ContextExchange::all_gather}),
+            (Sums{{"all-gather forward context", 2 * 128},
+                  {"all-gather backward context", 2 * 128},
+                  {"reduce-scatter backward context", 2 * 128}}));
+  // q, k, v and out; backward out and its gradient, then the gradients of q, k and v.
+  EXPECT_EQ(sums({.cp = 2, .cp_comm = ContextExchange::a2a}),
+            (Sums{{"all-to-all forward context", 128 + 64 + 64 + 128},
+                  {"all-to-all backward context", 2 * 128 + 128 + 64 + 64}}));
+  // 4 tokens on each of two by two ranks: half of everything trades heads, and the ring passes on keys and values of
+  // twice the tokens with half the heads: 4 x (4 + 4) x 2.
+  const Split two{.cp = 4, .cp_comm = ContextExchange::a2a_p2p, .cp_inner = 2};
+  EXPECT_EQ(sums(two), (Sums{{"all-to-all forward context", 64 + 32 + 32 + 64},
+                             {"all-to-all backward context", 2 * 64 + 64 + 32 + 32},
+                             {"ring exchange forward context", 64},
+                             {"ring exchange backward context", 128}}));
+  int calls = 0;
+  for (const LayerCollective& exchange : local_block(model, shape, two).collectives) {
+    EXPECT_EQ(exchange.ranks, 2);
+    ++calls;
+  }
+  EXPECT_EQ(calls, 4 + 5 + 2);
+  // With tensor ranks each has half of the heads.
+  EXPECT_EQ(sums({.tp = 2, .cp = 2, .cp_comm = ContextExchange::all_gather})["all-gather forward context"], 128);
+}
+
+TEST(Split, ContextExchangesNeedHeads) {
+  const model::Model model = model::build_model(tiny(gqa_gated()));
+  const RunShape shape{.micro_batch = 1, .sequence = 16};
+  const auto reason = [&](const Split& split) { return refuse_split(model, shape, split); };
+  EXPECT_EQ(reason({.cp = 2, .cp_comm = ContextExchange::a2a}), "");
+  EXPECT_EQ(reason({.cp = 4, .cp_comm = ContextExchange::a2a}),
+            "cp_comm=a2a divides heads over 4 ranks besides tp=1; 2 heads do not divide");
+  EXPECT_EQ(reason({.tp = 2, .cp = 2, .cp_comm = ContextExchange::a2a}),
+            "cp_comm=a2a divides heads over 2 ranks besides tp=2; 2 heads do not divide");
+  EXPECT_EQ(reason({.cp = 4, .cp_comm = ContextExchange::all_gather}), "");
+  EXPECT_EQ(reason({.cp = 4, .cp_comm = ContextExchange::a2a_p2p, .cp_inner = 2}), "");
+  EXPECT_EQ(reason({.cp = 4, .cp_comm = ContextExchange::a2a_p2p}),
+            "cp_comm=a2a+p2p needs cp_inner, a divisor of cp=4 between 1 and it; 1 is none");
+  EXPECT_EQ(reason({.cp = 4, .cp_inner = 2}), "cp_inner=2 is for cp_comm=a2a+p2p");
+  EXPECT_EQ(reason({.cp_comm = ContextExchange::a2a}), "cp_comm=a2a needs cp > 1");
+}
+
 TEST(LocalLayer, ParallelBlockPaysOneReduction) {
   model::Block block = gqa_gated();
   block.wiring = model::Wiring::parallel_one;

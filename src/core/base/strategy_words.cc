@@ -19,6 +19,7 @@ const char* word_of(const Words& words, Enum value) {
 const char* to_string(Schedule schedule) { return word_of(kScheduleWords, schedule); }
 const char* to_string(Recompute kind) { return word_of(kRecomputeWords, kind); }
 const char* to_string(RecomputeModule module) { return word_of(kRecomputeModuleWords, module); }
+const char* to_string(ContextExchange exchange) { return word_of(kContextWords, exchange); }
 const char* to_string(Optimizer optimizer) { return word_of(kOptimizerWords, optimizer); }
 
 const char* to_string(Precision precision) {

@@ -122,6 +122,14 @@ class Judge {
           continue;
         const auto [heads, kv] = std::pair(op.attention.heads.size, op.attention.kv_heads.size);
         if (heads % tp != 0) once(ViolationCode::split_heads, fmt::format("tp {} does not divide {} heads", tp, heads));
+        // All-to-alls of contexts hand every rank some of its tensor group's heads.
+        const std::int64_t traders = s_.split.cp_comm == ContextExchange::a2a       ? s_.split.cp
+                                     : s_.split.cp_comm == ContextExchange::a2a_p2p ? s_.split.cp_inner
+                                                                                    : 1;
+        if (traders > 1 && (heads % (tp * traders) != 0 || kv % (tp * traders) != 0)) {
+          once(ViolationCode::split_heads,
+               fmt::format("tp {} with {} ranks that trade heads does not divide {} and {}", tp, traders, heads, kv));
+        }
         if (kv % tp != 0 && tp % kv != 0)
           once(ViolationCode::split_heads, fmt::format("tp {} and {} key/value heads do not divide", tp, kv));
       }

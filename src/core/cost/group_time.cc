@@ -115,14 +115,23 @@ StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, co
   one.dp = one.dp_inner = split.team();
   const groups::RankGroups ranks(one);
   const std::int64_t a = split.team_devices(), around = std::max(a, std::min(cluster.devices, kNeighbours));
-  const auto place = [&](groups::Kind kind, cluster::GroupLayout& layout) {
-    GroupSpec spec = ranks.groups(kind, 0);
+  const auto place_spec = [&](GroupSpec spec, cluster::GroupLayout& layout) {
     if (spec.size() < 2) return;
     spec.siblings.push_back({a, std::max<std::int64_t>(1, around / a)});
     layout = cluster::place_group(cluster, spec);
   };
+  const auto place = [&](groups::Kind kind, cluster::GroupLayout& layout) {
+    place_spec(ranks.groups(kind, 0), layout);
+  };
   place(groups::Kind::tensor, tensor_);
   place(groups::Kind::context, context_);
+  if (split.cp_comm == ContextExchange::a2a_p2p) {
+    groups::RankGroups::ContextParts parts = ranks.context_parts(0);
+    place_spec(std::move(parts.heads), context_heads_);
+    place_spec(std::move(parts.ring), context_ring_);
+  } else {
+    context_heads_ = context_ring_ = context_;
+  }
   place(groups::Kind::expert, expert_);
   place(groups::Kind::expert_tensor, expert_tensor_);
   if (facts_of(rule.dispatcher).spans_tensor && split.expert_tp() > 1 && split.ep > 1) {
@@ -130,10 +139,12 @@ StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, co
   }
 }
 
-const cluster::GroupLayout& StageGroups::layout_of(split::Group group) const {
-  switch (group) {
+const cluster::GroupLayout& StageGroups::layout_of(const split::LayerCollective& exchange) const {
+  switch (exchange.group) {
     case split::Group::tensor: return tensor_;
-    case split::Group::context: return context_;
+    case split::Group::context:
+      if (exchange.kind == split::CollectiveKind::all_to_all) return context_heads_;
+      return exchange.kind == split::CollectiveKind::ring_exchange ? context_ring_ : context_;
     case split::Group::expert: return expert_;
     case split::Group::expert_tensor: return expert_tensor_;
   }
@@ -211,18 +222,33 @@ std::optional<RoutedTraffic> StageGroups::routed_traffic(const split::LocalLayer
   return traffic;
 }
 
+double StageGroups::library_all_to_all_s(const cluster::GroupLayout& layout, double bytes) const {
+  using namespace constants;
+  if (layout.members < 2 || bytes <= 0) return 0;
+  const double latency_s = kAllToAllPeer_s * (real(layout.members) - 1) + kAllToAll_s;
+  if (!cluster_.measured.empty() || cluster_.torus) {
+    const cluster::CollectiveTime time =
+        cluster::collective_time(cluster_, layout, cluster::Collective::all_to_all, bytes);
+    if (time.algorithm == cluster::Algorithm::measured) return time.seconds;
+    if (cluster_.torus) return time.bandwidth_s / kAllToAllRate + latency_s;
+  }
+  return all_to_all_s(layout, bytes) + latency_s;
+}
+
 double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double bytes) const {
+  using namespace constants;
   const cluster::Fabric& fabric = cluster_.fabric;
+  const auto rate = [&](std::size_t level) { return fabric.capacity[level] * (level == 0 ? kAllToAllRate : 1); };
   const auto ranks = real(layout.members);
   // With ports of their own, devices send to other nodes past their links inside the node.
   const bool ports = layout.top > 0 && fabric.has_rails() && layout.top >= fabric.rail_level;
   const double near = ports ? real(layout.inside[1]) : ranks;
-  double slowest_s = bytes * (near - 1) / ranks / routed_rate(0);
+  double slowest_s = bytes * (near - 1) / ranks / rate(0);
   for (std::size_t l = 1; l <= layout.top; ++l) {
     const double beyond = (ranks - real(layout.inside[l])) / ranks;
-    slowest_s = std::max(slowest_s, bytes * beyond * sharing(layout, l) / routed_rate(l));
+    slowest_s = std::max(slowest_s, bytes * beyond * sharing(layout, l) / rate(l));
   }
-  return slowest_s + routed_latency_s();
+  return slowest_s;
 }
 
 double StageGroups::summing_s(double copies, double row_bytes, bool home) const {
@@ -260,28 +286,18 @@ double StageGroups::dispatch_s(const Choice& choice, double bytes, double row_by
   using namespace constants;
   const cluster::GroupLayout& layout = routed();
   if (layout.members < 2 || bytes <= 0) return 0;
-  const auto ranks = real(layout.members);
   const double token_bytes = bytes / real(choice.top_k);
   const bool forwards = facts_of(rule_.dispatcher).forwards;
   if (rule_.dispatcher == Dispatcher::allgather) {
     const auto collective = home ? cluster::Collective::reduce_scatter : cluster::Collective::all_gather;
     return group_collective_s(cluster_, layout, collective, gathered_bytes(choice, token_bytes, row_bytes, home));
   }
-  if (!cluster_.measured.empty() && !forwards) {
-    const cluster::CollectiveTime time =
-        cluster::collective_time(cluster_, layout, cluster::Collective::all_to_all, bytes);
-    if (time.algorithm == cluster::Algorithm::measured) return time.seconds;
-  }
-  if (cluster_.torus) {
-    return cluster::collective_time(cluster_, layout, cluster::Collective::all_to_all, bytes).bandwidth_s /
-               kAllToAllRate +
-           kAllToAllPeer_s * (ranks - 1) + kAllToAll_s;
-  }
-  return forwards ? forwarded_s(layout, choice, token_bytes / row_bytes, row_bytes, home) : all_to_all_s(layout, bytes);
+  if (!forwards || cluster_.torus) return library_all_to_all_s(layout, bytes);
+  return forwarded_s(layout, choice, token_bytes / row_bytes, row_bytes, home);
 }
 
 double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCollective& exchange) const {
-  const cluster::GroupLayout& layout = layout_of(exchange.group);
+  const cluster::GroupLayout& layout = layout_of(exchange);
   const split::LocalOperator& op = local.operators[at(exchange.operator_index)];
   const bool home = op.kind == model::OperatorKind::combine;
   const bool routes = home || op.kind == model::OperatorKind::dispatch;
@@ -295,6 +311,7 @@ double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCo
       if (routes && spans_tensor()) return 0;
       return group_collective_s(cluster_, layout, cluster::Collective::reduce_scatter, exchange.bytes);
     case split::CollectiveKind::all_to_all: {
+      if (exchange.group == split::Group::context) return library_all_to_all_s(layout, exchange.bytes);
       const RoutedRows rows = rows_of(local, exchange);
       return dispatch_s(choice_of(*local.source), exchange.bytes, rows.row_bytes, rows.home);
     }

@@ -69,7 +69,7 @@ class StageGroups {
   bool dispatch_crosses() const { return routed().top > 0; }
 
  private:
-  const cluster::GroupLayout& layout_of(split::Group group) const;
+  const cluster::GroupLayout& layout_of(const split::LayerCollective& exchange) const;
   // The ranks among which tokens are dispatched.
   const cluster::GroupLayout& routed() const { return spans_tensor() ? tensor_expert_ : expert_; }
   bool spans_tensor() const { return tensor_expert_.members > 1; }
@@ -81,6 +81,8 @@ class StageGroups {
   // That adding up so many copies at home takes.
   double summing_s(double copies, double row_bytes, bool home) const;
   double gathered_bytes(const Choice& choice, double token_bytes, double row_bytes, bool home) const;
+  // NCCL's all-to-all, of which `bytes` leave a rank: the whole of it, and what the links take.
+  double library_all_to_all_s(const cluster::GroupLayout& layout, double bytes) const;
   double all_to_all_s(const cluster::GroupLayout& layout, double bytes) const;
   double forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double tokens, double row_bytes,
                      bool home) const;
@@ -89,7 +91,8 @@ class StageGroups {
   Split split_;
   DispatchRule rule_;
   cluster::GroupLayout tensor_, context_, expert_, expert_tensor_;
-  cluster::GroupLayout tensor_expert_;  // placed where the dispatcher spans it and ETP > 1
+  cluster::GroupLayout context_heads_, context_ring_;  // the context ranks, or parts of them (Split::cp_inner)
+  cluster::GroupLayout tensor_expert_;                 // placed where the dispatcher spans it and ETP > 1
 };
 
 // Lines of one sharding group: `shard` one reduce-scatter or all-gather inside it, `replicate` half an all-reduce

@@ -53,7 +53,6 @@ model::Implementation implementation_of(const Job& job) {
   implementation.activation_bytes = facts_of(job.run.precision).activation_bytes;
   implementation.sequence = job.run.sequence;
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
-  implementation.context_all_to_all = job.stack.context_all_to_all;
   implementation.mtp_layers = job.run.mtp_layers;
   const StorageFacts storage = facts_of(storage_of(job));
   implementation.kept_input_bytes = storage.input_bytes;

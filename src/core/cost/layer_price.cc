@@ -290,7 +290,13 @@ class LayerPricer {
     const bool backward = exchange.phase == split::Phase::backward;
     const double exposed_s = exposed_share(job_, split_, local_, exchange) * groups_.seconds(local_, exchange);
     if (exchange.group == split::Group::context) {
-      (backward ? context_.backward_s : context_.forward_s) += exposed_s;
+      const bool ring = exchange.kind == split::CollectiveKind::ring_exchange;
+      Passes& sum = ring ? context_ : times_.context;
+      (backward ? sum.backward_s : sum.forward_s) += exposed_s;
+      if (ring || backward) return;
+      const split::LocalOperator& attention = local_.operators[at(exchange.operator_index)];
+      if (attention.recomputed) times_.exchanged_again_s += exposed_s;
+      add_to_sets(attention, exposed_s);
       return;
     }
     const bool experts = is_of_experts(local_, exchange);
@@ -330,10 +336,10 @@ class LayerPricer {
     return {exposed_s * whole.forward_s / both_s, exposed_s * whole.backward_s / both_s};
   }
 
-  // The ring exchange hides behind the attention that waits for it.
+  // The ring exchange hides behind the attention that waits for it; attention waits for all others.
   void finish_context() {
-    times_.context.forward_s = beside_s(context_.forward_s, times_.attention.forward_s, kContextExposed);
-    times_.context.backward_s = beside_s(context_.backward_s, times_.attention.backward_s, kContextExposed);
+    times_.context.forward_s += beside_s(context_.forward_s, times_.attention.forward_s, kContextExposed);
+    times_.context.backward_s += beside_s(context_.backward_s, times_.attention.backward_s, kContextExposed);
   }
 
   double host_s() const {

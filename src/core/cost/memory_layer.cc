@@ -196,7 +196,6 @@ LayerView view_layer(const Job& job, int layer, const Split& split, std::int64_t
   view.split = split;
   model::Implementation implementation = implementation_of(job);
   implementation.shared_expert_overlap = job.stack.shared_expert_overlap;
-  implementation.context_all_to_all = job.stack.context_all_to_all;
   const ExpertRows rows = expert_rows(job, *view.layer, split, micro_batch);
   const split::RunShape shape{.micro_batch = micro_batch,
                               .sequence = job.run.sequence,
@@ -253,6 +252,24 @@ void widen_unstructured(const Job& job, const LayerView& view, LayerPrice& price
   price.largest_block_bytes = std::max(price.largest_block_bytes, largest);
 }
 
+// Keys and values of the whole sequence and their gradients, beside those of the attention, where they are gathered.
+void add_gathered_context(const LayerView& view, LayerPrice& price) {
+  double gathered = 0;
+  for (const split::LayerCollective& exchange : view.local.collectives) {
+    const bool here = exchange.group == split::Group::context && exchange.phase == split::Phase::backward;
+    if (here && exchange.kind != split::CollectiveKind::all_to_all &&
+        exchange.kind != split::CollectiveKind::ring_exchange) {
+      gathered += exchange.bytes;
+    }
+  }
+  if (gathered == 0) return;
+  for (std::size_t mode = 0; mode < price.working_bytes.size(); ++mode) {
+    const double again = view.local.saved.none - price.kept_bytes[mode];
+    price.working_bytes[mode] =
+        std::max(price.working_bytes[mode], gathered + view.attention_bytes() + view.stream_bytes + again);
+  }
+}
+
 }  // namespace
 
 void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& price) {
@@ -273,6 +290,7 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
     case MemoryModel::internevo: price_internevo(view, price); break;
   }
   widen_unstructured(job, view, price);
+  add_gathered_context(view, price);
 }
 
 }  // namespace nest::cost

@@ -33,6 +33,12 @@ Split read_split(doc::Reader& reader) {
   split.tp = reader.integer_or("tp", 1, kRanks);
   split.sp = reader.flag_or("sp", false);
   split.cp = reader.integer_or("cp", 1, kRanks);
+  std::vector<std::string> exchanges;
+  for (const auto& word : kContextWords) exchanges.emplace_back(word.text);
+  const std::string exchange = reader.choice_or("cp_comm", exchanges.front(), exchanges);
+  split.cp_comm =
+      static_cast<ContextExchange>(std::find(exchanges.begin(), exchanges.end(), exchange) - exchanges.begin());
+  split.cp_inner = reader.integer_or("cp_inner", 1, kRanks);
   split.ep = reader.integer_or("ep", 1, kRanks);
   split.etp = reader.integer_or("etp", 0, {0, 1 << 20});
   return split;

@@ -67,6 +67,10 @@ constexpr Names<Dispatcher, 5> kDispatchers = {{{Dispatcher::alltoall, "alltoall
                                                 {Dispatcher::deepep, "deepep"},
                                                 {Dispatcher::hybridep, "hybridep"},
                                                 {Dispatcher::ncclep, "ncclep"}}};
+constexpr Names<ContextExchange, 4> kContexts = {{{ContextExchange::p2p, "p2p"},
+                                                  {ContextExchange::all_gather, "all_gather"},
+                                                  {ContextExchange::a2a, "a2a"},
+                                                  {ContextExchange::a2a_p2p, "a2a+p2p"}}};
 constexpr Names<GraphScope, 5> kScopes = {{{GraphScope::attention, "attn"},
                                            {GraphScope::feed_forward, "mlp"},
                                            {GraphScope::router, "router"},
@@ -174,6 +178,14 @@ class FactReader {
     }
   }
 
+  // `context_all_to_all` is what files said when there were two kinds.
+  template <class Enum, std::size_t N>
+  void context(const char* key, const Names<Enum, N>& names, std::vector<Enum>& values) const {
+    if (reader_.flag_or("context_all_to_all", false)) values = {ContextExchange::a2a};
+    choices(key, names, values);
+    if (values.empty()) reader_.fail(key, "names none; one at least is needed");
+  }
+
  private:
   doc::Reader& reader_;
 };
@@ -209,6 +221,11 @@ class FactWriter {
     auto list = std::make_shared<doc::Array>();
     for (const Enum value : values) list->emplace_back(std::string(name_of(names, value)), 0);
     add(key, std::move(list));
+  }
+
+  template <class Enum, std::size_t N>
+  void context(const char* key, const Names<Enum, N>& names, const std::vector<Enum>& values) const {
+    choices(key, names, values);
   }
 
  private:
@@ -266,7 +283,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.choice("loss", kLoss, stack.loss);
   facts.flag("weight_gradient_buffers", stack.weight_gradient_buffers);
   facts.flag("shared_expert_overlap", stack.shared_expert_overlap);
-  facts.flag("context_all_to_all", stack.context_all_to_all);
+  facts.context("context_exchange", kContexts, stack.context_exchange);
   facts.flag("expandable_segments", stack.expandable_segments);
   facts.number("routing_imbalance", {1, 1000}, stack.routing_imbalance);
   facts.factor("rank_capacity", {1, 1000}, stack.rank_capacity);
@@ -374,6 +391,12 @@ const Shelf<SoftwareStack>& stack_presets() {
 std::optional<SoftwareStack> find_stack(std::string_view name) {
   const EmbeddedFile* file = embedded_file("stacks", to_lower(name));
   return file == nullptr ? std::nullopt : std::optional(read_stack(parse_shipped(*file), file->name));
+}
+
+void use_stack_exchange(const SoftwareStack& stack, Split& split) {
+  const ContextExchange first = stack.context_exchange.front();
+  const bool unclear = first == ContextExchange::a2a_p2p && split.cp_inner == 1;
+  if (split.cp > 1) split.cp_comm = unclear ? ContextExchange::p2p : first;
 }
 
 const char* to_string(AttentionKernel kernel) { return name_of(kAttention, kernel); }

@@ -110,13 +110,15 @@ struct SoftwareStack {
   LossKernel loss = LossKernel::unfused;
   bool weight_gradient_buffers = true;  // one cached buffer per distinct weight shape (Transformer Engine)
   bool shared_expert_overlap = false;   // routed tokens travel behind shared experts, which keep a gathered input
-  bool context_all_to_all = false;      // context parallelism exchanges heads instead of passing keys around a ring
   bool expandable_segments = false;     // the caching allocator maps pages instead of whole blocks
   double routing_imbalance = 1.25;      // rows on the fullest expert rank over the mean, where `routing` is forced
   double rank_capacity = 0;             // rows that an expert rank has room for, over the mean; 0: what comes
   double paged_stash = 0;               // of the mean rows, kept on the device for backward; 0: all there is room for
   int offloaded_layers = 0;             // whose activations wait on the host, without a pipeline and recomputation
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
+
+  // Of context parallelism, what the framework runs and a search chooses from; the first where nobody says.
+  std::vector<ContextExchange> context_exchange = {ContextExchange::p2p};
 
   double optimizer_bytes() const { return master_bytes + moments_bytes; }
 
@@ -129,6 +131,10 @@ SoftwareStack read_stack(const Document& document, std::string_view name);
 Document write_stack(const SoftwareStack& stack);
 const Shelf<SoftwareStack>& stack_presets();  // the default first, then sorted by name
 std::optional<SoftwareStack> find_stack(std::string_view name);
+
+// Of a split with context ranks of which nobody says how they exchange: the stack's first, p2p where that needs more to
+// be said (cp_inner).
+void use_stack_exchange(const SoftwareStack& stack, Split& split);
 
 const char* to_string(AttentionKernel kernel);
 const char* to_string(DataOverlap overlap);

@@ -71,6 +71,14 @@ GroupSpec RankGroups::groups(Kind kind, std::int64_t stage) const {
   return {stage * block_, on_devices(grid_.members(kind)), on_devices(grid_.siblings(kind))};
 }
 
+RankGroups::ContextParts RankGroups::context_parts(std::int64_t stage) const {
+  const GroupSpec all = groups(Kind::context, stage);
+  const Division division = divide(all.members, split_.context_heads());
+  NEST_CHECK(division.even, "ranks that trade heads divide the context ranks");
+  return {{all.first, division.inside, joined(all.siblings, division.outside)},
+          {all.first, division.outside, joined(all.siblings, division.inside)}};
+}
+
 StateGroups RankGroups::state(Weights weights, std::int64_t stage, std::int64_t degree) const {
   const GroupSpec all = groups(replicas_of(weights), stage);
   const Division division = divide(all.members, degree);

@@ -75,6 +75,12 @@ class RankGroups {
   // start on the stage.
   GroupSpec groups(Kind kind, std::int64_t stage) const;
 
+  // The context ranks that trade heads, which are neighbours, and those of one ring (Split::context_heads).
+  struct ContextParts {
+    GroupSpec heads, ring;
+  };
+  ContextParts context_parts(std::int64_t stage) const;
+
   // The same for state that is divided over `degree` ranks, the innermost ones. The degree is one that can_shard, or
   // one of zero_degrees.
   StateGroups state(Weights weights, std::int64_t stage, std::int64_t degree) const;

@@ -19,9 +19,8 @@ struct Implementation {
   int activation_bytes = 2;     // bf16 and fp16: 2, fp32: 4
   std::int64_t sequence = 0;    // decides where an explicit mask is needed; 0: the model's default
   bool shared_expert_overlap =
-      false;                        // shared experts run beside the all-to-all, on a gathered input that they keep (sp)
-  bool context_all_to_all = false;  // context parallelism exchanges heads, not keys and values; keeps one more output
-  std::int64_t mtp_layers = 0;      // depths that predict further tokens (mtp.cc)
+      false;                    // shared experts run beside the all-to-all, on a gathered input that they keep (sp)
+  std::int64_t mtp_layers = 0;  // depths that predict further tokens (mtp.cc)
   // Where products are of 8 or 4 bits, bytes per element of what is kept for backward; 0: tensors as they are. Every
   // linear quantises its input for itself, so that readers of one tensor share nothing (Operator::keeps_original).
   double kept_input_bytes = 0;

@@ -19,6 +19,7 @@ constexpr std::array<const char*, N> texts_of(const std::array<Word<Enum>, N>& w
 
 constexpr std::array kScheduleNames = texts_of(kScheduleWords);
 constexpr std::array kRecomputeNames = texts_of(kRecomputeWords);
+constexpr std::array kContextNames = texts_of(kContextWords);
 constexpr std::array kZeroNames = {"0", "1", "2", "3"};
 
 template <std::int64_t Strategy::*Field>
@@ -80,6 +81,22 @@ constexpr PlanDimension sequence_parallel() {
   row.set_strategy = [](Strategy& s, std::int64_t value) { s.split.sp = value != 0; };
   row.is_shown = [](const Strategy& s) { return s.split.sp; };
   row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.sp); };
+  return row;
+}
+
+constexpr PlanDimension context_exchange() {
+  PlanDimension row{};
+  row.name = row.key = "cp_comm";
+  row.label = "exchange of contexts";
+  row.meaning = "how the ranks of a sequence exchange keys and values, or heads";
+  row.otherwise = "the stack's first";
+  row.kind = DimensionKind::word;
+  row.high = kContextNames.size() - 1;
+  row.words = kContextNames;
+  row.of_strategy = [](const Strategy& s) { return static_cast<std::int64_t>(s.split.cp_comm); };
+  row.set_strategy = [](Strategy& s, std::int64_t value) { s.split.cp_comm = static_cast<ContextExchange>(value); };
+  row.is_shown = [](const Strategy& s) { return s.split.cp_comm != ContextExchange::p2p; };
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.cp_comm); };
   return row;
 }
 
@@ -212,6 +229,10 @@ constexpr std::array kDimensions = {
                        "heads, feed-forward columns and vocabulary are divided", &PlanLimits::tp),
     sequence_parallel(),
     degree<&Split::cp>("cp", {}, "cp", "context parallel", "context", "the sequence is divided", &PlanLimits::cp),
+    context_exchange(),
+    degree<&Split::cp_inner>("cp_inner", {}, "cp_inner", "context ranks that trade heads", nullptr,
+                             "neighbours that trade tokens for heads under a2a+p2p; rings join the others",
+                             &PlanLimits::cp_inner),
     degree<&Split::ep>("ep", {}, "ep", "expert parallel", "expert",
                        "routed experts are spread over so many ranks of `tp`, `cp`, `dp`", &PlanLimits::ep),
     expert_tensor_parallel(),

@@ -27,12 +27,14 @@ struct Limit {
 };
 
 struct PlanLimits {
-  Limit tp, cp, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
+  Limit tp, cp, cp_inner, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
   std::array<bool, 2> sp{true, true};  // without, with
   // By Recompute, as far as the stack does so; of modules, block and uniform these only, if there are any here.
   std::array<bool, kRecomputeWords.size()> recompute{true, true, true, true, true, true};
   std::vector<Recomputation> recompute_only;
   std::array<bool, 4> zero{true, true, true, true};
+  // By ContextExchange. Where all are admitted, a search keeps to those that the stack names.
+  std::array<bool, kContextWords.size()> cp_comm{true, true, true, true};
   // By Schedule: 1F1B, interleaved, GPipe, which is never faster than 1F1B and never smaller: only where asked for.
   std::array<bool, kScheduleWords.size()> schedule{true, true, false};
   bool pitch = true;               // pipelines may start on node or rack boundaries, leaving devices idle between
@@ -45,6 +47,7 @@ struct PlanLimits {
   bool all_devices = false;        // none stays idle
   bool even_cuts = false;          // as many layers in every chunk of every stage
 
+  bool admits(ContextExchange kind) const { return cp_comm[static_cast<std::size_t>(kind)]; }
   bool admits(Schedule kind) const { return schedule[static_cast<std::size_t>(kind)]; }
   bool admits(const Recomputation& recomputation) const;
   void refuse(Schedule kind) { schedule[static_cast<std::size_t>(kind)] = false; }

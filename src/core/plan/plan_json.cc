@@ -347,6 +347,11 @@ Plan read_plan(const Document& document) {
   run.refuse_unknown_keys();
 
   plan.strategy = read_strategy(root.object("strategy"), before ? Words::before : Words::todays);
+  // Stacks said how contexts are exchanged before strategies did.
+  if (auto stack = first ? std::nullopt : root.maybe_object("stack")) {
+    const bool trades_heads = stack->flag_or("context_all_to_all", false);
+    if (trades_heads && plan.strategy.split.cp > 1) plan.strategy.split.cp_comm = ContextExchange::a2a;
+  }
   for (doc::Reader& stage : root.objects("stages")) plan.stages.push_back(read_stage(std::move(stage)));
   if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
   if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));

@@ -73,6 +73,7 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source) {
     return std::any_of(seen.begin(), seen.end(), [&](const PlanDimension* row) { return name == row->name; });
   };
   request.dp_given = given("dp");
+  request.exchange_given = given("cp_comm");
   request.recompute = stage.recompute;
   if (given("zero")) request.zero = stage.zero;
   if (given("zero_degree")) request.zero_degree = stage.zero_degree;

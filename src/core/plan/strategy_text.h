@@ -16,6 +16,7 @@ namespace nest::plan {
 struct StrategyRequest {
   Strategy strategy;
   bool dp_given = false;
+  bool exchange_given = false;  // cp_comm
   Recomputation recompute;
   std::optional<int> zero;
   std::int64_t zero_degree = 0;  // 0: the whole data-parallel group

@@ -258,7 +258,8 @@ bool PriceCache::covers(const plan::PlanLimits& limits) const {
 }
 
 std::shared_ptr<const PairPrices> PriceCache::get(const Split& split, std::int64_t micro_batch) {
-  const Name name{split.tp, split.sp ? 1 : 0, split.cp, split.ep, split.etp, micro_batch};
+  const Name name{split.tp,       split.sp ? 1 : 0, split.cp,  static_cast<std::int64_t>(split.cp_comm),
+                  split.cp_inner, split.ep,         split.etp, micro_batch};
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(name); found != known_.end()) return found->second;

@@ -97,15 +97,43 @@ void PlanSpace::list_splits() {
       for (const bool sp : {false, true}) {
         if (!limits_.sp[sp ? 1 : 0] && tp > 1) continue;
         if (sp && tp == 1) continue;
-        if (has_experts_) {
-          list_expert_grids({tp, sp, cp, 1, 0}, experts, shape);
-        } else if (const Split split{tp, sp, cp, 1, 0}; limits_.ep.admits(1) && limits_.etp.admits(tp) &&
-                                                        split::refuse_split(job_->model, shape, split).empty()) {
-          splits_.push_back(split);
+        for (const Split& split : context_exchanges({.tp = tp, .sp = sp, .cp = cp})) {
+          if (has_experts_) {
+            list_expert_grids(split, experts, shape);
+          } else if (limits_.ep.admits(1) && limits_.etp.admits(tp) &&
+                     split::refuse_split(job_->model, shape, split).empty()) {
+            splits_.push_back(split);
+          }
         }
       }
     }
   }
+}
+
+std::vector<Split> PlanSpace::context_exchanges(Split split) const {
+  if (split.cp == 1) return {split};
+  const bool anything = std::all_of(limits_.cp_comm.begin(), limits_.cp_comm.end(), [](bool each) { return each; });
+  const auto& run = job_->stack.context_exchange;
+  std::vector<Split> list;
+  for (const auto& word : kContextWords) {
+    if (anything ? std::find(run.begin(), run.end(), word.value) == run.end() : !limits_.admits(word.value)) continue;
+    split.cp_comm = word.value;
+    if (word.value != ContextExchange::a2a_p2p) {
+      if (limits_.cp_inner.admits(1)) list.push_back(split);
+      continue;
+    }
+    const bool free = limits_.cp_inner.is_free();
+    const std::int64_t unit = job_->cluster.torus ? split.replica_devices() : job_->cluster.fabric.unit[1];
+    if (free && split.replica_devices() <= unit) continue;
+    for (split.cp_inner = split.cp / 2; split.cp_inner > 1; split.cp_inner /= 2) {
+      if (free ? split.tp * split.cp_inner > unit : !limits_.cp_inner.admits(split.cp_inner)) continue;
+      if (!split::refuse_context(job_->model, split).empty()) continue;
+      list.push_back(split);
+      if (free) break;
+    }
+    split.cp_inner = 1;
+  }
+  return list;
 }
 
 void PlanSpace::list_expert_grids(const Split& attention, std::int64_t experts, const split::RunShape& shape) {

@@ -5,6 +5,9 @@
 // up to 64 (cp a power of two), micro-batches are 1, 2, 4 … 64, chunks of interleaved schedules 2, 3, 4, 5, 6, 8, 10,
 // 12; replicas are all counts that the batch and the limits admit.
 //
+// Context ranks exchange as the stack names it, or as somebody asks. Under a2a+p2p, unless somebody limits cp_inner, as
+// many neighbours as heads allow trade them inside an innermost unit that does not hold all of tp · cp.
+//
 // Mixtures of experts have a second grid, etp · ep neighbouring ranks for one set of experts (nest/strategy.h). Replicas
 // come in teams that hold whole sets, so keys count teams: every dp and dp_inner of a key is legal. Unless somebody
 // limits etp, it is 1, 2 or tp; unless somebody limits ep, etp · ep is at least tp · cp or divides U, the devices of an
@@ -118,6 +121,7 @@ class PlanSpace {
 
  private:
   void list_splits();
+  std::vector<Split> context_exchanges(Split split) const;  // with every exchange that may be chosen
   void list_expert_grids(const Split& attention, std::int64_t experts, const split::RunShape& shape);
   void list_schedules();
   void list_even_cuts();

@@ -211,13 +211,37 @@ class Localiser {
   }
 
   Place visit_attention(const model::Operator& op) {
-    if (split_.cp > 1) {
-      const double kv_bytes = bytes(op.inputs[1]) + bytes(op.inputs[2]);
-      exchange(CollectiveKind::ring_exchange, Group::context, Phase::forward, split_.cp, kv_bytes, op.inputs[1]);
-      // Backward passes on keys, values and their gradients.
-      exchange(CollectiveKind::ring_exchange, Group::context, Phase::backward, split_.cp, 2 * kv_bytes, op.inputs[1]);
+    const Place out = divided(op.attention.heads) ? Place::sharded : Place::stream;
+    if (split_.cp == 1) return out;
+    const double kv_bytes = bytes(op.inputs[1]) + bytes(op.inputs[2]);
+    if (split_.cp_comm == ContextExchange::all_gather) {
+      const double whole = real(split_.cp) * kv_bytes;
+      exchange(CollectiveKind::all_gather, Group::context, Phase::forward, split_.cp, whole, op.inputs[1]);
+      // Only this rank's part was kept.
+      exchange(CollectiveKind::all_gather, Group::context, Phase::backward, split_.cp, whole, op.inputs[1]);
+      exchange(CollectiveKind::reduce_scatter, Group::context, Phase::backward, split_.cp, whole, op.inputs[1]);
     }
-    return divided(op.attention.heads) ? Place::sharded : Place::stream;
+    if (split_.context_heads() > 1) trade_heads(op, out);
+    if (const std::int64_t ring = split_.context_ring(); ring > 1) {
+      exchange(CollectiveKind::ring_exchange, Group::context, Phase::forward, ring, kv_bytes, op.inputs[1]);
+      // Backward passes on keys, values and their gradients.
+      exchange(CollectiveKind::ring_exchange, Group::context, Phase::backward, ring, 2 * kv_bytes, op.inputs[1]);
+    }
+    return out;
+  }
+
+  // One call per tensor. Queries, keys and values before attention, its result after it; backward the result, which was
+  // kept as tokens, and its gradient before, the gradients of the three after.
+  void trade_heads(const model::Operator& op, Place out) {
+    const model::TensorId result = op.outputs.front();
+    const double result_bytes = sizes_.bytes(tensor(result), out);
+    const auto trade = [&](Phase phase, double size, model::TensorId what) {
+      exchange(CollectiveKind::all_to_all, Group::context, phase, split_.context_heads(), size, what);
+    };
+    for (std::size_t k = 0; k < 3; ++k) trade(Phase::forward, bytes(op.inputs[k]), op.inputs[k]);
+    trade(Phase::forward, result_bytes, result);
+    for (int copy = 0; copy < 2; ++copy) trade(Phase::backward, result_bytes, result);
+    for (std::size_t k = 0; k < 3; ++k) trade(Phase::backward, bytes(op.inputs[k]), op.inputs[k]);
   }
 
   Place visit_rowwise(const model::Operator& op) {

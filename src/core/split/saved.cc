@@ -164,9 +164,13 @@ class SavedTensors {
   std::vector<SavedTensor> copies(const RecomputePolicy& policy) const {
     std::vector<SavedTensor> made;
     for (const model::Operator& op : layer_.operators) {
-      if (op.kind == model::OperatorKind::attention && situation_.split.cp > 1 &&
-          situation_.implementation.context_all_to_all) {
+      if (op.kind == model::OperatorKind::attention && situation_.split.cp_comm == ContextExchange::a2a) {
         made.push_back({"attention out, before the all-to-all", bytes(op.outputs.front()), true});
+      }
+      // Transformer Engine attends with two chunks after the gathering, and keeps each one's result besides.
+      if (op.kind == model::OperatorKind::attention && situation_.split.cp_comm == ContextExchange::all_gather &&
+          situation_.implementation.stack == model::Stack::megatron) {
+        made.push_back({"attention out, by chunk", bytes(op.outputs.front()), true});
       }
       const bool shared_input = op.kind == model::OperatorKind::matmul && op.module == model::Module::shared_experts &&
                                 situation_.gathered[at(op.inputs.front())];

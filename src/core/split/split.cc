@@ -49,6 +49,24 @@ std::string refuse_sequence(std::int64_t sequence, const Split& split) {
   return {};
 }
 
+// Empty, or why this layer's heads cannot be traded for tokens.
+std::string refuse_heads(const model::Layer& layer, const Split& split) {
+  const std::int64_t ranks = split.context_heads();
+  if (ranks == 1) return {};
+  for (const model::Operator& op : layer.operators) {
+    if (op.kind != model::OperatorKind::attention) continue;
+    const bool divided = op.attention.heads.axis != model::Axis::none && !stays_whole(layer, split);
+    const std::int64_t tp = divided ? split.tp : 1;
+    for (const std::int64_t heads : {op.attention.heads.size, op.attention.kv_heads.size}) {
+      // Where there are fewer than tensor ranks, each holds one.
+      if (std::max<std::int64_t>(1, heads / tp) % ranks == 0) continue;
+      return fmt::format("cp_comm={} divides heads over {} ranks besides tp={}; {} heads do not divide",
+                         to_string(split.cp_comm), ranks, split.tp, heads);
+    }
+  }
+  return {};
+}
+
 bool tensor_parallel(model::Axis axis) { return axis != model::Axis::none && axis != model::Axis::experts; }
 
 bool has_divided_axis(const model::Layer& layer) {
@@ -105,6 +123,24 @@ bool stays_whole(const model::Layer& layer, const Split& split) {
   });
 }
 
+std::string refuse_context(const model::Model& model, const Split& split) {
+  const bool two_levels = split.cp_comm == ContextExchange::a2a_p2p;
+  if (split.cp == 1 && split.cp_comm != ContextExchange::p2p) {
+    return fmt::format("cp_comm={} needs cp > 1", to_string(split.cp_comm));
+  }
+  if (two_levels && (split.cp_inner < 2 || split.cp_inner >= split.cp || split.cp % split.cp_inner != 0)) {
+    return fmt::format("cp_comm=a2a+p2p needs cp_inner, a divisor of cp={} between 1 and it; {} is none", split.cp,
+                       split.cp_inner);
+  }
+  if (!two_levels && split.cp_inner != 1) {
+    return fmt::format("cp_inner={} is for cp_comm=a2a+p2p", split.cp_inner);
+  }
+  for (const model::Layer& layer : model.kinds) {
+    if (auto reason = refuse_heads(layer, split); !reason.empty()) return reason;
+  }
+  return {};
+}
+
 std::string refuse_split(const model::Model& model, const RunShape& shape, const Split& split) {
   constexpr std::int64_t kMost = 1 << 20;
   for (const auto& [name, value] : {std::pair{"tp", split.tp}, {"cp", split.cp}, {"ep", split.ep}}) {
@@ -124,6 +160,7 @@ std::string refuse_split(const model::Model& model, const RunShape& shape, const
     has_experts |= layer.experts > 0;
     if (auto reason = refuse_block(layer, split); !reason.empty()) return reason;
   }
+  if (auto reason = refuse_context(model, split); !reason.empty()) return reason;
   if (split.ep > 1 && !has_experts)
     return fmt::format("ep={} needs a mixture of experts; this model is dense", split.ep);
   if (split.etp != 0 && split.etp != split.tp && !has_experts)

@@ -11,6 +11,9 @@
 
 namespace nest::split {
 
+// Empty, or why context ranks cannot exchange as the split says: whoever trades heads needs as many, of keys too.
+std::string refuse_context(const model::Model& model, const Split& split);
+
 // One micro-batch of one replica.
 struct RunShape {
   std::int64_t micro_batch = 1;

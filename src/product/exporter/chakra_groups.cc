@@ -34,9 +34,9 @@ std::vector<std::vector<std::int64_t>> groups_by_unit(const cluster::Cluster& cl
 }  // namespace
 
 const char* to_string(TraceGroup group) {
-  constexpr std::array kNames = {"tensor",         "context",      "expert",         "expert tensor",
-                                 "tensor expert",  "expert unit",  "expert lane",    "dense shard",
-                                 "dense replicas", "expert shard", "expert replicas"};
+  constexpr std::array kNames = {"tensor",         "context",       "context heads",  "context ring", "expert",
+                                 "expert tensor",  "tensor expert", "expert unit",    "expert lane",  "dense shard",
+                                 "dense replicas", "expert shard",  "expert replicas"};
   static_assert(kNames.size() == kTraceGroups);
   return kNames[static_cast<std::size_t>(group)];
 }
@@ -50,6 +50,12 @@ TraceGroups::TraceGroups(const cluster::Cluster& cluster, const groups::RankGrou
                                     {TraceGroup::expert, groups::Kind::expert},
                                     {TraceGroup::expert_tensor, groups::Kind::expert_tensor}}) {
     for (std::int64_t s = 0; s < ranks.stages(); ++s) add(ranks, group, ranks.groups(kind, s));
+  }
+  for (std::int64_t s = 0; s < ranks.stages(); ++s) {
+    if (ranks.split_of(s).cp_comm != ContextExchange::a2a_p2p) continue;
+    const groups::RankGroups::ContextParts parts = ranks.context_parts(s);
+    add(ranks, TraceGroup::context_heads, parts.heads);
+    add(ranks, TraceGroup::context_ring, parts.ring);
   }
   for (std::int64_t s = 0; s < ranks.stages(); ++s) {
     const GroupSpec routed = ranks.groups(work.routed, s);

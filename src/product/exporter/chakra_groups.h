@@ -15,6 +15,8 @@ namespace nest::exporter {
 enum class TraceGroup : std::uint8_t {
   tensor,
   context,
+  context_heads,  // of the context ranks, those that trade heads, and those of one ring, where these are two levels
+  context_ring,
   expert,
   expert_tensor,
   tensor_expert,   // ranks of a whole set of experts, where tokens travel among them
@@ -25,7 +27,7 @@ enum class TraceGroup : std::uint8_t {
   expert_shard,
   expert_replicas,
 };
-inline constexpr std::size_t kTraceGroups = 11;
+inline constexpr std::size_t kTraceGroups = 13;
 const char* to_string(TraceGroup group);
 
 class TraceGroups {

@@ -47,8 +47,14 @@ class LayerTracer {
   }
 
  private:
+  // Of the context's exchanges, all but rings.
+  static bool is_waited_for(const split::LayerCollective& exchange) {
+    return exchange.group == split::Group::context && exchange.kind != split::CollectiveKind::ring_exchange;
+  }
+
   Wait wait_of(const split::LayerCollective& exchange) const {
-    if (exchange.group == split::Group::context || cost::is_regather(local_, exchange)) return Wait::beside;
+    if (exchange.group == split::Group::context) return is_waited_for(exchange) ? Wait::at_once : Wait::beside;
+    if (cost::is_regather(local_, exchange)) return Wait::beside;
     if (cost::is_of_experts(local_, exchange)) return job_.stack.expert_overlap ? Wait::layer_end : Wait::at_once;
     return job_.stack.tensor_overlap && split_.sp ? Wait::beside : Wait::at_once;
   }
@@ -59,6 +65,7 @@ class LayerTracer {
       double forward_s = 0, all_s = 0;
     } of_tensor, of_context, of_expert;
     exposed_again_s_.assign(price_.recompute_s.size(), 0);
+    std::vector<double> context_again_s = exposed_again_s_;
     for (const split::LayerCollective& exchange : local_.collectives) {
       const double seconds =
           cost::exposed_share(job_, split_, local_, exchange) * context_.groups.seconds(local_, exchange);
@@ -68,15 +75,18 @@ class LayerTracer {
       if (exchange.phase == split::Phase::backward) continue;
       sum.forward_s += seconds;
       const split::LocalOperator& op = local_.operators[static_cast<std::size_t>(exchange.operator_index)];
-      for (std::size_t t = 0; t < exposed_again_s_.size() && experts; ++t) {
-        if (cost::runs_again(op, static_cast<int>(t))) exposed_again_s_[t] += seconds;
+      for (std::size_t t = 0; t < exposed_again_s_.size() && (experts || is_waited_for(exchange)); ++t) {
+        if (cost::runs_again(op, static_cast<int>(t))) (experts ? exposed_again_s_ : context_again_s)[t] += seconds;
       }
     }
     const auto part = [](double seconds, double of, double whole) { return whole > 0 ? seconds * of / whole : 0; };
     exposed_forward_s_ = part(price_.tp_s, of_tensor.forward_s, of_tensor.all_s) +
                          part(price_.cp_s, of_context.forward_s, of_context.all_s) +
                          part(price_.ep_s, of_expert.forward_s, of_expert.all_s);
-    for (double& again_s : exposed_again_s_) again_s = part(price_.ep_s, again_s, of_expert.all_s);
+    for (std::size_t t = 0; t < exposed_again_s_.size(); ++t) {
+      exposed_again_s_[t] = part(price_.ep_s, exposed_again_s_[t], of_expert.all_s) +
+                            part(price_.cp_s, context_again_s[t], of_context.all_s);
+    }
   }
 
   void put_off(TracedLayer& traced) {
@@ -146,6 +156,7 @@ class LayerTracer {
     step.group = exchange.group;
     step.wait = wait;
     step.tensor = exchange.tensor;
+    step.part_of_context = exchange.group == split::Group::context && exchange.ranks < split_.cp;
     if (cost::is_of_experts(local_, exchange)) {
       if (context_.groups.seconds(local_, exchange) <= 0) return;  // part of another exchange
       const bool routes = exchange.kind == split::CollectiveKind::all_to_all;
@@ -165,7 +176,8 @@ class LayerTracer {
       if (exchange.phase != phase || static_cast<std::size_t>(exchange.operator_index) != op || exchange.ranks < 2) {
         continue;
       }
-      if (treatment != cost::kEverything && !cost::is_of_experts(local_, exchange)) continue;
+      const bool again = cost::is_of_experts(local_, exchange) || is_waited_for(exchange);
+      if (treatment != cost::kEverything && !again) continue;
       found.push_back(&exchange);
     }
     if (phase == split::Phase::backward) std::reverse(found.begin(), found.end());

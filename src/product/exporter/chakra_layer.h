@@ -29,7 +29,8 @@ struct LayerStep {
   split::CollectiveKind collective = split::CollectiveKind::all_reduce;
   split::Group group = split::Group::tensor;
   Routed routed = Routed::as_group;
-  bool with_last = false;  // issued together with the exchange before it
+  bool part_of_context = false;  // among some of the context ranks
+  bool with_last = false;        // issued together with the exchange before it
   Wait wait = Wait::at_once;
   std::string tensor;
 };

@@ -41,7 +41,10 @@ TraceGroup traced_group(const LayerStep& step) {
   }
   switch (step.group) {
     case split::Group::tensor: return TraceGroup::tensor;
-    case split::Group::context: return TraceGroup::context;
+    case split::Group::context:
+      if (!step.part_of_context) return TraceGroup::context;
+      return step.collective == split::CollectiveKind::all_to_all ? TraceGroup::context_heads
+                                                                  : TraceGroup::context_ring;
     case split::Group::expert: return TraceGroup::expert;
     case split::Group::expert_tensor: return TraceGroup::expert_tensor;
   }

@@ -124,7 +124,11 @@ void add_parallel(Arguments& args, const ExportTask& task) {
   args.flag_if(split.sp && stack.tensor_overlap, "--tp-comm-overlap");
   add_pipeline(args, task);
   args.value("--context-parallel-size", split.cp);
-  if (split.cp > 1) args.value("--cp-comm-type", std::string(stack.context_all_to_all ? "a2a" : "p2p"));
+  if (split.cp > 1) args.value("--cp-comm-type", std::string(to_string(split.cp_comm)));
+  if (split.cp_inner > 1) {
+    args.values("--hierarchical-context-parallel-sizes",
+                {std::to_string(split.cp_inner), std::to_string(split.cp / split.cp_inner)});
+  }
   if (has_experts(task.job.model)) {
     args.value("--expert-model-parallel-size", split.ep);
     args.value("--expert-tensor-parallel-size", split.expert_tp());

@@ -1,12 +1,21 @@
 // What Megatron-LM runs, and NeMo, which is the same engine.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cost/group_time.h"
 #include "exporter/framework_rules.h"
 #include "exporter/gpt.h"
 
 namespace nest::exporter {
 namespace {
+
+bool has_latent_attention(const model::Model& model) {
+  return std::any_of(model.architecture.towers.begin(), model.architecture.towers.end(), [](const model::Tower& tower) {
+    return std::any_of(tower.kinds.begin(), tower.kinds.end(),
+                       [](const model::Block& block) { return block.attention.latent.has_value(); });
+  });
+}
 
 // Several instances of the distributed optimizer (num_distributed_optimizer_instances): experts have as many.
 void refuse_instances(const cost::Job& job, const Strategy& strategy, const Sharding& sharding, Obstacles& found) {
@@ -43,6 +52,11 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::modules) {
     found.push_back(fmt::format("cannot recompute the way stack {} does", job.stack.name));
+  }
+  const ContextExchange exchange = strategy.split.cp_comm;
+  if ((exchange == ContextExchange::all_gather || exchange == ContextExchange::a2a) &&
+      has_latent_attention(job.model)) {
+    found.push_back(fmt::format("cannot exchange contexts of latent attention by {}", to_string(exchange)));
   }
   if (strategy.virtual_stages > 1 && strategy.pp == 2 && !job.stack.pipeline_overlap) {
     found.emplace_back("cannot interleave two stages without overlapping their messages");

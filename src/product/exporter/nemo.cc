@@ -101,7 +101,11 @@ class Overrides {
       add(p + "expert_model_parallel_size", split.ep);
       add(p + "expert_tensor_parallel_size", split.expert_tp());
     }
-    if (split.cp > 1) text(keys_.model + "cp_comm_type", task_.job.stack.context_all_to_all ? "a2a" : "p2p");
+    if (split.cp > 1) text(keys_.model + "cp_comm_type", to_string(split.cp_comm));
+    if (split.cp_inner > 1) {
+      add(keys_.model + "hierarchical_context_parallel_sizes",
+          fmt::format("[{}, {}]", split.cp_inner, split.cp / split.cp_inner));
+    }
   }
 
   void add_pipeline() {

@@ -82,7 +82,9 @@ class TitanFile {
     if (split.tp > 1) key("enable_async_tensor_parallel", task_.job.stack.tensor_overlap);
     key("context_parallel_degree", split.cp);
     if (split.cp > 1) {
-      key("context_parallel_rotate_method", task_.job.stack.context_all_to_all ? "\"alltoall\"" : "\"allgather\"");
+      // Its all-to-all passes blocks on to the next rank: a ring.
+      const bool ring = split.cp_comm == ContextExchange::p2p;
+      key("context_parallel_rotate_method", ring ? "\"alltoall\"" : "\"allgather\"");
     }
     // The innermost ranks of a stage; experts are sharded over the other data_parallel_shard · context · tensor ranks.
     key("expert_parallel_degree", split.ep);
@@ -139,6 +141,17 @@ TitanModel titan_model(const std::string& preset) {
 
 TorchtitanExport export_torchtitan(const ExportTask& task) { return TitanFile(task).run(); }
 
+namespace {
+
+// Contexts travel as keys and values alone.
+void refuse_heads(plan::PlanLimits& limits) {
+  for (const ContextExchange exchange : {ContextExchange::a2a, ContextExchange::a2a_p2p}) {
+    limits.cp_comm[static_cast<std::size_t>(exchange)] = false;
+  }
+}
+
+}  // namespace
+
 void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        Obstacles& found) {
   const Split& split = strategy.split;
@@ -152,6 +165,9 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
   if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy)) {
     if (split.ep > 1) found.emplace_back("cannot shard over part of the ranks in a model with spread experts");
     if (sharding.degree % split.cp != 0) found.emplace_back("cannot shard over part of a context-parallel group");
+  }
+  if (split.context_heads() > 1) {
+    found.push_back(fmt::format("cannot trade heads of contexts (cp_comm={})", to_string(split.cp_comm)));
   }
   if (split.tp > 1 && !split.sp) found.emplace_back("cannot run tensor parallelism without sequence parallelism");
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::every_second_matmul) {
@@ -168,6 +184,7 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
   plan::PlanLimits sharded = common_limits();
   plan::set_limit(sharded, "zero=2,3");
   sharded.sp[0] = false;
+  refuse_heads(sharded);
   sharded.shard_in_node = false;
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, sharded);
   if (has_experts(job.model)) plan::set_limit(sharded, "etp=1");
@@ -184,6 +201,7 @@ void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
   restrict_to_common(limits);
   plan::set_limit(limits, "zero=2,3");
   limits.sp[0] = false;
+  refuse_heads(limits);
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, limits);
   if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
 }

@@ -72,7 +72,8 @@ double repeats(const cost::Job& job, const split::LayerCollective& exchange, con
   if (treatment == cost::kSelective && job.stack.selective == cost::SelectiveKind::every_second_matmul)
     return exchange.group == split::Group::tensor || exchange.group == split::Group::expert_tensor ? 1.5 : 1;
   const bool named = treatment >= cost::kFirstSet || job.stack.selective == cost::SelectiveKind::modules;
-  return named && of_experts(exchange, op) && cost::runs_again(op, treatment) ? 2 : 1;
+  const bool waits = exchange.group == split::Group::context && exchange.kind != split::CollectiveKind::ring_exchange;
+  return named && (of_experts(exchange, op) || waits) && cost::runs_again(op, treatment) ? 2 : 1;
 }
 
 LayerExchanges layer_exchanges(const cost::Job& job, const Strategy& strategy, const cost::StageGroups& groups,
@@ -95,7 +96,10 @@ LayerExchanges layer_exchanges(const cost::Job& job, const Strategy& strategy, c
                    : context                                       ? bytes.context_ring
                                                                    : bytes.expert_ring;
     ring += times * ring_bytes(exchange);
-    if (exchange.kind == split::CollectiveKind::all_to_all) bytes.expert_exchange += times * exchange.bytes;
+    if (exchange.kind == split::CollectiveKind::all_to_all) {
+      const auto n = static_cast<double>(exchange.ranks);
+      (context ? bytes.context_ring : bytes.expert_exchange) += times * exchange.bytes * (context ? (n - 1) / n : 1);
+    }
     (context ? sum.context_s : experts ? sum.expert_s : sum.tensor_s) += times * groups.seconds(local, exchange);
   }
   return sum;

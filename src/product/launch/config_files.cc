@@ -70,7 +70,7 @@ void read_deepspeed(doc::Reader& root, LaunchSetup& setup) {
   }
   if (const auto ulysses = maybe_count(root, "sequence_parallel_size", kRanks); ulysses.value_or(1) > 1) {
     setup.cp = *ulysses;
-    setup.stack.context_all_to_all = true;
+    setup.cp_comm = ContextExchange::a2a;
   }
   if (auto pipeline = root.maybe_object("pipeline")) {
     if (const auto stages = maybe_count(*pipeline, "stages", kRanks)) setup.pp = *stages;
@@ -142,9 +142,10 @@ class TitanReader {
     setup_.expert_tp = parallel.integer_or("expert_tensor_parallel_degree", 1, kRanks);
     setup_.sp = setup_.tp > 1 && parallel.flag_or("enable_sequence_parallel", true);
     setup_.stack.tensor_overlap = parallel.flag_or("enable_async_tensor_parallel", false);
+    // Its all-to-all passes blocks on to the next rank, a ring; the other method gathers all of them.
     const std::vector<std::string> methods = {"allgather", "alltoall"};
-    setup_.stack.context_all_to_all =
-        parallel.choice_or("context_parallel_rotate_method", "allgather", methods) == "alltoall";
+    const bool ring = parallel.choice_or("context_parallel_rotate_method", "allgather", methods) == "alltoall";
+    setup_.cp_comm = ring ? ContextExchange::p2p : ContextExchange::all_gather;
     const std::int64_t replicate = parallel.integer_or("data_parallel_replicate_degree", 1, kRanks);
     const std::int64_t shard = parallel.integer_or("data_parallel_shard_degree", -1, {-1, 1 << 24});
     const std::vector<std::string> policies = {"default", "always", "never"};

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -167,6 +168,42 @@ class MegatronReader {
     read_optimizer();
   }
 
+  void read_context_exchange() {
+    std::vector<std::string> kinds = options_.texts("--cp-comm-type");
+    // Help says allgather, and Transformer Engine takes all_gather.
+    std::replace(kinds.begin(), kinds.end(), std::string("allgather"), std::string("all_gather"));
+    if (!kinds.empty()) {
+      const auto* const known = std::find_if(kContextWords.begin(), kContextWords.end(),
+                                             [&](const auto& word) { return kinds.front() == word.text; });
+      if (known == kContextWords.end()) {
+        options_.fail("--cp-comm-type",
+                      fmt::format("`{}` is none of p2p, all_gather, a2a and a2a+p2p", clip(kinds.front(), 40)));
+      }
+      setup_.cp_comm = known->value;
+      if (std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) { return kind != kinds.front(); })) {
+        setup_.notes.emplace_back("--cp-comm-type differs from layer to layer; all are priced as the first");
+      }
+    }
+    if (setup_.cp_comm != ContextExchange::a2a_p2p || setup_.cp == 1) return;
+    const std::vector<std::string> sizes = options_.texts("--hierarchical-context-parallel-sizes");
+    const auto size = [&](std::size_t k) {
+      std::int64_t value = 0;
+      if (k < sizes.size()) std::from_chars(sizes[k].data(), sizes[k].data() + sizes[k].size(), value);
+      return value;
+    };
+    const std::int64_t inner = size(0), outer = size(1);
+    if (sizes.size() != 2 || inner < 1 || outer < 1 || inner > kMostRanks || outer > kMostRanks ||
+        inner * outer != setup_.cp) {
+      options_.fail("--hierarchical-context-parallel-sizes",
+                    fmt::format("must be two numbers whose product is --context-parallel-size {}", setup_.cp));
+    }
+    setup_.cp_inner = inner;
+    // One level is one of the plain kinds.
+    if (inner == 1) setup_.cp_comm = ContextExchange::p2p;
+    if (outer == 1) setup_.cp_comm = ContextExchange::a2a;
+    if (outer == 1) setup_.cp_inner = 1;
+  }
+
   void read_optimizer() {
     const std::string optimizer = options_.text("--optimizer").value_or("adam");
     setup_.optimizer = optimizer == "sgd" ? Optimizer::sgd : is_muon(optimizer) ? Optimizer::muon : Optimizer::adam;
@@ -189,6 +226,7 @@ class MegatronReader {
   void read_parallel() {
     setup_.tp = size_or("--tensor-model-parallel-size", 1, kMostRanks);
     setup_.cp = size_or("--context-parallel-size", 1, kMostRanks);
+    read_context_exchange();
     setup_.pp = size_or("--pipeline-model-parallel-size", 1, kMostRanks);
     setup_.ep = size_or("--expert-model-parallel-size", 1, kMostRanks);
     setup_.expert_tp = options_.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(0);
@@ -389,7 +427,7 @@ class MegatronReader {
     if (const auto ep = options_.integer("--moe-expert-parallel-size", 1, kMostRanks)) setup_.ep = *ep;
     if (const auto ulysses = options_.integer("--ds-sequence-parallel-size", 1, kMostRanks)) {
       setup_.cp = *ulysses;
-      setup_.stack.context_all_to_all = true;
+      setup_.cp_comm = ContextExchange::a2a;
     }
     const auto file = options_.text("--deepspeed_config");
     if (!file) return;

@@ -18,6 +18,7 @@ constexpr KnownOption kRead[] = {
     {"--bf16", flag, true},
     {"--context-parallel-size", value, true},
     {"--cp-comm-type", list, true},
+    {"--hierarchical-context-parallel-sizes", list, true},
     {"--cross-entropy-loss-fusion", flag, true},
     {"--cuda-graph-impl", value, true},
     {"--cuda-graph-modules", list, true},

@@ -193,6 +193,8 @@ Strategy strategy_of(const LaunchSetup& setup, const cost::Job& job) {
   split.tp = setup.tp;
   split.sp = setup.sp;
   split.cp = setup.cp;
+  split.cp_inner = setup.cp_inner;
+  if (setup.cp > 1) split.cp_comm = setup.cp_comm;
   const std::int64_t world = setup.world.value_or(job.cluster.devices);
   const double one = static_cast<double>(setup.tp) * static_cast<double>(setup.cp) * static_cast<double>(setup.pp);
   const auto pipeline = static_cast<std::int64_t>(std::min(one, 1e15));

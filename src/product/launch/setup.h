@@ -42,6 +42,8 @@ struct LaunchSetup {
   std::int64_t optimizer_offload = 0;  // percent
 
   std::int64_t tp = 1, cp = 1, pp = 1, vpp = 1;
+  ContextExchange cp_comm = ContextExchange::p2p;
+  std::int64_t cp_inner = 1;
   std::int64_t ep = 1;         // Megatron's expert-model-parallel size
   std::int64_t expert_tp = 0;  // 0: as tp
   bool sp = false;

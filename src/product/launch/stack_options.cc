@@ -81,8 +81,6 @@ class StackReader {
       options_.fail("--delay-wgrad-compute", "needs --overlap-moe-expert-parallel-comm");
     }
     stack_.defer_head_gradient = flag("--defer-embedding-wgrad-compute");
-    const std::vector<std::string> exchange = options_.texts("--cp-comm-type");
-    stack_.context_all_to_all = !exchange.empty() && exchange.front() == "a2a";
   }
 
   void kernels() {

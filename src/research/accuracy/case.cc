@@ -125,6 +125,7 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
       run.global_batch.value_or(assumed_micro_batches(run) * made.strategy.micro_batch * made.strategy.dp);
   const Software software = software_for(run);
   made.not_expressed = software.not_expressed;
+  cost::use_stack_exchange(software.stack, made.strategy.split);
   what.stack = software.stack.name;
   what.optimizer = software.optimizer;
   what.optimizer_offload = software.optimizer_offload;

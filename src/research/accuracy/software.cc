@@ -35,8 +35,8 @@ cost::SoftwareStack plain_megatron(const PublishedRun& run) {
   cost::SoftwareStack stack = shipped(run.source == "mlm" ? "megatron-core-deterministic" : "megatron-core-plain");
   if (run.source == "simumax") {
     stack.loss = cost::LossKernel::fused;
-    stack.routing_imbalance = 1;      // experts are filled to the same capacity
-    stack.context_all_to_all = true;  // the default of its launcher
+    stack.routing_imbalance = 1;                      // experts are filled to the same capacity
+    stack.context_exchange = {ContextExchange::a2a};  // the default of its launcher
   }
   if (run.source == "mlm") stack.dropout = true;
   return stack;

@@ -101,7 +101,9 @@ class Translation {
     if (gradients != weights) miss(gradients ? "gather of weights exposed" : "reduction of gradients exposed");
     if (settings_.megatron_fsdp.value_or(false)) stack().data_overlap = DataOverlap::fsdp;
     if (settings_.overlap_tensor) stack().tensor_overlap = *settings_.overlap_tensor;
-    stack().context_all_to_all = settings_.context_exchange == "a2a";
+    for (const auto& word : kContextWords) {
+      if (settings_.context_exchange == word.text) stack().context_exchange = {word.value};
+    }
   }
 
   void kernels() {
