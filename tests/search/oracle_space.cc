@@ -67,6 +67,27 @@ struct Enumeration {
     return list;
   }
 
+  // Whether a ring may be chosen, and is as fast in every pass of every layer.
+  bool loses_to_a_ring(const Split& split, std::int64_t size) const {
+    if (split.cp_comm == ContextExchange::p2p || split.team_devices() > devices) return false;
+    bool may_ring = false;
+    for (const auto& [comm, inner] : exchanges(split.tp, split.cp)) may_ring = may_ring || comm == ContextExchange::p2p;
+    if (!may_ring) return false;
+    Split ring = split;
+    ring.cp_comm = ContextExchange::p2p;
+    ring.cp_inner = 1;
+    const auto own = cost::price_table(job, split, size).kinds, other = cost::price_table(job, ring, size).kinds;
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      const cost::LayerPrice &a = own[k], &b = other[k];
+      if (a.forward_s < b.forward_s || a.backward_s < b.backward_s) return false;
+      if (a.alone_forward_s < b.alone_forward_s || a.alone_backward_s < b.alone_backward_s) return false;
+      for (std::size_t mode = 0; mode < a.recompute_s.size(); ++mode) {
+        if (a.recompute_s[mode] < b.recompute_s[mode]) return false;
+      }
+    }
+    return true;
+  }
+
   // Both grids in full: every number of ranks for each, the second as large as all devices of a stage.
   std::vector<Split> splits() const {
     std::vector<Split> list;
@@ -166,6 +187,7 @@ struct Enumeration {
       for (const std::int64_t size : micro_batches_admitted()) {
         const split::RunShape shape{size, job.run.sequence, job.run.encoder_sequence, 1.0};
         if (!split::refuse_split(job.model, shape, split).empty()) continue;
+        if (loses_to_a_ring(split, size)) continue;
         for (std::int64_t pp = 1; pp <= layers(); ++pp) {
           if (!limits.pp.admits(pp)) continue;
           for (Strategy strategy : schedules(pp)) {

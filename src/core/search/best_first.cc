@@ -180,6 +180,12 @@ class Opener {
 
   void open_pair(const Node& node) {
     const auto prices = pair(node.key);
+    if (const auto ring = space_.ring_of(node.key)) {
+      Key other = node.key;
+      other.split = *ring;
+      if (prices->is_never_faster(*pair(other))) return;
+    }
+    double low = kInfinity;
     Node child = node;
     child.kind = NodeKind::stages;
     for (child.key.stages = 1; child.key.stages <= space_.most_stages(node.key); ++child.key.stages) {
@@ -188,7 +194,16 @@ class Opener {
       for_chains(child.key, [&](const Key& key, std::int64_t most) {
         child.low = std::min(child.low, chain_low(key, *prices, most, prices->slowest_s(key.stages)));
       });
+      low = std::min(low, child.low);
       if (child.low < kInfinity) push(child);
+    }
+    // Other exchanges of contexts save no more than what is waited for of this one.
+    if (std::isinf(low)) return;  // the same stages and replicas are admitted
+    Node other = node;
+    other.low = (1 - prices->context_share()) * low;
+    for (const int split : space_.other_exchanges(node.key)) {
+      other.key.split = split;
+      if (space_.admits_pair(other.key)) push(other);
     }
   }
 
@@ -344,7 +359,8 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
       Node node;
       node.key.split = split;
       node.key.micro_batch = size;
-      if (space.admits_pair(node.key)) queue.push(node);
+      // Where context ranks may form rings, those come first and bring the others.
+      if (!space.ring_of(node.key) && space.admits_pair(node.key)) queue.push(node);
     }
   }
   SearchFindings findings;

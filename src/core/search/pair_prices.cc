@@ -1,6 +1,7 @@
 #include "search/pair_prices.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "base/checked.h"
@@ -238,6 +239,25 @@ double PairPrices::slowest_s(std::int64_t stages) const {
     slowest = std::max(slowest, real(share) * (stages > 1 ? stretch.many_s : stretch.one_s));
   }
   return slowest;
+}
+
+double PairPrices::context_share() const {
+  double most = 0;
+  for (const cost::LayerPrice& price : table_.kinds) {
+    if (price.measured) return 1;  // who knows
+    if (price.cp_s > 0) most = std::max(most, 2 * price.cp_s / (price.forward_s + price.backward_s));
+  }
+  return std::min(1.0, most);
+}
+
+bool PairPrices::is_never_faster(const PairPrices& other) const {
+  const auto is_slower = [](const cost::LayerPrice& a, const cost::LayerPrice& b) {
+    return a.forward_s >= b.forward_s && a.backward_s >= b.backward_s && a.alone_forward_s >= b.alone_forward_s &&
+           a.alone_backward_s >= b.alone_backward_s &&
+           std::equal(a.recompute_s.begin(), a.recompute_s.end(), b.recompute_s.begin(), std::greater_equal<>());
+  };
+  return std::equal(table_.kinds.begin(), table_.kinds.end(), other.table_.kinds.begin(), other.table_.kinds.end(),
+                    is_slower);
 }
 
 PriceCache::PriceCache(const cost::Job& job, const plan::PlanLimits& limits)

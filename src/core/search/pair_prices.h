@@ -28,6 +28,11 @@ class PairPrices {
   // Time of layers [0, i) on one stage of many (or of one).
   const std::vector<double>& prefix(bool many) const { return many ? prefix_many_ : prefix_one_; }
   double total_s(bool many) const { return prefix(many).back(); }
+  // The most that another exchange of contexts could save of the time of any layers; what is exchanged forward may be
+  // repeated.
+  double context_share() const;
+  // Whether every layer takes at least as long in every pass, with any recomputation.
+  bool is_never_faster(const PairPrices& other) const;
   // More, of layers [0, i), where no pass meets another one; empty where nothing overlaps.
   const std::vector<double>& alone() const { return alone_; }
   double alone_s() const { return alone_.empty() ? 0 : alone_.back(); }

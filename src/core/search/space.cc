@@ -108,6 +108,18 @@ void PlanSpace::list_splits() {
       }
     }
   }
+  rings_.resize(splits_.size());
+  others_.resize(splits_.size());
+  for (std::size_t k = 0; k < splits_.size(); ++k) {
+    Split ring = splits_[k];
+    if (ring.cp_comm == ContextExchange::p2p) continue;
+    ring.cp_comm = ContextExchange::p2p;
+    ring.cp_inner = 1;
+    const auto found = std::find(splits_.begin(), splits_.end(), ring);
+    if (found == splits_.end()) continue;
+    rings_[k] = static_cast<int>(found - splits_.begin());
+    others_[at(*rings_[k])].push_back(static_cast<int>(k));
+  }
 }
 
 std::vector<Split> PlanSpace::context_exchanges(Split split) const {

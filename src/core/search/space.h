@@ -6,7 +6,8 @@
 // 12; replicas are all counts that the batch and the limits admit.
 //
 // Context ranks exchange as the stack names it, or as somebody asks. Under a2a+p2p, unless somebody limits cp_inner, as
-// many neighbours as heads allow trade them inside an innermost unit that does not hold all of tp · cp.
+// many neighbours as heads allow trade them inside an innermost unit that does not hold all of tp · cp. Where a ring may
+// be chosen, other exchanges with which no layer is faster in any pass are left out, micro-batch by micro-batch.
 //
 // Mixtures of experts have a second grid, etp · ep neighbouring ranks for one set of experts (nest/strategy.h). Replicas
 // come in teams that hold whole sets, so keys count teams: every dp and dp_inner of a key is legal. Unless somebody
@@ -85,6 +86,11 @@ class PlanSpace {
   std::int64_t team(const Key& key) const { return splits_[at(key.split)].team(); }
   std::int64_t stage_devices(const Key& key) const;  // of one team
   std::int64_t most_stages(const Key& key) const;
+  // The split that differs in its exchange of contexts alone, a plain ring, where that may be chosen; of the ring itself
+  // nothing. No other exchange keeps or needs less memory.
+  std::optional<int> ring_of(const Key& key) const { return rings_[at(key.split)]; }
+  // Those of which it is the ring.
+  const std::vector<int>& other_exchanges(const Key& key) const { return others_[at(key.split)]; }
   // Whether split and micro-batch can be combined at all.
   bool admits_pair(const Key& key) const;
   bool admits_schedule(const Key& key) const;  // given stages and schedule
@@ -135,6 +141,8 @@ class PlanSpace {
   std::int64_t devices_;
   bool has_experts_ = false;
   std::vector<Split> splits_;
+  std::vector<std::optional<int>> rings_;  // of every split
+  std::vector<std::vector<int>> others_;
   std::vector<std::int64_t> micro_batches_;
   std::vector<ScheduleChoice> schedules_;
   std::vector<Recomputation> recomputations_;
