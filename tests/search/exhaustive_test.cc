@@ -27,7 +27,8 @@ using test::OracleBest;
 using test::Problem;
 
 constexpr std::uint32_t kShards = 10, kPerShard = 500;
-constexpr std::uint32_t kGridShards = 10, kFirstOfGrids = 1'000'000;  // mixtures of experts: two grids
+constexpr std::uint32_t kGridShards = 10, kFirstOfGrids = 1'000'000;       // mixtures of experts: two grids
+constexpr std::uint32_t kContextShards = 2, kFirstOfContexts = 2'000'000;  // long sequences: exchanges of contexts
 constexpr double kAgreement = 1e-9;
 constexpr int kPinned = 2;        // keys of every problem that are searched for alone
 constexpr int kMostFailures = 3;  // that are written down
@@ -73,9 +74,6 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   seen["tensor"] += split.tp > 1;
   seen["sequence"] += split.sp;
   seen["context"] += split.cp > 1;
-  seen["context by heads"] += split.cp_comm == ContextExchange::a2a;
-  seen["context gathered"] += split.cp_comm == ContextExchange::all_gather;
-  seen["context by heads and rings"] += split.cp_comm == ContextExchange::a2a_p2p;
   seen["expert"] += split.ep > 1;
   seen["whole experts"] += split.expert_tp() < split.tp;
   seen["some replicas together"] += strategy.dp_inner > 1 && strategy.dp_inner < strategy.dp;
@@ -101,6 +99,14 @@ void count_grids(const Split& best, Counts& seen) {
   any("divided less than the rest", [](const Split& s) { return s.expert_tp() > 1 && s.expert_tp() < s.tp; });
   any("divided more than the rest", [](const Split& s) { return s.expert_tp() > s.tp; });
   any("sets that cut tensor groups", [](const Split& s) { return s.tp > 1 && s.expert_devices() % s.tp != 0; });
+}
+
+// How the context ranks of the best plan exchange.
+void count_contexts(const Split& best, Counts& seen) {
+  seen["a ring"] += best.cp > 1 && best.cp_comm == ContextExchange::p2p;
+  seen["heads"] += best.cp_comm == ContextExchange::a2a;
+  seen["gathered keys"] += best.cp_comm == ContextExchange::all_gather;
+  seen["heads and rings"] += best.cp_comm == ContextExchange::a2a_p2p;
 }
 
 // The oracle's sums are evaluate()'s, and so is what fits.
@@ -195,7 +201,7 @@ Problem pinned(const Problem& problem, const Strategy& strategy) {
 }
 
 struct Tally {
-  Counts seen, grids;
+  Counts seen, grids, contexts;
   std::int64_t plans = 0;
   int infeasible = 0, impossible = 0;
 };
@@ -225,6 +231,7 @@ void compare(const Problem& problem, Tally& tally) {
   if (answer.plans.empty()) return;
   count_features(answer.plans.front(), problem, tally.seen);
   count_grids(answer.plans.front().strategy.split, tally.grids);
+  count_contexts(answer.plans.front().strategy.split, tally.contexts);
 }
 
 // Returns false when it failed, having written down the problem.
@@ -245,7 +252,8 @@ bool compare_problem(const Problem& problem, Tally& tally) {
 }
 
 Problem problem_of(std::uint32_t seed) {
-  return seed < kFirstOfGrids ? test::random_problem(seed) : test::random_problem(seed, test::Leaning::experts);
+  if (seed < kFirstOfGrids) return test::random_problem(seed);
+  return test::random_problem(seed, seed < kFirstOfContexts ? test::Leaning::experts : test::Leaning::context);
 }
 
 class Exhaustive : public testing::TestWithParam<std::uint32_t> {};
@@ -283,6 +291,22 @@ TEST_P(ExhaustiveGrids, FindsTheBestOfAllPlans) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planner, ExhaustiveGrids, testing::Range(0U, kGridShards));
+
+class ExhaustiveContexts : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(ExhaustiveContexts, FindsTheBestOfAllPlans) {
+  const std::uint32_t count = per_shard(), first = kFirstOfContexts + GetParam() * count;
+  Tally tally;
+  int failed = 0;
+  for (std::uint32_t seed = first; seed < first + count && failed < kMostFailures; ++seed) {
+    failed += compare_problem(problem_of(seed), tally) ? 0 : 1;
+  }
+  for (const auto& [feature, times] : tally.contexts) RecordProperty(feature, times);
+  if (count < kPerShard || HasFailure()) return;
+  for (const auto& [feature, times] : tally.contexts) EXPECT_GE(times, 1) << feature;
+}
+
+INSTANTIATE_TEST_SUITE_P(Planner, ExhaustiveContexts, testing::Range(0U, kContextShards));
 
 // Nothing is lost by leaving out options of a stage that another one beats in both times.
 TEST(ExhaustiveOracle, DominatedOptionsAreNeverBetter) {
