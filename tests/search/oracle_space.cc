@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "cost/group_time.h"
+#include "cost/tables.h"
 #include "oracle.h"
 
 namespace nest::test {
