@@ -49,11 +49,15 @@ class FakePrices final : public StagePrices {
     const int here = name(stage, begin, end);
     for (int o = problem.options - 1; o >= 0; --o) {
       const FakeOption& offer = of_name[at(here)][at(o)];
+      if (problem.uniform && o != only_) continue;
       if (offer.offered) prices.push_back({offer.micro_s, offer.step_s, o, false, &known_[{here, o}]});
     }
   }
   bool extend(std::int64_t, std::int64_t, std::int64_t, int) override { return false; }
-  bool restrict_to(int, double) override { return false; }
+  bool restrict_to(int o, double) override {
+    only_ = o;
+    return true;
+  }
   bool fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int o) const override {
     ++asked;
     const FakeOption& offer = option(stage, begin, end, o);
@@ -73,6 +77,7 @@ class FakePrices final : public StagePrices {
   mutable int asked = 0;
 
  private:
+  int only_ = 0;  // of uniform problems
   std::map<std::pair<int, int>, FitRange> known_;
 };
 

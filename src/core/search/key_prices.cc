@@ -126,8 +126,7 @@ PartitionProblem& KeyPrices::problem() {
   problem_.layers = n;
   problem_.names = space_->intervals();
   problem_.options = space_->options();
-  problem_.single_options = problem_.options - static_cast<int>(space_->choices().size());
-  only_blocks_ = 0;
+  only_.reset();
   offered_ = offered(key_);
   problem_.uniform = space_->limits().uniform;
   problem_.may_cut = space_->limits().even_cuts ? space_->even_cuts(p, chunks) : space_->cuts(chunks > 1);
@@ -172,7 +171,8 @@ KeyPrices::PlainFits& KeyPrices::fits_of(std::int64_t begin, std::int64_t end) {
 
 KeyPrices::BlockFits& KeyPrices::blocks_of(std::int64_t begin, std::int64_t end) {
   BlockFits& known = (*blocks_)[space_->interval(begin, end)];
-  known.resize(space_->shardings().size());
+  known.numbers.resize(space_->shardings().size());
+  known.groups.resize(space_->shardings().size());
   return known;
 }
 
@@ -182,61 +182,78 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   const cost::StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
   PlainFits& known = fits_of(begin, end);
   const bool grows = space_->offers_blocks() && !problem_.uniform && pair(stage).blocks(begin, end) > 0;
-  BlockFits* const looked_at = grows || only_blocks_ > 0 ? &blocks_of(begin, end) : nullptr;
-  const auto is_offered = [&](const StageChoice& choice) { return !choice.in_node || sync_->has_inner; };
+  const auto plain = static_cast<int>(space_->choices().size());
+  const bool only_blocks = only_ && *only_ >= plain;
+  BlockFits* const looked_at = grows || only_blocks ? &blocks_of(begin, end) : nullptr;
+  // Of uniform problems the one that is looked at.
+  const auto is_offered = [&](std::size_t z) {
+    if (only_ && at(*only_ - (only_blocks ? plain : 0)) % shardings.size() != z) return false;
+    return !shardings[z].in_node || sync_->has_inner;
+  };
   states_.resize(shardings.size());  // what is recomputed does not matter to them
   for (std::size_t z = 0; z < shardings.size(); ++z) {
-    if (!is_offered(shardings[z])) continue;
+    if (!is_offered(z)) continue;
     states_[z] = cost::state_cost(rule(), strategy_, sums, sync_->of(shardings[z]), shardings[z].zero);
   }
-  const auto price = [&](const Recomputation& recompute, double again_s, double drain_s, std::size_t z) {
-    const double deferred = cost::deferred_s(space_->job(), strategy_, sums, drain_s);
+  struct Again {  // what a recomputation costs, whatever the sharding
+    double seconds, alone_s, deferred_s;
+  };
+  const auto again_of = [&](const Recomputation& recompute) {
+    const double again_s = pair(stage).again_s(begin, end, treatment(recompute));
     // The layers' own times say what runs alone in stages that pair.
     const double more = cost::alone_share(space_->job(), strategy_, problem_.micro_batches, recompute) - alone_share_;
-    const double alone_s = more > 0 ? more * (sums.alone_forward_s + sums.alone_backward_s) : 0;
+    const double drain_s = recompute.kind == Recompute::block ? 0 : again_s;
+    return Again{again_s, more > 0 ? more * (sums.alone_forward_s + sums.alone_backward_s) : 0,
+                 cost::deferred_s(space_->job(), strategy_, sums, drain_s)};
+  };
+  const auto price = [&](const Again& again, std::size_t z) {
     const cost::StateCost& state = states_[z];
     OptionPrice made;
-    made.micro_s = again_s + alone_s + cost::micro_exposed_s(rule(), sums, state, shardings[z].zero, again_s);
-    made.step_s = state.sync_exposed_s + state.optimizer_s + deferred + cost::constants::kStep_s;
+    made.micro_s =
+        again.seconds + again.alone_s + cost::micro_exposed_s(rule(), sums, state, shardings[z].zero, again.seconds);
+    made.step_s = state.sync_exposed_s + state.optimizer_s + again.deferred_s + cost::constants::kStep_s;
     return made;
   };
   const std::int64_t blocks = pair(stage).blocks(begin, end), chunks = strategy_.virtual_stages;
   const auto add_blocks = [&](std::int64_t n, std::size_t z) {
     const Recomputation recompute = Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(n));
-    const double again_s = pair(stage).again_s(begin, end, treatment(recompute));
-    OptionPrice made = price(recompute, again_s, 0, z);
+    OptionPrice made = price(again_of(recompute), z);
     made.option = space_->block_option(n, static_cast<int>(z));
-    std::deque<FitRange>& numbers = (*looked_at)[z];
+    std::deque<FitRange>& numbers = looked_at->numbers[z];
     made.fit = &numbers[at(n - 1)];
-    made.grows = only_blocks_ == 0 && n == std::ssize(numbers) && n * chunks < blocks;
+    made.grows = !only_ && n == std::ssize(numbers) && n * chunks < blocks;
     prices.push_back(made);
   };
-  if (only_blocks_ > 0) {
-    const std::size_t z = at(only_sharding_);
-    if (!is_offered(shardings[z])) return;
-    if (std::ssize((*looked_at)[z]) < only_blocks_) (*looked_at)[z].resize(at(only_blocks_));
-    return add_blocks(only_blocks_, z);
+  if (only_blocks) {
+    const std::int64_t n = space_->choice(*only_).recompute.layers;
+    const std::size_t z = at(*only_ - plain) % shardings.size();
+    if (std::ssize(looked_at->numbers[z]) < n) looked_at->numbers[z].resize(at(n));
+    return add_blocks(n, z);
   }
   for (std::size_t k = 0; k < offered_.size(); ++k) {
+    if (only_ && *only_ / static_cast<int>(shardings.size()) != offered_[k]) continue;
     const Recomputation& recompute = space_->recomputations()[at(offered_[k])];
-    const double again_s = pair(stage).again_s(begin, end, treatment(recompute));
+    // As slow as full recomputation: only where that does not fit.
+    const bool later = grows && recompute.kind == Recompute::uniform && space_->limits().recompute[at(Recompute::full)];
+    const Again again = again_of(recompute);
     for (std::size_t z = 0; z < shardings.size(); ++z) {
-      if (!is_offered(shardings[z])) continue;
-      OptionPrice made = price(recompute, again_s, again_s, z);
+      if (!is_offered(z) || (later && looked_at->groups[z] == 0)) continue;
+      OptionPrice made = price(again, z);
       made.option = offered_[k] * static_cast<int>(shardings.size()) + static_cast<int>(z);
       made.fit = &known[k * shardings.size() + z];
-      made.grows = grows && recompute == Recompute::none && (*looked_at)[z].empty();
+      made.grows = grows && ((recompute == Recompute::none && looked_at->numbers[z].empty()) ||
+                             (recompute == Recompute::full && looked_at->groups[z] == 0));
       prices.push_back(made);
     }
   }
   if (!grows) return;
   const bool may_do_nothing = space_->limits().recompute[at(Recompute::none)];
   for (std::size_t z = 0; z < shardings.size(); ++z) {
-    if (!is_offered(shardings[z])) continue;
-    if (!may_do_nothing && (*looked_at)[z].empty()) {
+    if (!is_offered(z)) continue;
+    if (!may_do_nothing && looked_at->numbers[z].empty()) {
       extend(stage, begin, end, space_->block_option(1, static_cast<int>(z)));
     }
-    for (std::int64_t n = 1; n <= std::ssize((*looked_at)[z]); ++n) {
+    for (std::int64_t n = 1; n <= std::ssize(looked_at->numbers[z]); ++n) {
       if (space_->limits().admits(space_->choice(space_->block_option(n, 0)).recompute)) add_blocks(n, z);
     }
   }
@@ -248,7 +265,12 @@ bool KeyPrices::extend(std::int64_t stage, std::int64_t begin, std::int64_t end,
   const auto same = [&](const StageChoice& way) { return way.zero == choice.zero && way.in_node == choice.in_node; };
   const auto& shardings = space_->shardings();
   const auto z = at(std::find_if(shardings.begin(), shardings.end(), same) - shardings.begin());
-  std::deque<FitRange>& known = blocks_of(begin, end)[z];
+  BlockFits& looked_at = blocks_of(begin, end);
+  if (choice.recompute == Recompute::full) {
+    looked_at.groups[z] = 1;
+    return true;
+  }
+  std::deque<FitRange>& known = looked_at.numbers[z];
   // As many at once as the floor asks for.
   do {
     known.emplace_back();
@@ -259,26 +281,50 @@ bool KeyPrices::extend(std::int64_t stage, std::int64_t begin, std::int64_t end,
   return true;
 }
 
-// Every stage recomputes so many blocks, or all that it has.
 bool KeyPrices::restrict_to(int option, double limit_s) {
   const StageChoice choice = space_->choice(option);
-  const std::int64_t n = choice.recompute.layers, chunks = strategy_.virtual_stages, p = strategy_.pp;
-  const std::int64_t all = pair_->blocks(0, space_->layers());
-  if (!space_->limits().admits(choice.recompute) || n * chunks > all) return false;
+  const auto shardings = static_cast<int>(space_->shardings().size());
+  const std::int64_t chunks = strategy_.virtual_stages, p = strategy_.pp, layers = space_->layers();
   if (choice.in_node && !sync_->has_inner) return false;
-  // At least one of the stages has as many blocks as the mean.
-  double least_s = std::numeric_limits<double>::infinity();
-  for (std::size_t kind = 0; kind < space_->job().model.kinds.size(); ++kind) {
-    if (space_->job().model.kinds[kind].kind != model::LayerKind::block) continue;
-    least_s = std::min(least_s, pair_->table().kinds[kind].recompute_s[cost::kEverything]);
+  double again_s = 0;  // of all stages, at least
+  if (choice.recompute.kind == Recompute::block) {
+    const std::int64_t n = choice.recompute.layers, all = pair_->blocks(0, layers);
+    if (!space_->limits().admits(choice.recompute) || n * chunks > all) return false;
+    double least_s = std::numeric_limits<double>::infinity();
+    for (std::size_t kind = 0; kind < space_->job().model.kinds.size(); ++kind) {
+      if (space_->job().model.kinds[kind].kind != model::LayerKind::block) continue;
+      least_s = std::min(least_s, pair_->table().kinds[kind].recompute_s[cost::kEverything]);
+    }
+    // Every stage recomputes so many blocks, or all that it has; one of them has as many as the mean.
+    again_s = real(std::min(n * chunks, ceil_div(all, p))) * least_s;
+  } else {
+    const auto index = option / shardings;
+    if (std::find(offered_.begin(), offered_.end(), index) == offered_.end()) return false;
+    again_s = pair_->again_s(0, layers, treatment(choice.recompute).rest);
   }
-  const std::int64_t again = std::min(n * chunks, ceil_div(all, p));
-  const double sum_s = problem_.sum_low_s + real(again) * least_s;
-  if (problem_.value(sum_s / real(p), sum_s) + problem_.once_low_s > limit_s * (1 + PartitionSolver::kEqual))
+  const double sum_s = problem_.sum_low_s + again_s;
+  const double slowest_s = std::max(problem_.slowest_low_s, sum_s / real(p));
+  if (problem_.value(slowest_s, sum_s) + problem_.once_low_s > limit_s * (1 + 2 * PartitionSolver::kEqual))
     return false;
-  only_blocks_ = n;
-  only_sharding_ = (option - static_cast<int>(space_->choices().size())) % static_cast<int>(space_->shardings().size());
-  return true;
+  only_ = option;
+  return reaches_end(choice);
+}
+
+// What a stage needs at least grows with its layers on both sides: stages from the first on, each as long as memory
+// allows, reach as far as any do.
+bool KeyPrices::reaches_end(const StageChoice& choice) const {
+  const std::int64_t n = space_->layers();
+  std::int64_t reached = 0;
+  for (std::int64_t s = 0; s < strategy_.pp && reached < n; ++s) {
+    if (within_floor(s, reached, n, choice)) return true;
+    std::int64_t low = reached, high = n;  // low fits, or is nothing; high does not
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (within_floor(s, reached, middle, choice) ? low : high) = middle;
+    }
+    reached = low;
+  }
+  return reached >= n;
 }
 
 bool KeyPrices::within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end,

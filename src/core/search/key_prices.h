@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -54,7 +55,7 @@ class KeyPrices final : public StagePrices {
                      std::vector<OptionPrice>& prices) override;
   bool fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const override;
   // The next blocks that may be recomputed as a whole: every number of them is an option that is looked at only where
-  // fewer do not fit.
+  // fewer do not fit. Likewise one input of several layers where one of each does not.
   bool extend(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) override;
   bool restrict_to(int option, double limit_s) override;
 
@@ -64,8 +65,11 @@ class KeyPrices final : public StagePrices {
   // All that the memory of given layers and options depends on besides what is in flight: split, micro-batch, stages,
   // replicas, sharding degree inside a node.
   using MemoryContext = std::array<std::int64_t, 5>;
-  using PlainFits = std::vector<FitRange>;              // by offered recomputation and sharding
-  using BlockFits = std::vector<std::deque<FitRange>>;  // by sharding, then n - 1; growing does not move them
+  using PlainFits = std::vector<FitRange>;  // by offered recomputation and sharding
+  struct BlockFits {
+    std::vector<std::deque<FitRange>> numbers;  // by sharding, then n - 1; growing does not move them
+    std::vector<char> groups;                   // by sharding: inputs of several layers are worth a look
+  };
   // By name of the layers. How many blocks n stands for depends on the chunks of a stage.
   using KnownFits = std::unordered_map<int, PlainFits>;
   using KnownBlocks = std::unordered_map<int, BlockFits>;
@@ -73,6 +77,7 @@ class KeyPrices final : public StagePrices {
   PlainFits& fits_of(std::int64_t begin, std::int64_t end);
   BlockFits& blocks_of(std::int64_t begin, std::int64_t end);
   bool within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end, const StageChoice& choice) const;
+  bool reaches_end(const StageChoice& choice) const;  // stages that all choose so
   cost::StageTreatment treatment(const Recomputation& recompute) const {
     return cost::stage_treatment(pair_->treatments(), recompute, strategy_.virtual_stages);
   }
@@ -105,9 +110,8 @@ class KeyPrices final : public StagePrices {
   const std::vector<int>& offered(const Key& key);
   std::map<std::pair<int, int>, std::vector<int>> known_offers_;  // by split and micro-batch
   std::vector<int> offered_;                                      // of the key
-  std::int64_t only_blocks_ = 0;  // of uniform plans: so many blocks, or any plain option
-  int only_sharding_ = 0;
-  std::vector<double> prefix_;  // of layers, with what runs alone
+  std::optional<int> only_;                                       // of uniform plans: the option looked at
+  std::vector<double> prefix_;                                    // of layers, with what runs alone
   std::int64_t context_bytes_ = 0;
   PartitionProblem problem_;
   std::map<MemoryContext, KnownFits> known_fits_;

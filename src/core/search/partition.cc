@@ -97,7 +97,6 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
   const std::int64_t n = problem_->layers, p = std::ssize(problem_->stages);
   const std::size_t width = at(n + 1);
   const double most_s = cap_s + slack_s_;
-  const int only = only_.value_or(-1);
   const char* const may_cut = problem_->may_cut.data();
   cells_.assign(width * at(p + 1), Cell{kNever, -1, -1});
   cells_[0].sum_s = 0;
@@ -127,7 +126,7 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
           const OptionPrice& option = pool_[k];
           const double time = base + option.micro_s;
           if (time > most_s) break;
-          if (option.step_s >= theta_s || (only >= 0 && option.option != only)) continue;
+          if (option.step_s >= theta_s) continue;
           if (before + time >= next[j].sum_s) break;
           const FitRange& known = *option.fit;
           if (stage.pressure > known.most && (stage.pressure >= known.least_not || !fits(option, s, i, j))) {
@@ -219,7 +218,6 @@ std::optional<PartitionPlan> PartitionSolver::solve(const PartitionProblem& prob
     const bool alike = here.names == after.names && after.pressure <= here.pressure;
     alike_[at(s)] = alike ? alike_[at(s + 1)] : s + 1;
   }
-  only_.reset();
   return problem.uniform ? search_uniform(limit_s) : search(limit_s);
 }
 
@@ -227,12 +225,9 @@ std::optional<PartitionPlan> PartitionSolver::search_uniform(double limit_s) {
   std::optional<PartitionPlan> best;
   for (int option = 0; option < problem_->options; ++option) {
     const double limit = best ? best->time_s * (1 - 2 * kEqual) : limit_s;
-    if (option >= problem_->options - problem_->single_options) {
-      if (!prices_->restrict_to(option, limit)) continue;
-      ++epoch_;
-      pool_.clear();
-    }
-    only_ = option;
+    if (!prices_->restrict_to(option, limit)) continue;
+    ++epoch_;
+    pool_.clear();
     auto plan = search(limit);
     if (plan) best = std::move(plan);
   }

@@ -56,8 +56,7 @@ class StagePrices {
   // An option that grows does not fit as that stage. Whether it has more now: then they are priced again. More options
   // than were asked for are slower than the one that does not fit, and need less memory.
   virtual bool extend(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) = 0;
-  // Of the single options of a uniform problem: from now on only this one is priced. False where no plan with it is
-  // within the limit.
+  // Of uniform problems: from now on only this option is priced. False where no plan with it alone is within the limit.
   virtual bool restrict_to(int option, double limit_s) = 0;
 };
 
@@ -80,7 +79,6 @@ struct PartitionProblem {
   std::vector<char> may_cut;                    // by position, 1 … n - 1
   int names = 0;                                // are smaller
   int options = 0;                              // are smaller
-  int single_options = 0;                       // the last so many, which a uniform problem prices one at a time
   bool uniform = false;                         // all stages take the same option
   // Bounds that hold for every plan. They save work; 0 is always right.
   double sum_low_s = 0, slowest_low_s = 0;
@@ -133,7 +131,6 @@ class PartitionSolver {
 
   const PartitionProblem* problem_ = nullptr;
   StagePrices* prices_ = nullptr;
-  std::optional<int> only_;               // uniform plans: the option looked at
   double slack_s_ = 0;                    // within which times are equal
   std::vector<std::int64_t> alike_;       // per stage: the first later one that differs by more than a smaller pressure
   std::vector<std::int64_t> low_, high_;  // positions of every cut
