@@ -36,10 +36,14 @@ struct Word {
   const char* text;
 };
 
-enum class Schedule : std::uint8_t { one_f_one_b, interleaved, gpipe };
-inline constexpr std::array kScheduleWords = {Word<Schedule>{Schedule::one_f_one_b, "1f1b"},
-                                              Word<Schedule>{Schedule::interleaved, "interleaved"},
-                                              Word<Schedule>{Schedule::gpipe, "gpipe"}};
+// In what order a stage of a pipeline works (schedule/rules.h): the classical three, and those that compute gradients of
+// weights apart, which fill what would be idle.
+enum class Schedule : std::uint8_t { one_f_one_b, interleaved, gpipe, zb_h1, zbv, v_half, v_min, dualpipev };
+inline constexpr std::array kScheduleWords = {
+    Word<Schedule>{Schedule::one_f_one_b, "1f1b"}, Word<Schedule>{Schedule::interleaved, "interleaved"},
+    Word<Schedule>{Schedule::gpipe, "gpipe"},      Word<Schedule>{Schedule::zb_h1, "zb-h1"},
+    Word<Schedule>{Schedule::zbv, "zbv"},          Word<Schedule>{Schedule::v_half, "v-half"},
+    Word<Schedule>{Schedule::v_min, "v-min"},      Word<Schedule>{Schedule::dualpipev, "dualpipev"}};
 
 // What a stage recomputes in its backward pass.
 //   none       nothing
@@ -166,7 +170,7 @@ struct Strategy {
   std::int64_t dp = 1;
   std::int64_t micro_batch = 1;  // sequences
   Schedule schedule = Schedule::one_f_one_b;
-  std::int64_t virtual_stages = 1;  // chunks per stage; more than 1 only when interleaved
+  std::int64_t virtual_stages = 1;  // chunks per stage; more than 1 only when interleaved, 2 in a V
   std::int64_t dp_inner = 1;        // d_in
   std::int64_t pitch = 0;           // 0: tight, p * A
 

@@ -34,11 +34,12 @@ TEST(Pipeline, VectorsOfTheGuide) {
   const Rule& interleaved = rule_of(Schedule::interleaved);
   const Vector vectors[] = {
       {"1F1B", rule_of(Schedule::one_f_one_b), {4, 1, 8}, 33, {4, 3, 2, 1}},
-      {"ZB-H1", test::zb_h1(), {4, 1, 8}, 27, {4, 4, 4, 4}},
+      {"ZB-H1", rule_of(Schedule::zb_h1), {4, 1, 8}, 27, {4, 4, 4, 4}},
       {"interleaved v2 g4", interleaved, {4, 2, 8}, 28.5, {11, 9, 7, 5}},
       {"interleaved v2 g4, one ahead", test::interleaved_one_ahead(), {4, 2, 8}, 28.5, {12, 10, 8, 6}},
       {"interleaved v2 g8", interleaved, {4, 2, 8, 8}, 28.5, {15, 13, 11, 9}},
-      {"ZBV", test::zbv(), {4, 2, 8}, 25.5, {8, 8, 8, 8}},
+      {"ZBV", rule_of(Schedule::zbv), {4, 2, 8}, 25.5, {8, 8, 8, 8}},
+      {"DualPipeV", rule_of(Schedule::dualpipev), {4, 2, 8}, 27, {9, 9, 9, 9}},
       {"GPipe", rule_of(Schedule::gpipe), {4, 1, 8}, 33, {8, 8, 8, 8}},
   };
   for (const Vector& vector : vectors) {

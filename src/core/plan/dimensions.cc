@@ -119,7 +119,9 @@ constexpr PlanDimension schedule() {
   row.words = kScheduleNames;
   row.of_strategy = [](const Strategy& s) { return static_cast<std::int64_t>(s.schedule); };
   row.set_strategy = [](Strategy& s, std::int64_t value) { s.schedule = static_cast<Schedule>(value); };
-  row.is_shown = [](const Strategy& s) { return s.schedule == Schedule::gpipe; };
+  row.is_shown = [](const Strategy& s) {
+    return s.schedule != Schedule::one_f_one_b && s.schedule != Schedule::interleaved;
+  };
   row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.schedule); };
   return row;
 }

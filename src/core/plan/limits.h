@@ -35,7 +35,8 @@ struct PlanLimits {
   std::array<bool, 4> zero{true, true, true, true};
   // By ContextExchange. Where all are admitted, a search keeps to those that the stack names.
   std::array<bool, kContextWords.size()> cp_comm{true, true, true, true};
-  // By Schedule: 1F1B, interleaved, GPipe, which is never faster than 1F1B and never smaller: only where asked for.
+  // By Schedule: 1F1B, interleaved. GPipe is never faster than 1F1B and never smaller: only where asked for; the others
+  // where somebody asks or the stack runs them.
   std::array<bool, kScheduleWords.size()> schedule{true, true, false};
   bool pitch = true;               // pipelines may start on node or rack boundaries, leaving devices idle between
   bool shard_in_node = true;       // sharding inside a node and replicating between nodes is an option

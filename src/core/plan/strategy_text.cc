@@ -79,9 +79,12 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source) {
   if (given("zero_degree")) request.zero_degree = stage.zero_degree;
   Strategy& s = request.strategy;
   if (!given("schedule") && s.virtual_stages > 1) s.schedule = Schedule::interleaved;
-  if (schedule::rule_of(s.schedule).interleaves != (s.virtual_stages > 1)) {
-    throw InputError(fmt::format("{}: vpp={} contradicts schedule={}; interleaving is what vpp > 1 means", source,
-                                 s.virtual_stages, to_string(s.schedule)));
+  const schedule::Rule& rule = schedule::rule_of(s.schedule);
+  if (!given("vpp") && rule.is_v()) s.virtual_stages = 2;
+  if (s.virtual_stages < rule.fewest_chunks || s.virtual_stages > rule.most_chunks) {
+    throw InputError(fmt::format("{}: vpp={} contradicts schedule={}; {}", source, s.virtual_stages,
+                                 to_string(s.schedule),
+                                 rule.is_v() ? "a V has 2 chunks" : "interleaving is what vpp > 1 means"));
   }
   return request;
 }

@@ -7,7 +7,10 @@
 //
 // A stage holds v chunks. The p v chunks of all stages form a chain in the order of layers; a micro-batch passes it from
 // position 0 to p v - 1 forward, and back. Which position (stage s, chunk c) has is part of a schedule: c p + s, round
-// robin, for all that are here.
+// robin; or a V, there and back: s for chunk 0, 2p - 1 - s for chunk 1.
+//
+// A forward and the backward of another micro-batch that follows it may run as a pair: they begin together, and what
+// waits for either waits for both. What travels in one may hide behind what is computed in the other.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +28,7 @@ struct Operation {
   Pass pass = Pass::forward;
   std::int32_t chunk = 0;  // of the stage
   std::int32_t micro_batch = 0;
+  bool paired = false;  // with the operation after it
 
   bool is_forward() const { return pass == Pass::forward; }
   bool operator==(const Operation&) const = default;

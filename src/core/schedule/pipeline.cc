@@ -40,9 +40,15 @@ class Player {
       const std::int64_t stage = stages.back();
       stages.pop_back();
       const Order& order = pipeline_.order(stage);
-      for (std::size_t& k = next_[at(stage)]; k < order.size() && advance(stage, order[k]); ++k) {
-        const std::optional<Neighbour> waiting = pipeline_.target(stage, order[k]);
-        if (waiting && waiting->stage != stage) stages.push_back(waiting->stage);
+      std::size_t& next = next_[at(stage)];
+      while (next < order.size()) {
+        const std::size_t ran = advance(stage, order, next);
+        if (ran == 0) break;
+        for (std::size_t k = next; k < next + ran; ++k) {
+          const std::optional<Neighbour> waiting = pipeline_.target(stage, order[k]);
+          if (waiting && waiting->stage != stage) stages.push_back(waiting->stage);
+        }
+        next += ran;
       }
     }
     for (std::size_t s = 0; s < next_.size(); ++s) {
@@ -58,18 +64,18 @@ class Player {
     return (forward ? forward_end_s_ : gradient_end_s_)[at(position * shape_.micro_batches + micro_batch)];
   }
 
-  bool advance(std::int64_t stage, const Operation& operation) {
+  // When an operation may begin, its stage free since then; nothing while what it waits for has not run.
+  std::optional<double> begin_s(std::int64_t stage, const Operation& operation, double since_s) {
     const std::int64_t position = pipeline_.position(stage, operation.chunk);
-    std::vector<Span>& spans = played_.stages[at(stage)];
-    double since_s = spans.empty() ? 0 : spans.back().end_s, wait_s = 0;
+    double wait_s = 0;
     if (operation.pass == Pass::weight_gradient) {
-      if (end_s(false, position, operation.micro_batch) == kNever) return false;
+      if (end_s(false, position, operation.micro_batch) == kNever) return std::nullopt;
     } else {
-      if (!operation.is_forward() && end_s(true, position, operation.micro_batch) == kNever) return false;
+      if (!operation.is_forward() && end_s(true, position, operation.micro_batch) == kNever) return std::nullopt;
       if (const std::optional<Neighbour> source = pipeline_.source(stage, operation)) {
         const std::int64_t from = position + (operation.is_forward() ? -1 : 1);
         double ready_s = end_s(operation.is_forward(), from, operation.micro_batch);
-        if (ready_s == kNever) return false;
+        if (ready_s == kNever) return std::nullopt;
         const auto& messages = operation.is_forward() ? seconds_.forward : seconds_.backward;
         if (source->stage != stage && !messages.empty()) {
           ready_s += messages[at(source->link)].travel_s;
@@ -78,14 +84,34 @@ class Player {
         since_s = std::max(since_s, ready_s);
       }
     }
-    const double begin_s = since_s + wait_s;
-    const double seconds = work_s(operation.pass, seconds_.chunks[at(position)]);
-    spans.push_back({begin_s, begin_s + seconds});
-    busy_s_[at(stage)] += seconds;
-    if (operation.pass != Pass::weight_gradient) {
-      end_s(operation.is_forward(), position, operation.micro_batch) = spans.back().end_s;
+    return since_s + wait_s;
+  }
+
+  // How many operations ran: none, one, or the two of a pair.
+  std::size_t advance(std::int64_t stage, const Order& order, std::size_t next) {
+    std::vector<Span>& spans = played_.stages[at(stage)];
+    const double since_s = spans.empty() ? 0 : spans.back().end_s;
+    const std::size_t count = order[next].paired ? 2 : 1;
+    double first_s = since_s;
+    for (std::size_t k = next; k < next + count; ++k) {
+      const std::optional<double> begins = begin_s(stage, order[k], since_s);
+      if (!begins) return 0;
+      first_s = std::max(first_s, *begins);
     }
-    return true;
+    const double share = count == 2 ? 1 - seconds_.hidden : 1;
+    for (std::size_t k = next; k < next + count; ++k) {
+      const double seconds = share * work_s(order[k].pass, seconds_.chunks[at(pipeline_.position(stage, order[k].chunk))]);
+      spans.push_back({first_s, first_s + seconds});
+      first_s += seconds;
+      busy_s_[at(stage)] += seconds;
+    }
+    for (std::size_t k = next; k < next + count; ++k) {
+      const Operation& operation = order[k];
+      if (operation.pass == Pass::weight_gradient) continue;
+      end_s(operation.is_forward(), pipeline_.position(stage, operation.chunk), operation.micro_batch) =
+          spans.back().end_s;
+    }
+    return count;
   }
 
   const Pipeline& pipeline_;
@@ -111,10 +137,7 @@ Chain::Chain(const Rule& rule, const Shape& shape) : shape_(shape) {
   }
 }
 
-Pipeline::Pipeline(const Rule& rule, const Shape& shape) : Chain(rule, shape) {
-  orders_.reserve(at(shape.stages));
-  for (std::int64_t s = 0; s < shape.stages; ++s) orders_.push_back(rule.order(shape, s));
-}
+Pipeline::Pipeline(const Rule& rule, const Shape& shape) : Chain(rule, shape), orders_(orders_of(rule, shape)) {}
 
 std::optional<Neighbour> Chain::neighbour(std::int64_t stage, const Operation& operation, std::int64_t step) const {
   if (operation.pass == Pass::weight_gradient) return std::nullopt;

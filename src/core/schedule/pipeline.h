@@ -6,7 +6,8 @@
 //     B(g, i)  waits for  B(g+1, i)  and F(g, i)  and its message; I the same
 //     W(g, i)  waits for  I(g, i)
 //
-// and every operation for the one before it on its stage. Between two chunks of one stage no message travels.
+// and every operation for the one before it on its stage. Between two chunks of one stage no message travels. A pair
+// (operation.h) begins when both of its operations may, and both have ended when it has.
 #pragma once
 
 #include <cstdint>
@@ -90,6 +91,7 @@ struct PipelineSeconds {
   std::vector<PassSeconds> chunks;      // by position
   std::vector<MessageSeconds> forward;  // by link; empty: messages take no time
   std::vector<MessageSeconds> backward;
+  double hidden = 0;  // share of a pair's time that one of its operations hides behind the other
 };
 
 struct Span {
@@ -97,7 +99,8 @@ struct Span {
   double end_s = 0;
 };
 
-// When every operation runs, if each starts as soon as it may: ends are longest paths.
+// When every operation runs, if each starts as soon as it may: ends are longest paths. The two operations of a pair are
+// drawn one after the other.
 struct PlayedPipeline {
   std::vector<std::vector<Span>> stages;  // parallel to Pipeline::orders()
   double total_s = 0;                     // until the last operation ends

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/error.h"
 #include "schedule/generators.h"
@@ -11,10 +12,17 @@
 namespace nest::schedule {
 namespace {
 
+constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int64_t>::max();
+
 constexpr std::array kRules = {
-    Rule{Schedule::one_f_one_b, false, one_f_one_b, round_robin, one_f_one_b_held},
-    Rule{Schedule::interleaved, true, interleaved, round_robin, interleaved_held},
-    Rule{Schedule::gpipe, false, gpipe, round_robin, gpipe_held},
+    Rule{Schedule::one_f_one_b, 1, 1, one_f_one_b, nullptr, round_robin, one_f_one_b_held, 0, 0},
+    Rule{Schedule::interleaved, 2, kAnyNumber, interleaved, nullptr, round_robin, interleaved_held, 0, 0},
+    Rule{Schedule::gpipe, 1, 1, gpipe, nullptr, round_robin, gpipe_held, 0, 0},
+    Rule{Schedule::zb_h1, 1, 1, zb_h1, nullptr, round_robin, zb_h1_held, 0, 2},
+    Rule{Schedule::zbv, 2, 2, zbv, nullptr, there_and_back, zbv_held, 0, 2},
+    Rule{Schedule::v_half, 2, 2, nullptr, v_half, there_and_back, v_half_held, 0, kUnsettled},
+    Rule{Schedule::v_min, 2, 2, nullptr, v_min, there_and_back, v_min_held, 0, kUnsettled},
+    Rule{Schedule::dualpipev, 2, 2, dualpipev, nullptr, there_and_back, dualpipev_held, 2, 2},
 };
 
 }  // namespace
@@ -30,13 +38,26 @@ const Rule& rule_of(Schedule kind) {
 std::string refuse(const Rule& rule, const Shape& shape) {
   const std::int64_t v = shape.chunks;
   if (shape.stages < 1 || v < 1 || shape.micro_batches < 1) return "a pipeline has stages, chunks and micro-batches";
-  if (v > 1 && !rule.interleaves) return fmt::format("{} virtual stages need the interleaved schedule", v);
+  if (v > 1 && !rule.interleaves()) return fmt::format("{} virtual stages need the interleaved schedule", v);
   if (v > 1 && shape.stages < 2) return fmt::format("{} virtual stages need a pipeline; pp is 1", v);
-  if (v < 2 && rule.interleaves) return "the interleaved schedule needs at least 2 virtual stages";
+  if (v != 2 && rule.is_v()) return fmt::format("schedule {} has 2 virtual stages, not {}", to_string(rule.kind), v);
+  if (v < 2 && rule.interleaves()) return "the interleaved schedule needs at least 2 virtual stages";
+  if (shape.micro_batches < rule.fewest * shape.stages) {
+    return fmt::format("schedule {} needs {} micro-batches for {} stages, not {}", to_string(rule.kind),
+                       rule.fewest * shape.stages, shape.stages, shape.micro_batches);
+  }
   if (shape.grouped() < shape.stages) {
     return fmt::format("groups of {} micro-batches are smaller than the {} stages", shape.group, shape.stages);
   }
   return {};
+}
+
+std::vector<Order> orders_of(const Rule& rule, const Shape& shape) {
+  if (rule.orders != nullptr) return rule.orders(shape);
+  std::vector<Order> orders;
+  orders.reserve(static_cast<std::size_t>(shape.stages));
+  for (std::int64_t s = 0; s < shape.stages; ++s) orders.push_back(rule.order(shape, s));
+  return orders;
 }
 
 std::int64_t most_held(const Order& order) {
@@ -53,7 +74,9 @@ std::int64_t most_held(const Order& order) {
 }
 
 double in_flight(const Rule& rule, const Shape& shape, std::int64_t stage) {
-  const std::int64_t chunks = rule.held != nullptr ? rule.held(shape, stage) : most_held(rule.order(shape, stage));
+  const std::int64_t chunks = rule.held != nullptr
+                                  ? rule.held(shape, stage)
+                                  : most_held(orders_of(rule, shape)[static_cast<std::size_t>(stage)]);
   return static_cast<double>(chunks) / static_cast<double>(shape.chunks);
 }
 

@@ -7,6 +7,11 @@
 //     interleaved   w = min(2(p-1-s) + (v-1) g, m v):   the same; groups of g micro-batches pass chunk 0, then chunk 1, …,
 //                                                       backward chunk v-1 first
 //     gpipe         w = m:                              F^m B^m
+//     zb-h1         as 1f1b with I for B; stage s lets s of its W wait, then runs one after every I (Qi et al. 2023)
+//     zbv           two chunks in a V, I and W apart, a third of 1f1b's bubble (Qi et al. 2023, in PyTorch's order)
+//     v-half        the same V within p + 2 chunks, about half of what 1f1b holds; built step by step (Qi et al. 2024)
+//     v-min         within 2 ceil(p/3) + 1 chunks
+//     dualpipev     the same V, forwards and backwards in pairs; m >= 2p (DeepSeek 2025)
 //
 // Without a pipeline (p = 1, v = 1) micro-batches follow each other under any of them: F B F B …
 //
@@ -20,6 +25,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "nest/strategy.h"
 #include "schedule/operation.h"
@@ -28,16 +34,29 @@ namespace nest::schedule {
 
 struct Rule {
   Schedule kind;
-  bool interleaves;  // a stage has several chunks
+  std::int64_t fewest_chunks, most_chunks;  // of a stage
   Order (*order)(const Shape& shape, std::int64_t stage);
+  std::vector<Order> (*orders)(const Shape& shape);  // of all stages, where one alone has none; then order is null
   std::int64_t (*position)(const Shape& shape, std::int64_t stage, std::int64_t chunk);
   // Chunks whose activations a stage holds at most, as a closed form: what most_held() of its order says wherever the
   // last group has p micro-batches or more, and no less elsewhere. Null: there is none, and the order is asked.
   std::int64_t (*held)(const Shape& shape, std::int64_t stage);
+  std::int64_t fewest;  // micro-batches that it needs, in units of p
+  // Micro-batches, in units of p, from which on one more adds the time of a stage to an equal pipeline, whatever F, I
+  // and W take. 0: the closed form of step_time.h is exact for it; kUnsettled: every number has its own time.
+  std::int64_t settled;
+
+  bool interleaves() const { return most_chunks > 1; }
+  bool is_v() const { return fewest_chunks == 2 && most_chunks == 2; }
+  // Gradients of weights are computed apart, which its frameworks must be able to.
+  bool is_split() const { return settled != 0; }
 };
+inline constexpr std::int64_t kUnsettled = -1;
 
 std::span<const Rule> rules();
 const Rule& rule_of(Schedule kind);
+
+std::vector<Order> orders_of(const Rule& rule, const Shape& shape);
 
 // Why a pipeline of this shape cannot run; empty if it can.
 std::string refuse(const Rule& rule, const Shape& shape);
@@ -48,6 +67,7 @@ std::int64_t most_held(const Order& order);
 // Micro-batches in flight on a stage, in units of its whole activations: chunks held / v. Never less than the orders
 // need.
 //     1f1b min(p-s, m)    interleaved min(2(p-s-1) + (v-1) g + 1, m v) / v    gpipe m    without a pipeline 1
+//     zb-h1 min(p, m)     zbv min(2p, 2m, m+s+1) / 2    dualpipev (2p+1) / 2    v-half min(p+2, 2m) / 2
 double in_flight(const Rule& rule, const Shape& shape, std::int64_t stage);
 double in_flight(Schedule kind, const Shape& shape, std::int64_t stage);
 

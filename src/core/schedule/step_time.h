@@ -1,10 +1,12 @@
 // The time of a step as a closed form.
 //
-//     T = m tau + (S - tau) / v + Y,     tau = max t_s,  S = sum t_s
+//     T = m tau + max(0, (S - tau) / v - E) + Y,     tau = max t_s,  S = sum t_s
 //
 // t_s is the time of stage s for one micro-batch, forward and backward, with what it waits for messages; m micro-batches,
 // v chunks per stage, Y what happens once per step. The slowest stage sets the pace, and filling and draining the
-// pipeline passes every other stage once, one chunk at a time.
+// pipeline passes every other stage once, one chunk at a time. E is what orders fill of that which compute gradients of
+// weights apart (filled.h), with the mean time of a stage's layers: 0 for all others, negative where an order that holds
+// little waits more. It does not depend on the cut, so T rises with tau and with S, and T without the maximum bounds it.
 //
 // How it compares with the longest path T* through the orders (pipeline.h, messages part of t_s, Y = 0):
 //     equal stages and chunks, v = 1 or p divides m        T* = T
@@ -12,6 +14,7 @@
 //     GPipe                                                T* = S + (m - 1)(max f_s + max b_s) >= T
 //     stages of equal chunks, v = 1 or p divides m         max_k (m t_k + (t_0 + … + t_{k-1}) / v)
 //                                                             <= T*, T <= (m + (p-1) / v)(max f_s + max b_s)
+//     equal stages, gradients of weights apart             T* = T, if F, I and W have the shares that E was taken for
 //     equal stages, a last group of fewer than p           T <= T* <= T with m rounded up to a multiple of p
 // with f_s and b_s the forward and backward part of t_s.
 // So it is neither a lower nor an upper bound of T* in general; the search minimises T.

@@ -177,7 +177,7 @@ bool PlanSpace::same_grids(const Key& key) const {
 
 void PlanSpace::list_schedules() {
   for (const schedule::Rule& rule : schedule::rules()) {
-    if (!rule.interleaves && limits_.admits(rule.kind) && limits_.vpp.admits(1)) schedules_.push_back({rule.kind, 1});
+    if (!rule.interleaves() && limits_.admits(rule.kind) && limits_.vpp.admits(1)) schedules_.push_back({rule.kind, 1});
   }
   if (!limits_.admits(Schedule::interleaved) || motif_.repeats == 0) return;
   for (const std::int64_t chunks : kChunks) {
