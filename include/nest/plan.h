@@ -19,6 +19,7 @@ namespace nest {
 struct StageTime {  // seconds, one micro-batch of one replica
   double forward = 0;
   double backward = 0;
+  double weight = 0;  // of backward, weight gradients that the schedule computes apart; 0 where it does not
   double recompute = 0;
   double tp = 0;
   double cp = 0;

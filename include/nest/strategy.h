@@ -36,8 +36,8 @@ struct Word {
   const char* text;
 };
 
-// In what order a stage of a pipeline works (schedule/rules.h): the classical three, and those that compute gradients of
-// weights apart, which fill what would be idle.
+// In what order a stage of a pipeline works (schedule/rules.h): the classical three, and those that compute gradients
+// of weights apart, which fill what would be idle.
 enum class Schedule : std::uint8_t { one_f_one_b, interleaved, gpipe, zb_h1, zbv, v_half, v_min, dualpipev };
 inline constexpr std::array kScheduleWords = {
     Word<Schedule>{Schedule::one_f_one_b, "1f1b"}, Word<Schedule>{Schedule::interleaved, "interleaved"},

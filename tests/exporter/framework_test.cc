@@ -200,6 +200,27 @@ TEST(Obstacles, NameTheStagesThatDiffer) {
               ElementsAre("cannot recompute differently on stage 0 (full there, none elsewhere)"));
 }
 
+TEST(Obstacles, WeightGradientsApart) {
+  const auto of = [](launch::Framework framework, const char* stack, Schedule schedule, int zero) {
+    const cost::Job job = export_job("llama3-8b", 64, 64, 4096, stack);
+    Strategy s;
+    s.pp = 4;
+    s.dp = s.dp_inner = 4;
+    s.schedule = schedule;
+    s.virtual_stages = schedule == Schedule::zb_h1 ? 1 : 2;
+    return exporter::obstacles(framework, job, s, cost::even_stages(job, s, Recompute::none, zero));
+  };
+  using launch::Framework;
+  EXPECT_THAT(of(Framework::megatron, "megatron-core", Schedule::zbv, 1),
+              Contains("cannot run schedule zbv: it computes both gradients of a layer in one"));
+  EXPECT_THAT(of(Framework::torchtitan, "fsdp2", Schedule::zbv, 2), ElementsAre(HasSubstr("torch.compile")));
+  EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::zbv, 2), IsEmpty());
+  EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::dualpipev, 2), IsEmpty());
+  EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::zbv, 3), ElementsAre(HasSubstr("ZeRO 3")));
+  EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::v_half, 2), ElementsAre(HasSubstr("by a name")));
+  EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::zb_h1, 2), Contains(HasSubstr("by a name")));
+}
+
 TEST(Obstacles, DependOnTheFramework) {
   const cost::Job job = export_job("llama3-8b", 64, 64, 4096);
   Strategy s;

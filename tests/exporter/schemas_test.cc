@@ -178,19 +178,20 @@ TomlFile read_strict_toml(const std::string& text, std::vector<std::string>& pro
                         {"global_batch_size", integer},
                         {"seq_len", integer},
                         {"mixed_precision_param", std::regex("\"(bfloat16|float32)\"")}};
-    keys["parallelism"] = {{"data_parallel_replicate_degree", integer},
-                           {"data_parallel_shard_degree", integer},
-                           {"fsdp_reshard_after_forward", std::regex("\"(default|always|never)\"")},
-                           {"tensor_parallel_degree", integer},
-                           {"enable_async_tensor_parallel", boolean},
-                           {"context_parallel_degree", integer},
-                           {"context_parallel_rotate_method", std::regex("\"(allgather|alltoall)\"")},
-                           {"expert_parallel_degree", integer},
-                           {"expert_tensor_parallel_degree", integer},
-                           {"pipeline_parallel_degree", integer},
-                           {"pipeline_parallel_schedule", std::regex("\"(1F1B|GPipe|Interleaved1F1B)\"")},
-                           {"pipeline_parallel_microbatch_size", integer},
-                           {"module_fqns_per_model_part", any}};
+    keys["parallelism"] = {
+        {"data_parallel_replicate_degree", integer},
+        {"data_parallel_shard_degree", integer},
+        {"fsdp_reshard_after_forward", std::regex("\"(default|always|never)\"")},
+        {"tensor_parallel_degree", integer},
+        {"enable_async_tensor_parallel", boolean},
+        {"context_parallel_degree", integer},
+        {"context_parallel_rotate_method", std::regex("\"(allgather|alltoall)\"")},
+        {"expert_parallel_degree", integer},
+        {"expert_tensor_parallel_degree", integer},
+        {"pipeline_parallel_degree", integer},
+        {"pipeline_parallel_schedule", std::regex("\"(1F1B|GPipe|Interleaved1F1B|ZBVZeroBubble|DualPipeV)\"")},
+        {"pipeline_parallel_microbatch_size", integer},
+        {"module_fqns_per_model_part", any}};
     keys["activation_checkpoint"] = {{"mode", std::regex("\"(selective|full|none)\"")},
                                      {"selective_ac_option", std::regex("\"(op|[0-9]+)\"")}};
     keys["compile"] = {{"enable", boolean}, {"components", std::regex(R"(\["model", "loss"\])")}};

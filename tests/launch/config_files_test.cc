@@ -85,6 +85,18 @@ TEST(TorchtitanFile, IsRead) {
   EXPECT_EQ(setup.recompute, Recompute::full);
 }
 
+// Both ends of the model are on the first rank, whose layers are those of the last stage.
+TEST(TorchtitanFile, SchedulesInAV) {
+  const std::string text =
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 8\nseq_len = 8192\n"
+      "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"zbvzerobubble\"\n";
+  const launch::LaunchSetup setup = launch::read_launch("t.toml", text, {}, "", nullptr);
+  EXPECT_EQ(setup.schedule, Schedule::zbv);
+  EXPECT_EQ(setup.vpp, 2);
+  EXPECT_THAT(launch_message(text + "module_fqns_per_model_part = [[\"tok_embeddings\"], [\"output\"]]\n"),
+              HasSubstr("a V has two for each"));
+}
+
 TEST(TorchtitanFile, OptionsOverrideIt) {
   const auto read = [](const std::string& path) -> std::optional<std::string> {
     return path == "t.toml" ? std::optional<std::string>(kTitan) : std::nullopt;
@@ -108,8 +120,8 @@ TEST(TorchtitanFile, NamesTheKey) {
   EXPECT_THAT(launch_message("[parallelism]\ntensor_parallel_degree = 0\n"),
               HasSubstr("parallelism.tensor_parallel_degree"));
   EXPECT_THAT(
-      launch_message("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"DualPipeV\"\n"),
-      HasSubstr("is not priced"));
+      launch_message("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"Looped\"\n"),
+      HasSubstr("`Looped` is not priced; understood are 1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble and DualPipeV"));
   EXPECT_THAT(launch_message("[activation_checkpoint]\nmode = \"sometimes\"\n"),
               HasSubstr("activation_checkpoint.mode"));
 }

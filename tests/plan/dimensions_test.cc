@@ -24,7 +24,7 @@ std::vector<std::int64_t> some_values(const plan::PlanDimension& row) {
     }
     return all;
   }
-  if (row.high < 4) {
+  if (row.high < 4 || row.kind == plan::DimensionKind::word) {
     for (std::int64_t value = row.low; value <= row.high; ++value) all.push_back(value);
     return all;
   }

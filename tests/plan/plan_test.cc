@@ -216,8 +216,8 @@ TEST(PlanJson, RefusesWhatIsNotAPlan) {
   EXPECT_THAT(with_run("precision", "tf32"), ::testing::HasSubstr("run.precision: `tf32` is not known"));
   EXPECT_EQ(with_run("precision", "BF16"), "accepted");
   json = plan_to_json(example());
-  json["strategy"]["schedule"] = "zb-h1";
-  EXPECT_THAT(message(json), ::testing::HasSubstr("strategy.schedule: `zb-h1` is not known; allowed are 1f1b, "));
+  json["strategy"]["schedule"] = "zb-h9";
+  EXPECT_THAT(message(json), ::testing::HasSubstr("strategy.schedule: `zb-h9` is not known; allowed are 1f1b, "));
   json = plan_to_json(example());
   json["evaluation"]["stages"].erase(0);
   EXPECT_THAT(message(json), ::testing::HasSubstr("evaluation.stages: expected one for every stage"));

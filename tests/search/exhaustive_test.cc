@@ -69,7 +69,7 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   const Split& split = strategy.split;
   seen["pipeline"] += strategy.pp > 1;
   seen["three stages or more"] += strategy.pp > 2;
-  seen["interleaved"] += strategy.virtual_stages > 1;
+  seen["interleaved"] += strategy.schedule == Schedule::interleaved;
   seen["interleaved motif"] += strategy.virtual_stages > 1 && test::chain_pattern(problem.job.model.layers).motif > 1;
   seen["tensor"] += split.tp > 1;
   seen["sequence"] += split.sp;
@@ -81,6 +81,9 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   seen["idle devices"] += strategy.devices_used() < problem.devices();
   seen["uneven batch"] += problem.job.run.global_batch % (strategy.micro_batch * strategy.dp) != 0;
   seen["gpipe"] += strategy.schedule == Schedule::gpipe;
+  for (const Schedule kind : {Schedule::zb_h1, Schedule::zbv, Schedule::v_half, Schedule::v_min, Schedule::dualpipev}) {
+    seen[to_string(kind)] += strategy.schedule == kind && strategy.pp > 1;
+  }
   seen["torus"] += problem.job.cluster.torus.has_value();
   seen["irregular levels"] += !problem.job.cluster.torus && !problem.job.cluster.fabric.regular;
   seen["crossing tensors"] += problem.job.model.architecture.towers.size() > 1 || !problem.more_edges.empty();
@@ -195,6 +198,7 @@ Problem pinned(const Problem& problem, const Strategy& strategy) {
   limits.vpp = exactly(strategy.virtual_stages);
   limits.micro_batch = exactly(strategy.micro_batch);
   limits.schedule = {};
+  limits.more_schedules = false;
   limits.schedule.at(static_cast<std::size_t>(strategy.schedule)) = true;
   one.top = 2;
   return one;

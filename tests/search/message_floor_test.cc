@@ -63,7 +63,8 @@ TEST(MessageFloor, NoPlacementWaitsLess) {
     ++compared;
     const MessageFloor floor(cluster);
     const std::int64_t devices = strategy.split.tp * strategy.split.cp;
-    const LeastWaiting least = floor.waiting(strategy.pp, strategy.virtual_stages, devices, kCutBytes, kWrapBytes);
+    const LeastWaiting least = floor.waiting(strategy.pp, strategy.virtual_stages, strategy.virtual_stages - 1, devices,
+                                             kCutBytes, kWrapBytes);
     const LeastWaiting waiting = waiting_of(cluster, strategy);
     ASSERT_LE(least.each_s, waiting.each_s * (1 + 1e-9));
     ASSERT_LE(least.sum_s, waiting.sum_s * (1 + 1e-9))
@@ -86,12 +87,12 @@ TEST(MessageFloor, FourStagesOnTwoNodes) {
   cluster.levels.push_back({"rack", 2, {}, 50e9, 8e-6, 1, 1, false, false});
   cluster.devices = 16;
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
-  const LeastWaiting least = MessageFloor(cluster).waiting(4, 2, 4, 1e6, 2e6);
+  const LeastWaiting least = MessageFloor(cluster).waiting(4, 2, 1, 4, 1e6, 2e6);
   const double near = 3e-6 + 1e6 / 100e9, far = 8e-6 + 1e6 / 50e9, back = 8e-6 + 2e6 / 50e9;
   EXPECT_NEAR(least.each_s, 2 * near, 1e-15);
   EXPECT_NEAR(least.sum_s, 2 * 2 * (2 * near + far) + 2 * back, 1e-15);
   // Stages of a whole node: all messages leave, eight at once.
-  const LeastWaiting whole = MessageFloor(cluster).waiting(2, 1, 8, 1e6, 2e6);
+  const LeastWaiting whole = MessageFloor(cluster).waiting(2, 1, 0, 8, 1e6, 2e6);
   EXPECT_NEAR(whole.each_s, 8e-6 + 8 * 1e6 / 50e9, 1e-15);
 }
 

@@ -13,6 +13,7 @@
 #include "model/presets.h"
 #include "problem.h"
 #include "problem_text.h"
+#include "schedule/rules.h"
 #include "test_support/scale.h"
 
 namespace nest::search {
@@ -162,6 +163,11 @@ TEST(Metamorphic, TimesScale) {
     problem.objective = PlanObjective::time;
     job.stack.defer_head_gradient = false;
     problem.limits.recompute = {true, false, true};
+    // Nor is the share of weight gradients measured.
+    problem.limits.more_schedules = false;
+    for (const schedule::Rule& rule : schedule::rules()) {
+      if (rule.is_split()) problem.limits.refuse(rule.kind);
+    }
     const double factor = 4;
     try {
       cost::MeasuredProfile profile = test::own_profile(job, problem.limits, problem.devices());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "cost/constants.h"
 #include "cost/memory.h"
 #include "cost/tables.h"
+#include "schedule/pipeline.h"
 
 namespace nest::test {
 namespace {
@@ -119,6 +121,25 @@ class Looker {
       }
     }
     price_messages();
+    filled_s_ = filled_s();
+  }
+
+  // How much earlier the orders end than the closed form says, in a pipeline whose stages are all the mean one.
+  double filled_s() const {
+    const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
+    if (strategy_.pp == 1 || !rule.is_split()) return 0;
+    const cost::StageSums all = cost::sum_stage(job_, *table_, 0, static_cast<int>(n_) - 1, strategy_.pp);
+    const auto p = static_cast<double>(strategy_.pp), v = static_cast<double>(strategy_.virtual_stages);
+    const double whole_s = all.forward_s + all.backward_s;
+    const double forward = std::round(512 * all.forward_s / whole_s) / 512;
+    const double weight = std::round(512 * all.weight_s / whole_s) / 512;
+    const schedule::Pipeline pipeline(
+        rule, {strategy_.pp, strategy_.virtual_stages, micro_batches(strategy_, job_.run.global_batch)});
+    schedule::PipelineSeconds seconds;
+    seconds.chunks.assign(static_cast<std::size_t>(pipeline.shape().positions()),
+                          {forward / v, (1 - forward - weight) / v, weight / v});
+    const auto m = static_cast<double>(pipeline.shape().micro_batches);
+    return (m + (p - 1) / v - schedule::play(pipeline, seconds).total_s) * whole_s / p;
   }
 
   // Groups of ranks do not depend on micro-batch and schedule.
@@ -231,7 +252,7 @@ class Looker {
     ++answer_.plans;
     const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
     const auto v = static_cast<double>(strategy_.virtual_stages);
-    const double time_s = m * slowest_s + (sum_s - slowest_s) / v + once_s;
+    const double time_s = m * slowest_s + std::max(0.0, (sum_s - slowest_s) / v - filled_s_) + once_s;
     if (visit_) visit_(strategy_, stages_, time_s);
     if (time_s >= best_.time_s) return;
     best_.time_s = time_s;
@@ -259,6 +280,7 @@ class Looker {
   std::vector<std::vector<Choice>> choices_;
   std::vector<bool> priced_;
   int only_ = -1;
+  double filled_s_ = 0;
   std::vector<StagePlan> stages_;
   OracleBest best_;
   OracleAnswer answer_;

@@ -126,6 +126,12 @@ struct Enumeration {
     return list;
   }
 
+  // Named, or run by the stack where nobody names any.
+  bool admits_split(Schedule kind) const {
+    const auto& runs = job.stack.schedules;
+    return limits.admits(kind) || (limits.more_schedules && std::find(runs.begin(), runs.end(), kind) != runs.end());
+  }
+
   std::vector<Strategy> schedules(std::int64_t pp) const {
     std::vector<Strategy> list;
     Strategy strategy;
@@ -134,8 +140,16 @@ struct Enumeration {
       if (limits.admits(Schedule::one_f_one_b)) list.push_back(strategy);
       strategy.schedule = Schedule::gpipe;
       if (limits.admits(Schedule::gpipe)) list.push_back(strategy);
+      strategy.schedule = Schedule::zb_h1;
+      if (admits_split(Schedule::zb_h1)) list.push_back(strategy);
     }
-    if (!limits.admits(Schedule::interleaved) || pp == 1 || pattern.repeats == 0) return list;
+    if (pp == 1 || pattern.repeats == 0) return list;
+    strategy.virtual_stages = 2;
+    for (const Schedule folded : {Schedule::zbv, Schedule::v_half, Schedule::v_min, Schedule::dualpipev}) {
+      strategy.schedule = folded;
+      if (admits_split(folded) && limits.vpp.admits(2) && 2 * pp <= pattern.repeats + 2) list.push_back(strategy);
+    }
+    if (!limits.admits(Schedule::interleaved)) return list;
     strategy.schedule = Schedule::interleaved;
     for (const std::int64_t chunks : {2, 3, 4, 5, 6, 8, 10, 12}) {
       strategy.virtual_stages = chunks;
@@ -150,7 +164,8 @@ struct Enumeration {
     if (at_once > batch() || !limits.dp.admits(strategy.dp)) return false;
     if (!limits.uneven_batch && batch() % at_once != 0) return false;
     const std::int64_t rounds = (batch() + at_once - 1) / at_once;
-    return strategy.virtual_stages == 1 || limits.any_rounds || rounds % strategy.pp == 0;
+    if (strategy.schedule == Schedule::dualpipev && rounds < 2 * strategy.pp) return false;
+    return strategy.schedule != Schedule::interleaved || limits.any_rounds || rounds % strategy.pp == 0;
   }
 
   void placements(Strategy strategy, const Visit& visit) const {

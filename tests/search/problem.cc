@@ -97,6 +97,11 @@ void choose_options(Dice& dice, Problem& problem) {
   if (dice.one_in(6)) set.push_back(dice.any({"schedule=1f1b", "schedule=1f1b,gpipe", "schedule=gpipe,interleaved"}));
   if (deep && dice.one_in(3)) set.push_back("schedule=interleaved");
   problem.megatron = dice.one_in(10);
+  if (dice.one_in(4)) {
+    set.push_back(dice.any({"schedule=1f1b,zb-h1", "schedule=zb-h1,zbv", "schedule=zbv,interleaved", "schedule=v-half",
+                            "schedule=v-min", "schedule=v-min", "schedule=dualpipev", "schedule=zbv",
+                            "schedule=dualpipev,zb-h1,v-min"}));
+  }
 }
 
 // Problems stay small enough to try everything.

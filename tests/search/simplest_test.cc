@@ -54,8 +54,8 @@ class Judge {
     const bool counts = problem_.objective == PlanObjective::time;
     return {counts && s.pp * s.dp * s.split.tp * s.split.cp < problem_.devices(),
             s.dp_inner != s.dp,
-            batch % at_once != 0 || (s.virtual_stages > 1 && rounds % s.pp != 0),
-            s.schedule == Schedule::gpipe,
+            batch % at_once != 0 || (s.schedule == Schedule::interleaved && rounds % s.pp != 0),
+            s.schedule != Schedule::one_f_one_b && s.schedule != Schedule::interleaved,
             differ,
             is_uneven(s, stages),
             s.schedule == Schedule::interleaved};

@@ -48,6 +48,11 @@ Strategy random_strategy(Dice& dice) {
     s.schedule = Schedule::interleaved;
     s.virtual_stages = 2 + dice.below(2);
   }
+  if (s.pp > 1 && dice.below(3) == 0) {
+    constexpr Schedule kSplit[] = {Schedule::zb_h1, Schedule::zbv, Schedule::v_half, Schedule::v_min};
+    s.schedule = kSplit[dice.below(4)];
+    s.virtual_stages = s.schedule == Schedule::zb_h1 ? 1 : 2;
+  }
   return s;
 }
 
@@ -80,12 +85,19 @@ RandomSchedule random_schedule(cost::Job& job, Dice& dice) {
   SimulationProgram& program = made.lowered.program;
   program.links.clear();
   program.routes.clear();
+  std::vector<std::size_t> next(static_cast<std::size_t>(s.pp), 0);  // pass of every stage
   for (std::size_t i = 0; i < made.lowered.labels.size(); ++i) {
     const ActivityLabel& label = made.lowered.labels[i];
     SimulatedActivity& activity = program.activities[i];
     if (label.part == Part::forward || label.part == Part::backward) {
       const auto& chunk = seconds.chunks[static_cast<std::size_t>(made.pipeline.position(label.stage, label.chunk))];
-      activity.seconds = label.backward ? chunk.input_s + chunk.weight_s : chunk.forward_s;
+      const auto stage = static_cast<std::size_t>(label.stage);
+      switch (made.pipeline.orders()[stage][next[stage]++].pass) {
+        case schedule::Pass::forward: activity.seconds = chunk.forward_s; break;
+        case schedule::Pass::backward: activity.seconds = chunk.input_s + chunk.weight_s; break;
+        case schedule::Pass::input_gradient: activity.seconds = chunk.input_s; break;
+        case schedule::Pass::weight_gradient: activity.seconds = chunk.weight_s; break;
+      }
     } else if (label.part == Part::message) {
       const std::int64_t from = made.pipeline.position(label.from_stage, label.chunk);
       const auto& message = label.backward ? seconds.backward[static_cast<std::size_t>(from - 1)]

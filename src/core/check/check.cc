@@ -92,10 +92,15 @@ class Judge {
   }
 
   void check_schedule() {
-    const bool interleaved = s_.schedule == Schedule::interleaved;
-    if (interleaved != (s_.virtual_stages > 1)) {
+    const bool folded = is_v();
+    const bool interleaved = s_.schedule == Schedule::interleaved || folded;
+    if (interleaved != (s_.virtual_stages > 1) || (folded && s_.virtual_stages != 2)) {
       report(ViolationCode::virtual_stages,
              fmt::format("schedule {} with {} virtual stages", to_string(s_.schedule), s_.virtual_stages));
+    }
+    const std::int64_t m = micro_batches(s_, plan_.run.global_batch);
+    if (s_.schedule == Schedule::dualpipev && m < 2 * s_.pp) {
+      report(ViolationCode::virtual_stages, fmt::format("{} micro-batches are too few for {} stages", m, s_.pp));
     }
     if (!interleaved) return;
     if (s_.pp < 2) report(ViolationCode::virtual_stages, "interleaving needs at least two stages");
@@ -239,10 +244,25 @@ class Judge {
     }
   }
 
+  bool is_v() const {
+    return s_.schedule == Schedule::zbv || s_.schedule == Schedule::v_half || s_.schedule == Schedule::v_min ||
+           s_.schedule == Schedule::dualpipev;
+  }
+
   double in_flight(std::int64_t stage) const {
     if (s_.pp == 1) return 1;
     const std::int64_t m = micro_batches(s_, plan_.run.global_batch);
     if (s_.schedule == Schedule::gpipe) return static_cast<double>(m);
+    const auto halves = [m](std::int64_t held) { return static_cast<double>(std::min(held, 2 * m)) / 2; };
+    switch (s_.schedule) {
+      case Schedule::zb_h1: return static_cast<double>(std::min(s_.pp, m));
+      case Schedule::zbv: return halves(std::min(2 * s_.pp, m + stage + 1));
+      // What is built step by step has a cap and no closed form: both chunks of a micro-batch are held at once.
+      case Schedule::v_half:
+      case Schedule::v_min: return 1;
+      case Schedule::dualpipev: return halves(2 * s_.pp + 1);
+      default: break;
+    }
     if (s_.virtual_stages == 1) return static_cast<double>(std::min(s_.pp - stage, m));
     const std::int64_t chunks =
         std::min(2 * (s_.pp - stage - 1) + (s_.virtual_stages - 1) * s_.pp + 1, m * s_.virtual_stages);
@@ -327,8 +347,10 @@ class Judge {
       slowest = std::max(slowest, stage.time.total);
     }
     const auto m = static_cast<double>(micro_batches(s_, plan_.run.global_batch));
-    const double law =
-        m * slowest + (total - slowest) / static_cast<double>(s_.virtual_stages) + b.grad_sync + b.optimizer + b.other;
+    // How much of the bubble weight gradients fill does not follow from whole stages: it is no less than nothing.
+    const bool fills = s_.pp > 1 && (is_v() || s_.schedule == Schedule::zb_h1);
+    const double bubble = fills ? std::max(0.0, b.bubble) : (total - slowest) / static_cast<double>(s_.virtual_stages);
+    const double law = m * slowest + bubble + b.grad_sync + b.optimizer + b.other;
     if (slowest > 0 && differs(law, p.iteration_s)) {
       report(ViolationCode::time_law, fmt::format("stages give {} s, {} s are claimed", law, p.iteration_s));
     }

@@ -95,7 +95,7 @@ class Survey {
   LevelsCrossed run() const {
     LevelsCrossed crossed;
     for (std::int64_t stage = 0; stage + 1 < s_.pp; ++stage) crossed.boundaries.push_back(boundary(stage, stage + 1));
-    if (s_.virtual_stages > 1 && s_.pp > 1) crossed.boundaries.push_back(boundary(s_.pp - 1, 0));
+    if (s_.schedule == Schedule::interleaved && s_.pp > 1) crossed.boundaries.push_back(boundary(s_.pp - 1, 0));
     const std::int64_t tp = s_.split.tp, cp = s_.split.cp, ep = s_.split.ep;
     const std::int64_t etp = s_.split.etp > 0 ? s_.split.etp : tp;
     // The ranks of a stage are read twice: t + tp (c + cp d) and, for experts, x + etp (e + ep f).

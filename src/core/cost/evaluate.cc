@@ -15,6 +15,7 @@
 #include "cost/rates.h"
 #include "cost/tables.h"
 #include "groups/rank_groups.h"
+#include "schedule/filled.h"
 #include "schedule/step_time.h"
 
 namespace nest::cost {
@@ -97,6 +98,7 @@ class Evaluator {
     StageTime& time = priced.time;
     time.forward = sums.forward_s + alone * sums.alone_forward_s;
     time.backward = sums.backward_s + alone * sums.alone_backward_s;
+    if (strategy_.pp > 1 && schedule::rule_of(strategy_.schedule).is_split()) time.weight = sums.weight_s;
     time.recompute = again.seconds;
     time.tp = sums.tp_s;
     time.cp = sums.cp_s;
@@ -137,10 +139,12 @@ class Evaluator {
     parts.p2p = m * time.p2p;
     parts.zero = m * time.zero;
     parts.bubble = schedule::fill_time(v, time.total, sum_s);
+    const double filled = filled_s(static_cast<std::int64_t>(m));
+    if (filled != 0) parts.bubble = std::max(0.0, parts.bubble - filled);
     parts.grad_sync = last->once.sync_exposed_s;
     parts.optimizer = last->once.optimizer_s;
     parts.other = last->once.deferred_s + constants::kStep_s;
-    prediction.iteration_s = schedule::step_time(m, v, time.total, sum_s, last->per_step_s);
+    prediction.iteration_s = m * time.total + parts.bubble + last->per_step_s;
 
     const auto batch = real(job_.run.global_batch);
     const auto devices = real(strategy_.devices_used());
@@ -150,6 +154,15 @@ class Evaluator {
     prediction.flops_per_s_per_device = flops / (prediction.iteration_s * devices);
     const double peak = devices * mfu_peak_flops_per_s(job_.cluster.device, job_.run.precision);
     if (peak > 0) prediction.mfu = flops / (prediction.iteration_s * peak);
+  }
+
+  // What the order fills of the bubble (schedule/filled.h).
+  double filled_s(std::int64_t micro_batches) const {
+    if (strategy_.pp == 1 || !schedule::rule_of(strategy_.schedule).is_split()) return 0;
+    const auto last = static_cast<int>(job_.model.layer_count()) - 1;
+    const schedule::PassSeconds mean = mean_stage(sum_stage(job_, table_, 0, last, strategy_.pp), strategy_.pp);
+    const schedule::Shape shape{strategy_.pp, strategy_.virtual_stages, micro_batches};
+    return schedule::filled_share(strategy_.schedule, shape, schedule::shares_of(mean)) * mean.total_s();
   }
 
   void price_memory() {
@@ -313,7 +326,18 @@ void Evaluator::say_assumptions() {
         fmt::format("weight gradients of the head wait for the pipeline's drain, {} micro-batches of them at most",
                     constants::kDeferredMicroBatches));
   }
-  if (strategy_.virtual_stages > 1) says.push_back("an interleaved stage is priced as one run of layers");
+  const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
+  if (rule.is_v()) {
+    says.push_back(
+        "a V is priced as runs of layers, its first stage last: that one holds embedding and head, the embedding's "
+        "time "
+        "is counted with another");
+  } else if (strategy_.virtual_stages > 1) {
+    says.push_back("an interleaved stage is priced as one run of layers");
+  }
+  if (rule.is_split() && strategy_.pp > 1) {
+    says.push_back("weight gradients fill the bubble as in a pipeline of equal stages; what is kept waits for them");
+  }
   const std::int64_t rounds = strategy_.micro_batch * strategy_.dp;
   if (job_.run.global_batch % rounds != 0) {
     says.push_back(fmt::format("the batch of {} is no multiple of {}: the last micro-batches are priced as full",

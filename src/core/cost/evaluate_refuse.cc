@@ -32,7 +32,10 @@ std::string refuse_sizes(const Strategy& strategy) {
   if (strategy.dp % strategy.dp_inner != 0) {
     return fmt::format("dp_inner={} does not divide dp={}", strategy.dp_inner, strategy.dp);
   }
-  return schedule::refuse(schedule::rule_of(strategy.schedule), {strategy.pp, strategy.virtual_stages});
+  const schedule::Rule& rule = schedule::rule_of(strategy.schedule);
+  // With as many micro-batches as it takes: whether there are is asked of the batch.
+  const std::int64_t enough = std::max<std::int64_t>(1, rule.fewest * strategy.pp);
+  return schedule::refuse(rule, {strategy.pp, strategy.virtual_stages, enough});
 }
 
 // Sizes are at most 2^24 each, so products are formed as doubles until they are known to be small.
@@ -72,7 +75,8 @@ std::string refuse_batch(const Job& job, const Strategy& strategy) {
         "one micro-batch of {} on each of {} data-parallel ranks is {:.0f} sequences; the global batch has {}",
         strategy.micro_batch, format_integer(strategy.dp), at_once, format_integer(batch));
   }
-  return {};
+  return schedule::refuse(schedule::rule_of(strategy.schedule),
+                          {strategy.pp, strategy.virtual_stages, micro_batches(strategy, batch)});
 }
 
 std::string refuse_recomputation(const SoftwareStack& stack, const Recomputation& recompute) {

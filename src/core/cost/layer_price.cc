@@ -32,6 +32,7 @@ struct LayerTimes {
   int matrices = 0;
   int attentions = 0;
   double head_gradient_s = 0;
+  double weights_s = 0;  // weight gradients, of all matrix products
 
   double forward_s() const {
     return matrix.forward_s + attention.forward_s + rowwise.forward_s + casts.forward_s + other.forward_s;
@@ -220,6 +221,7 @@ class LayerPricer {
     }
     const double modelled_s = passes.backward_s;
     override_operator(op, passes);
+    if (modelled_s > 0) times_.weights_s += weight_s_ * std::min(1.0, passes.backward_s / modelled_s);
     if (moved_by_dispatcher(op)) {
       // Part of the exchange, which may run beside compute.
       add(op.kind == model::OperatorKind::combine ? times_.combine : times_.dispatch, passes);
@@ -434,6 +436,7 @@ class LayerPricer {
     price.cp_s = times_.context.forward_s + times_.context.backward_s;
     price.ep_s = travelling * (exposed.forward_s + exposed.backward_s);
     price.deferrable_s = times_.head_gradient_s;
+    price.weight_s = std::min(times_.weights_s, price.backward_s);
   }
 
   const Job& job_;
@@ -465,6 +468,8 @@ void override_layer(const Job& job, const model::Layer& layer, const Split& spli
                     LayerPrice& price) {
   const MeasuredLayer* found = measured_layer(job, layer, split, micro_batch);
   if (!found) return;
+  // Its share of the backward pass is not measured.
+  if (price.backward_s > 0) price.weight_s *= found->backward_s / price.backward_s;
   price.forward_s = found->forward_s;
   price.backward_s = found->backward_s;
   price.deferrable_s = std::min(price.deferrable_s, found->backward_s);

@@ -30,6 +30,7 @@ struct LayerPrice {
   double alone_backward_s = 0;
   double alone_ep_s = 0;    // exposed
   double deferrable_s = 0;  // weight gradient that can move into the drain (head only); part of backward_s
+  double weight_s = 0;      // weight gradients of matrix products; part of backward_s
   double flops = 0;         // model FLOPs, forward + backward, of this device
 
   // Bytes on one device.

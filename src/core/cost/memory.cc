@@ -277,11 +277,23 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
                                context_bytes(*job_, strategy)});
 }
 
+// Both ends of the model sit on one stage of a V: beside the head, what comes before the blocks, unless they share it.
+double StageMemoryModel::folded_parameters(const Strategy& strategy, const StagePlan& stage) const {
+  const model::Model& model = job_->model;
+  if (!schedule::rule_of(strategy.schedule).is_v() || stage.last + 1 < model.layer_count()) return 0;
+  double parameters = -kinds_->shared_parameters();
+  for (int i = 0; i < stage.first && model.layer(i).kind != model::LayerKind::block; ++i) {
+    parameters += real(kinds_->of_layer(i).price.dense_parameters);
+  }
+  return std::max(0.0, parameters);
+}
+
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        const StageSetting& setting) const {
   const Job& job = *job_;
   const StageTreatment treatment = stage_treatment(kinds_->treatments(), stage.recompute, strategy.virtual_stages);
-  const StageTotals totals = add_up(*kinds_, stage, treatment, offloaded_layers(job, strategy, stage.recompute));
+  StageTotals totals = add_up(*kinds_, stage, treatment, offloaded_layers(job, strategy, stage.recompute));
+  totals.dense += folded_parameters(strategy, stage);
   StageFacts facts = facts_of(job, strategy, *kinds_, stage, treatment, setting.degrees);
   facts.parameters = totals.parameters();
   facts.updated_parameters =

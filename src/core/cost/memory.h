@@ -48,6 +48,8 @@ class StageMemoryModel {
   StageMemory estimate(const Strategy& strategy, const StagePlan& stage, const StageSetting& setting) const;
 
  private:
+  double folded_parameters(const Strategy& strategy, const StagePlan& stage) const;
+
   const Job* job_;
   std::shared_ptr<const MemoryKinds> kinds_;
 };

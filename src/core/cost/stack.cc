@@ -77,6 +77,12 @@ constexpr Names<GraphScope, 5> kScopes = {{{GraphScope::attention, "attn"},
                                            {GraphScope::preprocess, "preprocess"},
                                            {GraphScope::full, "full"}}};
 
+constexpr Names<Schedule, 5> kSplitSchedules = {{{Schedule::zb_h1, "zb-h1"},
+                                                 {Schedule::zbv, "zbv"},
+                                                 {Schedule::v_half, "v-half"},
+                                                 {Schedule::v_min, "v-min"},
+                                                 {Schedule::dualpipev, "dualpipev"}}};
+
 template <class Enum, std::size_t N>
 const char* name_of(const Names<Enum, N>& names, Enum value) {
   for (const auto& [known, name] : names) {
@@ -266,6 +272,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.flag("scatter_messages", stack.scatter_messages);
   facts.flag("defer_head_gradient", stack.defer_head_gradient);
   facts.flag("all_reduce_zero1", stack.all_reduce_zero1);
+  facts.choices("schedules", kSplitSchedules, stack.schedules);
   facts.choice("selective", kSelective, stack.selective);
   facts.choices("selective_modules", kModules, stack.selective_modules);
   facts.flag("recompute_modules", stack.recompute_modules);

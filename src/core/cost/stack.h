@@ -86,6 +86,9 @@ struct SoftwareStack {
   bool defer_head_gradient = true;  // the head's weight gradient moves into the pipeline's drain
   bool all_reduce_zero1 = false;    // ZeRO-1 all-reduces gradients instead of scattering them (DeepSpeed)
 
+  // Schedules that the framework runs besides 1F1B, interleaved and GPipe: those with weight gradients apart.
+  std::vector<Schedule> schedules;
+
   // Recomputation.
   SelectiveKind selective = SelectiveKind::modules;
   std::vector<model::Module> selective_modules = {model::Module::core_attention};

@@ -7,6 +7,7 @@
 #include "cost/facts.h"
 #include "cost/memory.h"
 #include "cost/rates.h"
+#include "schedule/rules.h"
 
 namespace nest::cost {
 namespace {
@@ -124,6 +125,7 @@ StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last
     sums.forward_s += price.forward_s;
     sums.backward_s += price.backward_s - deferred;
     sums.deferred_s += deferred;
+    sums.weight_s += std::max(0.0, price.weight_s - deferred);
     sums.tp_s += price.tp_s;
     sums.cp_s += price.cp_s;
     sums.ep_s += price.ep_s;
@@ -254,6 +256,11 @@ StageAgain stage_again(const Job& job, const PriceTable& table, const StagePlan&
   return again;
 }
 
+schedule::PassSeconds mean_stage(const StageSums& model, std::int64_t stages) {
+  const double share = 1 / real(stages);
+  return {share * model.forward_s, share * std::max(0.0, model.backward_s - model.weight_s), share * model.weight_s};
+}
+
 std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
                                     const std::vector<StagePlan>& stages) {
   if (strategy.pp < 2) return {};
@@ -265,7 +272,8 @@ std::vector<double> message_seconds(const Job& job, const Strategy& strategy, co
     seconds.push_back(exposed * chunks * line.at(table.cut_bytes[at(stages[at(s)].last)]));
   }
   const CostLine wrap = message_line(job.cluster, strategy, strategy.pp - 1, 0);
-  seconds.push_back(exposed * (chunks - 1) * wrap.at(table.wrap_bytes));
+  const std::int64_t wraps = schedule::rule_of(strategy.schedule).wraps(strategy.virtual_stages);
+  seconds.push_back(exposed * real(wraps) * wrap.at(table.wrap_bytes));
   return seconds;
 }
 

@@ -44,6 +44,7 @@
 #include "cost/offload.h"
 #include "cost/overlap.h"
 #include "cost/sharding_traffic.h"
+#include "schedule/pipeline.h"
 
 namespace nest::cost {
 
@@ -112,6 +113,7 @@ struct StageSums {
   double tp_s = 0, cp_s = 0, ep_s = 0;
   double alone_forward_s = 0, alone_backward_s = 0, alone_ep_s = 0;  // as LayerPrice says
   double deferred_s = 0;
+  double weight_s = 0;  // of backward_s, weight gradients
   double dense_parameters = 0, expert_parameters = 0;
   double tensors = 0;
   // Where the optimizer orthogonalises updates: which layers, and the dense parameters whose updates it does not.
@@ -127,6 +129,10 @@ inline double alone_share(const Job& job, const Strategy& strategy, double micro
 }
 // Layers first … last. `stages` > 1 lets stacks that do so defer the head's weight gradient.
 StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages);
+
+// F, I and W of a stage that has its share of these layers, without what is recomputed: what tells how much of a bubble
+// an order fills (schedule/filled.h).
+schedule::PassSeconds mean_stage(const StageSums& model, std::int64_t stages);
 
 // What of traffic is exposed.
 inline double exposed_s(double traffic_s, double hide_s, double fraction) {

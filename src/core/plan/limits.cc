@@ -105,6 +105,7 @@ void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting
     if (row.kind == DimensionKind::flag) words = {"0", "1"};
     if (row.admitted(limits).data() == limits.recompute.data()) return limit_recomputation(limits, setting, words);
     parse_words(setting, words, row.admitted(limits));
+    if (std::string_view(row.name) == "schedule") limits.more_schedules = false;
   }
 }
 
@@ -156,6 +157,7 @@ void restrict_to_megatron(PlanLimits& limits) {
   limits.whole_blocks_only = true;
   limits.uneven_batch = false;
   limits.any_rounds = false;
+  limits.more_schedules = false;
 }
 
 }  // namespace nest::plan

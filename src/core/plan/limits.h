@@ -38,6 +38,7 @@ struct PlanLimits {
   // By Schedule: 1F1B, interleaved. GPipe is never faster than 1F1B and never smaller: only where asked for; the others
   // where somebody asks or the stack runs them.
   std::array<bool, kScheduleWords.size()> schedule{true, true, false};
+  bool more_schedules = true;      // besides those above, those that the stack runs; until somebody names schedules
   bool pitch = true;               // pipelines may start on node or rack boundaries, leaving devices idle between
   bool shard_in_node = true;       // sharding inside a node and replicating between nodes is an option
   bool uniform = false;            // all stages treat recomputation and sharding alike

@@ -82,6 +82,7 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
   for (std::int64_t q = 0; q < strategy.split.team_devices(); ++q) devices.push_back(first + q);
   Json time;
   for (const TimeField& entry : kTimes) time[entry.key] = stage.time.*entry.field;
+  if (stage.time.weight > 0) time["weight"] = stage.time.weight;
   Json memory;
   for (const MemoryField& entry : kMemory) memory[entry.key] = stage.memory.*entry.field;
   memory["in_flight"] = stage.memory.in_flight;
@@ -156,6 +157,7 @@ StagePlan read_stage(doc::Reader reader) {
     for (const TimeField& entry : kTimes) {
       stage.time.*entry.field = time->maybe_number(entry.key, {0, kMostSeconds}).value_or(0);
     }
+    stage.time.weight = time->maybe_number("weight", {0, kMostSeconds}).value_or(0);
     time->refuse_unknown_keys();
   }
   if (auto memory = reader.maybe_object("memory_bytes")) {

@@ -10,14 +10,13 @@ constexpr double kParts = 512;
 
 // The number of micro-batches that has the same answer.
 std::int64_t settled_micro_batches(const Rule& rule, const Shape& shape) {
-  return rule.settled == kUnsettled ? shape.micro_batches
-                                    : std::min(shape.micro_batches, rule.settled * shape.stages);
+  return rule.settled == kUnsettled ? shape.micro_batches : std::min(shape.micro_batches, rule.settled * shape.stages);
 }
 
 }  // namespace
 
 PassShares shares_of(const PassSeconds& stage) {
-  const double whole = stage.forward_s + stage.input_s + stage.weight_s;
+  const double whole = stage.total_s();
   if (whole <= 0) return {};
   const auto part = [&](double seconds) { return static_cast<int>(std::lround(kParts * seconds / whole)); };
   return {part(stage.forward_s), part(stage.weight_s)};
@@ -39,8 +38,8 @@ double filled_share(Schedule kind, const Shape& shape, const PassShares& shares)
 double FilledShares::of(Schedule kind, const Shape& shape, const PassShares& shares) {
   const Rule& rule = rule_of(kind);
   if (!rule.is_split() || shape.stages == 1) return 0;
-  const auto [place, fresh] = known_.try_emplace(
-      {kind, shape.stages, settled_micro_batches(rule, shape), shares.forward, shares.weight}, 0.0);
+  const auto [place, fresh] =
+      known_.try_emplace({kind, shape.stages, settled_micro_batches(rule, shape), shares.forward, shares.weight}, 0.0);
   if (fresh) place->second = filled_share(kind, shape, shares);
   return place->second;
 }

@@ -100,7 +100,8 @@ class Player {
     }
     const double share = count == 2 ? 1 - seconds_.hidden : 1;
     for (std::size_t k = next; k < next + count; ++k) {
-      const double seconds = share * work_s(order[k].pass, seconds_.chunks[at(pipeline_.position(stage, order[k].chunk))]);
+      const double seconds =
+          share * work_s(order[k].pass, seconds_.chunks[at(pipeline_.position(stage, order[k].chunk))]);
       spans.push_back({first_s, first_s + seconds});
       first_s += seconds;
       busy_s_[at(stage)] += seconds;
@@ -125,7 +126,7 @@ class Player {
 
 }  // namespace
 
-Chain::Chain(const Rule& rule, const Shape& shape) : shape_(shape) {
+Chain::Chain(const Rule& rule, const Shape& shape) : shape_(shape), is_v_(rule.is_v()) {
   const std::string problem = refuse(rule, shape);
   NEST_CHECK(problem.empty(), problem);
   places_.resize(at(shape.positions()));

@@ -44,6 +44,11 @@ class Chain {
     return positions_[static_cast<std::size_t>(stage * shape_.chunks + chunk)];
   }
   const Place& place(std::int64_t position) const { return places_[static_cast<std::size_t>(position)]; }
+  // The stage after which a link crosses the border between two; the last stage where it leads to the first.
+  std::int64_t border(std::int64_t link) const {
+    const std::int64_t lower = place(link).stage, upper = place(link + 1).stage;
+    return is_v_ && upper < lower ? upper : lower;
+  }
 
   // Whose output an operation waits for, and who waits for its output; none at the ends of the chain and for W.
   std::optional<Neighbour> source(std::int64_t stage, const Operation& operation) const {
@@ -57,6 +62,7 @@ class Chain {
   std::optional<Neighbour> neighbour(std::int64_t stage, const Operation& operation, std::int64_t step) const;
 
   Shape shape_;
+  bool is_v_;
   std::vector<std::int64_t> positions_;  // by stage and chunk
   std::vector<Place> places_;            // by position
 };
@@ -79,6 +85,8 @@ struct PassSeconds {
   double forward_s = 0;
   double input_s = 0;
   double weight_s = 0;
+
+  double total_s() const { return forward_s + input_s + weight_s; }
 };
 
 // A message is on its way for travel_s, and then keeps its receiver from other work for wait_s.

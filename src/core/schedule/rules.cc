@@ -60,6 +60,10 @@ std::vector<Order> orders_of(const Rule& rule, const Shape& shape) {
   return orders;
 }
 
+Order order_of(const Rule& rule, const Shape& shape, std::int64_t stage) {
+  return rule.order != nullptr ? rule.order(shape, stage) : orders_of(rule, shape)[static_cast<std::size_t>(stage)];
+}
+
 std::int64_t most_held(const Order& order) {
   std::int64_t held = 0, most = 0;
   for (const Operation& operation : order) {
@@ -74,9 +78,7 @@ std::int64_t most_held(const Order& order) {
 }
 
 double in_flight(const Rule& rule, const Shape& shape, std::int64_t stage) {
-  const std::int64_t chunks = rule.held != nullptr
-                                  ? rule.held(shape, stage)
-                                  : most_held(orders_of(rule, shape)[static_cast<std::size_t>(stage)]);
+  const std::int64_t chunks = rule.held != nullptr ? rule.held(shape, stage) : most_held(order_of(rule, shape, stage));
   return static_cast<double>(chunks) / static_cast<double>(shape.chunks);
 }
 

@@ -47,6 +47,8 @@ struct Rule {
   std::int64_t settled;
 
   bool interleaves() const { return most_chunks > 1; }
+  // Messages from the last stage to the first, per micro-batch and direction. A V turns inside the last stage.
+  std::int64_t wraps(std::int64_t chunks) const { return is_v() ? 0 : chunks - 1; }
   bool is_v() const { return fewest_chunks == 2 && most_chunks == 2; }
   // Gradients of weights are computed apart, which its frameworks must be able to.
   bool is_split() const { return settled != 0; }
@@ -57,6 +59,7 @@ std::span<const Rule> rules();
 const Rule& rule_of(Schedule kind);
 
 std::vector<Order> orders_of(const Rule& rule, const Shape& shape);
+Order order_of(const Rule& rule, const Shape& shape, std::int64_t stage);
 
 // Why a pipeline of this shape cannot run; empty if it can.
 std::string refuse(const Rule& rule, const Shape& shape);

@@ -137,7 +137,8 @@ class Opener {
     const auto m = real(space_.micro_batch_count(key));
     const auto v = real(space_.schedule(key).chunks);
     const StageTimes least = least_times(key, prices, slowest_layers_s);
-    const double time = schedule::step_time(m, v, least.slowest_s, least.sum_s, cost::constants::kStep_s);
+    const double once = cost::constants::kStep_s - solver_.filled_s(key, prices);
+    const double time = schedule::step_time(m, v, least.slowest_s, least.sum_s, once);
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
@@ -163,7 +164,8 @@ class Opener {
     const double even = least.sum_s / p;
     const double time = std::max(schedule::step_time(m, v, least.slowest_s, least.sum_s, traffic.seconds(p / v)),
                                  schedule::step_time(m, v, even, least.sum_s, traffic.seconds(m - 1 / v + p / v)));
-    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+    const double filled = solver_.filled_s(key, prices);
+    return score((time - filled) * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
   // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
@@ -236,7 +238,8 @@ class Opener {
     const auto m = real(space_.micro_batch_count(largest)), v = real(space_.schedule(largest).chunks);
     const double unit =
         score(1, objective_ == PlanObjective::time ? 1 : largest.stages * space_.stage_devices(largest));
-    const double enough = schedule::slowest_within(m, v, prices.total_s(largest.stages > 1), cutoff_ / unit, 1e-9);
+    const double enough = schedule::slowest_within(m, v, prices.total_s(largest.stages > 1),
+                                                   cutoff_ / unit + solver_.filled_s(largest, prices), 1e-9);
     node.slowest_s =
         solver_.memory_floor().slowest_s(space_.strategy(largest), prices, std::max(node.slowest_s, enough));
     if (std::isinf(node.slowest_s)) return;

@@ -20,11 +20,20 @@ double KeyPrices::exposed_share(std::int64_t chunks) const {
   return chunks > 1 && space_->job().stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
 }
 
+double KeyPrices::filled_s(const Key& key, const PairPrices& pair) const {
+  const ScheduleChoice& choice = space_->schedule(key);
+  if (key.stages == 1 || !choice.is_split) return 0;
+  const schedule::PassSeconds mean = pair.mean_stage(key.stages);
+  const schedule::Shape shape{key.stages, choice.chunks, space_->micro_batch_count(key)};
+  return filled_.of(choice.kind, shape, schedule::shares_of(mean)) * mean.total_s();
+}
+
 LeastWaiting KeyPrices::least_waiting(const Key& key, const PairPrices& pair) const {
   if (key.stages < 2) return {};
   const std::int64_t chunks = space_->schedule(key).chunks;
-  LeastWaiting least = message_floor_.waiting(key.stages, chunks, space_->stage_devices(key), pair.least_cut_bytes(),
-                                              pair.table().wrap_bytes);
+  LeastWaiting least =
+      message_floor_.waiting(key.stages, chunks, space_->schedule(key).wraps, space_->stage_devices(key),
+                             pair.least_cut_bytes(), pair.table().wrap_bytes);
   const double share = exposed_share(chunks);
   least.each_s *= share;
   least.sum_s *= share;
@@ -45,10 +54,10 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
       sum += 2 * hop;
       least = std::min(least, hop);
     }
-    sum += 2 * share * (v - 1) * messages.wrap.at(pair.table().wrap_bytes);
+    sum += 2 * share * real(space_->schedule(key).wraps) * messages.wrap.at(pair.table().wrap_bytes);
     slowest = std::max(slowest + least, sum / real(key.stages));
   }
-  return schedule::step_time(m, v, slowest, sum, cost::constants::kStep_s) * kBelow;
+  return schedule::step_time(m, v, slowest, sum, cost::constants::kStep_s - filled_s(key, pair)) * kBelow;
 }
 
 // What the network charges, and the bounds that follow from it.
@@ -63,6 +72,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   const double share = exposed_share(strategy_.virtual_stages);
   problem_.micro_batches = real(space_->micro_batch_count(key));
   problem_.chunks = v;
+  problem_.filled_s = filled_s(key, pair);
   problem_.stages.assign(at(p), {});
   alone_share_ = alone_share(key, strategy_);
   double& sum_low_s = problem_.sum_low_s = pair.total_s(p > 1) + alone_share_ * pair.alone_s();
@@ -73,7 +83,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
     sum_low_s += 2 * least;
   }
   if (p > 1) {
-    const double wrap_s = share * (v - 1) * messages_->wrap.at(pair.table().wrap_bytes);
+    const double wrap_s = share * real(space_->schedule(key).wraps) * messages_->wrap.at(pair.table().wrap_bytes);
     for (PartitionStage* stage : {&problem_.stages.front(), &problem_.stages.back()}) {
       stage->extra_s = wrap_s;
       stage->waiting_low_s += wrap_s;
@@ -88,8 +98,8 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   const TrafficFloor traffic(space_->limits(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
                              floor_);
   problem_.once_low_s = traffic.seconds(stages / v);
-  return std::max(problem_.value(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
-                  problem_.value(even, sum_low_s) + traffic.seconds(problem_.micro_batches - 1 / v + stages / v)) *
+  return std::max(problem_.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
+                  problem_.low(even, sum_low_s) + traffic.seconds(problem_.micro_batches - 1 / v + stages / v)) *
          kBelow;
 }
 
@@ -120,7 +130,8 @@ PartitionProblem& KeyPrices::problem() {
     known_blocks_.clear();
     known_fits_count_ = 0;
   }
-  const MemoryContext context{key_.split, key_.micro_batch, p, key_.replicas, sync_->degrees[1]};
+  const MemoryContext context{key_.split, key_.micro_batch, p, key_.replicas, sync_->degrees[1],
+                              schedule::rule_of(strategy_.schedule).is_v() ? 1 : 0};
   fits_ = &known_fits_[context];
   blocks_ = &known_blocks_[{context, chunks}];
   problem_.layers = n;

@@ -17,6 +17,7 @@
 #include "cost/group_time.h"
 #include "cost/memory.h"
 #include "cost/tables.h"
+#include "schedule/filled.h"
 #include "search/memory_floor.h"
 #include "search/message_floor.h"
 #include "search/pair_prices.h"
@@ -38,6 +39,9 @@ class KeyPrices final : public StagePrices {
         placements_(space),
         floor_(space.job(), space.limits()),
         message_floor_(space.job().cluster) {}
+
+  // What the order of a key fills of its bubble (schedule/filled.h), whatever the cuts.
+  double filled_s(const Key& key, const PairPrices& pair) const;
 
   // What the stages of a key wait at least, whatever its replicas; what is exposed of it.
   LeastWaiting least_waiting(const Key& key, const PairPrices& pair) const;
@@ -63,8 +67,8 @@ class KeyPrices final : public StagePrices {
 
  private:
   // All that the memory of given layers and options depends on besides what is in flight: split, micro-batch, stages,
-  // replicas, sharding degree inside a node.
-  using MemoryContext = std::array<std::int64_t, 5>;
+  // replicas, sharding degree inside a node, whether the chain is folded.
+  using MemoryContext = std::array<std::int64_t, 6>;
   using PlainFits = std::vector<FitRange>;  // by offered recomputation and sharding
   struct BlockFits {
     std::vector<std::deque<FitRange>> numbers;  // by sharding, then n - 1; growing does not move them
@@ -99,6 +103,8 @@ class KeyPrices final : public StagePrices {
   PlacementPrices placements_;
   MemoryFloor floor_;
   MessageFloor message_floor_;
+
+  mutable schedule::FilledShares filled_;
 
   Key key_;
   const PairPrices* pair_ = nullptr;

@@ -24,8 +24,8 @@ MessageFloor::MessageFloor(const cluster::Cluster& cluster) {
   crowded_.s_per_byte = slope(real(unit_));
 }
 
-LeastWaiting MessageFloor::waiting(std::int64_t stages, std::int64_t chunks, std::int64_t stage_devices,
-                                   double cut_bytes, double wrap_bytes) const {
+LeastWaiting MessageFloor::waiting(std::int64_t stages, std::int64_t chunks, std::int64_t wraps,
+                                   std::int64_t stage_devices, double cut_bytes, double wrap_bytes) const {
   const bool all_leave = unit_ > 0 && stage_devices >= unit_;
   const std::int64_t borders = unit_ > 0 ? (stages * stage_devices - 1) / unit_ : 0;
   const std::int64_t leave = all_leave ? stages - 1 : std::min(stages - 1, (borders + 1) / 2);
@@ -34,7 +34,7 @@ LeastWaiting MessageFloor::waiting(std::int64_t stages, std::int64_t chunks, std
   LeastWaiting least;
   least.each_s = all_leave ? far : hop;
   least.sum_s = 2 * (real(stages - 1 - leave) * hop + real(leave) * far);
-  least.sum_s += 2 * (v - 1) * (borders > 0 ? leaving : near_).at(wrap_bytes);
+  least.sum_s += 2 * real(wraps) * (borders > 0 ? leaving : near_).at(wrap_bytes);
   return least;
 }
 

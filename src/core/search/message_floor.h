@@ -24,9 +24,10 @@ class MessageFloor {
  public:
   explicit MessageFloor(const cluster::Cluster& cluster);
 
-  // Pipelines of p > 1 stages with v chunks and at least so many devices each; `wrap_bytes` from last to first.
-  LeastWaiting waiting(std::int64_t stages, std::int64_t chunks, std::int64_t stage_devices, double cut_bytes,
-                       double wrap_bytes) const;
+  // Pipelines of p > 1 stages with v chunks and at least so many devices each; `wrap_bytes` from last to first, so many
+  // times.
+  LeastWaiting waiting(std::int64_t stages, std::int64_t chunks, std::int64_t wraps, std::int64_t stage_devices,
+                       double cut_bytes, double wrap_bytes) const;
 
  private:
   cost::CostLine near_;     // any message

@@ -19,6 +19,7 @@ void add_sums(cost::StageSums& sums, const cost::StageSums& other, double sign) 
   sums.hide_forward_s += sign * other.hide_forward_s;
   sums.hide_backward_s += sign * other.hide_backward_s;
   sums.deferred_s += sign * other.deferred_s;
+  sums.weight_s += sign * other.weight_s;
   sums.dense_parameters += sign * other.dense_parameters;
   sums.expert_parameters += sign * other.expert_parameters;
   sums.tensors += sign * other.tensors;

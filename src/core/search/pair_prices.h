@@ -38,6 +38,8 @@ class PairPrices {
   double alone_s() const { return alone_.empty() ? 0 : alone_.back(); }
   // sum_stage() of layers [begin, end), as a difference of sums.
   cost::StageSums sums(std::int64_t begin, std::int64_t end, bool many) const;
+  // F, I and W of the mean of so many stages.
+  schedule::PassSeconds mean_stage(std::int64_t stages) const { return cost::mean_stage(sums_.back(), stages); }
   const cost::Treatments& treatments() const { return table_.treatments; }
   // Seconds that layers [begin, end) take longer in backward when every block is treated so (cost/treatments.h), and
   // where the first `whole` of them are recomputed from their inputs.

@@ -13,11 +13,16 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 }  // namespace
 
 double PartitionProblem::value(double slowest_s, double sum_s) const {
-  return schedule::step_time(micro_batches, chunks, slowest_s, sum_s);
+  const double form_s = schedule::step_time(micro_batches, chunks, slowest_s, sum_s);
+  return filled_s == 0 ? form_s : std::max(micro_batches * slowest_s, form_s - filled_s);
+}
+
+double PartitionProblem::low(double slowest_s, double sum_s) const {
+  return schedule::step_time(micro_batches, chunks, slowest_s, sum_s) - filled_s;
 }
 
 double PartitionProblem::cap(double sum_s, double limit_s) const {
-  return schedule::slowest_within(micro_batches, chunks, sum_s, limit_s, PartitionSolver::kEqual);
+  return schedule::slowest_within(micro_batches, chunks, sum_s, limit_s + filled_s, PartitionSolver::kEqual);
 }
 
 void PartitionSolver::price(NamedPrices& named, std::int64_t stage, std::int64_t begin, std::int64_t end) {

@@ -74,6 +74,7 @@ struct PartitionStage {
 struct PartitionProblem {
   std::int64_t layers = 0;
   double micro_batches = 1, chunks = 1;
+  double filled_s = 0;  // E of schedule/step_time.h
   std::vector<PartitionStage> stages;
   std::vector<std::vector<double>> boundary_s;  // [s][i]: what stages s and s + 1 wait each when cut at i
   std::vector<char> may_cut;                    // by position, 1 … n - 1
@@ -83,10 +84,12 @@ struct PartitionProblem {
   // Bounds that hold for every plan. They save work; 0 is always right.
   double sum_low_s = 0, slowest_low_s = 0;
   double step_low_s = 0;  // of every y_s
-  double once_low_s = 0;  // of T - (m tau + (S' - tau) / v), S' = sum_low_s
+  double once_low_s = 0;  // of T - (m tau + (S' - tau) / v - E), S' = sum_low_s
 
-  // m tau + (S - tau) / v, and the largest tau with value(tau, sum) <= limit (schedule/step_time.h).
+  // m tau + max(0, (S - tau) / v - E), the same without the maximum, and the largest tau with low(tau, sum) <= limit
+  // (schedule/step_time.h).
   double value(double slowest_s, double sum_s) const;
+  double low(double slowest_s, double sum_s) const;
   double cap(double sum_s, double limit_s) const;
 };
 

@@ -28,7 +28,7 @@ bool has_own_order(const cost::Job& /*job*/, std::int64_t /*devices*/, const Pla
 bool has_uneven_batch(const cost::Job& job, std::int64_t /*devices*/, const Plan& plan) {
   const Strategy& strategy = plan.strategy;
   if (job.run.global_batch % (strategy.micro_batch * strategy.dp) != 0) return true;
-  return strategy.virtual_stages > 1 && micro_batches(strategy, job.run.global_batch) % strategy.pp != 0;
+  return strategy.schedule == Schedule::interleaved && micro_batches(strategy, job.run.global_batch) % strategy.pp != 0;
 }
 
 bool has_unusual_schedule(const cost::Job& /*job*/, std::int64_t /*devices*/, const Plan& plan) {
@@ -70,6 +70,7 @@ constexpr std::array kOddities = {
                const auto kind = static_cast<Schedule>(k);
                if (kind != Schedule::one_f_one_b && kind != Schedule::interleaved) limits.refuse(kind);
              }
+             limits.more_schedules = false;
            }},
     Oddity{"different stages", has_different_stages, [](plan::PlanLimits& limits) { limits.uniform = true; }},
     Oddity{"uneven cuts", has_uneven_cuts, [](plan::PlanLimits& limits) { limits.even_cuts = true; }},

@@ -175,13 +175,27 @@ bool PlanSpace::same_grids(const Key& key) const {
   return !has_experts_ || split.replica_devices() == split.expert_devices();
 }
 
+// What is asked for; where nothing is said, what the stack runs besides.
+bool PlanSpace::admits(const schedule::Rule& rule) const {
+  const auto& runs = job_->stack.schedules;
+  return limits_.admits(rule.kind) ||
+         (limits_.more_schedules && rule.is_split() && std::find(runs.begin(), runs.end(), rule.kind) != runs.end());
+}
+
 void PlanSpace::list_schedules() {
+  const auto add = [&](const schedule::Rule& rule, std::int64_t chunks) {
+    if (!limits_.vpp.admits(chunks)) return;
+    schedules_.push_back({rule.kind, chunks, rule.wraps(chunks), rule.fewest, rule.is_split()});
+  };
   for (const schedule::Rule& rule : schedule::rules()) {
-    if (!rule.interleaves() && limits_.admits(rule.kind) && limits_.vpp.admits(1)) schedules_.push_back({rule.kind, 1});
+    if (!rule.interleaves() && admits(rule)) add(rule, 1);
   }
-  if (!limits_.admits(Schedule::interleaved) || motif_.repeats == 0) return;
-  for (const std::int64_t chunks : kChunks) {
-    if (limits_.vpp.admits(chunks)) schedules_.push_back({Schedule::interleaved, chunks});
+  if (motif_.repeats == 0) return;
+  for (const schedule::Rule& rule : schedule::rules()) {
+    if (!rule.interleaves() || !admits(rule)) continue;
+    for (const std::int64_t chunks : kChunks) {
+      if (chunks <= rule.most_chunks) add(rule, chunks);
+    }
   }
 }
 
@@ -302,7 +316,10 @@ bool PlanSpace::admits_replicas(const Key& key, std::int64_t replicas) const {
   if (!limits_.dp.admits(replicas * team(key))) return false;
   const std::int64_t round = sequences_per_round(key) * replicas, batch = job_->run.global_batch;
   if (!limits_.uneven_batch && batch % round != 0) return false;
-  return schedule(key).chunks == 1 || limits_.any_rounds || ceil_div(batch, round) % key.stages == 0;
+  const ScheduleChoice& choice = schedule(key);
+  const std::int64_t rounds = ceil_div(batch, round);
+  if (rounds < choice.fewest * key.stages) return false;
+  return !choice.in_groups() || limits_.any_rounds || rounds % key.stages == 0;
 }
 
 std::optional<Plateau> PlanSpace::plateau(const Key& key, std::int64_t most) const {
@@ -406,8 +423,8 @@ std::vector<StagePlan> PlanSpace::stages(const Strategy& strategy, const std::ve
 }
 
 double PlanSpace::count_keys() const {
-  // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, whether
-  // chunks interleave) the sum over the admitted ones; for every kind of team.
+  // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, what the
+  // schedule asks of micro-batches) the sum over the admitted ones; for every kind of team.
   std::map<std::array<std::int64_t, 3>, double> inner;
   std::map<std::array<std::int64_t, 7>, double> sums;
   double keys = 0;
@@ -419,10 +436,10 @@ double PlanSpace::count_keys() const {
   };
   const auto of_schedule = [&] {
     const std::int64_t most = most_replicas(key);
-    const auto [place, fresh] =
-        sums.try_emplace({sequences_per_round(key), key.stages, most, schedule(key).chunks > 1 ? 1 : 0, team(key),
-                          same_grids(key) ? 1 : 0, limits_.all_devices ? stage_devices(key) : 0},
-                         0);
+    const auto [place, fresh] = sums.try_emplace(
+        {sequences_per_round(key), key.stages, most, (schedule(key).in_groups() ? 1 : 0) + 2 * schedule(key).fewest,
+         team(key), same_grids(key) ? 1 : 0, limits_.all_devices ? stage_devices(key) : 0},
+        0);
     if (!fresh) return place->second;
     for (auto next = plateau(key, most); next; next = plateau(key, next->low - 1)) {
       for (auto replicas = next_replicas(key, *next); replicas;

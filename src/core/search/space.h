@@ -33,6 +33,7 @@
 #include "model/motif.h"
 #include "plan/limits.h"
 #include "plan/plan.h"
+#include "schedule/rules.h"
 #include "search/choices.h"
 #include "search/key.h"
 
@@ -41,6 +42,11 @@ namespace nest::search {
 struct ScheduleChoice {
   Schedule kind = Schedule::one_f_one_b;
   std::int64_t chunks = 1;
+  std::int64_t wraps = 0;   // messages from the last stage to the first, per micro-batch and direction
+  std::int64_t fewest = 0;  // micro-batches, in units of stages
+  bool is_split = false;    // weight gradients are computed apart
+
+  bool in_groups() const { return kind == Schedule::interleaved; }
 };
 
 // Replicas from low to high have equally many micro-batches each.
@@ -129,6 +135,7 @@ class PlanSpace {
   void list_splits();
   std::vector<Split> context_exchanges(Split split) const;  // with every exchange that may be chosen
   void list_expert_grids(const Split& attention, std::int64_t experts, const split::RunShape& shape);
+  bool admits(const schedule::Rule& rule) const;
   void list_schedules();
   void list_even_cuts();
   bool same_grids(const Key& key) const;  // both have the same pipelines wherever the replicas stand

@@ -49,7 +49,10 @@ std::vector<Variation> variations(const plan::PlanLimits& limits, const Plan& be
   };
   if (strategy.split.sp && limits.sp[0]) add("no sequence parallelism").sp = {true, false};
   if (strategy.virtual_stages > 1 && limits.admits(Schedule::one_f_one_b)) {
-    add("no interleaving").refuse(Schedule::interleaved);
+    plan::PlanLimits& plain = add("no interleaving");
+    plain.schedule = {};
+    plain.schedule[at(Schedule::one_f_one_b)] = true;
+    plain.more_schedules = false;
   }
   const auto& stages = best.stages;
   const auto any = [&](const auto& test) { return std::any_of(stages.begin(), stages.end(), test); };

@@ -12,6 +12,7 @@
 #include "exporter/protobuf_writer.h"
 #include "exporter/rank_map.h"
 #include "nest/option.h"
+#include "schedule/rules.h"
 
 namespace nest::exporter {
 namespace {
@@ -81,7 +82,12 @@ std::int64_t read_rank(std::string_view word, const std::string& text, std::int6
 }  // namespace
 
 ChakraExport::ChakraExport(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
-    : job_(job), ranks_(strategy), plan_(job, strategy, stages), groups_(job.cluster, ranks_, plan_.work()) {}
+    : job_(job), ranks_(strategy), plan_(job, strategy, stages), groups_(job.cluster, ranks_, plan_.work()) {
+  if (strategy.pp > 1 && schedule::rule_of(strategy.schedule).is_split()) {
+    throw InputError(fmt::format("traces have both gradients of a layer in one: schedule {} computes them apart",
+                                 to_string(strategy.schedule)));
+  }
+}
 
 double ChakraExport::refuse_size(const std::vector<std::int64_t>& ranks, double most, double most_nodes) const {
   std::vector<double> of_stage(static_cast<std::size_t>(ranks_.stages()), -1);

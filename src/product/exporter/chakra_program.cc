@@ -103,7 +103,7 @@ class StageProgram {
     gathers_layers_ = often.forward_gathers > 0;
     gathers_first_ = often.step_gathers > 0 && overlaps_ && overlap != cost::DataOverlap::per_tensor;
     const std::vector<std::vector<int>> chunks = chunk_layers(job, plan, strategy.virtual_stages);
-    order_ = schedule::rule_of(strategy.schedule).order(chain.shape(), stage);
+    order_ = schedule::order_of(schedule::rule_of(strategy.schedule), chain.shape(), stage);
     for (const schedule::Operation& operation : order_) {
       std::vector<int> visited = chunks[at(operation.chunk)];
       if (!operation.is_forward()) std::reverse(visited.begin(), visited.end());
@@ -209,7 +209,7 @@ class StageProgram {
     node.name = fmt::format("{} {} mb{} chunk {} {} stage {}", kind == TraceNode::Kind::send ? "send" : "recv",
                             operation.is_forward() ? "activation" : "gradient", operation.micro_batch, receiver_chunk,
                             kind == TraceNode::Kind::send ? "to" : "from", peer.stage);
-    node.bytes = whole(all_.message_bytes(chain_.place(peer.link).stage));
+    node.bytes = whole(all_.message_bytes(chain_.border(peer.link)));
     node.peer_stage = peer.stage;
     const std::int64_t pass = operation.micro_batch * chain_.shape().chunks + receiver_chunk;
     node.tag = static_cast<std::int32_t>(2 * pass + (operation.is_forward() ? 0 : 1));

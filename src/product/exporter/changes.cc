@@ -11,6 +11,7 @@
 #include "exporter/gpt.h"
 #include "exporter/megatron.h"
 #include "exporter/pipeline_layout.h"
+#include "schedule/rules.h"
 
 namespace nest::exporter {
 namespace {
@@ -147,7 +148,7 @@ class ChangeFinder {
               if (s.split.tp == 1) s.split.sp = false;
               if (s.split.etp == s.split.tp) s.split.etp = 0;
               if (s.pp == 1) s.virtual_stages = 1;
-              if (s.virtual_stages == 1 && s.schedule == Schedule::interleaved) s.schedule = Schedule::one_f_one_b;
+              if (s.virtual_stages < schedule::rule_of(s.schedule).fewest_chunks) s.schedule = Schedule::one_f_one_b;
               return refill(variant);
             });
       }
@@ -304,6 +305,9 @@ class ChangeFinder {
     request.limits.pitch = false;
     request.limits.any_rounds = true;
     request.limits.schedule[static_cast<std::size_t>(Schedule::gpipe)] = s.schedule == Schedule::gpipe;
+    if (schedule::rule_of(s.schedule).is_split()) {
+      plan::set_limit(request.limits, std::string("schedule=") + to_string(s.schedule));
+    }
     search::PlanAnswer answer;
     try {
       answer = search::make_plan(request);

@@ -7,6 +7,7 @@
 #include "cost/group_time.h"
 #include "exporter/gpt.h"
 #include "exporter/rank_map.h"
+#include "schedule/rules.h"
 
 namespace nest::exporter {
 namespace {
@@ -47,21 +48,27 @@ static_assert(rules_in_order());
 void check_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                   Obstacles& found) {
   if (strategy.virtual_stages == 1) return;
-  const std::vector<StageBlocks> chunks = chunk_blocks(job.model, stages, strategy.virtual_stages);
+  const bool is_v = schedule::rule_of(strategy.schedule).is_v();
+  const std::vector<StageBlocks> chunks =
+      is_v ? v_blocks(job.model, stages) : chunk_blocks(job.model, stages, strategy.virtual_stages);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (chunks[i].blocks > 0 || chunks[i].embedding || chunks[i].head) continue;
     found.push_back(fmt::format("cannot interleave stage {}: it has too few layers for its {} chunks",
                                 i % stages.size(), strategy.virtual_stages));
     return;
   }
-  if (!keeps_priced_layers(job.model, stages, chunks)) {
+  if (is_v) {
+    if (!keeps_priced_layers(job.model, stages, chunks, true)) {
+      found.emplace_back("cannot fold layers of several kinds: the first stage of a V holds both ends of the model");
+    }
+  } else if (!keeps_priced_layers(job.model, stages, chunks)) {
     found.emplace_back("cannot interleave layers of several kinds that are cut in the middle of their pattern");
   }
 }
 
 void check_rounds(const cost::Job& job, const Strategy& strategy, Obstacles& found) {
   const std::int64_t m = micro_batches(strategy, job.run.global_batch);
-  if (strategy.virtual_stages > 1 && m % strategy.pp != 0) {
+  if (strategy.schedule == Schedule::interleaved && m % strategy.pp != 0) {
     found.push_back(fmt::format("cannot interleave {} micro-batches on {} stages: no multiple", m, strategy.pp));
   }
 }
@@ -98,6 +105,12 @@ void admit_common_recomputation(bool selective, plan::PlanLimits& limits) {
     limits.recompute[at(kind)] = false;
   }
   if (!selective) limits.recompute[at(Recompute::selective)] = false;
+}
+
+void refuse_split_gradients(const Strategy& strategy, Obstacles& found) {
+  if (strategy.pp == 1 || !schedule::rule_of(strategy.schedule).is_split()) return;
+  found.push_back(fmt::format("cannot run schedule {}: it computes both gradients of a layer in one",
+                              to_string(strategy.schedule)));
 }
 
 void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,

@@ -59,6 +59,9 @@ void admit_common_recomputation(bool selective, plan::PlanLimits& limits);
 void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                          Obstacles& found);
 
+// Orders with weight gradients apart, of a framework that has none.
+void refuse_split_gradients(const Strategy& strategy, Obstacles& found);
+
 // What all frameworks have in common: one treatment of all stages, whole batches.
 plan::PlanLimits common_limits();
 

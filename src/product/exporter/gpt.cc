@@ -203,8 +203,23 @@ std::vector<StageBlocks> chunk_blocks(const model::Model& model, const std::vect
   return result;
 }
 
+std::vector<StageBlocks> v_blocks(const model::Model& model, const std::vector<StagePlan>& stages) {
+  const std::vector<StageBlocks> held = stage_blocks(model, stages);
+  const model::ChainMotif chain = model::find_motif(model.layers);
+  std::vector<StageBlocks> result(2 * held.size());
+  for (std::size_t r = 0; r < held.size(); ++r) {
+    const std::vector<std::int64_t> sizes = spread(held[held.size() - 1 - r].blocks, 0, chain.motif, 2);
+    result[r].blocks = sizes[0];
+    result[result.size() - 1 - r].blocks = sizes[1];
+  }
+  result.front().embedding = true;
+  result.back().mtp = std::any_of(held.begin(), held.end(), [](const StageBlocks& stage) { return stage.mtp; });
+  result.back().head = true;
+  return result;
+}
+
 bool keeps_priced_layers(const model::Model& model, const std::vector<StagePlan>& stages,
-                         const std::vector<StageBlocks>& chunks) {
+                         const std::vector<StageBlocks>& chunks, bool is_v) {
   const auto is_block = [&](int kind) { return model.kinds[static_cast<std::size_t>(kind)].counted_block(); };
   using Counts = std::vector<std::int64_t>;
   std::vector<Counts> priced(stages.size(), Counts(model.kinds.size(), 0)), given = priced;
@@ -219,7 +234,8 @@ bool keeps_priced_layers(const model::Model& model, const std::vector<StagePlan>
     for (std::int64_t taken = 0; taken < chunks[i].blocks; ++taken, ++next) {
       next = std::find_if(next, model.layers.end(), is_block);
       if (next == model.layers.end()) return false;
-      ++given[i % stages.size()][static_cast<std::size_t>(*next)];
+      const std::size_t p = stages.size(), stage = !is_v ? i % p : i < p ? p - 1 - i : i - p;
+      ++given[stage][static_cast<std::size_t>(*next)];
     }
   }
   return priced == given;

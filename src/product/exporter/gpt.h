@@ -61,9 +61,14 @@ bool is_even_cut(const model::Model& model, const std::vector<StagePlan>& stages
 std::vector<StageBlocks> chunk_blocks(const model::Model& model, const std::vector<StagePlan>& stages,
                                       std::int64_t chunks);
 
+// The same for a V, in the order of the chain: entry r is the first chunk of rank r, entry 2p - 1 - r its second. Rank 0
+// holds both ends, and the blocks of the plan's last stage, which was priced with the head; rank r those of stage
+// p - 1 - r.
+std::vector<StageBlocks> v_blocks(const model::Model& model, const std::vector<StagePlan>& stages);
+
 // Whether handing out the model's blocks in the order of the chunks gives every stage as many layers of each kind as
-// its interval has.
+// its interval has. Chunk i belongs to stage i mod p, or in a V to stage p - 1 - i and back again.
 bool keeps_priced_layers(const model::Model& model, const std::vector<StagePlan>& stages,
-                         const std::vector<StageBlocks>& chunks);
+                         const std::vector<StageBlocks>& chunks, bool is_v = false);
 
 }  // namespace nest::exporter

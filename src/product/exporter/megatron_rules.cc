@@ -49,6 +49,7 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
   if (sharding.zero >= 2 && job.run.optimizer == Optimizer::muon) {
     found.emplace_back("cannot shard gradients or weights (ZeRO 2, 3) with Muon, which updates whole matrices");
   }
+  refuse_split_gradients(strategy, found);
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::modules) {
     found.push_back(fmt::format("cannot recompute the way stack {} does", job.stack.name));

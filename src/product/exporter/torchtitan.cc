@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "cost/group_time.h"
 #include "exporter/framework_rules.h"
 #include "exporter/gpt.h"
 #include "launch/titan_flavors.h"
+#include "launch/titan_schedules.h"
+#include "schedule/rules.h"
 
 namespace nest::exporter {
 namespace {
@@ -20,6 +23,9 @@ std::string toml_quoted(const std::string& text) {
   }
   return result + "\"";
 }
+
+// The stack of torchtitan's graph trainer, whose graphs compute weight gradients apart.
+bool is_graph_trainer(const cost::SoftwareStack& stack) { return !stack.schedules.empty(); }
 
 class TitanFile {
  public:
@@ -93,14 +99,15 @@ class TitanFile {
   }
 
   void add_pipeline() {
-    const char* schedule = strategy_.virtual_stages > 1            ? "Interleaved1F1B"
-                           : strategy_.schedule == Schedule::gpipe ? "GPipe"
-                                                                   : "1F1B";
-    key("pipeline_parallel_schedule", toml_quoted(schedule));
+    const launch::TitanSchedule* const schedule = launch::titan_schedule(strategy_.schedule);
+    NEST_CHECK(schedule != nullptr, "what has no name there was refused");
+    key("pipeline_parallel_schedule", toml_quoted(schedule->name));
     key("pipeline_parallel_microbatch_size", strategy_.micro_batch);
     std::vector<std::string> parts;
     std::int64_t layer = 0;
-    for (const StageBlocks& stage : chunk_blocks(task_.job.model, task_.stages, strategy_.virtual_stages)) {
+    const bool is_v = schedule::rule_of(strategy_.schedule).is_v();
+    for (const StageBlocks& stage : is_v ? v_blocks(task_.job.model, task_.stages)
+                                         : chunk_blocks(task_.job.model, task_.stages, strategy_.virtual_stages)) {
       std::vector<std::string> names;
       if (stage.embedding) names.emplace_back("\"tok_embeddings\"");
       for (std::int64_t k = 0; k < stage.blocks; ++k) names.push_back(fmt::format("\"layers.{}\"", layer++));
@@ -123,6 +130,10 @@ class TitanFile {
     key("mode", toml_quoted(to_string(mode)));
     if (mode == Recompute::selective) key("selective_ac_option", "\"op\"");
     text_ += "\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n";
+    if (is_graph_trainer(task_.job.stack)) {
+      key("mode", "\"aot_fx_trace\"");
+      notes_.emplace_back("this schedule runs under torchtitan's graph trainer (experiments/graph_trainer, GraphPP)");
+    }
   }
 
   const ExportTask& task_;
@@ -130,6 +141,26 @@ class TitanFile {
   std::string text_;
   std::vector<std::string> notes_;
 };
+
+void refuse_schedule(const cost::Job& job, const Strategy& strategy, const Sharding& sharding, Obstacles& found) {
+  if (strategy.pp == 1) return;
+  const char* const word = to_string(strategy.schedule);
+  if (launch::titan_schedule(strategy.schedule) == nullptr) {
+    found.push_back(fmt::format("cannot be told schedule {} by a name", word));
+  } else if (is_graph_trainer(job.stack)) {
+    if (strategy.virtual_stages == 1) {
+      found.push_back(
+          fmt::format("cannot run schedule {} in its graph trainer, whose stages have several chunks", word));
+    }
+    if (sharding.zero == 3)
+      found.emplace_back("cannot gather weights again in a pipeline of its graph trainer (ZeRO 3)");
+  } else if (schedule::rule_of(strategy.schedule).is_split()) {
+    found.push_back(
+        fmt::format("cannot run schedule {} with torch.compile, which stack {} prices; its graph trainer can (stack "
+                    "torchtitan-graph)",
+                    word, job.stack.name));
+  }
+}
 
 }  // namespace
 
@@ -177,6 +208,7 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
   if (has_experts(job.model) && split.expert_tp() > 1) {
     found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
   }
+  refuse_schedule(job, strategy, sharding, found);
   refuse_interleaving(job, strategy, stages, found);
 }
 
@@ -191,6 +223,14 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
   plan::PlanLimits grouped = sharded, replicated = sharded;
   plan::set_limit(grouped, "ep=1");
   grouped.shard_in_node = true;
+  if (is_graph_trainer(job.stack)) {
+    plan::PlanLimits folded = sharded;
+    plan::set_limit(folded, "zero=2");
+    plan::set_limit(folded, "pp=2..");
+    plan::set_limit(folded, "schedule=interleaved,zbv,dualpipev");
+    for (plan::PlanLimits* whole : {&sharded, &grouped}) plan::set_limit(*whole, "pp=1");
+    return {sharded, grouped, folded};
+  }
   plan::set_limit(replicated, "zero=0");
   for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1"}) plan::set_limit(replicated, one);
   return {sharded, grouped, replicated};
@@ -204,6 +244,11 @@ void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
   refuse_heads(limits);
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, limits);
   if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
+  if (is_graph_trainer(job.stack)) {
+    plan::set_limit(limits, "zero=2");
+  } else {
+    limits.more_schedules = false;
+  }
 }
 
 }  // namespace nest::exporter

@@ -266,7 +266,7 @@ class Counter {
     for (std::int64_t s = 0; s + 1 < strategy_.pp; ++s) {
       count(s, s + 1, chunks, table_.cut_bytes[static_cast<std::size_t>(stages_[static_cast<std::size_t>(s)].last)]);
     }
-    if (chunks > 1) count(strategy_.pp - 1, 0, chunks - 1, table_.wrap_bytes);
+    if (strategy_.schedule == Schedule::interleaved) count(strategy_.pp - 1, 0, chunks - 1, table_.wrap_bytes);
     finish(use, traffic, load);
   }
 

@@ -19,7 +19,8 @@ std::vector<std::vector<ScheduleCell>> play_cells(const schedule::Pipeline& pipe
   schedule::PipelineSeconds seconds;
   for (std::int64_t g = 0; g < pipeline.shape().positions(); ++g) {
     const PassTimes& time = stages[static_cast<std::size_t>(pipeline.place(g).stage)];
-    seconds.chunks.push_back({time.forward_s / chunks, time.backward_s / chunks, 0});
+    seconds.chunks.push_back(
+        {time.forward_s / chunks, (time.backward_s - time.weight_s) / chunks, time.weight_s / chunks});
   }
   const schedule::PlayedPipeline played = schedule::play(pipeline, seconds);
   std::vector<std::vector<ScheduleCell>> cells(stages.size());
@@ -27,7 +28,8 @@ std::vector<std::vector<ScheduleCell>> play_cells(const schedule::Pipeline& pipe
     const schedule::Order& order = pipeline.orders()[s];
     for (std::size_t k = 0; k < order.size(); ++k) {
       const schedule::Span& span = played.stages[s][k];
-      cells[s].push_back({span.begin_s, span.end_s, order[k].micro_batch, order[k].chunk, !order[k].is_forward()});
+      cells[s].push_back({span.begin_s, span.end_s, order[k].micro_batch, order[k].chunk, !order[k].is_forward(),
+                          order[k].pass == schedule::Pass::weight_gradient});
     }
   }
   return cells;
@@ -43,6 +45,7 @@ PassTimes pass_times(const StagePlan& stage) {
   const double gathered_s = exchanges > 0 ? time.zero * often.forward_gathers / exchanges : 0;
   pass.forward_s = time.forward + time.p2p / 2 + gathered_s;
   pass.backward_s = time.total - pass.forward_s;
+  pass.weight_s = std::min(time.weight, pass.backward_s);
   return pass;
 }
 

@@ -18,6 +18,7 @@ namespace nest::html {
 struct PassTimes {  // seconds, one micro-batch on one stage
   double forward_s = 0;
   double backward_s = 0;
+  double weight_s = 0;  // of it, weight gradients that are computed apart
 };
 
 struct ScheduleCell {
@@ -26,6 +27,7 @@ struct ScheduleCell {
   std::int64_t micro_batch = 0;
   std::int64_t chunk = 0;
   bool backward = false;
+  bool weights = false;  // gradients of weights alone
 };
 
 struct PipelineSchedule {

@@ -242,7 +242,8 @@ class Timeline {
   }
 
   std::string title(const ScheduleCell& cell) const {
-    std::string text = fmt::format("{} of micro-batch {}", cell.backward ? "backward" : "forward", drawn_number(cell));
+    const char* pass = cell.weights ? "gradients of weights" : cell.backward ? "backward" : "forward";
+    std::string text = fmt::format("{} of micro-batch {}", pass, drawn_number(cell));
     if (view_.strategy.virtual_stages > 1) text += fmt::format(", chunk {}", cell.chunk);
     return text + ": " + format_duration(cell.end_s - cell.begin_s);
   }

@@ -11,7 +11,9 @@
 #include "doc/reader.h"
 #include "launch/setup.h"
 #include "launch/titan_flavors.h"
+#include "launch/titan_schedules.h"
 #include "launch/toml.h"
+#include "schedule/rules.h"
 
 namespace nest::launch {
 namespace {
@@ -159,21 +161,22 @@ class TitanReader {
   }
 
   void read_pipeline(doc::Reader& parallel) {
-    const std::string schedule = to_lower(parallel.text_or("pipeline_parallel_schedule", "1F1B"));
-    setup_.gpipe = schedule == "gpipe";
-    const bool interleaved = schedule == "interleaved1f1b";
-    if (schedule != "1f1b" && !setup_.gpipe && !interleaved) {
-      parallel.fail(
-          "pipeline_parallel_schedule",
-          fmt::format("`{}` is not priced; understood are 1F1B, GPipe and Interleaved1F1B", clip(schedule, 40)));
+    const std::string schedule = parallel.text_or("pipeline_parallel_schedule", "1F1B");
+    const TitanSchedule* const known = titan_schedule(schedule);
+    if (known == nullptr) {
+      std::vector<std::string> names;
+      for (const TitanSchedule& one : kTitanSchedules) names.emplace_back(one.name);
+      parallel.fail("pipeline_parallel_schedule",
+                    fmt::format("`{}` is not priced; understood are {}", clip(schedule, 40), join_words(names)));
     }
+    setup_.schedule = known->kind;
     setup_.micro_batch = parallel.integer_or("pipeline_parallel_microbatch_size", 1, kBatch);
     if (local_batch_ % *setup_.micro_batch != 0) {
       parallel.fail(
           "pipeline_parallel_microbatch_size",
           fmt::format("{} does not divide training.local_batch_size = {}", *setup_.micro_batch, local_batch_));
     }
-    setup_.vpp = interleaved ? 2 : 1;
+    setup_.vpp = schedule::rule_of(known->kind).interleaves() ? 2 : 1;
     setup_.stack.pipeline_overlap = false;
     read_parts(parallel);
   }
@@ -191,6 +194,10 @@ class TitanReader {
                     fmt::format("{} parts do not divide over {} stages", list->size(), setup_.pp));
     }
     setup_.vpp = static_cast<std::int64_t>(list->size()) / setup_.pp;
+    if (schedule::rule_of(setup_.schedule).is_v() && setup_.vpp != 2) {
+      parallel.fail("module_fqns_per_model_part",
+                    fmt::format("{} parts for {} stages; a V has two for each", list->size(), setup_.pp));
+    }
     for (const doc::Value& part : *list) {
       const doc::Array* names = part.as_array();
       if (names == nullptr) parallel.fail("module_fqns_per_model_part", "every part is a list of names");

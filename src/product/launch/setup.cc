@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
+#include "schedule/rules.h"
 
 namespace nest::launch {
 namespace {
@@ -123,13 +124,22 @@ std::int64_t block_count(const cost::Job& job) {
   return blocks;
 }
 
+bool is_v(const LaunchSetup& setup) { return schedule::rule_of(setup.schedule).is_v(); }
+
+// A V is priced with its first rank, where both ends of the model are, as the last stage.
+std::size_t stage_of_chunk(const LaunchSetup& setup, std::size_t chunk) {
+  const auto p = static_cast<std::size_t>(setup.pp);
+  if (!is_v(setup)) return chunk % p;
+  return chunk < p ? p - 1 - chunk : chunk - p;
+}
+
 // Stages as runs of layers: the blocks of all chunks of a stage together, as nest prices interleaved stages.
 std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::Job& job) {
   const std::int64_t blocks = block_count(job);
   std::vector<LaunchChunk> stages(static_cast<std::size_t>(setup.pp));
   std::int64_t given = 0;
   for (std::size_t i = 0; i < setup.chunks.size(); ++i) {
-    LaunchChunk& stage = stages[i % stages.size()];
+    LaunchChunk& stage = stages[stage_of_chunk(setup, i)];
     stage.blocks += setup.chunks[i].blocks;
     stage.embedding = stage.embedding || setup.chunks[i].embedding;
     stage.mtp += setup.chunks[i].mtp;
@@ -139,7 +149,9 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::
   if (given != blocks) {
     throw InputError(fmt::format("{}: the stages hold {} layers; the model has {}", setup.source, given, blocks));
   }
-  if (!stages.front().embedding || !stages.back().head) {
+  const bool ends = is_v(setup) ? setup.chunks.front().embedding && setup.chunks.back().head
+                                : stages.front().embedding && stages.back().head;
+  if (!ends) {
     throw InputError(fmt::format(
         "{}: nest prices pipelines whose embedding is on the first and whose head is on the last stage", setup.source));
   }
@@ -175,7 +187,7 @@ Strategy finish_strategy(const LaunchSetup& setup, const cost::Job& job, Strateg
   }
   strategy.pp = setup.pp;
   strategy.virtual_stages = setup.vpp;
-  strategy.schedule = setup.vpp > 1 ? Schedule::interleaved : setup.gpipe ? Schedule::gpipe : Schedule::one_f_one_b;
+  strategy.schedule = setup.vpp > 1 && !is_v(setup) ? Schedule::interleaved : setup.schedule;
   strategy.dp_inner = setup.replicas_last && setup.pp > 1 ? 1 : strategy.dp;
   strategy.micro_batch = setup.micro_batch.value_or(0);
   if (strategy.micro_batch == 0) {

@@ -47,10 +47,10 @@ struct LaunchSetup {
   std::int64_t ep = 1;         // Megatron's expert-model-parallel size
   std::int64_t expert_tp = 0;  // 0: as tp
   bool sp = false;
-  bool gpipe = false;
-  bool replicas_last = false;       // --use-tp-pp-dp-mapping
-  std::vector<LaunchChunk> chunks;  // chunk-major, pp * vpp of them; empty: blocks divide evenly
-  std::int64_t mtp_layers = 0;      // that predict further tokens
+  Schedule schedule = Schedule::one_f_one_b;  // where stages have several chunks: interleaved, unless it is a V
+  bool replicas_last = false;                 // --use-tp-pp-dp-mapping
+  std::vector<LaunchChunk> chunks;            // chunk-major, pp * vpp of them; empty: blocks divide evenly
+  std::int64_t mtp_layers = 0;                // that predict further tokens
   Recomputation recompute;
   int zero = 0;
   std::int64_t shard_instances = 1;  // groups that shard on their own

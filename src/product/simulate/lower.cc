@@ -58,7 +58,8 @@ class Lowering {
 
  private:
   void refuse_size() const {
-    const double passes = 2.0 * static_cast<double>(plan_.work.micro_batches * chunks_ * pp_) *
+    const double passes = (schedule::rule_of(kind_).is_split() ? 3.0 : 2.0) *
+                          static_cast<double>(plan_.work.micro_batches * chunks_ * pp_) *
                           static_cast<double>(classes_) * static_cast<double>(plan_.steps);
     const bool routes = std::any_of(plan_.work.stages.begin(), plan_.work.stages.end(),
                                     [](const StageWork& stage) { return !stage.to_experts.empty(); });
@@ -93,8 +94,11 @@ class Lowering {
 
   double pass_seconds(std::int64_t stage, const schedule::Operation& operation) const {
     const StageWork& stage_work = work(stage);
-    if (operation.is_forward()) return stage_work.forward_s / static_cast<double>(chunks_);
-    double seconds = stage_work.backward_s / static_cast<double>(chunks_);
+    const auto chunks = static_cast<double>(chunks_);
+    if (operation.is_forward()) return stage_work.forward_s / chunks;
+    const double weight_s = std::min(stage_work.weight_s, stage_work.backward_s);
+    if (operation.pass == schedule::Pass::input_gradient) return (stage_work.backward_s - weight_s) / chunks;
+    double seconds = (operation.pass == schedule::Pass::backward ? stage_work.backward_s : weight_s) / chunks;
     const bool puts_off = operation.micro_batch < plan_.work.put_off;
     if (operation.chunk == chunks_ - 1 && !puts_off) seconds += stage_work.head_gradient_s;
     return seconds;
@@ -144,7 +148,7 @@ class Lowering {
   }
 
   std::size_t index_of(const schedule::Operation& operation) const {
-    const std::int64_t pass = operation.is_forward() ? 0 : 1;
+    const std::int64_t pass = operation.is_forward() ? 0 : operation.pass == schedule::Pass::weight_gradient ? 2 : 1;
     return at((pass * plan_.work.micro_batches + operation.micro_batch) * chunks_ + operation.chunk);
   }
 
@@ -153,7 +157,7 @@ class Lowering {
   }
 
   void index_passes() {
-    positions_.assign(at(pp_), std::vector<std::int32_t>(at(2 * plan_.work.micro_batches * chunks_)));
+    positions_.assign(at(pp_), std::vector<std::int32_t>(at(3 * plan_.work.micro_batches * chunks_)));
     for (std::int64_t s = 0; s < pp_; ++s) {
       const auto& passes = track(0, s).passes;
       for (std::size_t k = 0; k < passes.size(); ++k) {
@@ -165,7 +169,7 @@ class Lowering {
   // --- messages
 
   double message_bytes(const schedule::Neighbour& source) const {
-    return plan_.work.message_bytes(pipeline_->place(source.link).stage);
+    return plan_.work.message_bytes(pipeline_->border(source.link));
   }
 
   Id add_message(const schedule::Neighbour& source, std::int64_t stage, Id replicas, double share, bool hidden) {
@@ -194,7 +198,7 @@ class Lowering {
     const std::optional<schedule::Neighbour> source = pipeline_->source(stage, pass.operation);
     if (!source) {
       // The last chunk's backward follows its own forward.
-      if (!pass.operation.is_forward()) {
+      if (pass.operation.pass != schedule::Pass::forward && pass.operation.pass != schedule::Pass::weight_gradient) {
         schedule::Operation forward = pass.operation;
         forward.pass = schedule::Pass::forward;
         inputs.push_back(find_pass(replicas, stage, forward).done);
@@ -202,7 +206,7 @@ class Lowering {
       return inputs;
     }
     const Id sent = find_pass(replicas, source->stage, source->operation).done;
-    if (message_bytes(*source) <= 0) {
+    if (source->stage == stage || message_bytes(*source) <= 0) {
       inputs.push_back(sent);
       return inputs;
     }
@@ -250,8 +254,17 @@ class Lowering {
     return last;
   }
 
+  // Weight gradients that are computed apart send nothing.
   const TokenTraffic& tokens(std::int64_t stage, const schedule::Operation& operation) const {
+    static const TokenTraffic kNothing;
+    if (operation.pass == schedule::Pass::weight_gradient) return kNothing;
     return operation.is_forward() ? work(stage).to_experts : work(stage).from_experts;
+  }
+
+  const StateTraffic& state(std::int64_t stage, const schedule::Operation& operation) const {
+    static const StateTraffic kNothing;
+    if (operation.pass == schedule::Pass::weight_gradient) return kNothing;
+    return operation.is_forward() ? work(stage).in_forward : work(stage).in_backward;
   }
 
   // Plays `share` of a pass's tokens on one class of replicas.
@@ -305,8 +318,7 @@ class Lowering {
 
   static bool hides_tokens(const TokenTraffic& traffic) { return !traffic.empty() && traffic.exposed < 1; }
   Id done_join(Id replicas, std::int64_t stage, std::size_t k) const {
-    const std::size_t passes = tracks_.front().passes.size();
-    return done_joins_[at(replicas * pp_ + stage) * passes + k];
+    return done_joins_[at(replicas * pp_ + stage)][k];
   }
 
   // One pass of one stage on all classes of replicas, with what must happen before and beside it.
@@ -317,7 +329,7 @@ class Lowering {
       inputs.push_back(inputs_of(c, stage, on.passes[k], k == 0 ? begin : on.passes[k - 1].done));
     }
     const schedule::Operation operation = track(0, stage).passes[k].operation;
-    const StateTraffic& traffic = operation.is_forward() ? work(stage).in_forward : work(stage).in_backward;
+    const StateTraffic& traffic = state(stage, operation);
     if (traffic.calls.empty()) {
       for (Id c = 0; c < classes_; ++c) start_pass(stage, c, k, inputs[at(c)]);
       return;
@@ -343,13 +355,14 @@ class Lowering {
   // Where state or tokens are exchanged beside compute, a pass is done when both are: the joins must be known before anything
   // waits for them.
   void add_done_joins() {
-    const std::size_t passes = track(0, 0).passes.size();
-    done_joins_.assign(at(classes_ * pp_) * passes, kNone);
+    done_joins_.assign(at(classes_ * pp_), {});
     for (Id c = 0; c < classes_; ++c) {
       for (std::int64_t s = 0; s < pp_; ++s) {
-        for (std::size_t k = 0; k < passes; ++k) {
+        std::vector<Id>& joins = done_joins_[at(c * pp_ + s)];
+        joins.assign(track(c, s).passes.size(), kNone);
+        for (std::size_t k = 0; k < joins.size(); ++k) {
           Pass& pass = track(c, s).passes[k];
-          const StateTraffic& traffic = pass.operation.is_forward() ? work(s).in_forward : work(s).in_backward;
+          const StateTraffic& traffic = state(s, pass.operation);
           if (traffic.calls.empty() && !hides_tokens(tokens(s, pass.operation))) continue;
           ActivityLabel label;
           label.stage = static_cast<Id>(s);
@@ -357,7 +370,7 @@ class Lowering {
           const Id join = add({}, label);
           wait(join, pass.done);
           pass.done = join;
-          done_joins_[at((c * pp_ + s) * static_cast<Id>(passes) + static_cast<Id>(k))] = join;
+          joins[k] = join;
         }
       }
     }
@@ -445,7 +458,7 @@ class Lowering {
   std::int64_t step_ = 0;
   std::vector<Track> tracks_;                         // class by class
   std::vector<std::vector<std::int32_t>> positions_;  // of every pass in the order of its stage
-  std::vector<Id> done_joins_;
+  std::vector<std::vector<Id>> done_joins_;           // by track and pass
 };
 
 }  // namespace

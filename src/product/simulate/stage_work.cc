@@ -215,6 +215,7 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     work.time = evaluation.stages[s].time;
     work.forward_s = work.time.forward;
     work.backward_s = work.time.backward + work.time.recompute;
+    work.weight_s = std::min(work.time.weight, work.time.backward);
     work.head_gradient_s = sums.deferred_s;
     work.optimizer_s = cost.optimizer_s;
     work.dense_degree = calls.lines().dense_degree;

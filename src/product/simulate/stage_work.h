@@ -51,6 +51,7 @@ struct StageWork {
   StageTime time;              // of one micro-batch, as priced
   double forward_s = 0;        // of one micro-batch, all chunks, without waiting for routed tokens
   double backward_s = 0;       // with recomputation
+  double weight_s = 0;         // of it, weight gradients, where they are computed apart
   TokenTraffic to_experts;     // of a forward pass
   TokenTraffic from_experts;   // of a backward pass, with what is recomputed
   double tokens_again_s = 0;   // exposed, of what is recomputed
@@ -76,7 +77,7 @@ struct PlanWork {
   std::int64_t put_off = 0;  // micro-batches whose head gradient waits for the drain
   double step_s = 0;         // fixed overhead of a step
 
-  // Of a message between a chunk of this stage and the chunk after it in the chain.
+  // Of a message over the border after this stage; after the last one, to the first.
   double message_bytes(std::int64_t stage) const {
     const auto s = static_cast<std::size_t>(stage);
     return s < boundary_bytes.size() ? boundary_bytes[s] : wrap_bytes;
