@@ -188,8 +188,8 @@ TEST(RoundTrip, UnknownWordsAreRefusedByName) {
   file["run"]["optimizer"] = "lion";
   EXPECT_THAT(refusal_of(file), HasSubstr("run.optimizer: `lion` is not known; allowed are adam, sgd, muon and adam8bit"));
   file = good;
-  file["strategy"]["schedule"] = "zb-h1";
-  EXPECT_THAT(refusal_of(file), HasSubstr("strategy.schedule: `zb-h1` is not known; allowed are 1f1b, "));
+  file["strategy"]["schedule"] = "zb-h7";
+  EXPECT_THAT(refusal_of(file), HasSubstr("strategy.schedule: `zb-h7` is not known; allowed are 1f1b, "));
   file = good;
   file["run"]["stack"] = "fsdp2";
   EXPECT_THAT(refusal_of(file),

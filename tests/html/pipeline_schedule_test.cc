@@ -107,7 +107,7 @@ TEST(PipelineSchedule, LeavesOutTheMiddleOfManyMicroBatches) {
 TEST(PipelineSchedule, PassesAddUpToTheStage) {
   StagePlan stage;
   stage.zero = 3;
-  stage.time = {1, 2, 0.5, 0, 0, 0, 0.2, 0.3, 4.0};
+  stage.time = {.forward = 1, .backward = 2, .recompute = 0.5, .p2p = 0.2, .zero = 0.3, .total = 4.0};
   const PassTimes times = pass_times(stage);
   EXPECT_DOUBLE_EQ(times.forward_s, 1.2);
   EXPECT_DOUBLE_EQ(times.forward_s + times.backward_s, 4.0);

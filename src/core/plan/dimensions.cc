@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace nest::plan {
@@ -302,7 +304,11 @@ std::string strategy_help() {
   std::string text;
   for (const PlanDimension& row : kDimensions) {
     std::string example = row.kind == DimensionKind::flag ? "1" : fmt::format("{}…{}", row.low, row.high);
-    if (row.kind == DimensionKind::word) example = fmt::format("{}", fmt::join(row.words, "|"));
+    if (row.kind == DimensionKind::word) {
+      constexpr std::size_t kShown = 4;
+      const auto shown = row.words.first(std::min(kShown, row.words.size()));
+      example = fmt::format("{}{}", fmt::join(shown, "|"), row.words.size() > kShown ? "|…" : "");
+    }
     if (row.kind == DimensionKind::count && row.high == kMostRanks) example = "N";
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", row.name, example);
   }

@@ -130,8 +130,8 @@ PartitionProblem& KeyPrices::problem() {
     known_blocks_.clear();
     known_fits_count_ = 0;
   }
-  const MemoryContext context{key_.split, key_.micro_batch, p, key_.replicas, sync_->degrees[1],
-                              schedule::rule_of(strategy_.schedule).is_v() ? 1 : 0};
+  const MemoryContext context{key_.split,    key_.micro_batch,  p,
+                              key_.replicas, sync_->degrees[1], schedule::rule_of(strategy_.schedule).is_v() ? 1 : 0};
   fits_ = &known_fits_[context];
   blocks_ = &known_blocks_[{context, chunks}];
   problem_.layers = n;
@@ -192,7 +192,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   const std::vector<StageChoice>& shardings = space_->shardings();
   const cost::StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
   PlainFits& known = fits_of(begin, end);
-  const bool grows = space_->offers_blocks() && !problem_.uniform && pair(stage).blocks(begin, end) > 0;
+  const bool grows = space_->offers_blocks() && !problem_.uniform;
   const auto plain = static_cast<int>(space_->choices().size());
   const bool only_blocks = only_ && *only_ >= plain;
   BlockFits* const looked_at = grows || only_blocks ? &blocks_of(begin, end) : nullptr;
@@ -252,8 +252,9 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
       OptionPrice made = price(again, z);
       made.option = offered_[k] * static_cast<int>(shardings.size()) + static_cast<int>(z);
       made.fit = &known[k * shardings.size() + z];
-      made.grows = grows && ((recompute == Recompute::none && looked_at->numbers[z].empty()) ||
-                             (recompute == Recompute::full && looked_at->groups[z] == 0));
+      made.grows = grows && blocks > 0 &&
+                   ((recompute == Recompute::none && looked_at->numbers[z].empty()) ||
+                    (recompute == Recompute::full && looked_at->groups[z] == 0));
       prices.push_back(made);
     }
   }

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <set>
 
 #include "base/layout.h"
 #include "base/units.h"
@@ -63,6 +65,25 @@ bool alike(const StagePlan& a, const StagePlan& b) {
          close(static_cast<double>(a.memory.total), static_cast<double>(b.memory.total));
 }
 
+constexpr std::size_t kRecomputeColumns = 11;
+
+// What fits into the table; longer sets of modules are spelt out below it.
+std::string recompute_cell(const Recomputation& recompute) {
+  const std::string text = to_string(recompute);
+  if (text.size() <= kRecomputeColumns) return text;
+  return fmt::format("{} modules", std::popcount(static_cast<unsigned>(recompute.modules)));
+}
+
+std::string recompute_lines(const std::vector<StagePlan>& stages) {
+  std::string text;
+  std::set<Recomputation> told;
+  for (const StagePlan& stage : stages) {
+    const std::string cell = recompute_cell(stage.recompute), whole = to_string(stage.recompute);
+    if (cell != whole && told.insert(stage.recompute).second) text += wrap_after("  ", cell + ": " + whole) + "\n";
+  }
+  return text;
+}
+
 std::string stage_table(const PlanReport& report, const Style& style) {
   const auto& stages = report.plan.stages;
   double slowest = 0;
@@ -83,12 +104,12 @@ std::string stage_table(const PlanReport& report, const Style& style) {
     const std::string index = end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1);
     table.add({index, layers_label(report.model, stage.first, stages[end - 1].last),
                report.plan.fits ? fmt::format("{:.2f}", 1e3 * stage.time.total) : "",
-               report.plan.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "", to_string(stage.recompute),
-               fmt::format("{}", stage.zero), gibibytes(stage.memory.needed),
+               report.plan.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "",
+               recompute_cell(stage.recompute), fmt::format("{}", stage.zero), gibibytes(stage.memory.needed),
                bar(std::min(1.0, static_cast<double>(stage.memory.needed) / memory), 12)});
     s = end;
   }
-  return table.render(style);
+  return table.render(style) + recompute_lines(stages);
 }
 
 std::string memory_line(const PlanReport& report) {
