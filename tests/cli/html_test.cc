@@ -74,8 +74,8 @@ TEST_F(Html, APlanThatDoesNotFitIsShownToo) {
 }
 
 TEST_F(Html, NothingIsWrittenWhereThereIsNoPlan) {
-  const Result result =
-      nest({"plan", "--model", "gpt3-175b", "--cluster", "dgx-a100", "--devices", "16", "--html", page_});
+  const Result result = nest({"plan", "--model", "gpt3-175b", "--cluster", "dgx-a100", "--devices", "16", "--offload",
+                              "never", "--html", page_});
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(files(), 0U);
   EXPECT_EQ(nest(with(kEval, {"--html", page_, "--strategy", "tp=3"})).code, 2);

@@ -186,7 +186,8 @@ TEST(RoundTrip, UnknownWordsAreRefusedByName) {
   EXPECT_EQ(refusal_of(good), "accepted");
   Json file = good;
   file["run"]["optimizer"] = "lion";
-  EXPECT_THAT(refusal_of(file), HasSubstr("run.optimizer: `lion` is not known; allowed are adam, sgd, muon and adam8bit"));
+  EXPECT_THAT(refusal_of(file),
+              HasSubstr("run.optimizer: `lion` is not known; allowed are adam, sgd, muon and adam8bit"));
   file = good;
   file["strategy"]["schedule"] = "zb-h7";
   EXPECT_THAT(refusal_of(file), HasSubstr("strategy.schedule: `zb-h7` is not known; allowed are 1f1b, "));

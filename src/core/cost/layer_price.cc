@@ -370,7 +370,8 @@ class LayerPricer {
         return {times_.rowwise.forward_s + times_.casts.forward_s + times_.attention.forward_s, 0};
       case SelectiveKind::modules: break;
     }
-    return {times_.recomputed_s + times_.exchanged_again_s, modules_host(modules_here(job_.stack.selective_modules), host)};
+    return {times_.recomputed_s + times_.exchanged_again_s,
+            modules_host(modules_here(job_.stack.selective_modules), host)};
   }
 
   // Host time of so many modules once more.
@@ -427,7 +428,8 @@ class LayerPricer {
       };
       price.recompute_s = {0, with(some.forward_s, some.backward_s), with(own.forward_s + beside.forward_s, host)};
       for (std::size_t i = 0; i < sets_.size(); ++i) {
-        price.recompute_s.push_back(with(times_.set_s[i], modules_host(modules_here(split::modules_of(sets_[i])), host)));
+        price.recompute_s.push_back(
+            with(times_.set_s[i], modules_host(modules_here(split::modules_of(sets_[i])), host)));
       }
     } else {
       price.recompute_s.assign(kFirstSet + sets_.size(), 0);

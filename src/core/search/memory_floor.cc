@@ -79,8 +79,7 @@ struct Way {
 // The stages of one pipeline, each as long as its time and memory allow.
 class LongestStages {
  public:
-  LongestStages(const PairPrices& pair, double room, bool many, std::int64_t layers)
-      : pair_(&pair), room_(room), many_(many), layers_(layers) {}
+  LongestStages(const PairPrices& pair, double room, bool many) : pair_(&pair), room_(room), many_(many) {}
 
   void add(const Way& way) { ways_.push_back(way); }
 
@@ -128,7 +127,6 @@ class LongestStages {
   const PairPrices* pair_;
   double room_;
   bool many_;
-  std::int64_t layers_;
   std::vector<Way> ways_;
 };
 
@@ -231,7 +229,7 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
       sparings.push_back(spare_alike(pair, treatment, margin_, many));
     }
   }
-  LongestStages stages(pair, room_of(strategy), many, n);
+  LongestStages stages(pair, room_of(strategy), many);
   std::vector<double> state(width * zeros_.size());
   for (std::size_t z = 0; z < zeros_.size(); ++z) {
     const int zero = zeros_[z];
