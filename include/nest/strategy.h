@@ -20,12 +20,12 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace nest {
 
@@ -98,7 +98,10 @@ struct Recomputation {
   bool every_layer() const { return kind == Recompute::full || kind == Recompute::uniform; }  // from its input
   bool whole_layers() const { return every_layer() || kind == Recompute::block; }
   bool some_modules() const { return kind == Recompute::selective || kind == Recompute::modules; }
-  auto operator<=>(const Recomputation&) const = default;
+  bool operator==(const Recomputation&) const = default;
+  bool operator<(const Recomputation& other) const {
+    return std::tie(kind, modules, layers) < std::tie(other.kind, other.modules, other.layers);
+  }
 };
 
 // How the ranks of a sequence exchange what attention needs (Megatron's --cp-comm-type).

@@ -34,6 +34,7 @@ Split read_split(doc::Reader& reader) {
   split.sp = reader.flag_or("sp", false);
   split.cp = reader.integer_or("cp", 1, kRanks);
   std::vector<std::string> exchanges;
+  exchanges.reserve(kContextWords.size());
   for (const auto& word : kContextWords) exchanges.emplace_back(word.text);
   const std::string exchange = reader.choice_or("cp_comm", exchanges.front(), exchanges);
   split.cp_comm =

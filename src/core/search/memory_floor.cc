@@ -168,6 +168,7 @@ Sparing spare_freely(const cost::Job& job, const PairPrices& pair, const std::ve
     std::vector<Point>& hull = hulls[at(layers[at(i)])];
     if (hull.empty()) {
       std::vector<Point> points;
+      points.reserve(treatments.size());
       for (const cost::StageTreatment& treatment : treatments) {
         points.push_back({margin * pair.kept_bytes(i, i + 1, treatment), pair.again_s(i, i + 1, treatment.rest)});
       }

@@ -165,6 +165,7 @@ class TitanReader {
     const TitanSchedule* const known = titan_schedule(schedule);
     if (known == nullptr) {
       std::vector<std::string> names;
+      names.reserve(kTitanSchedules.size());
       for (const TitanSchedule& one : kTitanSchedules) names.emplace_back(one.name);
       parallel.fail("pipeline_parallel_schedule",
                     fmt::format("`{}` is not priced; understood are {}", clip(schedule, 40), join_words(names)));

@@ -69,7 +69,7 @@ constexpr std::size_t kRecomputeColumns = 11;
 
 // What fits into the table; longer sets of modules are spelt out below it.
 std::string recompute_cell(const Recomputation& recompute) {
-  const std::string text = to_string(recompute);
+  std::string text = to_string(recompute);
   if (text.size() <= kRecomputeColumns) return text;
   return fmt::format("{} modules", std::popcount(static_cast<unsigned>(recompute.modules)));
 }
@@ -79,7 +79,9 @@ std::string recompute_lines(const std::vector<StagePlan>& stages) {
   std::set<Recomputation> told;
   for (const StagePlan& stage : stages) {
     const std::string cell = recompute_cell(stage.recompute), whole = to_string(stage.recompute);
-    if (cell != whole && told.insert(stage.recompute).second) text += wrap_after("  ", cell + ": " + whole) + "\n";
+    if (cell == whole || !told.insert(stage.recompute).second) continue;
+    text += wrap_after("  ", fmt::format("{}: {}", cell, whole));
+    text += '\n';
   }
   return text;
 }

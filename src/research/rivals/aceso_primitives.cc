@@ -19,7 +19,7 @@ class Primitives {
       case Resource::arithmetic:
         fewer_layers();
         options([](const search::StageChoice& a, const search::StageChoice& b) {
-          return b.recompute < a.recompute && b.zero == a.zero;
+          return b.recompute.kind < a.recompute.kind && b.zero == a.zero;
         });
         micro_batch(1);
         splits([](const Split& a, const Split& b) { return b.team_devices() >= a.team_devices(); });
@@ -36,7 +36,8 @@ class Primitives {
         break;
       case Resource::memory:
         options([](const search::StageChoice& a, const search::StageChoice& b) {
-          return b.recompute >= a.recompute && b.zero >= a.zero && (b.recompute > a.recompute || b.zero > a.zero);
+          return b.recompute.kind >= a.recompute.kind && b.zero >= a.zero &&
+                 (b.recompute.kind > a.recompute.kind || b.zero > a.zero);
         });
         fewer_layers();
         micro_batch(-1);
