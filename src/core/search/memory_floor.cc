@@ -60,7 +60,7 @@ double MemoryFloor::room_of(const Strategy& strategy) const {
 namespace {
 
 // One way to shard the state of stages, with one or with every way to recompute. All sums are those of layers [0, i).
-struct Way {
+struct SpareWay {
   struct Step {                  // bytes that may be spared
     std::vector<double> spared;  // per micro-batch in flight, at most
     double s_per_byte;
@@ -81,12 +81,12 @@ class LongestStages {
  public:
   LongestStages(const PairPrices& pair, double room, bool many) : pair_(&pair), room_(room), many_(many) {}
 
-  void add(const Way& way) { ways_.push_back(way); }
+  void add(const SpareWay& way) { ways_.push_back(way); }
 
   // The farthest end of a stage from `begin` on.
   std::int64_t end_of(std::int64_t begin, double cap_s, double in_flight) const {
     std::int64_t best = begin;
-    for (const Way& way : ways_) {
+    for (const SpareWay& way : ways_) {
       const std::vector<double>& time_s = *way.time_s;
       const auto reach = std::upper_bound(time_s.begin() + best, time_s.end(), time_s[at(begin)] + cap_s);
       std::int64_t high = reach - time_s.begin() - 1;
@@ -107,7 +107,7 @@ class LongestStages {
 
  private:
   // Both bytes and seconds grow with the stage: a layer that is added can spare no more than it needs itself.
-  bool holds(const Way& way, std::int64_t begin, std::int64_t end, double cap_s, double in_flight) const {
+  bool holds(const SpareWay& way, std::int64_t begin, std::int64_t end, double cap_s, double in_flight) const {
     const auto of = [&](const std::vector<double>& sums) { return sums[at(end)] - sums[at(begin)]; };
     const double state = std::max(0.0, way.state[end] - way.state[begin] - way.shared);
     const double bytes = state + in_flight * of(*way.kept);
@@ -116,7 +116,7 @@ class LongestStages {
     if (short_of <= 0) return true;
     if (way.steps->empty() || in_flight <= 0) return false;
     double wanted = short_of / in_flight, seconds = of(*way.time_s);
-    for (const Way::Step& step : *way.steps) {
+    for (const SpareWay::Step& step : *way.steps) {
       const double spared = std::min(wanted, of(step.spared));
       seconds += spared * step.s_per_byte;
       wanted -= spared;
@@ -127,7 +127,7 @@ class LongestStages {
   const PairPrices* pair_;
   double room_;
   bool many_;
-  std::vector<Way> ways_;
+  std::vector<SpareWay> ways_;
 };
 
 struct Point {
@@ -154,7 +154,7 @@ std::vector<Point> hull_of(std::vector<Point> points) {
 // What recomputation can do about the memory of layers.
 struct Sparing {
   std::vector<double> time_s{0.0}, kept{0.0};  // with the least of it
-  std::vector<Way::Step> steps;
+  std::vector<SpareWay::Step> steps;
 };
 
 // Every layer in its own way, and in parts.
@@ -181,7 +181,7 @@ Sparing spare_freely(const cost::Job& job, const PairPrices& pair, const std::ve
   for (std::size_t kind = 0; kind < hulls.size(); ++kind) {
     for (std::size_t k = 1; k < hulls[kind].size(); ++k) {
       const Point &from = hulls[kind][k - 1], &to = hulls[kind][k];
-      Way::Step step{{0.0}, (to.seconds - from.seconds) / (from.kept - to.kept)};
+      SpareWay::Step step{{0.0}, (to.seconds - from.seconds) / (from.kept - to.kept)};
       for (const int layer : layers) {
         step.spared.push_back(step.spared.back() + (at(layer) == kind ? from.kept - to.kept : 0));
       }
@@ -189,7 +189,7 @@ Sparing spare_freely(const cost::Job& job, const PairPrices& pair, const std::ve
     }
   }
   std::stable_sort(sparing.steps.begin(), sparing.steps.end(),
-                   [](const Way::Step& a, const Way::Step& b) { return a.s_per_byte < b.s_per_byte; });
+                   [](const SpareWay::Step& a, const SpareWay::Step& b) { return a.s_per_byte < b.s_per_byte; });
   return sparing;
 }
 
