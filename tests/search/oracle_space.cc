@@ -77,7 +77,12 @@ struct Enumeration {
     Split ring = split;
     ring.cp_comm = ContextExchange::p2p;
     ring.cp_inner = 1;
-    const auto own = cost::price_table(job, split, size).kinds, other = cost::price_table(job, ring, size).kinds;
+    cost::Treatments sets;  // every one that stages may choose
+    for (const Recomputation& one : all_recomputations(job, {})) {
+      if (one.kind == Recompute::modules) sets.sets.push_back(one.modules);
+    }
+    const auto own = cost::price_table(job, split, size, sets).kinds;
+    const auto other = cost::price_table(job, ring, size, sets).kinds;
     for (std::size_t k = 0; k < own.size(); ++k) {
       const cost::LayerPrice &a = own[k], &b = other[k];
       if (a.forward_s < b.forward_s || a.backward_s < b.backward_s) return false;
