@@ -70,8 +70,8 @@ install: deps ## Install programs, library, headers, CMake package: make install
 test: lint test-asan test-tsan test-programs ## Install, build and run every check: lint, sanitizers, all tests
 
 # The random cases of the tests, as a part of what `make soak` runs: enough to notice a mistake, not to find the rarest.
-SANITIZED := NEST_TEST_SCALE=0.05
-OPTIMISED := NEST_TEST_SCALE=0.2
+SANITIZED := NEST_TEST_SCALE=0.02
+OPTIMISED := NEST_TEST_SCALE=0.1
 
 # Tests that run programs or compute much. nest is built there as a part of another project, the example's: that this works is a test too.
 PROGRAM_TESTS := accuracy;browser;cli;exporter;install;instance;paper;python;rivals;search
