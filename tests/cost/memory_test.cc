@@ -228,6 +228,12 @@ TEST(FsdpMemory, ByHand) {
   EXPECT_NEAR(static_cast<double>(memory.total), 1.04 * static_cast<double>(memory.allocated), 1);
 }
 
+// ZeRO 2 is FSDP that keeps what it gathered: the state stays divided, 16-bit weights are whole beside it.
+TEST(FsdpMemory, KeepsGatheredWeights) {
+  const auto allocated = [](int zero) { return tiny_memory(fsdp2(LossKernel::unfused), 2, zero, 2).allocated; };
+  EXPECT_EQ(allocated(2) - allocated(3), 2 * kParameters);
+}
+
 TEST(FsdpMemory, GathersByHand) {
   LayerPrice price;
   price_layer_memory(job_of(kTiny, fsdp2(LossKernel::unfused), 1), 1, {}, 1, price);

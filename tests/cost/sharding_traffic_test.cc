@@ -49,22 +49,24 @@ TEST(ShardingTraffic, SomeStacksReduceEverythingUnderZero1) {
   expect_traffic(prices, 2, 280, 2 * 28000, 140);
 }
 
-// What the first micro-batch gathers stays until the last one's backward.
-TEST(ShardingTraffic, FsdpInAPipelineExchangesOncePerStep) {
+// Gradients are exchanged once per step; weights too, unless they go after every forward (ZeRO 3).
+TEST(ShardingTraffic, FsdpInAPipelineSumsGradientsFirst) {
   Prices prices;
   prices.rule.often = sharding_traffic(false, true);
   expect_traffic(prices, 1, 0, 280 + 2 * 28000, 140);
   expect_traffic(prices, 2, 0, 280 + 2 * 28000, 140);
-  expect_traffic(prices, 3, 0, 280 + 2 * 28000, 140);
-  const auto priced = [](const char* stack, std::int64_t pp) {
-    return evaluate_even(test_job({.stack = stack, .devices = 16}), {.pp = pp, .dp = 16 / pp}, Recompute::none, 3)
+  expect_traffic(prices, 3, 2 * 140, 280 + 2 * 28000, 0);
+  const auto priced = [](const char* stack, std::int64_t pp, int zero) {
+    return evaluate_even(test_job({.stack = stack, .devices = 16}), {.pp = pp, .dp = 16 / pp}, Recompute::none, zero)
         .prediction.breakdown_s;
   };
-  EXPECT_GT(priced("fsdp2", 1).zero, 0);
-  EXPECT_EQ(priced("fsdp2", 1).grad_sync, 0);
-  EXPECT_EQ(priced("fsdp2", 2).zero, 0);
-  EXPECT_GT(priced("fsdp2", 2).grad_sync, 0);
-  EXPECT_GT(priced("megatron-core", 2).zero, 0);  // Megatron-FSDP gathers with every micro-batch
+  EXPECT_GT(priced("fsdp2", 1, 3).zero, 0);
+  EXPECT_EQ(priced("fsdp2", 1, 3).grad_sync, 0);
+  EXPECT_EQ(priced("fsdp2", 2, 2).zero, 0);
+  EXPECT_GT(priced("fsdp2", 2, 2).grad_sync, 0);
+  EXPECT_GT(priced("fsdp2", 2, 3).zero, 0);
+  EXPECT_GT(priced("fsdp2", 2, 3).grad_sync, 0);
+  EXPECT_GT(priced("megatron-core", 2, 3).zero, 0);  // Megatron-FSDP gathers with every micro-batch
 }
 
 TEST(ShardingTraffic, TensorByTensorPaysALatencyEach) {

@@ -329,9 +329,8 @@ void Evaluator::say_assumptions() {
   const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
   if (rule.is_v()) {
     says.push_back(
-        "a V is priced as runs of layers, its first stage last: that one holds embedding and head, the embedding's "
-        "time "
-        "is counted with another");
+        "a V is priced as runs of layers, its first stage last: that one holds embedding and head, the time of the "
+        "embedding is counted with another");
   } else if (strategy_.virtual_stages > 1) {
     says.push_back("an interleaved stage is priced as one run of layers");
   }

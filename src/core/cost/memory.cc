@@ -145,7 +145,8 @@ State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, con
   };
   const auto all = [&](double bytes_each, int from) { return held(bytes_each, from, totals.dense, totals.expert); };
   const StateBytes bytes = state_bytes(job);
-  const double weights = all(bytes.weight, 3) + held(bytes.plain_weight - bytes.weight, 3, totals.plain, 0);
+  const int from = bytes.weights_shared_from;
+  const double weights = all(bytes.weight, from) + held(bytes.plain_weight - bytes.weight, from, totals.plain, 0);
   const double optimizer = all(bytes.optimizer, 1) + held(bytes.rest_optimizer - bytes.optimizer, 1, totals.rest, 0);
   return {weights, all(bytes.gradient, 2), optimizer};
 }
@@ -216,6 +217,7 @@ StateBytes state_bytes(const Job& job) {
   bytes.rest_optimizer = master + facts.rest_moments(job.stack.moments_bytes);
   const double here = 1 - real(job.run.optimizer_offload) / 100;
   bytes.optimizer *= here;
+  if (job.stack.memory == MemoryModel::fsdp) bytes.weights_shared_from = 2;
   bytes.rest_optimizer *= here;
   return bytes;
 }

@@ -69,6 +69,8 @@ struct StateBytes {
   double gradient = 4;
   double optimizer = 12;
   double rest_optimizer = 12;  // of what Muon leaves to Adam: tables, norms, biases and the head; else the same
+  int weights_shared_from =
+      3;  // ZeRO stage: FSDP keeps the state's weights divided in stage 2 too, beside whole copies
 };
 StateBytes state_bytes(const Job& job);
 

@@ -65,9 +65,12 @@ Account account_fsdp(const StageFacts& facts) {
   Account account;
   account.buffer_bytes = kWorkspaceBytes;
   account.spare = {.scale = kFragmentation};
-  account.gather_share = facts.strategy->pp == 1 ? 1 : 0;
-  // A pipeline keeps its weights gathered from micro-batch to micro-batch, and their gradients.
-  if (facts.strategy->pp > 1) account.parameter_bytes = 3 * facts.element_bytes;
+  // A pipeline keeps whole gradients, in fp32, from micro-batch to micro-batch, and its weights gathered unless they go
+  // after every forward (ZeRO 3). Without one, ZeRO 2 keeps them from forward to backward.
+  const bool pipeline = facts.strategy->pp > 1, gathers = facts.zero == 3;
+  const bool whole = !gathers && (pipeline || facts.zero == 2);
+  account.gather_share = !pipeline || gathers ? 1 : 0;
+  account.parameter_bytes = (pipeline ? 2 * facts.element_bytes : 0) + (whole ? facts.element_bytes : 0);
   account.moments = {{.name = "layer backward", .working = Working::block}, {.name = "loss", .working = Working::head}};
   return account;
 }

@@ -17,15 +17,18 @@
 //     ZeRO 1                                       1 (*)      2           1
 //     ZeRO 2                         1                        2           1
 //     ZeRO 3    1         1          1                        2
-//     (**)                                         1          2           1
+//     ZeRO 2 (**)                                  1          2           1
+//     ZeRO 3 (**)  1      1                        1          2
 //
 // (*) 2 in stacks that all-reduce gradients and then use a part. Two scatters are an all-reduce: its second half
 // gathers gradients, the same bytes again. FSDP is ZeRO 3, FSDP that keeps weights after forward is ZeRO 2; hybrid
 // sharding (HSDP, several optimizer instances) is the same with a degree below the number of replicas.
 //
-// (**) FSDP in a pipeline, ZeRO 2 and 3: weights that the first micro-batch gathers stay until the last one's backward,
-// whose gradients are the sum of all (torchtitan's fsdp_reshard_after_forward "default"; PyTorch's pipeline stages
-// switch gradients' exchange off until the last backward, backward_maybe_with_nosync).
+// (**) FSDP in a pipeline: gradients are summed over the micro-batches and exchanged with the last one's backward
+// (PyTorch's pipeline stages switch the exchange off until then, backward_maybe_with_nosync). ZeRO 2, torchtitan's
+// fsdp_reshard_after_forward "default" and "never": what the first micro-batch gathers stays for all. ZeRO 3,
+// "always": weights go after each forward and come back for each backward. An upper bound: those that a backward
+// gathered stay for a forward that follows it at once.
 #pragma once
 
 #include <array>
@@ -47,14 +50,13 @@ struct ShardingTraffic {
 
 using ShardingTable = std::array<ShardingTraffic, 4>;  // by ZeRO stage
 
-// `all_reduces`: the stack all-reduces gradients under ZeRO 1. `stays`: row (**).
-constexpr ShardingTable sharding_traffic(bool all_reduces, bool stays = false) {
-  constexpr ShardingTraffic kOnce = {0, 0, 0, 1, 2, 1};
+// `all_reduces`: the stack all-reduces gradients under ZeRO 1. `in_pipeline`: rows (**).
+constexpr ShardingTable sharding_traffic(bool all_reduces, bool in_pipeline = false) {
   return {{
-      {0, 0, 0, 2, 2, 0},                                 // ZeRO 0
-      {0, 0, 0, all_reduces ? 2.0 : 1, 2, 1},             // ZeRO 1
-      stays ? kOnce : ShardingTraffic{0, 0, 1, 0, 2, 1},  // ZeRO 2
-      stays ? kOnce : ShardingTraffic{1, 1, 1, 0, 2, 0},  // ZeRO 3
+      {0, 0, 0, 2, 2, 0},                                                                   // ZeRO 0
+      {0, 0, 0, all_reduces ? 2.0 : 1, 2, 1},                                               // ZeRO 1
+      in_pipeline ? ShardingTraffic{0, 0, 0, 1, 2, 1} : ShardingTraffic{0, 0, 1, 0, 2, 1},  // ZeRO 2
+      in_pipeline ? ShardingTraffic{1, 1, 0, 1, 2, 0} : ShardingTraffic{1, 1, 1, 0, 2, 0},  // ZeRO 3
   }};
 }
 

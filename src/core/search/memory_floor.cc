@@ -43,8 +43,8 @@ double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, groups::Weigh
       weights == groups::Weights::expert ? state_.weight : std::min(state_.weight, state_.plain_weight);
   const double optimizer =
       weights == groups::Weights::expert ? state_.optimizer : std::min(state_.optimizer, state_.rest_optimizer);
-  return margin_ *
-         (weight * (zero >= 3 ? share : 1) + gradient * (zero >= 2 ? share : 1) + optimizer * (zero >= 1 ? share : 1));
+  return margin_ * (weight * (zero >= state_.weights_shared_from ? share : 1) + gradient * (zero >= 2 ? share : 1) +
+                    optimizer * (zero >= 1 ? share : 1));
 }
 
 double MemoryFloor::flying(double in_flight) const {

@@ -169,7 +169,7 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
           const cost::StageSetting setting{{kRanks, kRanks}, kFlight, 0};
           const double needed = real(memory().estimate(strategy, stage, setting).needed);
           const auto held = [&](double bytes, bool shared) { return bytes * parameters / (shared ? real(kRanks) : 1); };
-          const double own = held(std::max(state.weight, state.plain_weight), zero >= 3) +
+          const double own = held(std::max(state.weight, state.plain_weight), zero >= state.weights_shared_from) +
                              held(state.gradient, zero >= 2) +
                              held(std::max(state.optimizer, state.rest_optimizer), zero >= 1);
           const double kept = kFlight * memory().kept_bytes(static_cast<int>(i), static_cast<int>(mode));
