@@ -222,17 +222,42 @@ TEST(Messages, OnlyTheLevelThatIsCrossedCounts) {
   EXPECT_DOUBLE_EQ(across.s_per_byte, 1 / (50e9 * 0.647));
 }
 
+constexpr CallBytes kEndless = {1e18, 1e18};
+
+// A step of 288 ranks in 72 rings side by side moves 1/72 · 1/288 of a call. Small calls wait for the network between
+// racks, large ones for NVLink: (71/72) (287/288) / 709e9 s per byte.
+TEST(Sharding, LinesFollowTheBytesOfACall) {
+  const cluster::Cluster cluster = cluster::find_cluster("gb200-nvl72", 576).value();
+  Strategy strategy;
+  strategy.pp = 2;
+  strategy.dp = 288;
+  strategy.dp_inner = 72;
+  strategy.pitch = 144;
+  const ShardGroups groups = shard_groups(cluster, strategy, 0);
+  const auto line = [&](double call) { return shard_lines(cluster, groups, {call, call}).dense_shard; };
+  EXPECT_NEAR(line(1e18).s_per_byte, 71.0 / 72 * 287 / 288 / 709e9, 0.01 / 709e9);
+  // Each class of flows alone is less.
+  double before = 1;
+  for (const double call : {1e6, 64e6, 256e6, 1e9, 4e9, 1e12}) {
+    EXPECT_LT(line(call).s_per_byte, before);
+    EXPECT_GE(line(call).s_per_byte, line(1e18).s_per_byte);
+    EXPECT_GE(line(call).s_per_byte, line(1e18).latency_s / call);
+    EXPECT_LE(line(call).s_per_byte, line(1e18).s_per_byte + line(1e18).latency_s / call);
+    before = line(call).s_per_byte;
+  }
+}
+
 TEST(Sharding, DegreeInsideANodeLeavesReplicasBetween) {
   const cluster::Cluster cluster = rail_cluster("h100", 32);
   Layout layout;
   layout.dp = 32;
   const Strategy strategy = strategy_of(layout);
-  const ShardLines all = shard_lines(cluster, strategy, 0);
+  const ShardLines all = shard_lines(cluster, shard_groups(cluster, strategy, 0), kEndless);
   EXPECT_EQ(all.dense_degree, 32);
   EXPECT_DOUBLE_EQ(all.dense_replicate.s_per_byte, 0);
   // Rings leave each node through 8 ports.
   EXPECT_NEAR(all.dense_shard.s_per_byte, 31.0 / 32 / (8 * 50e9 * 0.647), 1e-15);
-  const ShardLines node = shard_lines(cluster, strategy, 8);
+  const ShardLines node = shard_lines(cluster, shard_groups(cluster, strategy, 8), kEndless);
   EXPECT_NEAR(node.dense_shard.s_per_byte, 7.0 / 8 / (450e9 * 0.788), 1e-15);
   EXPECT_NEAR(node.dense_replicate.s_per_byte, 3.0 / 4 / 8 / (50e9 * 0.647), 1e-15);
   EXPECT_TRUE(groups::can_shard(strategy, 16));

@@ -102,10 +102,10 @@ class Looker {
       table_ = std::make_unique<cost::PriceTable>(
           cost::price_table(job_, strategy.split, strategy.micro_batch, treatments_));
       memory_ = std::make_unique<cost::StageMemoryModel>(job_, strategy.split, strategy.micro_batch, treatments_);
-      lines_known_.clear();
+      groups_known_.clear();
     }
     if (first || !(bare == bare_)) fits_.clear();
-    if (first || strategy.pp != strategy_.pp || !(strategy.split == strategy_.split)) lines_known_.clear();
+    if (first || strategy.pp != strategy_.pp || !(strategy.split == strategy_.split)) groups_known_.clear();
     bare_ = bare;
     strategy_ = strategy;
     options_.clear();
@@ -145,9 +145,9 @@ class Looker {
   // Groups of ranks do not depend on micro-batch and schedule.
   cost::ShardLines lines_for(int zero, std::int64_t degree) {
     const std::array<std::int64_t, 4> name{strategy_.dp, strategy_.dp_inner, strategy_.pitch, degree};
-    const auto [place, fresh] = lines_known_.try_emplace(name);
-    if (fresh) place->second = cost::shard_lines(job_.cluster, strategy_, degree);
-    return cost::fold_calls(job_, rule(), *table_, zero, place->second);
+    const auto [place, fresh] = groups_known_.try_emplace(name);
+    if (fresh) place->second = cost::shard_groups(job_.cluster, strategy_, degree);
+    return cost::sync_lines(job_, rule(), *table_, zero, place->second);
   }
 
   // hop_s_[i * p + s]: the message after stage s when it ends with layer i; the wrap-around last.
@@ -271,7 +271,7 @@ class Looker {
   std::unique_ptr<cost::StageMemoryModel> memory_;
   std::vector<Choice> options_;          // without times
   std::vector<cost::ShardLines> lines_;  // of each option
-  std::map<std::array<std::int64_t, 4>, cost::ShardLines> lines_known_;
+  std::map<std::array<std::int64_t, 4>, cost::ShardGroups> groups_known_;
   using FitName = std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::int64_t, Recomputation>;
   std::vector<Recomputation> recomputations_;
   cost::Treatments treatments_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "base/checked.h"
@@ -53,27 +54,30 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
     if (random() % 3 == 0) strategy.pitch = round_up(strategy.pipeline_block(), cluster.fabric.unit[1]);
     if (strategy.devices_spanned() > cluster.devices) continue;
     ++compared;
-    const cost::ShardLines all = cost::shard_lines(cluster, strategy, 0);
+    const double call = std::pow(10.0, static_cast<double>(upto(9)) + 3);
+    const auto expect_less = [&](const cost::CostLine& least, const cost::CostLine& line) {
+      EXPECT_LE(least.s_per_byte + least.latency_s / call, line.s_per_byte * kSlack);  // in calls
+      EXPECT_LE(least.latency_s, line.latency_s * kSlack);
+    };
+    const cost::ShardLines all = cost::shard_lines(cluster, cost::shard_groups(cluster, strategy, 0), {call, call});
     for (const Placed placed : {Placed::anywhere, Placed::as_given}) {
       const SyncPrices least = least_sync(cluster, strategy, kAnyDegree, placed);
       positive += least.lines[0][0].dense_shard.s_per_byte > 0;
-      EXPECT_LE(least.lines[0][0].dense_shard.s_per_byte, all.dense_shard.s_per_byte * kSlack);
-      EXPECT_LE(least.lines[0][0].dense_shard.latency_s, all.dense_shard.latency_s * kSlack);
-      EXPECT_LE(least.lines[0][0].expert_shard.s_per_byte, all.expert_shard.s_per_byte * kSlack);
-      EXPECT_LE(least.lines[0][0].expert_shard.latency_s, all.expert_shard.latency_s * kSlack);
+      expect_less(least.lines[0][0].dense_shard, all.dense_shard);
+      expect_less(least.lines[0][0].expert_shard, all.expert_shard);
       EXPECT_FALSE(least_sync(cluster, strategy, std::nullopt, placed).has_inner);
       for (std::int64_t degree = 2; degree < groups::dense_replicas(strategy); ++degree) {
         if (groups::dense_replicas(strategy) % degree != 0 || !groups::can_shard(strategy, degree)) continue;
         if (!inside_a_node(cluster, strategy, degree)) continue;
-        const cost::ShardLines inner = cost::shard_lines(cluster, strategy, degree);
+        const cost::ShardLines inner =
+            cost::shard_lines(cluster, cost::shard_groups(cluster, strategy, degree), {call, call});
         const SyncPrices exactly = least_sync(cluster, strategy, degree, placed);
         for (const SyncPrices* prices : {&least, &exactly}) {
           const cost::ShardLines& lines = prices->lines[1][0];
-          EXPECT_LE(lines.dense_shard.s_per_byte, inner.dense_shard.s_per_byte * kSlack);
-          EXPECT_LE(lines.dense_shard.latency_s, inner.dense_shard.latency_s * kSlack);
+          expect_less(lines.dense_shard, inner.dense_shard);
           EXPECT_LE(lines.dense_replicate.s_per_byte, inner.dense_replicate.s_per_byte * kSlack);
           EXPECT_LE(lines.dense_replicate.latency_s, inner.dense_replicate.latency_s * kSlack);
-          EXPECT_LE(lines.expert_shard.s_per_byte, inner.expert_shard.s_per_byte * kSlack);
+          expect_less(lines.expert_shard, inner.expert_shard);
           EXPECT_LE(lines.expert_replicate.s_per_byte, inner.expert_replicate.s_per_byte * kSlack);
           EXPECT_GE(lines.dense_degree, inner.dense_degree);
           EXPECT_GE(lines.expert_degree, inner.expert_degree);

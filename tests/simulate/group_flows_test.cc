@@ -37,7 +37,7 @@ TEST(GroupFlows, RingThroughTheNodes) {
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1});
+  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}, 256e6);
   EXPECT_EQ(exchange.algorithm, cluster::Algorithm::ring);
   ASSERT_EQ(exchange.transfers.size(), 1U);
   EXPECT_EQ(exchange.transfers[0].size(), 8U);
@@ -52,7 +52,7 @@ TEST(GroupFlows, RingsSideBySideUseAllPorts) {
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: pod, group: 2, bandwidth: 10B/s, latency: 5us, rails: true}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1});
+  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}, 256e6);
   EXPECT_EQ(exchange.algorithm, cluster::Algorithm::multi_ring);
   EXPECT_DOUBLE_EQ(bandwidth_s(cluster, exchange), 7.0 / 8 / 4 / 10);
 }
@@ -63,7 +63,7 @@ TEST(GroupFlows, SiblingsShare) {
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{4, 2}}, {{1, 4}}}, {8, 1});
+  const GroupExchange exchange = group_exchange(cluster, {0, {{4, 2}}, {{1, 4}}}, {8, 1}, 256e6);
   EXPECT_DOUBLE_EQ(bandwidth_s(cluster, exchange), 4 * 0.5 / 10);
 }
 
@@ -75,7 +75,7 @@ TEST(GroupFlows, TorusAgreesWithItsFormula) {
                                         {0, {{4, 16}}, {{1, 4}}}, {0, {{2, 2}}, {{1, 2}}}, {0, {{8, 8}}, {{1, 8}}},
                                         {0, {{1, 2}}, {}},        {0, {{1, 8}}, {{8, 8}}}};
   for (const GroupSpec& spec : specs) {
-    const GroupExchange exchange = group_exchange(cluster, spec, {64, 1});
+    const GroupExchange exchange = group_exchange(cluster, spec, {64, 1}, 256e6);
     ASSERT_FALSE(exchange.transfers.empty());
     const cluster::CollectiveTime time = cluster::collective_time(cluster, cluster::place_group(cluster, spec),
                                                                   cluster::Collective::reduce_scatter, 256e6);
@@ -90,7 +90,7 @@ TEST(GroupFlows, OtherAlgorithmsAreNotPlayed) {
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  EXPECT_TRUE(group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}).transfers.empty());
+  EXPECT_TRUE(group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}, 256e6).transfers.empty());
 }
 
 }  // namespace

@@ -12,39 +12,47 @@ namespace nest::cost {
 namespace {
 
 constexpr std::int64_t kNeighbours = 4096;   // devices beside a group that are looked at; patterns repeat long before
-constexpr double kReferenceBytes = 256e6;    // at which the algorithm of a line is chosen
+constexpr double kEndlessBytes = 1e18;       // beside which latencies are nothing
 constexpr std::int64_t kReplicasTried = 64;  // pipelines whose position is tried; patterns repeat
 
 cluster::AlgorithmSet library_algorithms(const cluster::Cluster& cluster, const cluster::GroupLayout& layout) {
   return cluster.algorithms.as_nccl() ? cluster::AlgorithmSet::nccl(layout.top > 0) : cluster.algorithms.allowed();
 }
 
-cluster::CollectiveTime library_time(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
-                                     cluster::Collective collective, double bytes) {
-  if (layout.members < 2) return {};
-  if (cluster.torus) return cluster::collective_time(cluster, layout, collective, bytes);
-  if (!cluster.measured.empty()) {
-    const cluster::CollectiveTime time = cluster::collective_time(cluster, layout, collective, bytes);
-    if (time.algorithm == cluster::Algorithm::measured) return time;
-  }
-  return cluster::best_time(cluster.fabric, layout, collective, bytes, library_algorithms(cluster, layout));
+// Of the class of flows whose latency is largest, whichever of them decides how long `time` is.
+double largest_latency_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
+                         const cluster::CollectiveTime& time) {
+  if (cluster.torus || time.algorithm == cluster::Algorithm::measured) return time.latency_s;
+  return cluster::algorithm_time(cluster.fabric, layout, cluster::Collective::reduce_scatter, 0, time.algorithm)
+      ->latency_s;
 }
 
-CostLine line_of(const cluster::Cluster& cluster, const GroupSpec& spec) {
-  const cluster::GroupLayout layout = cluster::place_group(cluster, spec);
+CostLine line_in_calls(const cluster::Cluster& cluster, const cluster::GroupLayout& layout, double call_bytes) {
+  if (layout.members < 2 || call_bytes <= 0) return {};
+  const cluster::CollectiveTime time =
+      group_collective(cluster, layout, cluster::Collective::reduce_scatter, call_bytes);
+  return {largest_latency_s(cluster, layout, time), time.seconds / call_bytes};
+}
+
+CostLine line_at_most(const cluster::Cluster& cluster, const cluster::GroupLayout& layout) {
   if (layout.members < 2) return {};
   const cluster::CollectiveTime time =
-      library_time(cluster, layout, cluster::Collective::reduce_scatter, kReferenceBytes);
-  return {time.latency_s, time.bandwidth_s / kReferenceBytes};
+      group_collective(cluster, layout, cluster::Collective::reduce_scatter, kLargeCallBytes);
+  const double latency_s = largest_latency_s(cluster, layout, time);
+  if (cluster.torus || time.algorithm == cluster::Algorithm::measured) {
+    return {latency_s, time.bandwidth_s / kLargeCallBytes};
+  }
+  const auto endless = cluster::algorithm_time(cluster.fabric, layout, cluster::Collective::reduce_scatter,
+                                               kEndlessBytes, time.algorithm);
+  return {latency_s, endless->bandwidth_s / kEndlessBytes};
 }
 
-void price_state(const cluster::Cluster& cluster, const groups::RankGroups& ranks, groups::Weights weights,
-                 std::int64_t degree, CostLine& shard, CostLine& replicate) {
+void place_state(const cluster::Cluster& cluster, const groups::RankGroups& ranks, groups::Weights weights,
+                 std::int64_t degree, cluster::GroupLayout& shard, cluster::GroupLayout& replicate) {
   groups::StateGroups state = ranks.state(weights, 0, degree);
   for (GroupSpec* spec : {&state.shard, &state.replicate}) spec->siblings.push_back(ranks.stage_axis());
-  shard = line_of(cluster, state.shard);
-  replicate = line_of(cluster, state.replicate);
-  replicate.s_per_byte /= real(degree);
+  shard = cluster::place_group(cluster, state.shard);
+  replicate = cluster::place_group(cluster, state.replicate);
 }
 
 // Most flows that leave one unit of `unit` devices when each device x of [source, source + count) sends to x + shift.
@@ -103,9 +111,20 @@ RoutedRows rows_of(const split::LocalLayer& local, const split::LayerCollective&
 
 }  // namespace
 
+cluster::CollectiveTime group_collective(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
+                                         cluster::Collective collective, double bytes) {
+  if (layout.members < 2) return {};
+  if (cluster.torus) return cluster::collective_time(cluster, layout, collective, bytes);
+  if (!cluster.measured.empty()) {
+    const cluster::CollectiveTime time = cluster::collective_time(cluster, layout, collective, bytes);
+    if (time.algorithm == cluster::Algorithm::measured) return time;
+  }
+  return cluster::best_time(cluster.fabric, layout, collective, bytes, library_algorithms(cluster, layout));
+}
+
 double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
                           cluster::Collective collective, double bytes) {
-  return library_time(cluster, layout, collective, bytes).seconds;
+  return group_collective(cluster, layout, collective, bytes).seconds;
 }
 
 StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule)
@@ -323,14 +342,28 @@ double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCo
   return 0;
 }
 
-ShardLines shard_lines(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
+ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
   const groups::RankGroups ranks(strategy);
   const groups::ZeroDegrees degrees = ranks.zero_degrees(degree);
+  ShardGroups groups;
+  groups.dense_degree = degrees.dense;
+  groups.expert_degree = degrees.expert;
+  place_state(cluster, ranks, groups::Weights::dense, degrees.dense, groups.dense_shard, groups.dense_replicate);
+  place_state(cluster, ranks, groups::Weights::expert, degrees.expert, groups.expert_shard, groups.expert_replicate);
+  return groups;
+}
+
+ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& groups, const CallBytes& calls) {
   ShardLines lines;
-  lines.dense_degree = degrees.dense;
-  lines.expert_degree = degrees.expert;
-  price_state(cluster, ranks, groups::Weights::dense, degrees.dense, lines.dense_shard, lines.dense_replicate);
-  price_state(cluster, ranks, groups::Weights::expert, degrees.expert, lines.expert_shard, lines.expert_replicate);
+  lines.dense_degree = groups.dense_degree;
+  lines.expert_degree = groups.expert_degree;
+  lines.calls = calls;
+  lines.dense_shard = line_in_calls(cluster, groups.dense_shard, calls.dense);
+  lines.expert_shard = line_in_calls(cluster, groups.expert_shard, calls.expert);
+  lines.dense_replicate = line_at_most(cluster, groups.dense_replicate);
+  lines.dense_replicate.s_per_byte /= real(groups.dense_degree);
+  lines.expert_replicate = line_at_most(cluster, groups.expert_replicate);
+  lines.expert_replicate.s_per_byte /= real(groups.expert_degree);
   return lines;
 }
 
@@ -341,8 +374,8 @@ CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy,
     const std::int64_t first = std::min(from, to) * block;
     const GroupSpec spec{first, {{std::abs(to - from) * block, 2}}, {{1, block}}};
     const cluster::CollectiveTime time = cluster::collective_time(cluster, cluster::place_group(cluster, spec),
-                                                                  cluster::Collective::send_recv, kReferenceBytes);
-    return {time.latency_s, time.bandwidth_s / kReferenceBytes};
+                                                                  cluster::Collective::send_recv, kLargeCallBytes);
+    return {time.latency_s, time.bandwidth_s / kLargeCallBytes};
   }
   CostLine worst;
   const std::int64_t pipelines = std::min(ranks.pipelines(), kReplicasTried);

@@ -8,7 +8,9 @@
 // traffic passes it, and carries what they send to the units beyond it.
 //
 // Sharding groups are priced as lines, seconds = latency + bytes * slope, which a search can add up: frameworks
-// exchange in calls of a known size, so that the latency of all calls but one becomes part of the slope.
+// exchange in calls of a known size c. A call takes f(c), the maximum over the classes of flows (inside a node, across
+// nodes, …) of latency_k + c slope_k; the classes that decide differ with c, so f is evaluated at the c that is sent:
+//     slope = f(c) / c        latency = max over k of latency_k, of the first call
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,9 @@ struct CostLine {
   bool operator==(const CostLine&) const = default;
 };
 
+// By the algorithm that the library takes for so many bytes.
+cluster::CollectiveTime group_collective(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
+                                         cluster::Collective collective, double bytes);
 double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupLayout& layout,
                           cluster::Collective collective, double bytes);
 
@@ -95,16 +100,33 @@ class StageGroups {
   cluster::GroupLayout tensor_expert_;                 // placed where the dispatcher spans it and ETP > 1
 };
 
-// Lines of one sharding group: `shard` one reduce-scatter or all-gather inside it, `replicate` half an all-reduce
-// between the groups, both as functions of the unsharded bytes.
-struct ShardLines {
-  CostLine dense_shard, dense_replicate, expert_shard, expert_replicate;
+// Where the sharding groups of a stage sit: those inside which state is divided, and those between them.
+struct ShardGroups {
+  cluster::GroupLayout dense_shard, dense_replicate, expert_shard, expert_replicate;
   std::int64_t dense_degree = 1;
   std::int64_t expert_degree = 1;
 };
 
 // Degree 0: over all replicas; else one that can_shard.
-ShardLines shard_lines(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree);
+ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree);
+
+// Of one call, unsharded.
+struct CallBytes {
+  double dense = 0;
+  double expert = 0;
+};
+
+// Lines of the sharding groups: `shard` one reduce-scatter or all-gather inside them in such calls, `replicate` half an
+// all-reduce between them in one large call, at most (its slowest latency, its slowest link), both as functions of the
+// unsharded bytes.
+constexpr double kLargeCallBytes = 256e6;  // for which its algorithm is chosen
+struct ShardLines {
+  CostLine dense_shard, dense_replicate, expert_shard, expert_replicate;
+  std::int64_t dense_degree = 1;
+  std::int64_t expert_degree = 1;
+  CallBytes calls;
+};
+ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& groups, const CallBytes& calls);
 
 // A message from every device of stage `from` to its counterpart in stage `to`, for the worst replica.
 CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to);

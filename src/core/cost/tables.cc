@@ -35,6 +35,15 @@ CostLine folded(const CostLine& line, double bytes_per_call) {
   return {line.latency_s, line.s_per_byte + line.latency_s / bytes_per_call};
 }
 
+// Their mean: a scatter and two gathers, or one.
+CallBytes bytes_of_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero,
+                         const groups::ZeroDegrees& degrees) {
+  const double gathers = std::max(1.0, rule.traffic(zero).micro_gathers());
+  const double bytes = (rule.gradient_bytes + gathers * rule.weight_bytes) / (1 + gathers);
+  return {bytes * parameters_per_call(job, table, zero, degrees.dense),
+          bytes * parameters_per_call(job, table, zero, degrees.expert)};
+}
+
 }  // namespace
 
 PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_batch, Treatments treatments) {
@@ -99,18 +108,20 @@ double parameters_per_call(const Job& job, const PriceTable& table, int zero, st
 
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero,
                       std::int64_t degree) {
-  return fold_calls(job, sync_rule(job, strategy.pp), table, zero, shard_lines(job.cluster, strategy, degree));
+  return sync_lines(job, sync_rule(job, strategy.pp), table, zero, shard_groups(job.cluster, strategy, degree));
+}
+
+ShardLines sync_lines(const Job& job, const SyncRule& rule, const PriceTable& table, int zero,
+                      const ShardGroups& groups) {
+  return shard_lines(job.cluster, groups,
+                     bytes_of_calls(job, rule, table, zero, {groups.dense_degree, groups.expert_degree}));
 }
 
 ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero, const ShardLines& bare) {
   ShardLines lines = bare;
-  // Mean bytes of the calls: a scatter and two gathers, or one.
-  const double gathers = std::max(1.0, rule.traffic(zero).micro_gathers());
-  const double bytes = (rule.gradient_bytes + gathers * rule.weight_bytes) / (1 + gathers);
-  const double dense = bytes * parameters_per_call(job, table, zero, lines.dense_degree);
-  const double expert = bytes * parameters_per_call(job, table, zero, lines.expert_degree);
-  lines.dense_shard = folded(lines.dense_shard, dense);
-  lines.expert_shard = folded(lines.expert_shard, expert);
+  lines.calls = bytes_of_calls(job, rule, table, zero, {lines.dense_degree, lines.expert_degree});
+  lines.dense_shard = folded(lines.dense_shard, lines.calls.dense);
+  lines.expert_shard = folded(lines.expert_shard, lines.calls.expert);
   return lines;
 }
 

@@ -97,10 +97,12 @@ struct SyncRule {
 };
 SyncRule sync_rule(const Job& job, std::int64_t stages);
 
-// shard_lines with the latency of all calls but the first folded into the slope. `parameters_per_call` is the size of a
-// bucket or, where weights are sharded layer by layer, of a block.
+// shard_lines with the calls of the stack. `parameters_per_call` is the size of a bucket or, where weights are sharded
+// layer by layer, of a block. `rule` is sync_rule() of the job.
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero, std::int64_t degree);
-// `rule` is sync_rule() of the job.
+ShardLines sync_lines(const Job& job, const SyncRule& rule, const PriceTable& table, int zero,
+                      const ShardGroups& groups);
+// The same of lines of one call each: the latency of all calls but the first becomes part of the slope.
 ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero, const ShardLines& lines);
 double parameters_per_call(const Job& job, const PriceTable& table, int zero, std::int64_t replicas);
 

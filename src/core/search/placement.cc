@@ -36,9 +36,9 @@ const SyncPrices& PlacementPrices::sync(const Key& key, const cost::PriceTable& 
   sync.degrees[1] = inner.value_or(0);
   const cost::SyncRule rule = cost::sync_rule(space_->job(), strategy.pp);
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
-    const cost::ShardLines lines = cost::shard_lines(space_->job().cluster, strategy, sync.degrees[group]);
+    const cost::ShardGroups groups = cost::shard_groups(space_->job().cluster, strategy, sync.degrees[group]);
     for (int whole = 0; whole < 2; ++whole) {
-      sync.lines[group][whole] = cost::fold_calls(space_->job(), rule, table, whole == 1 ? 3 : 1, lines);
+      sync.lines[group][whole] = cost::sync_lines(space_->job(), rule, table, whole == 1 ? 3 : 1, groups);
     }
   }
   return sync;

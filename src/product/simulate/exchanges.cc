@@ -82,7 +82,8 @@ void Exchanges::add_tokens(std::int64_t stage, bool backward, groups::Kind among
     added.push_back(exchanges_++);
     return;
   }
-  const GroupExchange exchange = group_exchange(cluster_, ranks_.groups(among, stage), ranks_.stage_axis());
+  const GroupExchange exchange = group_exchange(cluster_, ranks_.groups(among, stage), ranks_.stage_axis(),
+                                                traffic.gathered_bytes / traffic.calls);
   if (exchange.transfers.empty()) as_predicted_.push_back(fmt::format("{} of tokens", to_string(exchange.algorithm)));
   for (const std::vector<GroupFlow>& flows : exchange.transfers) {
     for (const GroupFlow& flow : flows) {
@@ -103,7 +104,7 @@ void Exchanges::add_state(std::int64_t stage, const StateTraffic& traffic, const
     const std::int64_t degree = call.weights == groups::Weights::dense ? work.dense_degree : work.expert_degree;
     const groups::StateGroups state = ranks_.state(call.weights, stage, degree);
     const GroupExchange exchange =
-        group_exchange(cluster_, call.between ? state.replicate : state.shard, ranks_.stage_axis());
+        group_exchange(cluster_, call.between ? state.replicate : state.shard, ranks_.stage_axis(), call.call_bytes);
     if (exchange.transfers.empty()) {
       const std::string note = fmt::format("{} exchange of {} weights", to_string(exchange.algorithm),
                                            call.weights == groups::Weights::dense ? "dense" : "expert");

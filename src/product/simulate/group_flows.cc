@@ -3,29 +3,20 @@
 #include <algorithm>
 
 #include "cluster/torus_collective.h"
+#include "cost/group_time.h"
 
 namespace nest::simulate {
 namespace {
 
-constexpr double kReferenceBytes = 256e6;  // at which the algorithm is chosen, as cost/group_time.cc does
+constexpr double kReferenceBytes = 256e6;  // that two ways around a torus are compared for
 
 using Members = std::vector<std::int64_t>;
 
-cluster::Algorithm choose(const cluster::Cluster& cluster, GroupSpec groups, Stride stages) {
+cluster::Algorithm choose(const cluster::Cluster& cluster, GroupSpec groups, Stride stages, double call_bytes) {
   groups.first = 0;
   groups.siblings.push_back(stages);
   const cluster::GroupLayout layout = cluster::place_group(cluster, groups);
-  const cluster::CollectiveTime time =
-      cluster::collective_time(cluster, layout, cluster::Collective::reduce_scatter, kReferenceBytes);
-  if (cluster.torus || time.algorithm == cluster::Algorithm::measured || !cluster.algorithms.as_nccl()) {
-    return time.algorithm;
-  }
-  // NCCL's choice: one ring or several.
-  const auto one = cluster::algorithm_time(cluster.fabric, layout, cluster::Collective::reduce_scatter, kReferenceBytes,
-                                           cluster::Algorithm::ring);
-  const auto several = cluster::algorithm_time(cluster.fabric, layout, cluster::Collective::reduce_scatter,
-                                               kReferenceBytes, cluster::Algorithm::multi_ring);
-  return several && several->seconds < one->seconds ? cluster::Algorithm::multi_ring : cluster::Algorithm::ring;
+  return cost::group_collective(cluster, layout, cluster::Collective::reduce_scatter, call_bytes).algorithm;
 }
 
 double pass_share(std::size_t members) { return static_cast<double>(members - 1) / static_cast<double>(members); }
@@ -168,9 +159,10 @@ GroupExchange torus_exchange(const cluster::Cluster& cluster, const GroupSpec& s
 
 }  // namespace
 
-GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages) {
+GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages,
+                             double call_bytes) {
   if (groups.size() < 2) return {};
-  const cluster::Algorithm algorithm = choose(cluster, groups, stages);
+  const cluster::Algorithm algorithm = choose(cluster, groups, stages, call_bytes);
   const std::vector<Members> members = list_groups(groups);
   if (cluster.torus) return torus_exchange(cluster, groups, members, algorithm);
   GroupExchange exchange;

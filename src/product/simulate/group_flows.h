@@ -31,7 +31,9 @@ struct GroupExchange {
 };
 
 // One pass (reduce-scatter or all-gather) of all groups of the spec. `stages` further groups like these, one per stage
-// of the pipeline, `stage_stride` devices apart, exchange beside them: that decides which algorithm is best.
-GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages);
+// of the pipeline, `stage_stride` devices apart, exchange beside them: with the bytes of a call, that decides which
+// algorithm is best.
+GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages,
+                             double call_bytes);
 
 }  // namespace nest::simulate

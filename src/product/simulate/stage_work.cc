@@ -17,7 +17,6 @@ class StateCalls {
       : rule_(cost::sync_rule(job, strategy.pp)), sums_(sums) {
     const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
     lines_ = cost::sync_lines(job, strategy, table, stage.zero, degree);
-    bare_ = cost::shard_lines(job.cluster, strategy, degree);
   }
 
   const cost::SyncRule& rule() const { return rule_; }
@@ -28,7 +27,7 @@ class StateCalls {
   std::vector<StateCall> gather(double passes, int zero) const {
     std::vector<StateCall> calls = shard(rule_.weight_bytes, passes);
     if (passes > 0 && rule_.per_tensor && zero < 3) {
-      if (calls.empty()) calls.push_back({groups::Weights::dense, false, 0, 0, 0});
+      if (calls.empty()) calls.push_back({groups::Weights::dense, false, 0, 0, 0, lines_.calls.dense});
       calls.front().calls += passes * sums_.tensors;
       calls.front().predicted_s += passes * lines_.dense_shard.latency_s * sums_.tensors;
     }
@@ -40,7 +39,8 @@ class StateCalls {
     const auto add = [&](groups::Weights weights, const cost::CostLine& line, double parameters, std::int64_t degree) {
       const double bytes = rule_.gradient_bytes * parameters;
       if (bytes <= 0 || line.at(bytes) <= 0) return;
-      calls.push_back({weights, true, passes * bytes / static_cast<double>(degree), passes, passes * line.at(bytes)});
+      calls.push_back({weights, true, passes * bytes / static_cast<double>(degree), passes, passes * line.at(bytes),
+                       cost::kLargeCallBytes});
     };
     add(groups::Weights::dense, lines_.dense_replicate, sums_.dense_parameters, lines_.dense_degree);
     add(groups::Weights::expert, lines_.expert_replicate, sums_.expert_parameters, lines_.expert_degree);
@@ -50,23 +50,21 @@ class StateCalls {
  private:
   std::vector<StateCall> shard(double bytes_each, double passes) const {
     std::vector<StateCall> calls;
-    const auto add = [&](groups::Weights weights, const cost::CostLine& line, const cost::CostLine& bare,
-                         double parameters) {
+    const auto add = [&](groups::Weights weights, const cost::CostLine& line, double call_bytes, double parameters) {
       const double bytes = bytes_each * parameters;
       const double seconds = line.at(bytes);
       if (passes <= 0 || seconds <= 0) return;
-      const double calls_made = bare.latency_s > 0 ? (seconds - bytes * bare.s_per_byte) / bare.latency_s : 0;
-      calls.push_back({weights, false, passes * bytes, passes * calls_made, passes * seconds});
+      calls.push_back(
+          {weights, false, passes * bytes, passes * (1 + bytes / call_bytes), passes * seconds, call_bytes});
     };
-    add(groups::Weights::dense, lines_.dense_shard, bare_.dense_shard, sums_.dense_parameters);
-    add(groups::Weights::expert, lines_.expert_shard, bare_.expert_shard, sums_.expert_parameters);
+    add(groups::Weights::dense, lines_.dense_shard, lines_.calls.dense, sums_.dense_parameters);
+    add(groups::Weights::expert, lines_.expert_shard, lines_.calls.expert, sums_.expert_parameters);
     return calls;
   }
 
   cost::SyncRule rule_;
   const cost::StageSums& sums_;
-  cost::ShardLines lines_;  // with the latency of all calls
-  cost::ShardLines bare_;   // of one call
+  cost::ShardLines lines_;
 };
 
 std::vector<StateCall> joined(std::vector<StateCall> first, const std::vector<StateCall>& second) {

@@ -22,6 +22,7 @@ struct StateCall {
   double bytes = 0;      // of the buffer, times the passes over it
   double calls = 0;      // passes over parts of it, each of which has its latencies
   double predicted_s = 0;
+  double call_bytes = 0;  // of one pass, for which its algorithm is chosen
 };
 
 // Exchanges that follow each other.
