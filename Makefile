@@ -135,9 +135,9 @@ recipes: deps ## Compare published recipes with our plans: make recipes DATA=fol
 	@build/nest-accuracy --data $(DATA) --recipes docs/generated/recipes.md
 
 .PHONY: simulation-check
-simulation-check: deps-simulate ## Compare predictions with simulations of many plans; writes docs/generated/simulation
+simulation-check: deps ## Compare predictions with simulations of many plans; writes docs/generated/simulation
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target nest-simulate nest-simulation-check
+	@cmake --build --preset release -j $(JOBS) --target nest-simulation-check
 	@build/nest-simulation-check --folder docs/generated/simulation
 
 .PHONY: paper

@@ -18,7 +18,7 @@ constexpr const char* kDescription =
     "execute a plan on the simulated network\n"
     "Every micro-batch forward and backward on every stage, every message and exchange of gradients over the links of "
     "the cluster, shared max-min fair. Shows the simulated time beside the predicted one, phase by phase; where they "
-    "differ by more than 5 %, which link or stage is the cause. Needs SimGrid.";
+    "differ by more than 5 %, which link or stage is the cause.";
 
 constexpr const char* kExamples =
     "  nest plan --model llama3-70b --devices 64 -o plan.json\n"
@@ -59,8 +59,10 @@ Command add_simulate(CLI::App& program) {
   app->add_option("--trace", run->trace, "write a trace for Perfetto or chrome://tracing here")->type_name("FILE");
   app->add_option("--html", run->html, "write a page with the simulation and the plan here")->type_name("FILE");
   add_profile_option(*app, run->profile);
+  add_enum(*app, "--engine", run->options.engine, kSimulationEngineWords,
+           "what executes: nest itself, or SimGrid as a second judge; default nest");
   add_integer(*app, "--steps", run->options.steps, kSteps, "optimizer steps to execute; default 1");
-  app->add_option("--time-limit", run->options.time_limit_s, "seconds that the simulator may take; default 600")
+  app->add_option("--time-limit", run->options.time_limit_s, "seconds that it may take; default 600")
       ->check(CLI::PositiveNumber)
       ->type_name("S");
   return {app, [run](Session& session) { return run_simulate(*run, session); },

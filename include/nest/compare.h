@@ -53,7 +53,7 @@ struct Comparison {
 // Ours first, then the others in the order of publication.
 std::vector<std::string> planner_names();
 
-// Throws InputError, and SimulatorError where a simulation is asked for and there is no simulator.
+// Throws InputError.
 Comparison compare_planners(const TrainingJob& job, const CompareOptions& options = {});
 
 std::string to_text(const Comparison& comparison, const Style& style = Style());

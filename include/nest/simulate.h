@@ -1,7 +1,7 @@
-// A plan executed event by event on the simulated network, beside its prediction. Needs the program nest-simulate, which
-// is built where SimGrid is installed.
+// A plan executed event by event on the simulated network, beside its prediction.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -10,19 +10,27 @@
 
 #include "nest/plan.h"
 #include "nest/report.h"
+#include "nest/strategy.h"
 
 namespace nest {
 
-// How the simulator failed, in one sentence; also that there is none, with what to install.
+// What executes: nest's own engine, in this process; or SimGrid, a judge that shares no code with it, by the program
+// nest-simulate, which is built where SimGrid is installed.
+enum class SimulationEngine : std::uint8_t { own, simgrid };
+inline constexpr std::array kSimulationEngineWords = {Word<SimulationEngine>{SimulationEngine::own, "nest"},
+                                                      Word<SimulationEngine>{SimulationEngine::simgrid, "simgrid"}};
+
+// How a simulation failed or why it was ended, in one sentence; also that there is no SimGrid, with what to install.
 class SimulatorError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 struct SimulateOptions {
+  SimulationEngine engine = SimulationEngine::own;
   std::int64_t steps = 1;                   // optimizer steps to execute
-  double time_limit_s = 600;                // that the simulator may take
-  const std::atomic<bool>* stop = nullptr;  // becomes true: the simulator is ended, with a SimulatorError
+  double time_limit_s = 600;                // that it may take
+  const std::atomic<bool>* stop = nullptr;  // becomes true: it is ended, with a SimulatorError
 };
 
 struct SimulatedPlan;  // internal

@@ -93,6 +93,22 @@ std::string offload_word(OffloadSearch offload) {
   return "?";
 }
 
+std::string engine_word(SimulationEngine engine) {
+  for (const auto& known : kSimulationEngineWords) {
+    if (known.value == engine) return known.text;
+  }
+  return "?";
+}
+
+void set_engine(SimulateOptions& options, const std::string& word) {
+  for (const auto& known : kSimulationEngineWords) {
+    if (word != known.text) continue;
+    options.engine = known.value;
+    return;
+  }
+  throw InputError(option("engine") + ": \"" + word + "\" is not one of nest or simgrid");
+}
+
 void set_offload(SearchOptions& options, const std::string& word) {
   for (const auto& known : kOffloadWords) {
     if (word != known.text) continue;
@@ -227,6 +243,8 @@ void add_options(py::module_& module) {
       .def_readwrite("simulate", &CompareOptions::simulate);
   py::class_<SimulateOptions>(module, "SimulateOptions")
       .def(py::init<>())
+      .def_property(
+          "engine", [](const SimulateOptions& options) { return engine_word(options.engine); }, &set_engine)
       .def_readwrite("steps", &SimulateOptions::steps)
       .def_readwrite("time_limit", &SimulateOptions::time_limit_s);
   py::class_<ExportOptions>(module, "ExportOptions")

@@ -78,8 +78,6 @@ def compare(model=None, cluster=None, *, planners=None, devices=None, global_bat
     if planners is not None:
         options.planners = call.sizes(planners).split(",")
     options.simulate = bool(simulate)
-    if simulate:
-        _find_simulator()
     return Comparison(json.loads(call.core().compare(question, options)))
 
 
@@ -88,10 +86,13 @@ def check(plan):
     return record(json.loads(call.core().check(given(as_plan(plan)))))
 
 
-def simulate(plan, *, steps=1, trace=None, profile=None, time_limit=None):
-    """Executes the plan on the simulated network (needs SimGrid): `simulated.iteration_s` beside `predicted.iteration_s`."""
-    _find_simulator()
+def simulate(plan, *, engine=None, steps=1, trace=None, profile=None, time_limit=None):
+    """Executes the plan on the simulated network: `simulated.iteration_s` beside `predicted.iteration_s`. `engine`: "nest", or
+    "simgrid" where it is installed."""
     options = call.core().SimulateOptions()
+    call.words(options, engine=engine)
+    if options.engine == "simgrid":
+        _find_simulator()
     call.numbers(options, steps=steps)
     call.seconds(options, time_limit)
     answer, written = call.core().simulate(given(as_plan(plan)), _profile(profile), options, trace is not None)

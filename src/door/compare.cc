@@ -53,15 +53,12 @@ rivals::RivalRequest rival_request(const CompareOptions& options, const cost::Jo
   return request;
 }
 
-void simulate_planners(const cost::Job& job, const std::string& simulator, const std::atomic<bool>* stop,
-                       std::vector<ComparedPlanner>& planners) {
-  SimulatorLimits limits;
-  limits.stop = stop;
+void simulate_planners(const cost::Job& job, const std::atomic<bool>* stop, std::vector<ComparedPlanner>& planners) {
   for (ComparedPlanner& planner : planners) {
     if (!planner.plan) continue;
     try {
       const simulate::LoweredPlan lowered = simulate::lower_plan(job, planner.plan->strategy, planner.plan->stages);
-      const simulate::Timeline timeline = run_simulator(simulator, lowered.program, limits);
+      const simulate::Timeline timeline = execute_program(SimulationEngine::own, lowered.program, {.stop = stop});
       planner.simulated_s = summarise(lowered, timeline, planner.plan->prediction).iteration_s;
     } catch (const SimulatorError& error) {
       planner.simulation_note = fmt::format("not simulated: {}", error.what());
@@ -108,14 +105,13 @@ Comparison compare_planners(const TrainingJob& training, const CompareOptions& o
   const rivals::RivalRequest request = rival_request(options, job);
   const int threads =
       static_cast<int>(options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency()));
-  const std::string simulator = options.simulate ? find_simulator() : std::string();
   Comparison comparison{training, {}, options.simulate};
   for (rivals::PlannerRun& run : rivals::run_planners(names, request, threads, [&](const rivals::PlannerRun& done) {
          if (options.done) options.done(done.planner, done.wall_s);
        })) {
     comparison.planners.push_back(compared(std::move(run)));
   }
-  if (options.simulate) simulate_planners(job, simulator, options.stop, comparison.planners);
+  if (options.simulate) simulate_planners(job, options.stop, comparison.planners);
   return comparison;
 }
 

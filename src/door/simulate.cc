@@ -28,7 +28,7 @@ Simulation simulate_plan(const Plan& plan, const SimulateOptions& options) {
   SimulatorLimits limits;
   if (options.time_limit_s > 0) limits.seconds = options.time_limit_s;
   limits.stop = options.stop;
-  simulated->timeline = run_simulator(find_simulator(), simulated->lowered.program, limits);
+  simulated->timeline = execute_program(options.engine, simulated->lowered.program, limits);
   const simulate::SimulationSummary summary = summarise(simulated->lowered, simulated->timeline, priced.prediction);
   simulated->report = report::make_simulation_report(job.title, priced, simulated->lowered, summary);
   return {summary.iteration_s, summary.predicted_s, simulated};

@@ -70,15 +70,14 @@ def make_pages(nest, folder):
         done = subprocess.run([nest, *words, "--html", page], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 3) or not os.path.exists(page):
             sys.exit(f"{name}: nest ended with {done.returncode}: {done.stderr}")
-    if os.path.exists(os.path.join(os.path.dirname(nest), "nest-simulate")):
-        plan = os.path.join(folder, "plan.json")
-        for words in (PAGES["deep"] + ["--json"], ["simulate", plan, "--html", os.path.join(folder, "simulated.html")]):
-            done = subprocess.run([nest, *words], capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                sys.exit(f"simulated: nest ended with {done.returncode}: {done.stderr}")
-            if "--json" in words:
-                with open(plan, "w", encoding="utf-8") as file:
-                    file.write(done.stdout)
+    plan = os.path.join(folder, "plan.json")
+    for words in (PAGES["deep"] + ["--json"], ["simulate", plan, "--html", os.path.join(folder, "simulated.html")]):
+        done = subprocess.run([nest, *words], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"simulated: nest ended with {done.returncode}: {done.stderr}")
+        if "--json" in words:
+            with open(plan, "w", encoding="utf-8") as file:
+                file.write(done.stdout)
 
 
 def check_page(browser, folder, name, failures, shots):

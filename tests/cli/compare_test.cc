@@ -123,7 +123,6 @@ TEST(Compare, MistakesAreExplained) {
   EXPECT_EQ(result.code, 2);
 }
 
-#ifdef NEST_HAS_SIMULATOR
 TEST(Compare, SimulatesEveryPlan) {
   const Result result = nest(with({"--planners", "nest,manual", "--simulate", "--json"}));
   ASSERT_EQ(result.code, 0) << result.err;
@@ -134,7 +133,6 @@ TEST(Compare, SimulatesEveryPlan) {
   }
   EXPECT_THAT(nest(with({"--planners", "nest,manual", "--simulate"})).out, HasSubstr("simulated"));
 }
-#endif
 
 }  // namespace
 }  // namespace nest::test

@@ -16,8 +16,7 @@ struct ConsolePage {
 // NEST_UPDATE_GOLDEN=1 in the environment the page is written anew instead, where it is no longer true.
 //
 // What a machine decides is not compared: how long searches took, and how many of the comparisons under "Why not …" it
-// settled in their time. Those that it did settle must be on the page as they are. Where SimGrid is not installed,
-// commands with `nest simulate` are passed over.
+// settled in their time. Those that it did settle must be on the page as they are.
 void expect_page_is_true(const ConsolePage& page);
 
 }  // namespace nest::test

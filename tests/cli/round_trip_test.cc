@@ -38,10 +38,8 @@ class RoundTripCommand : public ::testing::Test {
     EXPECT_EQ(answer_of({"check", path, "--json"})["violations"], Json::array());
     const Json exported = answer_of({"export", path, "--to", "deepspeed", "--json", "--time-limit", "1"});
     EXPECT_EQ(exported["asked_iteration_s"], plan["prediction"]["iteration_s"]);
-#ifdef NEST_HAS_SIMULATOR
     const Json simulated = answer_of({"simulate", path, "--json"});
     EXPECT_EQ(simulated["predicted"]["iteration_s"], plan["prediction"]["iteration_s"]);
-#endif
   }
 
   TemporaryFolder folder_;

@@ -46,7 +46,8 @@ class SimulateCommand : public ::testing::Test {
     const std::string path = folder_.file("simulator");
     std::ofstream(path) << "#!/bin/sh\n" << script << '\n';
     ::chmod(path.c_str(), 0755);
-    return run({.arguments = {"simulate", small_plan(), "--trace", folder_.file("trace.json"), "--time-limit", "2"},
+    return run({.arguments = {"simulate", small_plan(), "--trace", folder_.file("trace.json"), "--time-limit", "2",
+                              "--engine", "simgrid"},
                 .environment = {{"NEST_SIMULATE", path}}});
   }
   bool trace_exists() const {
@@ -60,7 +61,6 @@ class SimulateCommand : public ::testing::Test {
 };
 
 TEST_F(SimulateCommand, WritesAPageThatStartsWithTheSimulation) {
-  NEST_REQUIRE_SIMULATOR();
   const std::string page = folder_.file("report.html");
   const Result result = nest({"simulate", small_plan(), "--html", page});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -74,7 +74,6 @@ TEST_F(SimulateCommand, WritesAPageThatStartsWithTheSimulation) {
 }
 
 TEST_F(SimulateCommand, AnswersOnOneScreen) {
-  NEST_REQUIRE_SIMULATOR();
   const Result result = nest({"simulate", small_plan()});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, IsEmpty());
@@ -85,7 +84,6 @@ TEST_F(SimulateCommand, AnswersOnOneScreen) {
 }
 
 TEST_F(SimulateCommand, JsonHasBothTimesAndPartsThatSum) {
-  NEST_REQUIRE_SIMULATOR();
   const Result result = nest({"simulate", small_plan(), "--json", "--steps", "2"});
   ASSERT_EQ(result.code, 0) << result.err;
   const Json json = Json::parse(result.out);
@@ -106,7 +104,6 @@ TEST_F(SimulateCommand, JsonHasBothTimesAndPartsThatSum) {
 }
 
 TEST_F(SimulateCommand, WithoutContentionAndOverlapAsPredicted) {
-  NEST_REQUIRE_SIMULATOR();
   const std::string file =
       plan({"--model", "llama3-70b", "--cluster", "dgx-h100", "--devices", "64", "--global-batch", "32", "--stack",
             "megatron-core-plain", "--strategy", "tp=8,sp=1,pp=8,mbs=1,recompute=full"});
@@ -115,7 +112,6 @@ TEST_F(SimulateCommand, WithoutContentionAndOverlapAsPredicted) {
 }
 
 TEST_F(SimulateCommand, NamesTheCause) {
-  NEST_REQUIRE_SIMULATOR();
   const std::string file = plan({"--model", "mixtral-8x7b", "--cluster", "h100-spine-leaf", "--devices", "64",
                                  "--global-batch", "1024", "--strategy", "ep=8,pp=8,vpp=2,mbs=1,recompute=full"});
   const Result result = nest({"simulate", file});
@@ -126,7 +122,6 @@ TEST_F(SimulateCommand, NamesTheCause) {
 }
 
 TEST_F(SimulateCommand, WritesATrace) {
-  NEST_REQUIRE_SIMULATOR();
   const Result result = nest({"simulate", small_plan(), "--trace", folder_.file("trace.json")});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Trace written to"));
@@ -156,12 +151,30 @@ TEST_F(SimulateCommand, SurvivesItsSimulator) {
 TEST_F(SimulateCommand, SaysWhatToInstall) {
   // A copy of nest with nothing beside it.
   std::filesystem::copy_file(program_path(), folder_.file("nest"));
-  const Result result = run({.arguments = {"simulate", small_plan()},
+  const Result result = run({.arguments = {"simulate", small_plan(), "--engine", "simgrid"},
                              .environment = {{"PATH", "/nonexistent"}},
                              .program = folder_.file("nest")});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("install libsimgrid-dev"));
   EXPECT_THAT(result.out, IsEmpty());
+  // Its own engine needs nothing.
+  const Result own = run({.arguments = {"simulate", small_plan(), "--json"},
+                          .environment = {{"PATH", "/nonexistent"}},
+                          .program = folder_.file("nest")});
+  EXPECT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(Json::parse(own.out)["engine"], "nest");
+}
+
+TEST_F(SimulateCommand, JudgesAgree) {
+  NEST_REQUIRE_SIMULATOR();
+  const Json own = Json::parse(nest({"simulate", small_plan(), "--json", "--engine", "nest"}).out);
+  const Json judge = Json::parse(nest({"simulate", small_plan(), "--json", "--engine", "simgrid"}).out);
+  EXPECT_EQ(own["engine"], "nest");
+  EXPECT_THAT(judge["engine"], StartsWith("SimGrid"));
+  const double seconds = judge["simulated"]["iteration_s"];
+  EXPECT_NEAR(own["simulated"]["iteration_s"].get<double>(), seconds, 1e-9 * seconds);
+  EXPECT_EQ(own["predicted"], judge["predicted"]);
+  EXPECT_EQ(own["symmetry"], judge["symmetry"]);
 }
 
 TEST_F(SimulateCommand, ExplainsMistakes) {
@@ -170,6 +183,9 @@ TEST_F(SimulateCommand, ExplainsMistakes) {
   EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(missing.err, StartsWith("nest: no-such.json: cannot be read"));
   EXPECT_EQ(nest({"simulate", small_plan(), "--steps", "0"}).code, 2);
+  const Result engine = nest({"simulate", small_plan(), "--engine", "simgird"});
+  EXPECT_EQ(engine.code, 2);
+  EXPECT_THAT(engine.err, AllOf(HasSubstr("--engine"), HasSubstr("did you mean `simgrid`?")));
   Json broken = Json::parse(std::ifstream(small_plan()));
   broken["strategy"]["tp"] = broken["strategy"]["etp"] = 3;
   std::ofstream(folder_.file("plan.json")) << broken;
@@ -180,7 +196,6 @@ TEST_F(SimulateCommand, ExplainsMistakes) {
 
 // The promised speed, with a wide margin for slow machines: 1,024 devices and 64 micro-batches within 5 s.
 TEST_F(SimulateCommand, LargePlansAreQuick) {
-  NEST_REQUIRE_SIMULATOR();
   const std::string file = plan({"--model", "llama3-70b", "--cluster", "dgx-h100", "--devices", "1024",
                                  "--global-batch", "1024", "--strategy", "tp=8,sp=1,pp=8,mbs=1"});
   EXPECT_EQ(nest({"simulate", file, "--time-limit", "5"}).code, 0);

@@ -281,14 +281,19 @@ TEST(Evaluate, AProfileTakesThePlaceOfFormulas) {
             measured.prediction.iteration_s);
 }
 
-TEST(Simulate, OrSaysWhatIsMissing) {
+TEST(Simulate, InThisProcessOrBySimGrid) {
   const Plan plan = evaluate_plan(read_job(small_question()), "tp=2,mbs=2");
+  const Simulation simulation = simulate_plan(plan);
+  EXPECT_NEAR(simulation.iteration_s / simulation.predicted_s, 1, 0.3);
+  EXPECT_EQ(json::parse(to_json(simulation)).at("simulated").at("iteration_s"), simulation.iteration_s);
+  EXPECT_EQ(json::parse(to_json(simulation)).at("engine"), "nest");
+  EXPECT_NO_THROW(json::parse(to_trace(simulation)));
+  EXPECT_THAT(to_html(simulation), HasSubstr("<html"));
+  const std::atomic<bool> stop = true;
+  EXPECT_THROW(simulate_plan(plan, {.stop = &stop}), SimulatorError);
   try {
-    const Simulation simulation = simulate_plan(plan);
-    EXPECT_NEAR(simulation.iteration_s / simulation.predicted_s, 1, 0.3);
-    EXPECT_EQ(json::parse(to_json(simulation)).at("simulated").at("iteration_s"), simulation.iteration_s);
-    EXPECT_NO_THROW(json::parse(to_trace(simulation)));
-    EXPECT_THAT(to_html(simulation), HasSubstr("<html"));
+    const Simulation judged = simulate_plan(plan, {.engine = SimulationEngine::simgrid});
+    EXPECT_NEAR(judged.iteration_s, simulation.iteration_s, 1e-9 * simulation.iteration_s);
   } catch (const SimulatorError& error) {
     EXPECT_THAT(error.what(), HasSubstr("libsimgrid-dev"));
   }

@@ -135,13 +135,12 @@ HtmlSection simulation_section(const report::SimulationReport& report) {
   body.add(lanes(summary));
   body.add(phases(summary));
   body.add(links(summary));
-  body.element(
-      "p",
-      fmt::format(
-          "Bars: simulated above, predicted below. {} activities on {}; replicas that behave alike are simulated "
-          "once, which is exact.",
-          format_integer(static_cast<std::int64_t>(report.activities)), summary.engine),
-      {{"class", "muted"}});
+  body.element("p",
+               fmt::format("Bars: simulated above, predicted below. {} activities, executed by {}; replicas that "
+                           "behave alike are simulated "
+                           "once, which is exact.",
+                           format_integer(static_cast<std::int64_t>(report.activities)), summary.engine),
+               {{"class", "muted"}});
   if (!report.as_predicted.empty()) {
     body.element("p", "Taken as predicted: " + fmt::format("{}", fmt::join(report.as_predicted, "; ")) + ".",
                  {{"class", "muted"}});

@@ -91,9 +91,9 @@ std::string link_table(const simulate::SimulationSummary& summary, const Style& 
 
 std::string symmetry_text(const SimulationReport& report) {
   const std::int64_t replicas = report.plan.strategy.dp;
-  std::string text =
-      fmt::format("{} activities on {} in {} {}", format_integer(static_cast<std::int64_t>(report.activities)),
-                  report.summary.engine, report.steps, report.steps == 1 ? "step" : "steps");
+  std::string text = fmt::format("{} activities in {} {}, executed by {}",
+                                 format_integer(static_cast<std::int64_t>(report.activities)), report.steps,
+                                 report.steps == 1 ? "step" : "steps", report.summary.engine);
   if (report.replica_classes < replicas) {
     text += fmt::format("; {} replicas behave in {} {}, each simulated once, which is exact", format_integer(replicas),
                         format_integer(report.replica_classes), report.replica_classes == 1 ? "way" : "ways");

@@ -17,6 +17,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "simulate/engine.h"
 #include "simulate/program_json.h"
 
 namespace nest {
@@ -216,6 +217,12 @@ simulate::Timeline run_simulator(const std::string& simulator, const simulate::S
     throw SimulatorError(fmt::format("{} answered with a timeline that cannot be: {}", kName, reason));
   }
   return timeline;
+}
+
+simulate::Timeline execute_program(SimulationEngine engine, const simulate::SimulationProgram& program,
+                                   const SimulatorLimits& limits) {
+  if (engine == SimulationEngine::simgrid) return run_simulator(find_simulator(), program, limits);
+  return simulate::execute(program, {.seconds = limits.seconds, .stop = limits.stop});
 }
 
 }  // namespace nest

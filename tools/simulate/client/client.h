@@ -24,4 +24,8 @@ struct SimulatorLimits {
 simulate::Timeline run_simulator(const std::string& simulator, const simulate::SimulationProgram& program,
                                  const SimulatorLimits& limits = {});
 
+// The same on the engine of choice: nest's own needs no simulator (simulate/engine.h).
+simulate::Timeline execute_program(SimulationEngine engine, const simulate::SimulationProgram& program,
+                                   const SimulatorLimits& limits = {});
+
 }  // namespace nest

@@ -16,10 +16,10 @@ constexpr double kSearchSeconds = 60;
 constexpr std::int64_t kTokensPerStep = std::int64_t{4} << 20;
 
 simulate::SimulationSummary simulated(const cost::Job& job, const Strategy& strategy, const Plan& evaluation,
-                                      const std::string& simulator, std::int64_t* classes = nullptr) {
+                                      SimulationEngine engine, std::int64_t* classes = nullptr) {
   const simulate::LoweredPlan lowered = simulate::lower_plan(job, strategy, evaluation.stages);
   if (classes) *classes = static_cast<std::int64_t>(lowered.symmetry.replica_classes());
-  return simulate::summarise(lowered, run_simulator(simulator, lowered.program), evaluation.prediction);
+  return simulate::summarise(lowered, execute_program(engine, lowered.program), evaluation.prediction);
 }
 
 bool has_experts(const cost::Job& job) {
@@ -29,7 +29,7 @@ bool has_experts(const cost::Job& job) {
 
 }  // namespace
 
-ComparedPlan compare(const RandomPlan& plan, const std::string& simulator) {
+ComparedPlan compare(const RandomPlan& plan, SimulationEngine engine) {
   ComparedPlan row;
   row.seed = plan.seed;
   row.cluster = plan.job.cluster.name;
@@ -41,7 +41,7 @@ ComparedPlan compare(const RandomPlan& plan, const std::string& simulator) {
   row.dp_inner = plan.strategy.dp_inner;
   row.micro_batches = micro_batches(plan.strategy, plan.job.run.global_batch);
   row.mixture = has_experts(plan.job);
-  row.summary = simulated(plan.job, plan.strategy, plan.evaluation, simulator, &row.replicas_simulated);
+  row.summary = simulated(plan.job, plan.strategy, plan.evaluation, engine, &row.replicas_simulated);
   return row;
 }
 
@@ -77,7 +77,7 @@ std::vector<TopCase> top_cases() {
   return cases;
 }
 
-void settle(TopCase& question, int plans, const std::string& simulator) {
+void settle(TopCase& question, int plans, SimulationEngine engine) {
   const cluster::Cluster cluster = cluster::find_cluster(question.cluster, question.devices).value();
   const model::Architecture architecture = model::find_model_preset(question.model).value();
   Run run;
@@ -97,7 +97,7 @@ void settle(TopCase& question, int plans, const std::string& simulator) {
   const search::PlanAnswer answer = search::make_plan(request);
   for (std::size_t k = 0; k < answer.plans.size(); ++k) {
     const Plan& planned = answer.plans[k];
-    const double seconds = simulated(job, planned.strategy, planned, simulator).iteration_s;
+    const double seconds = simulated(job, planned.strategy, planned, engine).iteration_s;
     if (k == 0) {
       question.predicted_s = planned.prediction.iteration_s;
       question.simulated_s = seconds;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nest/simulate.h"
 #include "simulate/summary.h"
 #include "simulation_check/random_plan.h"
 
@@ -25,7 +26,7 @@ struct ComparedPlan {
   simulate::SimulationSummary summary;
 };
 
-ComparedPlan compare(const RandomPlan& plan, const std::string& simulator);
+ComparedPlan compare(const RandomPlan& plan, SimulationEngine engine);
 
 // One case of the other question: does the plan that the search prefers stay the best when its runners-up are
 // simulated too?
@@ -49,6 +50,6 @@ struct TopCase {
 // Cases on every preset cluster, small and large, dense models and mixtures.
 std::vector<TopCase> top_cases();
 // Searches, simulates the best `plans`, and fills in the rest.
-void settle(TopCase& question, int plans, const std::string& simulator);
+void settle(TopCase& question, int plans, SimulationEngine engine);
 
 }  // namespace nest

@@ -7,7 +7,6 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "simulate_client/client.h"
 #include "simulation_check/writing.h"
 
 namespace {
@@ -19,6 +18,7 @@ struct Options {
   std::uint32_t plans = 480;
   int top = 20;
   bool no_top = false;
+  nest::SimulationEngine engine = nest::SimulationEngine::own;
   std::string folder;
 };
 
@@ -31,17 +31,16 @@ void write_file(const fs::path& path, const std::string& text) {
 }
 
 int run(const Options& options) {
-  const std::string simulator = nest::find_simulator();
   std::vector<nest::ComparedPlan> rows;
   for (std::uint32_t seed = options.first; seed < options.first + options.plans; ++seed) {
-    rows.push_back(nest::compare(nest::random_plan(seed), simulator));
+    rows.push_back(nest::compare(nest::random_plan(seed), options.engine));
     std::cerr << fmt::format("\r{} of {} plans", rows.size(), options.plans) << std::flush;
   }
   std::cerr << '\n';
   std::vector<nest::TopCase> cases;
   if (!options.no_top) cases = nest::top_cases();
   for (nest::TopCase& one : cases) {
-    nest::settle(one, options.top, simulator);
+    nest::settle(one, options.top, options.engine);
     std::cerr << fmt::format("{} x {}, {}: {} plans, loss {:.2f} %\n", one.devices, one.cluster, one.model, one.plans,
                              100 * one.loss());
   }
@@ -73,7 +72,10 @@ int main(int argc, char** argv) {
   app.add_option("--top", options.top, "plans of every search that are simulated")->check(CLI::PositiveNumber);
   app.add_flag("--no-top", options.no_top, "random plans only");
   app.add_option("--folder", options.folder, "write results.md, plans.csv, top.csv and difference.svg here");
+  bool simgrid = false;
+  app.add_flag("--simgrid", simgrid, "execute with SimGrid instead of nest's own engine");
   CLI11_PARSE(app, argc, argv);
+  if (simgrid) options.engine = nest::SimulationEngine::simgrid;
   try {
     return run(options);
   } catch (const std::exception& error) {
