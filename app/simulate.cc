@@ -25,6 +25,7 @@ constexpr const char* kExamples =
     "  nest simulate plan.json\n"
     "  nest simulate plan.json --trace trace.json     # open in ui.perfetto.dev\n"
     "  nest simulate plan.json --html report.html     # the same as a page\n"
+    "  nest simulate plan.json --runs 5               # how much of it is chance\n"
     "  nest simulate plan.json --json | jq .simulated.iteration_s";
 
 struct SimulateRun {
@@ -62,7 +63,13 @@ Command add_simulate(CLI::App& program) {
   add_enum(*app, "--engine", run->options.engine, kSimulationEngineWords,
            "what executes: nest itself, or SimGrid as a second judge; default nest");
   add_integer(*app, "--steps", run->options.steps, kSteps, "optimizer steps to execute; default 1");
-  app->add_option("--time-limit", run->options.time_limit_s, "seconds that it may take; default 600")
+  CLI::Option* runs = add_integer(*app, "--runs", run->options.runs, kRuns,
+                                  "executions with noise besides, every replica for itself; default none");
+  app->add_option("--noise", run->options.noise_percent, "standard deviation of a pass in them; default 1")
+      ->needs(runs)
+      ->type_name("PERCENT");
+  add_integer(*app, "--seed", run->options.seed, kSeeds, "of the first of them; default 1")->needs(runs);
+  app->add_option("--time-limit", run->options.time_limit_s, "seconds that one execution may take; default 600")
       ->check(CLI::PositiveNumber)
       ->type_name("S");
   return {app, [run](Session& session) { return run_simulate(*run, session); },

@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "nest/plan.h"
 #include "nest/report.h"
@@ -28,16 +29,21 @@ class SimulatorError : public std::runtime_error {
 
 struct SimulateOptions {
   SimulationEngine engine = SimulationEngine::own;
-  std::int64_t steps = 1;                   // optimizer steps to execute
-  double time_limit_s = 600;                // that it may take
+  std::int64_t steps = 1;  // optimizer steps to execute
+  // Besides, executions in which every pass of every replica takes a little more or less time than it should; 0: none.
+  std::int64_t runs = 0;
+  double noise_percent = 1;                 // standard deviation of a pass, 0 … 25
+  std::int64_t seed = 1;                    // of the first such execution; the others follow
+  double time_limit_s = 600;                // that one execution may take
   const std::atomic<bool>* stop = nullptr;  // becomes true: it is ended, with a SimulatorError
 };
 
 struct SimulatedPlan;  // internal
 
 struct Simulation {
-  double iteration_s = 0;  // mean of the steps
+  double iteration_s = 0;  // mean of the steps, without noise
   double predicted_s = 0;
+  std::vector<double> noisy_s = {};  // iteration_s of every execution with noise
   std::shared_ptr<const SimulatedPlan> simulated;
 };
 

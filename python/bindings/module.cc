@@ -65,6 +65,7 @@ void require_number(const std::string& name, std::int64_t value) {
                                                               {"threads", kThreads},
                                                               {"seed", kSeeds},
                                                               {"steps", kSteps},
+                                                              {"runs", kRuns},
                                                               {"per_host", kPerHost},
                                                               {"cores_per_device", kCores},
                                                               {"tp", kRanks},
@@ -246,6 +247,9 @@ void add_options(py::module_& module) {
       .def_property(
           "engine", [](const SimulateOptions& options) { return engine_word(options.engine); }, &set_engine)
       .def_readwrite("steps", &SimulateOptions::steps)
+      .def_readwrite("runs", &SimulateOptions::runs)
+      .def_readwrite("noise", &SimulateOptions::noise_percent)
+      .def_readwrite("seed", &SimulateOptions::seed)
       .def_readwrite("time_limit", &SimulateOptions::time_limit_s);
   py::class_<ExportOptions>(module, "ExportOptions")
       .def(py::init<>())

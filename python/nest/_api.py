@@ -86,14 +86,15 @@ def check(plan):
     return record(json.loads(call.core().check(given(as_plan(plan)))))
 
 
-def simulate(plan, *, engine=None, steps=1, trace=None, profile=None, time_limit=None):
+def simulate(plan, *, engine=None, steps=1, runs=None, noise=None, seed=None, trace=None, profile=None, time_limit=None):
     """Executes the plan on the simulated network: `simulated.iteration_s` beside `predicted.iteration_s`. `engine`: "nest", or
-    "simgrid" where it is installed."""
+    "simgrid" where it is installed. `runs`: executions besides in which passes have `noise` percent of noise (1), from `seed`."""
     options = call.core().SimulateOptions()
     call.words(options, engine=engine)
     if options.engine == "simgrid":
         _find_simulator()
-    call.numbers(options, steps=steps)
+    call.numbers(options, steps=steps, runs=runs, seed=seed)
+    call.percent(options, noise=noise)
     call.seconds(options, time_limit)
     answer, written = call.core().simulate(given(as_plan(plan)), _profile(profile), options, trace is not None)
     if trace is not None:

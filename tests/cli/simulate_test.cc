@@ -177,6 +177,26 @@ TEST_F(SimulateCommand, JudgesAgree) {
   EXPECT_EQ(own["symmetry"], judge["symmetry"]);
 }
 
+TEST_F(SimulateCommand, TellsHowMuchIsChance) {
+  const Result result = nest({"simulate", small_plan(), "--json", "--runs", "3", "--noise", "2", "--seed", "5"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json noise = Json::parse(result.out)["noise"];
+  EXPECT_EQ(noise["percent"], 2);
+  EXPECT_EQ(noise["seed"], 5);
+  ASSERT_EQ(noise["iteration_s"].size(), 3U);
+  EXPECT_LE(noise["low_s"], noise["mean_s"]);
+  EXPECT_GE(noise["high_s"], noise["mean_s"]);
+  EXPECT_GT(noise["deviation_s"].get<double>(), 0);
+  const Result text = nest({"simulate", small_plan(), "--runs", "3"});
+  EXPECT_THAT(text.out, HasSubstr("in 3 runs with 1 % noise"));
+  expect_fits_screen(text.out);
+  EXPECT_TRUE(Json::parse(nest({"simulate", small_plan(), "--json"}).out)["noise"].is_null());
+  EXPECT_EQ(nest({"simulate", small_plan(), "--noise", "2"}).code, 2);
+  const Result loud = nest({"simulate", small_plan(), "--runs", "3", "--noise", "30"});
+  EXPECT_EQ(loud.code, 2);
+  EXPECT_THAT(loud.err, HasSubstr("--noise: 30 is no number of percent in 0 … 25"));
+}
+
 TEST_F(SimulateCommand, ExplainsMistakes) {
   EXPECT_EQ(nest({"simulate"}).code, 2);
   const Result missing = nest({"simulate", "no-such.json"});

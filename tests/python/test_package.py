@@ -206,6 +206,11 @@ class Plans(unittest.TestCase):
         result = nest.simulate(plan)
         self.assertEqual(result.engine, "nest")
         self.assertAlmostEqual(result.simulated.iteration_s / result.predicted.iteration_s, 1, delta=0.3)
+        noisy = nest.simulate(plan, runs=3, noise=2, seed=4).noise
+        self.assertEqual((noisy.percent, noisy.seed, len(noisy.iteration_s)), (2, 4, 3))
+        for wrong in (dict(runs=0), dict(runs=1, noise=30), dict(runs=1, noise="much")):
+            with self.assertRaises(nest.InputError):
+                nest.simulate(plan, **wrong)
         with self.assertRaises(nest.InputError) as caught:
             nest.simulate(plan, engine="simgird")
         self.assertIn("engine", str(caught.exception))

@@ -132,6 +132,7 @@ HtmlSection simulation_section(const report::SimulationReport& report) {
   const simulate::SimulationSummary& summary = report.summary;
   Markup body;
   body.element("p", lead(summary), {{"class", "lead"}});
+  if (!report.noisy.iteration_s.empty()) body.element("p", report::noisy_text(report) + ".");
   body.add(lanes(summary));
   body.add(phases(summary));
   body.add(links(summary));

@@ -107,6 +107,14 @@ std::string symmetry_text(const SimulationReport& report) {
   return text;
 }
 
+Json noisy_json(const SimulationReport& report) {
+  const simulate::NoisySteps& noisy = report.noisy;
+  if (noisy.iteration_s.empty()) return {};
+  return {{"percent", 100 * report.noise.deviation}, {"seed", report.noise.seed}, {"mean_s", noisy.mean_s()},
+          {"deviation_s", noisy.deviation_s()},      {"low_s", noisy.lowest_s()}, {"high_s", noisy.highest_s()},
+          {"iteration_s", noisy.iteration_s}};
+}
+
 Json breakdown_json(const Prediction::Breakdown& breakdown) {
   Json json;
   for (const BreakdownPart& phase : kBreakdownParts) json[phase.key] = breakdown.*phase.seconds;
@@ -132,9 +140,19 @@ SimulationReport make_simulation_report(std::string title, Plan plan, const simu
   return report;
 }
 
+std::string noisy_text(const SimulationReport& report) {
+  const simulate::NoisySteps& noisy = report.noisy;
+  if (noisy.iteration_s.empty()) return {};
+  return fmt::format("{} ± {} in {} {} with {:g} % noise on every pass and every replica for itself; {} … {}",
+                     format_duration(noisy.mean_s()), format_duration(noisy.deviation_s()), noisy.iteration_s.size(),
+                     noisy.iteration_s.size() == 1 ? "run" : "runs", 100 * report.noise.deviation,
+                     format_duration(noisy.lowest_s()), format_duration(noisy.highest_s()));
+}
+
 std::string simulation_text(const SimulationReport& report, const Style& style) {
   const simulate::SimulationSummary& summary = report.summary;
   std::string text = heading(report, style);
+  if (!report.noisy.iteration_s.empty()) text += wrap_after("noise: ", noisy_text(report)) + "\n";
   if (!summary.cause.empty()) text += wrap_after("cause: ", summary.cause) + "\n";
   text += fmt::format("\n  {}\n\n", plan::strategy_text(report.plan.strategy));
   text += phase_table(summary, style) + "\n" + stage_table(summary, style) + "\n" + link_table(summary, style);
@@ -169,6 +187,7 @@ Json simulation_json(const SimulationReport& report) {
            {{"iteration_s", summary.predicted_s}, {"breakdown_s", breakdown_json(summary.predicted_breakdown_s)}}},
           {"difference", summary.difference()},
           {"cause", summary.cause.empty() ? Json() : Json(summary.cause)},
+          {"noise", noisy_json(report)},
           {"steps", report.steps},
           {"engine", summary.engine},
           {"symmetry",

@@ -1,11 +1,11 @@
 // Rates of flows that share links max-min fair, kept up to date while flows come and go.
 //
-// Route r is used by n_r flows and loads link l, of capacity C_l, w_rl times. Flows of one route meet the same links, so
-// they have one rate x_r, and
+// Route r is used by n_r flows and loads link l, of capacity C_l, w_rl times. Flows of one route meet the same links,
+// so they have one rate x_r, and
 //     sum over r of w_rl n_r x_r <= C_l         for every link.
-// Max-min fair are the only rates at which every route crosses a full link on which no other route is faster. Progressive
-// filling finds them: raise all rates together; routes over the link that is full first keep that rate; go on with the
-// others and with what is left of the links.
+// Max-min fair are the only rates at which every route crosses a full link on which no other route is faster.
+// Progressive filling finds them: raise all rates together; routes over the link that is full first keep that rate; go
+// on with the others and with what is left of the links.
 // A change is felt only by routes that are connected with it by links in use: those are worked out again, in
 // O(their loads + rounds · their links) for as many rounds as there are different rates.
 #pragma once
