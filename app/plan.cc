@@ -94,6 +94,10 @@ void add_plan_options(CLI::App& app, PlanRun& run) {
       app, "--offload", options.offload, kOffloadWords,
       "quarters of the optimizer's state may wait on the host: where nothing fits without, where that is fastest, or "
       "never; default needed");
+  add_enum(
+      app, "--judge", options.judge, kJudgeWords,
+      "what plans are compared by: the formula of the search, or the simulated network, on which those are executed "
+      "that the formula prices below the best; default simulation");
   add_integer(app, "--max-devices", options.max_devices, kDevices, "use at most so many devices");
   add_integer(app, "--top", options.top, kTop, "how many plans, each of another kind (tp, cp, ep, etp, pp, schedule)");
   app.add_option("--tie", options.tie_percent,

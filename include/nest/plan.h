@@ -110,6 +110,19 @@ struct Run {
   std::int64_t optimizer_offload = 0;  // percent of the optimizer's state that waits, and is updated, on the host
 };
 
+// Plans of a search that were executed on the simulated network (nest/simulate.h).
+struct ExecutionRecord {
+  double simulated_s = 0;     // a step of this plan
+  std::int64_t listed = 0;    // plans that the formula prices below it, and those of the answer
+  std::int64_t executed = 0;  // of them
+  std::int64_t bounded = 0;   // of them, whose lower bound already exceeds it
+  bool complete = true;       // all that the formula prices below it were listed
+  // The formula's optimum where that is another plan: its strategy, what it is priced at, what it takes.
+  std::string formula;
+  double formula_s = 0;
+  double formula_simulated_s = 0;
+};
+
 // How a plan was found.
 struct SearchRecord {
   double wall_s = 0;
@@ -124,6 +137,7 @@ struct SearchRecord {
   double fastest_s = 0;
   std::string fastest;  // the optimum's strategy; empty: this plan is it
   std::string simpler;  // what the optimum has that this plan does without: "uneven cuts, idle devices"
+  std::optional<ExecutionRecord> execution;  // where plans were judged by it
 };
 
 struct ModelReference {

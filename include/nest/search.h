@@ -32,6 +32,12 @@ inline constexpr std::array kOffloadWords = {Word<OffloadSearch>{OffloadSearch::
                                              Word<OffloadSearch>{OffloadSearch::any, "any"},
                                              Word<OffloadSearch>{OffloadSearch::never, "never"}};
 
+// By what plans are compared: the formula alone, or what they take when they are executed on the simulated network. The
+// search is the formula's either way; execution chooses among the plans that it prices below the best executed one.
+enum class PlanJudge : std::uint8_t { formula, simulation };
+inline constexpr std::array kJudgeWords = {Word<PlanJudge>{PlanJudge::formula, "formula"},
+                                           Word<PlanJudge>{PlanJudge::simulation, "simulation"}};
+
 struct PlanProgress {
   std::int64_t opened = 0;
   double best = std::numeric_limits<double>::infinity();  // seconds, or device-seconds
@@ -51,6 +57,7 @@ struct SearchOptions {
   std::string target = "any";         // plans that a framework can run, one of plan_targets()
   PlanObjective objective = PlanObjective::time;
   OffloadSearch offload = OffloadSearch::needed;
+  PlanJudge judge = PlanJudge::simulation;
   std::int64_t max_devices = 0;             // 0: all of the cluster
   std::int64_t top = 1;                     // how many plans, each of another kind: tp, cp, ep, etp, pp or schedule
   double tie_percent = 0.5;                 // within so much of the proven optimum the simplest plan is taken

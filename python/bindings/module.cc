@@ -4,6 +4,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -87,36 +89,25 @@ void set_objective(SearchOptions& options, const std::string& word) {
   options.objective = word == "time" ? PlanObjective::time : PlanObjective::device_hours;
 }
 
-std::string offload_word(OffloadSearch offload) {
-  for (const auto& known : kOffloadWords) {
-    if (known.value == offload) return known.text;
-  }
-  return "?";
-}
-
-std::string engine_word(SimulationEngine engine) {
-  for (const auto& known : kSimulationEngineWords) {
-    if (known.value == engine) return known.text;
-  }
-  return "?";
-}
-
-void set_engine(SimulateOptions& options, const std::string& word) {
-  for (const auto& known : kSimulationEngineWords) {
-    if (word != known.text) continue;
-    options.engine = known.value;
-    return;
-  }
-  throw InputError(option("engine") + ": \"" + word + "\" is not one of nest or simgrid");
-}
-
-void set_offload(SearchOptions& options, const std::string& word) {
-  for (const auto& known : kOffloadWords) {
-    if (word != known.text) continue;
-    options.offload = known.value;
-    return;
-  }
-  throw InputError(option("offload") + ": \"" + word + "\" is not one of needed, any or never");
+// A member of an enumeration as its word.
+template <class Options, class Enum, std::size_t count>
+void worded(py::class_<Options>& options, const char* name, Enum Options::*member,
+            const std::array<Word<Enum>, count>& words) {
+  const auto get = [=](const Options& self) {
+    const auto known = std::find_if(words.begin(), words.end(), [&](const auto& w) { return w.value == self.*member; });
+    return std::string(known->text);
+  };
+  const auto set = [=](Options& self, const std::string& word) {
+    const auto known = std::find_if(words.begin(), words.end(), [&](const auto& w) { return word == w.text; });
+    if (known == words.end()) {
+      std::string list;
+      for (std::size_t k = 0; k < count; ++k)
+        list += std::string(k == 0 ? "" : k + 1 < count ? ", " : " or ") + words[k].text;
+      throw InputError(option(name) + ": \"" + word + "\" is not one of " + list);
+    }
+    self.*member = known->value;
+  };
+  options.def_property(name, get, set);
 }
 
 // "plan", "no_plan" or "limit", and the answer.
@@ -217,15 +208,15 @@ void add_questions(py::module_& module) {
 }
 
 void add_options(py::module_& module) {
-  py::class_<SearchOptions>(module, "SearchOptions")
-      .def(py::init<>())
+  py::class_<SearchOptions> search(module, "SearchOptions");
+  worded(search, "offload", &SearchOptions::offload, kOffloadWords);
+  worded(search, "judge", &SearchOptions::judge, kJudgeWords);
+  search.def(py::init<>())
       .def_readwrite("set", &SearchOptions::set)
       .def_readwrite("micro_batch", &SearchOptions::micro_batch)
       .def_readwrite("target", &SearchOptions::target)
       .def_property(
           "objective", [](const SearchOptions& options) { return objective_word(options.objective); }, &set_objective)
-      .def_property(
-          "offload", [](const SearchOptions& options) { return offload_word(options.offload); }, &set_offload)
       .def_readwrite("max_devices", &SearchOptions::max_devices)
       .def_readwrite("top", &SearchOptions::top)
       .def_readwrite("tie", &SearchOptions::tie_percent)
@@ -242,10 +233,9 @@ void add_options(py::module_& module) {
       .def_readwrite("threads", &CompareOptions::threads)
       .def_readwrite("time_limit", &CompareOptions::time_limit_s)
       .def_readwrite("simulate", &CompareOptions::simulate);
-  py::class_<SimulateOptions>(module, "SimulateOptions")
-      .def(py::init<>())
-      .def_property(
-          "engine", [](const SimulateOptions& options) { return engine_word(options.engine); }, &set_engine)
+  py::class_<SimulateOptions> simulate(module, "SimulateOptions");
+  worded(simulate, "engine", &SimulateOptions::engine, kSimulationEngineWords);
+  simulate.def(py::init<>())
       .def_readwrite("steps", &SimulateOptions::steps)
       .def_readwrite("runs", &SimulateOptions::runs)
       .def_readwrite("noise", &SimulateOptions::noise_percent)

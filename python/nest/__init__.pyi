@@ -106,7 +106,7 @@ def plan(model: Optional[Model] = None, cluster: Optional[Document] = None, *, d
          objective: Optional[str] = None, max_devices: Optional[int] = None, top: int = 1, threads: Optional[int] = None,
          time_limit: Optional[float] = None, why: bool = False, mtp_layers: Optional[int] = None,
          routing: Optional[str] = None, tie: Optional[float] = None, optimizer_offload: Optional[int] = None,
-         offload: Optional[str] = None) -> Plan: ...
+         offload: Optional[str] = None, judge: Optional[str] = None) -> Plan: ...
 def evaluate(plan: Optional[Union[Plan, Model]] = None, strategy: Union[str, Mapping[str, Any], None] = None, cluster: Optional[Document] = None,
              *, devices: Optional[int] = None, global_batch: Optional[int] = None, seq: Optional[int] = None,
              encoder_seq: Optional[int] = None, stack: Optional[Document] = None, precision: Optional[str] = None,

@@ -12,14 +12,14 @@ from ._plan import SCHEMAS, Comparison, Plan, as_plan, given, record
 
 def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None, precision=None,
          optimizer=None, profile=None, micro_batch=None, set=None, target=None, objective=None, max_devices=None, top=1, threads=None,
-         time_limit=None, why=False, mtp_layers=None, routing=None, tie=None, optimizer_offload=None, offload=None):
+         time_limit=None, why=False, mtp_layers=None, routing=None, tie=None, optimizer_offload=None, offload=None, judge=None):
     """The fastest plan that fits, and the proof.
 
     model        a preset's name, a path (config.json, a folder, model.onnx, a saved graph), a Graph from nest.trace, or a
                  Hugging Face configuration as a dictionary or object; llama3-70b where left out
     cluster      a preset's name, a path of a YAML file, or its content as a dictionary; dgx-h100 where left out
     devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers, routing,
-    optimizer_offload, offload   as the options of `nest plan`
+    optimizer_offload, offload, judge   as the options of `nest plan`
     set          admits only some values: {"tp": 8, "pp": range(1, 17), "zero": [0, 1]} or ["tp=8", "pp=1..16"]
     top          how many plans, each of another kind: the others are the plan's `alternatives`
     tie          percent of the proven optimum within which the simplest plan is taken (0.5); 0: the fastest
@@ -33,7 +33,7 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
     _limits(options, micro_batch, set, max_devices, threads, time_limit)
     call.numbers(options, top=top)
     call.percent(options, tie=tie)
-    call.words(options, target=target, objective=objective, offload=offload)
+    call.words(options, target=target, objective=objective, offload=offload, judge=judge)
     options.why = bool(why)
     outcome, answer = call.core().plan(question, options)
     if outcome == "no_plan":

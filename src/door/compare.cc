@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -16,6 +15,7 @@
 #include "nest/simulate.h"
 #include "report/compare_report.h"
 #include "rivals/side_by_side.h"
+#include "search/workers.h"
 #include "simulate/summary.h"
 #include "simulate_client/client.h"
 
@@ -103,8 +103,7 @@ Comparison compare_planners(const TrainingJob& training, const CompareOptions& o
   const cost::Job& job = unwrap(training);
   const std::vector<std::string> names = chosen_planners(options.planners);
   const rivals::RivalRequest request = rival_request(options, job);
-  const int threads =
-      static_cast<int>(options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = search::thread_count(options.threads);
   Comparison comparison{training, {}, options.simulate};
   for (rivals::PlannerRun& run : rivals::run_planners(names, request, threads, [&](const rivals::PlannerRun& done) {
          if (options.done) options.done(done.planner, done.wall_s);

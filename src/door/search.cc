@@ -9,6 +9,7 @@
 #include "cost/memory.h"
 #include "cost/offload.h"
 #include "door/job_data.h"
+#include "door/judged_search.h"
 #include "door/option_checks.h"
 #include "door/search_limits.h"
 #include "exporter/framework_rules.h"
@@ -142,12 +143,17 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   search::PlanAnswer& found = best.found;
   request.search.progress = nullptr;
   if (!is_stopped(options)) search::prefer_simplest(request, options.tie_percent / 100, found);
+  const bool executes = options.judge == PlanJudge::simulation && !is_stopped(options);
+  if (executes) judge_by_execution(request, options.tie_percent / 100, found);
   Answer answer{best.job, found.outcome, {}, {}, {}};
   if (found.plans.empty()) {
     if (found.outcome == PlanOutcome::no_plan && options.explain) answer.no_fit = explain_misfit(request, options);
     return answer;
   }
-  if (options.why && !is_stopped(options)) answer.why_not = search::explain_plan(request, found, kWhySeconds);
+  if (options.why && !is_stopped(options)) {
+    answer.why_not = search::explain_plan(request, found, kWhySeconds);
+    if (executes) judge_by_execution(request, found.plans.front(), answer.why_not);
+  }
   answer.plans = std::move(found.plans);
   return answer;
 }

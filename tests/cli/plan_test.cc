@@ -16,6 +16,7 @@ namespace nest::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::vector<std::string> kSmall = {"plan", "--model",        "llama3-8b", "--cluster", "dgx-h100", "--devices",
                                          "8",    "--global-batch", "32",        "--seq",     "4096"};
@@ -81,6 +82,17 @@ TEST(Plan, TakesTheFastestWithoutATie) {
   const Result refused = nest(with(kSmall, {"--tie", "-1"}));
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--tie: -1 is no number of percent in 0 … 100"));
+}
+
+TEST(Plan, ExecutesWhatItFinds) {
+  const Result result = nest(with(kSmall, {"--no-why"}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Simulated: "));
+  expect_fits_screen(result.out);
+  EXPECT_THAT(nest(with(kSmall, {"--no-why", "--judge", "formula"})).out, Not(HasSubstr("Simulated: ")));
+  const Result wrong = nest(with(kSmall, {"--judge", "simulatoin"}));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean `simulation`?"));
 }
 
 TEST(Plan, KeepsToTheSettings) {

@@ -370,5 +370,54 @@ TEST(Launch, ALineBesideTheBestPlan) {
   EXPECT_THAT(complaint([&] { evaluate_launch(question); }), StartsWith("devices: 8 were asked for"));
 }
 
+constexpr const char* kSlowCluster =
+    "name: slow\ndevice: h100\nlevels:\n"
+    "  - {name: node, group: 4, bandwidth: 450GB/s, latency: 3us}\n"
+    "  - {name: pod, group: 4, bandwidth: 3GB/s, latency: 8us}\n";
+
+Answer slow_answer(PlanJudge judge, std::int64_t top = 1) {
+  Question question = small_question();
+  question.cluster = Input::memory("cluster.yaml", kSlowCluster);
+  SearchOptions options;
+  options.threads = 1;
+  options.judge = judge;
+  options.top = top;
+  return find_plan(read_job(question), options);
+}
+
+// The simulated network is the judge: nobody's plan is faster there, and the record says what was executed.
+TEST(Judge, ExecutionIsNoSlowerThanTheFormulasPlan) {
+  const Answer formula = slow_answer(PlanJudge::formula), judged = slow_answer(PlanJudge::simulation, 3);
+  EXPECT_FALSE(formula.plans.front().search->execution.has_value());
+  const double formulas_s = simulate_plan(formula.plans.front()).iteration_s;
+  double before = 0;
+  for (const Plan& plan : judged.plans) {
+    ASSERT_TRUE(plan.search->execution.has_value());
+    const ExecutionRecord& record = *plan.search->execution;
+    EXPECT_NEAR(simulate_plan(plan).iteration_s / record.simulated_s, 1, 0.02);
+    EXPECT_GE(record.simulated_s * (1 + 0.005), before);  // the first may be the simplest within the tie
+    EXPECT_EQ(record.listed, record.executed + record.bounded);
+    before = record.simulated_s;
+  }
+  EXPECT_LE(judged.plans.front().search->execution->simulated_s, formulas_s * 1.005);
+  // This network is so slow that the formula's optimum is not the fastest there.
+  const ExecutionRecord& first = *judged.plans.front().search->execution;
+  EXPECT_THAT(first.formula, HasSubstr("dp="));
+  EXPECT_NEAR(first.formula_simulated_s, formulas_s, 0.02 * formulas_s);
+  EXPECT_LT(first.simulated_s, formulas_s);
+  EXPECT_THAT(to_text(judged), HasSubstr("The fastest when executed on the simulated network"));
+  const Plan again = read_plan(Input::memory("plan.json", plan_file(judged.plans.front())));
+  EXPECT_EQ(again.search->execution->formula, first.formula);
+  EXPECT_EQ(again.search->execution->bounded, first.bounded);
+}
+
+TEST(Judge, WhereNothingIsSharedTheFormulaStands) {
+  const Answer answer = small_answer();
+  const ExecutionRecord& record = *answer.plans.front().search->execution;
+  EXPECT_EQ(record.formula, "");
+  EXPECT_EQ(record.executed, 1);
+  EXPECT_THAT(to_text(answer), HasSubstr("Proven optimal"));
+}
+
 }  // namespace
 }  // namespace nest

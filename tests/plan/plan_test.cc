@@ -51,7 +51,8 @@ Plan example() {
   plan.misfit = "stage 1 needs more";
   plan.assumptions = {"one", "another"};
   plan.measured = {"decoder"};
-  plan.search = SearchRecord{0.25, true, 12.5, 1e6, 42, "nest", 0.005, 12.46, "tp=4 pp=3", "uneven cuts"};
+  plan.search = SearchRecord{0.25, true, 12.5, 1e6, 42, "nest", 0.005, 12.46, "tp=4 pp=3", "uneven cuts", {}};
+  plan.search->execution = ExecutionRecord{12.7, 40, 30, 10, false, "tp=8 pp=2", 12.4, 13.5};
   return plan;
 }
 
@@ -102,6 +103,14 @@ TEST(PlanJson, RoundTrips) {
   EXPECT_EQ(back.search->fastest_s, 12.46);
   EXPECT_EQ(back.search->fastest, "tp=4 pp=3");
   EXPECT_EQ(back.search->simpler, "uneven cuts");
+  EXPECT_EQ(back.search->execution->simulated_s, 12.7);
+  EXPECT_EQ(back.search->execution->listed, 40);
+  EXPECT_EQ(back.search->execution->executed, 30);
+  EXPECT_EQ(back.search->execution->bounded, 10);
+  EXPECT_FALSE(back.search->execution->complete);
+  EXPECT_EQ(back.search->execution->formula, "tp=8 pp=2");
+  EXPECT_EQ(back.search->execution->formula_s, 12.4);
+  EXPECT_EQ(back.search->execution->formula_simulated_s, 13.5);
 }
 
 // A document inside a plan file is shown by itself, a file as it was written.

@@ -201,6 +201,13 @@ class Plans(unittest.TestCase):
         self.assertLessEqual(both["nest"].prediction.iteration_s, both["manual"].prediction.iteration_s * (1 + 1e-9))
         self.assertIn("<table>", both._repr_html_())
 
+    def test_execution_judges(self):
+        plan = nest.plan("llama3-8b", devices=8, global_batch=32, seq=4096)
+        self.assertGreater(plan.search.execution.simulated_s, 0)
+        self.assertNotIn("execution", nest.plan("llama3-8b", devices=8, global_batch=32, seq=4096, judge="formula").search)
+        with self.assertRaises(nest.InputError):
+            nest.plan("llama3-8b", devices=8, judge="simulatoin")
+
     def test_simulates(self):
         plan = small()
         result = nest.simulate(plan)

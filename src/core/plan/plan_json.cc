@@ -190,6 +190,20 @@ Prediction read_prediction(doc::Reader reader) {
   return p;
 }
 
+ExecutionRecord read_execution(doc::Reader reader) {
+  ExecutionRecord record;
+  record.simulated_s = reader.number("simulated_s", {0, kMostSeconds});
+  record.listed = reader.integer_or("listed", 0, {0, 0x1p53});
+  record.executed = reader.integer_or("executed", 0, {0, 0x1p53});
+  record.bounded = reader.integer_or("bounded", 0, {0, 0x1p53});
+  record.complete = reader.flag_or("complete", true);
+  record.formula = reader.text_or("formula", "");
+  record.formula_s = reader.maybe_number("formula_s", {0, kMostSeconds}).value_or(0);
+  record.formula_simulated_s = reader.maybe_number("formula_simulated_s", {0, kMostSeconds}).value_or(0);
+  reader.refuse_unknown_keys();
+  return record;
+}
+
 SearchRecord read_search(doc::Reader reader) {
   SearchRecord record;
   record.wall_s = reader.maybe_number("wall_s", {0, kMostSeconds}).value_or(0);
@@ -202,8 +216,23 @@ SearchRecord read_search(doc::Reader reader) {
   record.fastest_s = reader.maybe_number("fastest_s", {0, kMostSeconds}).value_or(0);
   record.fastest = reader.text_or("fastest", "");
   record.simpler = reader.text_or("simpler", "");
+  if (auto execution = reader.maybe_object("execution")) record.execution = read_execution(*execution);
   reader.refuse_unknown_keys();
   return record;
+}
+
+Json execution_json(const ExecutionRecord& record) {
+  Json json = {{"simulated_s", record.simulated_s},
+               {"listed", record.listed},
+               {"executed", record.executed},
+               {"bounded", record.bounded},
+               {"complete", record.complete}};
+  if (!record.formula.empty()) {
+    json["formula"] = record.formula;
+    json["formula_s"] = record.formula_s;
+    json["formula_simulated_s"] = record.formula_simulated_s;
+  }
+  return json;
 }
 
 Json evaluation_json(const Plan& plan) {
@@ -301,6 +330,7 @@ Json plan_to_json(const Plan& plan) {
       json["search"]["fastest"] = plan.search->fastest;
       json["search"]["simpler"] = plan.search->simpler;
     }
+    if (plan.search->execution) json["search"]["execution"] = execution_json(*plan.search->execution);
   }
   json["evaluation"] = evaluation_json(plan);
   return json;

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <queue>
-#include <thread>
 #include <tuple>
 
 #include "base/index.h"
@@ -348,8 +347,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchSettings& options) {
   const auto start = std::chrono::steady_clock::now();
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  Workers workers(options.threads > 0 ? options.threads : cores);
+  Workers workers(thread_count(options.threads));
   std::vector<std::unique_ptr<Opener>> openers;
   openers.reserve(at(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {

@@ -1,6 +1,12 @@
 #include "search/workers.h"
 
+#include <algorithm>
+
 namespace nest::search {
+
+int thread_count(std::int64_t asked) {
+  return static_cast<int>(asked > 0 ? asked : std::max(1U, std::thread::hardware_concurrency()));
+}
 
 Workers::Workers(int threads) {
   for (int worker = 1; worker < threads; ++worker) threads_.emplace_back([this, worker] { serve(worker); });

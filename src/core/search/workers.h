@@ -12,6 +12,9 @@
 
 namespace nest::search {
 
+// Threads that were asked for; 0: one per core.
+int thread_count(std::int64_t asked);
+
 class Workers {
  public:
   explicit Workers(int threads);

@@ -56,7 +56,10 @@ Markup verdict(const PlanView& view) {
     const std::string effort =
         fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
                     format_integer(search.opened), search.wall_s);
-    if (search.optimal && !search.fastest.empty()) {
+    if (search.execution && !search.execution->formula.empty()) {
+      say("Executed",
+          fmt::format(". {} {}. Checked independently.", report::execution_text(*search.execution), effort));
+    } else if (search.optimal && !search.fastest.empty()) {
       say("Proven", fmt::format(". {} {}. Checked independently.", report::tie_text(search), effort));
     } else if (search.optimal) {
       say("Proven optimal", fmt::format(" within the search space ({}), and checked independently.", effort));

@@ -44,18 +44,34 @@ std::string tie_text(const SearchRecord& search) {
   return text + fmt::format(": {}, {}.", format_duration(search.fastest_s), search.fastest);
 }
 
+std::string execution_text(const ExecutionRecord& execution) {
+  std::string text = fmt::format(
+      "The fastest when executed on the simulated network, {}. {}, the formula's optimum, is priced at {} and takes {} "
+      "there. Of {} plans that the formula prefers {} were executed, the bounds of {} exceed this one.",
+      format_duration(execution.simulated_s), execution.formula, format_duration(execution.formula_s),
+      format_duration(execution.formula_simulated_s), format_integer(execution.listed),
+      format_integer(execution.executed), format_integer(execution.bounded));
+  if (!execution.complete) text += " It prefers more, which were not looked at.";
+  return text;
+}
+
 std::string certificate_text(const Plan& plan) {
   if (!plan.search) return {};
   const SearchRecord& search = *plan.search;
   const std::string effort =
       fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
                   format_integer(search.opened), search.wall_s);
+  if (search.execution && !search.execution->formula.empty()) {
+    return wrap_after("", execution_text(*search.execution) + fmt::format(" {}. Checked independently: ok.", effort));
+  }
+  const std::string executed =
+      search.execution ? fmt::format(" Simulated: {}.", format_duration(search.execution->simulated_s)) : "";
   if (search.optimal && !search.fastest.empty()) {
-    return wrap_after("", tie_text(search) + fmt::format(" {}. Checked independently: ok.", effort));
+    return wrap_after("", tie_text(search) + fmt::format(" {}.{} Checked independently: ok.", effort, executed));
   }
   if (search.optimal) {
-    return wrap_after("",
-                      fmt::format("Proven optimal within the search space: {}. Checked independently: ok.", effort));
+    return wrap_after(
+        "", fmt::format("Proven optimal within the search space: {}.{} Checked independently: ok.", effort, executed));
   }
   return wrap_after("", fmt::format("Stopped early: {}. No plan is faster than {}. Checked independently: ok.", effort,
                                     format_duration(search.lower_bound_s)));

@@ -19,6 +19,8 @@ std::string placement_text(const Plan& plan, const cluster::Cluster& cluster);
 std::string tie_text(const SearchRecord& search);
 
 // "Proven optimal: 412,806 candidates, 398 opened, 0.21 s. Checked independently: ok."
+// Of a plan that execution preferred to the formula's.
+std::string execution_text(const ExecutionRecord& execution);
 std::string certificate_text(const Plan& plan);
 
 // "+4.1 %", "> +3.0 %", "does not fit"; empty where nothing was learnt.

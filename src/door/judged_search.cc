@@ -1,0 +1,263 @@
+#include "door/judged_search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "nest/simulate.h"
+#include "plan/strategy_text.h"
+#include "search/kind.h"
+#include "search/simplest.h"
+#include "search/workers.h"
+#include "simulate/step_judge.h"
+
+namespace nest {
+namespace {
+
+constexpr double kAgrees = 0.005;  // of the prediction: an execution within it gives no reason to look further
+constexpr int kListed = 64;        // plans, at first
+constexpr int kMostListed = 512;
+constexpr std::size_t kRound = 16;  // plans that are executed before the best is looked at again
+constexpr double kRounding = 1e-9;  // of a bound
+constexpr double kEqual = 5e-4;     // of a time: as search/why.cc
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct ExecutedPlan {
+  Plan plan;
+  double simulated_s = 0;
+  double value = 0;  // what is made least
+};
+
+class JudgedSearch {
+ public:
+  JudgedSearch(const search::PlanRequest& request, double tie, search::PlanAnswer& found)
+      : request_(request),
+        tie_(tie),
+        found_(found),
+        judge_(*request.job, {kInfinity, request.search.stop}),
+        workers_(search::thread_count(request.search.threads)),
+        searched_s_(found.wall_s),
+        began_(std::chrono::steady_clock::now()) {}
+
+  void run() {
+    const Plan formula = found_.plans.front();
+    std::vector<const Plan*> first_plans;
+    for (const Plan& plan : found_.plans) first_plans.push_back(&plan);
+    execute(first_plans);
+    const double formula_s = plans_.front().simulated_s;
+    if (formula_s > formula.prediction.iteration_s * (1 + kAgrees)) widen();
+    std::stable_sort(plans_.begin(), plans_.end(),
+                     [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
+    put_simplest_first();
+    keep_kinds();
+    ExecutionRecord record;
+    record.listed = executed_ + bounded_;
+    record.executed = executed_;
+    record.bounded = bounded_;
+    record.complete = complete_;
+    const Plan& first = plans_.front().plan;
+    if (first.strategy != formula.strategy) {
+      record.formula = plan::strategy_text(formula.strategy);
+      record.formula_s = formula.prediction.iteration_s;
+      record.formula_simulated_s = formula_s;
+    }
+    SearchRecord search = *formula.search;
+    search.wall_s = elapsed_s();
+    search.opened = found_.opened;
+    if (!record.formula.empty()) {  // what was proven, and preferred within the tie, is another plan
+      search.optimal = false;
+      search.tie = search.fastest_s = 0;
+      search.fastest.clear();
+      search.simpler.clear();
+    }
+    found_.plans.clear();
+    for (ExecutedPlan& executed : plans_) {
+      record.simulated_s = executed.simulated_s;
+      executed.plan.search = search;
+      executed.plan.search->execution = record;
+      found_.plans.push_back(std::move(executed.plan));
+    }
+  }
+
+ private:
+  // Since the search began.
+  double elapsed_s() const {
+    return searched_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+  bool is_late() const { return elapsed_s() > request_.search.time_limit_s; }
+
+  double priced(const Plan& plan) const { return value_of(plan, plan.prediction.iteration_s); }
+
+  double value_of(const Plan& plan, double seconds) const {
+    const bool hours = request_.search.objective == PlanObjective::device_hours;
+    return hours ? seconds * real(plan.strategy.devices_spanned()) : seconds;
+  }
+
+  // What a plan must take less than to be of use: the worst of as many kinds as were asked for.
+  double limit() const {
+    std::vector<const ExecutedPlan*> kinds;
+    for (const ExecutedPlan& plan : plans_) {
+      const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const ExecutedPlan* kind) {
+        return search::same_kind(kind->plan.strategy, plan.plan.strategy);
+      });
+      if (same == kinds.end()) {
+        kinds.push_back(&plan);
+      } else if (plan.value < (*same)->value) {
+        *same = &plan;
+      }
+    }
+    if (kinds.size() < at(request_.search.top)) return kInfinity;
+    std::nth_element(kinds.begin(), kinds.begin() + request_.search.top - 1, kinds.end(),
+                     [](const ExecutedPlan* a, const ExecutedPlan* b) { return a->value < b->value; });
+    return kinds[at(request_.search.top) - 1]->value;
+  }
+
+  // Executes plans side by side.
+  void execute(std::span<const Plan* const> plans) {
+    std::vector<double> seconds(plans.size());
+    workers_.for_each(plans.size(), [&](std::size_t k, int /*worker*/) {
+      seconds[k] = judge_.seconds(plans[k]->strategy, plans[k]->stages);
+    });
+    executed_ += static_cast<std::int64_t>(plans.size());
+    for (std::size_t k = 0; k < plans.size(); ++k) {
+      plans_.push_back({*plans[k], seconds[k], value_of(*plans[k], seconds[k])});
+    }
+  }
+
+  // Those that are promising first, so that the bounds of more of the others exceed what they take. In rounds of a fixed
+  // size, so that the answer does not depend on the threads.
+  void consider(const std::vector<const Plan*>& plans) {
+    std::vector<std::pair<double, const Plan*>> bounds(plans.size());
+    workers_.for_each(plans.size(), [&](std::size_t k, int /*worker*/) {
+      const Plan& plan = *plans[k];
+      bounds[k] = {value_of(plan, judge_.least_s(plan.strategy, plan.stages)) * (1 - kRounding), &plan};
+    });
+    std::stable_sort(bounds.begin(), bounds.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t next = 0; next < bounds.size() && !is_late();) {
+      const double most = limit();
+      std::vector<const Plan*> round;
+      for (; next < bounds.size() && bounds[next].first < most && round.size() < kRound; ++next) {
+        round.push_back(bounds[next].second);
+      }
+      if (round.empty()) {
+        bounded_ += static_cast<std::int64_t>(bounds.size() - next);
+        return;
+      }
+      execute(round);
+    }
+  }
+
+  bool is_known(const Plan& plan) const {
+    return std::any_of(considered_.begin(), considered_.end(),
+                       [&](const Strategy& strategy) { return strategy == plan.strategy; });
+  }
+
+  // Considers what the formula prices below the best executed plans.
+  void widen() {
+    for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
+    complete_ = false;
+    for (int listed = kListed; listed <= kMostListed && !complete_ && !is_late(); listed *= 8) {
+      search::PlanRequest more = request_;
+      more.search.listing = search::Listing::keys;
+      more.search.top = listed;
+      more.search.progress = nullptr;
+      more.search.time_limit_s -= elapsed_s();
+      more.search.known_score = limit();
+      const search::PlanAnswer answer = search::make_plan(more);
+      found_.opened += answer.opened;
+      std::vector<const Plan*> fresh;
+      for (const Plan& plan : answer.plans) {
+        if (is_known(plan)) continue;
+        considered_.push_back(plan.strategy);
+        fresh.push_back(&plan);
+      }
+      consider(fresh);
+      // All were listed, or the last of them is priced above what is executed by now.
+      complete_ = answer.outcome != PlanOutcome::limit && !is_late() &&
+                  (static_cast<int>(answer.plans.size()) < listed || priced(answer.plans.back()) >= limit());
+      if (answer.outcome == PlanOutcome::limit) return;
+    }
+  }
+
+  void put_simplest_first() {
+    const double most = plans_.front().value * (1 + tie_);
+    const std::int64_t devices = search::device_limit(*request_.job, request_.most_devices);
+    const auto oddness = [&](const Plan& plan) {
+      unsigned set = 0;
+      for (const search::Oddity& oddity : search::oddities(request_.search.objective)) {
+        set = 2 * set + (oddity.has(*request_.job, devices, plan) ? 1 : 0);
+      }
+      return set;
+    };
+    auto simplest = plans_.begin();
+    for (auto it = plans_.begin(); it != plans_.end() && it->value <= most; ++it) {
+      if (oddness(it->plan) < oddness(simplest->plan)) simplest = it;
+    }
+    std::rotate(plans_.begin(), simplest, simplest + 1);
+  }
+
+  void keep_kinds() {
+    std::vector<ExecutedPlan> kinds;
+    for (ExecutedPlan& plan : plans_) {
+      const bool known = std::any_of(kinds.begin(), kinds.end(), [&](const ExecutedPlan& kind) {
+        return search::same_kind(kind.plan.strategy, plan.plan.strategy);
+      });
+      if (!known && kinds.size() < at(request_.search.top)) kinds.push_back(std::move(plan));
+    }
+    plans_ = std::move(kinds);
+  }
+
+  const search::PlanRequest& request_;
+  double tie_;
+  search::PlanAnswer& found_;
+  simulate::StepJudge judge_;
+  search::Workers workers_;
+  std::vector<ExecutedPlan> plans_;
+  std::vector<Strategy> considered_;
+  bool complete_ = true;
+  double searched_s_;
+  std::chrono::steady_clock::time_point began_;
+  std::int64_t executed_ = 0, bounded_ = 0;
+};
+
+}  // namespace
+
+void judge_by_execution(const search::PlanRequest& request, double tie, search::PlanAnswer& found) {
+  if (found.plans.empty()) return;
+  try {
+    JudgedSearch(request, tie, found).run();
+  } catch (const SimulatorError&) {
+    // Stopped: the formula's answer stands.
+  } catch (const InputError&) {
+    // Too large to execute.
+  }
+}
+
+void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys) {
+  if (!best.search || !best.search->execution) return;
+  const double best_s = best.search->execution->simulated_s;
+  if (best_s <= best.prediction.iteration_s * (1 + kAgrees)) return;
+  simulate::StepJudge judge(*request.job, {kInfinity, request.search.stop});
+  const bool hours = request.search.objective == PlanObjective::device_hours;
+  try {
+    for (WhyNot& why : whys) {
+      if (!why.plan || why.outcome == WhyOutcome::unknown) continue;
+      const double seconds = judge.seconds(why.plan->strategy, why.plan->stages);
+      const double devices =
+          hours ? real(why.plan->strategy.devices_spanned()) / real(best.strategy.devices_spanned()) : 1;
+      why.excess = std::max(0.0, seconds * devices / best_s - 1);
+      why.outcome = why.excess > kEqual ? WhyOutcome::slower : WhyOutcome::not_worse;
+    }
+  } catch (const SimulatorError&) {
+    // Stopped: what is left stays as the formula has it.
+  } catch (const InputError&) {
+    // Too large to execute.
+  }
+}
+
+}  // namespace nest

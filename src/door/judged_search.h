@@ -1,0 +1,24 @@
+// The plan that is fastest when it is executed.
+//
+// The formula of the search prices links as if stages took turns on them; execution (simulate/step_judge.h) knows better.
+// The first plans of the search are executed. Where the first takes as long as predicted, it stays. Where it takes
+// longer, all keys that the formula prices below the best executed time are listed, best first, and those whose bound is
+// below it too are executed; what is left in the end is the fastest of them. The list ends after kMostListed plans:
+// then `complete` is false, and plans that the formula likes less are not known.
+#pragma once
+
+#include <vector>
+
+#include "search/planner.h"
+
+namespace nest {
+
+// Reorders the plans of `found`, the answer to `request`, by executed time, and puts better ones before them; as many
+// stay as were asked for, each of another kind. Of the first, within `tie` of the fastest the simplest is taken
+// (search/simplest.h). Every plan's record says what was executed. Plans that are too large to execute stay as they are.
+void judge_by_execution(const search::PlanRequest& request, double tie, search::PlanAnswer& found);
+
+// The same judge for what overrules a decision of an executed plan: where that takes longer than predicted, so may they.
+void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys);
+
+}  // namespace nest

@@ -1,0 +1,54 @@
+#include "simulate/step_judge.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/index.h"
+#include "simulate/least_time.h"
+#include "simulate/lower.h"
+
+namespace nest::simulate {
+namespace {
+
+constexpr std::int64_t kFilled = 4;   // rounds of p micro-batches until a step is periodic
+constexpr std::int64_t kFewest = 24;  // micro-batches: no fewer than put off the head's gradients
+constexpr double kLongStep = 1.5;     // times as many as are executed: below that the whole step is
+
+}  // namespace
+
+std::vector<std::int64_t> executed_micro_batches(std::int64_t m, std::int64_t p) {
+  const std::int64_t least = std::max(kFilled * p, kFewest);
+  const std::int64_t first = least + ((m - least) % p + p) % p;
+  if (real(m) <= kLongStep * real(2 * first + p)) return {m};
+  return {first, first + p};
+}
+
+namespace {
+
+// The time of a whole step, of times of the programs that are executed of it.
+template <class Time>
+double step_s(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, const Time& time) {
+  const std::int64_t m = micro_batches(strategy, job.run.global_batch);
+  const std::vector<std::int64_t> counts = executed_micro_batches(m, strategy.pp);
+  if (counts.size() == 1) return time(lower_plan(job, strategy, stages).program);
+  std::array<double, 2> seconds{};
+  for (std::size_t k = 0; k < 2; ++k) {
+    cost::Job part = job;
+    part.run.global_batch = counts[k] * strategy.micro_batch * strategy.dp;
+    seconds[k] = time(lower_plan(part, strategy, stages).program);
+  }
+  return seconds[0] + real(m - counts[0]) * (seconds[1] - seconds[0]) / real(counts[1] - counts[0]);
+}
+
+}  // namespace
+
+double StepJudge::least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
+  return step_s(job_, strategy, stages, [](const SimulationProgram& program) { return least_time(program).seconds(); });
+}
+
+double StepJudge::seconds(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
+  return step_s(job_, strategy, stages,
+                [&](const SimulationProgram& program) { return execute(program, limits_).total_s; });
+}
+
+}  // namespace nest::simulate
