@@ -176,6 +176,9 @@ struct Strategy {
   std::int64_t virtual_stages = 1;  // chunks per stage; more than 1 only when interleaved, 2 in a V
   std::int64_t dp_inner = 1;        // d_in
   std::int64_t pitch = 0;           // 0: tight, p * A
+  // Micro-batches that pass one chunk before the next chunk's turn, when interleaved (Megatron's
+  // --microbatch-group-size-per-virtual-pipeline-stage); 0: as many as stages.
+  std::int64_t group = 0;
 
   std::int64_t block() const { return dp_inner * split.replica_devices(); }  // A
   std::int64_t pipeline_block() const { return pp * block(); }
@@ -183,6 +186,7 @@ struct Strategy {
   // Devices from the first to the last, idle ones between pipelines included.
   std::int64_t devices_spanned() const { return (dp / dp_inner - 1) * effective_pitch() + pipeline_block(); }
   std::int64_t devices_used() const { return pp * dp * split.replica_devices(); }
+  std::int64_t grouped() const { return group == 0 ? pp : group; }
   std::int64_t edp() const { return dp * split.replica_devices() / split.expert_devices(); }
   std::int64_t teams() const { return dp / split.team(); }
   bool operator==(const Strategy&) const = default;

@@ -166,6 +166,8 @@ def words(strategy):
             parts.append("%s=%s" % (key, value))
     if strategy.get("virtual_stages", 1) > 1:
         parts.append("vpp=%d" % strategy["virtual_stages"])
+    if "micro_batch_group" in strategy:
+        parts.append("group=%d" % strategy["micro_batch_group"])
     return " ".join(parts + ["dp=%d" % strategy.get("dp", 1), "mbs=%d" % strategy.get("micro_batch", 1)])
 
 

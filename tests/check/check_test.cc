@@ -124,6 +124,24 @@ TEST(Check, VirtualStages) {
             Codes{ViolationCode::virtual_stages});
 }
 
+// 4 micro-batches on 2 stages: groups of 2, 4; a last group of one is too small, and 1F1B has none.
+TEST(Check, GroupsOfMicroBatches) {
+  const auto grouped = [](std::int64_t group, Schedule schedule) {
+    return broken([&](Plan& p) {
+      p.strategy.schedule = schedule;
+      p.strategy.virtual_stages = schedule == Schedule::interleaved ? 2 : 1;
+      p.strategy.group = group;
+      p.prediction.breakdown_s.bubble /= static_cast<double>(p.strategy.virtual_stages);
+      p.prediction.breakdown_s.optimizer += 0.25 - p.prediction.breakdown_s.bubble;
+    });
+  };
+  EXPECT_EQ(grouped(4, Schedule::interleaved), Codes{});
+  for (const std::int64_t group : {1, 3, 5}) {
+    EXPECT_EQ(grouped(group, Schedule::interleaved), Codes{ViolationCode::virtual_stages}) << group;
+  }
+  EXPECT_EQ(grouped(4, Schedule::one_f_one_b), Codes{ViolationCode::virtual_stages});
+}
+
 TEST(Check, SplitHeads) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.split.tp = 8; }),
             (Codes{ViolationCode::split_heads, ViolationCode::device_count}));  // 8 does not divide 4 heads; 32 devices

@@ -249,6 +249,44 @@ TEST(RefuseStrategy, SaysWhyInOneSentence) {
   EXPECT_THAT(refuse_strategy(job, strategy, stages), HasSubstr("interleaved"));
 }
 
+// Ten micro-batches on four stages.
+TEST(RefuseStrategy, GroupsOfMicroBatches) {
+  const Job job = test_job({.model = "llama3-70b", .devices = 64, .batch = 10});
+  Strategy strategy = strategy_of({.tp = 8, .pp = 4, .virtual_stages = 2, .sp = true});
+  const auto stages = even_stages(job, strategy, Recompute::none, 1);
+  const auto why = [&](std::int64_t group) {
+    strategy.group = group;
+    return refuse_strategy(job, strategy, stages);
+  };
+  for (const std::int64_t group : {0, 5, 6, 10}) EXPECT_EQ(why(group), "") << group;
+  EXPECT_THAT(why(3), HasSubstr("group=3 is out of range; allowed is 4 … 10"));
+  EXPECT_THAT(why(11), HasSubstr("group=11 is out of range"));
+  EXPECT_THAT(why(7), HasSubstr("group=7 leaves 3 of 10 micro-batches for the last group"));
+  strategy.schedule = Schedule::one_f_one_b;
+  strategy.virtual_stages = 1;
+  EXPECT_THAT(why(5), HasSubstr("group=5 needs the interleaved schedule"));
+}
+
+// The vector of 15, 13, 11, 9 chunks of two; four messages wait at both ends; the step takes as long as in groups of 4.
+TEST(Evaluate, LargerGroupsHoldMoreAndTakeAsLong) {
+  const Job job = test_job({.model = "llama3-70b", .devices = 64, .batch = 8});
+  Strategy strategy = strategy_of({.tp = 8, .pp = 4, .virtual_stages = 2, .sp = true});
+  const auto stages = even_stages(job, strategy, Recompute::none, 1);
+  const Plan by_stages = evaluate(job, strategy, stages);
+  strategy.group = 8;
+  const Plan grouped = evaluate(job, strategy, stages);
+  EXPECT_EQ(grouped.prediction.iteration_s, by_stages.prediction.iteration_s);
+  const double chunks[] = {15, 13, 11, 9}, fewer[] = {11, 9, 7, 5};
+  for (std::size_t s = 0; s < 4; ++s) {
+    const StageMemory &more = grouped.stages[s].memory, &less = by_stages.stages[s].memory;
+    EXPECT_DOUBLE_EQ(more.in_flight, chunks[s] / 2);
+    EXPECT_DOUBLE_EQ(less.in_flight, fewer[s] / 2);
+    // One message: 8,192 tokens of 8,192 numbers in 16 bits, an eighth of them here.
+    const std::int64_t waiting = s == 0 || s == 3 ? 4 * std::int64_t{8192} * 8192 * 2 / 8 : 0;
+    EXPECT_EQ(more.allocated - less.allocated, more.activations - less.activations + waiting) << s;
+  }
+}
+
 TEST(Job, DeviceWithoutTheArithmeticIsRefused) {
   EXPECT_THROW(test_job({.device = "a100-80", .precision = Precision::fp8}), std::exception);
   EXPECT_THROW(test_job({.device = "h100", .precision = Precision::fp4}), std::exception);

@@ -55,6 +55,8 @@ TEST(Overlap, PassesThatRunAlone) {
   strategy.virtual_stages = 4;
   EXPECT_DOUBLE_EQ(alone_share(strategy, 32), (6 + 12 + 1) / 128.0);
   EXPECT_DOUBLE_EQ(alone_share(strategy, 1), 1);
+  strategy.group = 8;
+  EXPECT_DOUBLE_EQ(alone_share(strategy, 32), (6 + 3 * 8 + 1) / 128.0);
 }
 
 Job mixture_job(bool overlapped) {

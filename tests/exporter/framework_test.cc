@@ -7,6 +7,7 @@
 
 #include "export_support.h"
 #include "exporter/changes.h"
+#include "launch/titan_schedules.h"
 #include "model/config.h"
 
 namespace nest::test {
@@ -253,6 +254,26 @@ TEST(Obstacles, DependOnTheFramework) {
   s.pp = 4;
   EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, cost::even_stages(job, s, Recompute::none, 1)),
               IsEmpty());
+}
+
+// PyTorch makes 2 groups of 5 of 10 micro-batches on 4 stages, and refuses 11.
+TEST(Obstacles, GroupsThatTorchtitanDoesNotForm) {
+  const cost::Job job = export_job("llama3-8b", 16, 20, 4096, "fsdp2");
+  Strategy s;
+  s.pp = 4;
+  s.dp = s.dp_inner = 2;
+  s.virtual_stages = 2;
+  s.schedule = Schedule::interleaved;
+  s.group = 5;
+  const std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::none, 2);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages), IsEmpty());
+  s.group = 10;
+  EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages),
+              ElementsAre("cannot be told groups of 10 micro-batches; its 10 form groups of their own"));
+  EXPECT_EQ(launch::titan_group(4, 8), 4);
+  EXPECT_EQ(launch::titan_group(4, 10), 5);
+  EXPECT_EQ(launch::titan_group(4, 11), 0);
+  EXPECT_EQ(launch::titan_group(4, 3), 0);
 }
 
 TEST(Changes, AreFasterThanTheyWereAndRunnable) {

@@ -90,6 +90,7 @@ const std::map<std::string, Rule>& rules() {
       {"--pipeline-model-parallel-size", {Kind::integer}},
       {"--pipeline-model-parallel-layout", {Kind::word}},
       {"--num-virtual-stages-per-pipeline-rank", {Kind::integer}},
+      {"--microbatch-group-size-per-virtual-pipeline-stage", {Kind::integer}},
       {"--num-layers-per-virtual-pipeline-stage", {Kind::integer}},
       {"--no-overlap-p2p-communication", {}},
       {"--context-parallel-size", {Kind::integer}},
@@ -240,7 +241,10 @@ class Validator {
     }
     refuse(vpp_ > 1 && pp_ == 1, "VPP without PP");
     refuse(vpp_ > 1 && pp_ == 2 && has("--no-overlap-p2p-communication"), "VPP, PP 2, no overlap");
-    refuse(vpp_ > 1 && (micro_batches_ < pp_ || (micro_batches_ % pp_ != 0 && micro_batches_ % pp_ < pp_)), "rounds");
+    // Groups of micro-batches: from the stages to all of a step, a last one of no fewer than the stages.
+    const auto group = a_.number("--microbatch-group-size-per-virtual-pipeline-stage", pp_);
+    const auto last = micro_batches_ % group;
+    refuse(vpp_ > 1 && (group < pp_ || group > micro_batches_ || (last > 0 && last < pp_)), "rounds");
     refuse(has("--defer-embedding-wgrad-compute") && pp_ == 1, "deferred gradients need a pipeline");
   }
 

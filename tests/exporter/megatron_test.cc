@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "export_support.h"
+#include "exporter/nemo.h"
 #include "exporter/pipeline_layout.h"
 #include "launch/pipeline_text.h"
 #include "launch/setup.h"
@@ -167,6 +168,31 @@ TEST(MegatronExport, WritesWhatThePlanSays) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   EXPECT_THAT(text, ::testing::Not(HasSubstr("layout")));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("--microbatch-group-size")));
+}
+
+// 10 micro-batches on 4 stages are no multiple; in groups of 5 or 10 they need not be.
+TEST(MegatronExport, GroupsOfMicroBatchesComeBack) {
+  const cost::Job job = export_job("llama3-8b", 32, 20, 4096);
+  Strategy s;
+  s.split = {4, true, 1, 1, 0};
+  s.pp = 4;
+  s.dp = s.dp_inner = 2;
+  s.virtual_stages = 2;
+  s.schedule = Schedule::interleaved;
+  const std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::none, 1);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages),
+              ::testing::Contains(HasSubstr("10 micro-batches on 4 stages")));
+  for (const std::int64_t group : {5, 10}) {
+    s.group = group;
+    EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), IsEmpty());
+    EXPECT_THAT(exporter::arguments_text(exporter::export_megatron({job, s, stages}).options),
+                HasSubstr("--microbatch-group-size-per-virtual-pipeline-stage " + std::to_string(group) + "\n"));
+    expect_accepted({job, s, stages}, "groups");
+    expect_round_trip({job, s, stages}, "groups");
+    EXPECT_THAT(exporter::overrides_text(exporter::export_nemo({job, s, stages}, exporter::NemoForm::bridge)),
+                HasSubstr("model.microbatch_group_size_per_vp_stage=" + std::to_string(group) + "\n"));
+  }
 }
 
 TEST(MegatronExport, ShardsInGroupsAndWithFsdp) {

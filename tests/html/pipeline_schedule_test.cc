@@ -104,6 +104,18 @@ TEST(PipelineSchedule, LeavesOutTheMiddleOfManyMicroBatches) {
   EXPECT_NEAR(many.total_s() - all.total_s(), 3.5 * (1'000'000 - 14), 1e-3);
 }
 
+// Whole groups are left out, and the bubble is that of smaller ones.
+TEST(PipelineSchedule, GroupsOfMicroBatches) {
+  const std::vector<PassTimes> times(4, PassTimes{1, 2});
+  const PipelineSchedule few = play_schedule(Schedule::interleaved, 2, times, 8, 8);
+  expect_sound(few, times, 2);
+  EXPECT_NEAR(few.total_s(), 28.5, 1e-9);
+  const PipelineSchedule many = play_schedule(Schedule::interleaved, 2, times, 400, 10);
+  EXPECT_LT(many.played, 60);
+  EXPECT_EQ((many.micro_batches - many.played) % 10, 0);
+  EXPECT_NEAR(many.total_s(), 3 * 400 + 4.5, 1e-9);
+}
+
 TEST(PipelineSchedule, PassesAddUpToTheStage) {
   StagePlan stage;
   stage.zero = 3;

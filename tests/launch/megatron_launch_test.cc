@@ -203,6 +203,27 @@ TEST(MegatronLaunch, LaysOutUnevenPipelines) {
               ElementsAre(12, 14));
 }
 
+// 64 sequences, 2 at a time on 4 replicas: 8 micro-batches.
+TEST(MegatronLaunch, ReadsGroupsOfMicroBatches) {
+  const std::string four =
+      kSizes +
+      "--global-batch-size 64 --pipeline-model-parallel-size 4 "
+      "--num-virtual-stages-per-pipeline-rank 3 --microbatch-group-size-per-virtual-pipeline-stage ";
+  const auto laid_out = [&](const std::string& group) {
+    const launch::LaunchSetup setup = setup_of(four + group);
+    return launch::lay_out(setup, job_of(setup, 16)).strategy;
+  };
+  EXPECT_EQ(laid_out("8").group, 8);
+  EXPECT_EQ(laid_out("4").group, 0);
+  EXPECT_THAT(refusal_of([&] { laid_out("9"); }), HasSubstr("group=9 is out of range; allowed is 4 … 8"));
+  EXPECT_THAT(message_of(four + "0"), HasSubstr("--microbatch-group-size-per-virtual-pipeline-stage"));
+  // Without chunks Megatron does not look at it.
+  const launch::LaunchSetup plain = setup_of(kSizes +
+                                             "--global-batch-size 64 --pipeline-model-parallel-size 4 "
+                                             "--microbatch-group-size-per-virtual-pipeline-stage 8");
+  EXPECT_EQ(launch::lay_out(plain, job_of(plain, 16)).strategy.group, 0);
+}
+
 TEST(MegatronLaunch, ExpertSizesAreReadVerbatim) {
   const std::string moe =
       kSizes + "--global-batch-size 64 --num-experts 8 --tensor-model-parallel-size 2 --sequence-parallel ";

@@ -52,6 +52,10 @@ TEST(StrategyText, FillsDevices) {
 
 TEST(StrategyText, PrintsWithoutWhatIsOne) {
   EXPECT_EQ(strategy_text(parse_strategy("tp=8,sp=1,pp=4,vpp=2,dp=16").strategy), "tp=8 sp pp=4 vpp=2 dp=16 mbs=1");
+  EXPECT_EQ(strategy_text(parse_strategy("pp=4,vpp=2,group=8").strategy), "pp=4 vpp=2 group=8 mbs=1");
+  // As many as stages is what it is anyway.
+  EXPECT_EQ(parse_strategy("pp=4,vpp=2,group=4").strategy, parse_strategy("pp=4,vpp=2").strategy);
+  EXPECT_THAT(message_of("group=0"), ::testing::HasSubstr("group: found `0`; expected a whole number in 1"));
 }
 
 }  // namespace

@@ -47,11 +47,13 @@ Strategy random_strategy(Dice& dice) {
   if (s.pp > 1 && dice.below(2) == 0) {
     s.schedule = Schedule::interleaved;
     s.virtual_stages = 2 + dice.below(2);
+    if (dice.below(2) == 0) s.group = s.pp + dice.below(4);
   }
   if (s.pp > 1 && dice.below(3) == 0) {
     constexpr Schedule kSplit[] = {Schedule::zb_h1, Schedule::zbv, Schedule::v_half, Schedule::v_min};
     s.schedule = kSplit[dice.below(4)];
     s.virtual_stages = s.schedule == Schedule::zb_h1 ? 1 : 2;
+    s.group = 0;
   }
   return s;
 }
@@ -73,7 +75,7 @@ void send(SimulationProgram& program, SimulatedActivity& activity, double second
 RandomSchedule random_schedule(cost::Job& job, Dice& dice) {
   const Strategy s = random_strategy(dice);
   job.run.global_batch = 1 + dice.below(10);
-  const schedule::Shape shape{s.pp, s.virtual_stages, job.run.global_batch};
+  const schedule::Shape shape{s.pp, s.virtual_stages, job.run.global_batch, s.group};
   RandomSchedule made{{s.schedule, shape}, {}, lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1))};
   schedule::PipelineSeconds& seconds = made.seconds;
   const bool overlapped = made.lowered.work.message_exposed < 1;

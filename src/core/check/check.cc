@@ -102,6 +102,14 @@ class Judge {
     if (s_.schedule == Schedule::dualpipev && m < 2 * s_.pp) {
       report(ViolationCode::virtual_stages, fmt::format("{} micro-batches are too few for {} stages", m, s_.pp));
     }
+    if (s_.group != 0) {
+      const std::int64_t last = m % s_.group;
+      if (s_.schedule != Schedule::interleaved || s_.group < s_.pp || s_.group > m || (last > 0 && last < s_.pp)) {
+        report(ViolationCode::virtual_stages,
+               fmt::format("groups of {} of {} micro-batches on {} stages under schedule {}", s_.group, m, s_.pp,
+                           to_string(s_.schedule)));
+      }
+    }
     if (!interleaved) return;
     if (s_.pp < 2) report(ViolationCode::virtual_stages, "interleaving needs at least two stages");
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
@@ -249,6 +257,8 @@ class Judge {
            s_.schedule == Schedule::dualpipev;
   }
 
+  std::int64_t group() const { return s_.group > 0 ? s_.group : s_.pp; }
+
   double in_flight(std::int64_t stage) const {
     if (s_.pp == 1) return 1;
     const std::int64_t m = micro_batches(s_, plan_.run.global_batch);
@@ -265,7 +275,7 @@ class Judge {
     }
     if (s_.virtual_stages == 1) return static_cast<double>(std::min(s_.pp - stage, m));
     const std::int64_t chunks =
-        std::min(2 * (s_.pp - stage - 1) + (s_.virtual_stages - 1) * s_.pp + 1, m * s_.virtual_stages);
+        std::min(2 * (s_.pp - stage - 1) + (s_.virtual_stages - 1) * group() + 1, m * s_.virtual_stages);
     return static_cast<double>(chunks) / static_cast<double>(s_.virtual_stages);
   }
 

@@ -29,7 +29,7 @@ enum class ViolationCode : std::uint8_t {
   layer_missing,   // every layer is in a stage
   layer_twice,     // and in one only
   layer_order,     // in order
-  virtual_stages,  // interleaving: vpp > 1, pp > 1, at least vpp layers per stage
+  virtual_stages,  // interleaving: vpp > 1, pp > 1, at least vpp layers per stage; groups of micro-batches
   split_heads,     // tp divides heads, and key/value heads or is a multiple of them
   split_width,     // tp divides feed-forward widths, etp experts' widths
   split_experts,   // ep divides the experts; with tp they need sp

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
+#include "plan/pipeline_shape.h"
 #include "schedule/rules.h"
 
 namespace nest::cost {
@@ -36,6 +37,22 @@ std::string refuse_sizes(const Strategy& strategy) {
   // With as many micro-batches as it takes: whether there are is asked of the batch.
   const std::int64_t enough = std::max<std::int64_t>(1, rule.fewest * strategy.pp);
   return schedule::refuse(rule, {strategy.pp, strategy.virtual_stages, enough});
+}
+
+// Groups of micro-batches, as Megatron's interleaved schedule takes them: p <= g <= m, and a last group of p at least.
+std::string refuse_group(const Strategy& strategy, std::int64_t micro_batches) {
+  const std::int64_t g = strategy.group, p = strategy.pp, m = micro_batches;
+  if (g == 0) return {};
+  if (strategy.schedule != Schedule::interleaved) return fmt::format("group={} needs the interleaved schedule", g);
+  if (g < p || g > m) {
+    return fmt::format("group={} is out of range; allowed is {} … {}, from the stages to the micro-batches of a step",
+                       g, p, m);
+  }
+  if (m % g > 0 && m % g < p) {
+    return fmt::format("group={} leaves {} of {} micro-batches for the last group, fewer than the {} stages", g, m % g,
+                       m, p);
+  }
+  return {};
 }
 
 // Sizes are at most 2^24 each, so products are formed as doubles until they are known to be small.
@@ -75,8 +92,9 @@ std::string refuse_batch(const Job& job, const Strategy& strategy) {
         "one micro-batch of {} on each of {} data-parallel ranks is {:.0f} sequences; the global batch has {}",
         strategy.micro_batch, format_integer(strategy.dp), at_once, format_integer(batch));
   }
-  return schedule::refuse(schedule::rule_of(strategy.schedule),
-                          {strategy.pp, strategy.virtual_stages, micro_batches(strategy, batch)});
+  const schedule::Shape shape = plan::pipeline_shape(strategy, batch);
+  if (auto reason = refuse_group(strategy, shape.micro_batches); !reason.empty()) return reason;
+  return schedule::refuse(schedule::rule_of(strategy.schedule), shape);
 }
 
 std::string refuse_recomputation(const SoftwareStack& stack, const Recomputation& recompute) {

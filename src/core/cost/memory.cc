@@ -198,6 +198,13 @@ double flat_copies(const StageFacts& facts, double parameters) {
   return (whole > facts.largest_block ? whole : 0) + (shard > facts.largest_block ? whole : 0);
 }
 
+// With groups of more micro-batches than stages, the first stage gets what the last one hands on before the group has
+// passed its chunk, and the last one gradients: Megatron keeps g - p messages there for their turn.
+std::int64_t waiting_messages(const schedule::Shape& shape, std::int64_t stage) {
+  const bool at_an_end = stage == 0 || stage + 1 == shape.stages;
+  return shape.chunks > 1 && at_an_end ? shape.grouped() - shape.stages : 0;
+}
+
 std::int64_t rounded(double bytes) { return static_cast<std::int64_t>(std::llround(bytes)); }
 
 }  // namespace
@@ -276,7 +283,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   return estimate(strategy, stage,
                   StageSetting{groups::zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
                                in_flight(*job_, strategy.split, strategy.schedule, shape, stage_index),
-                               context_bytes(*job_, strategy)});
+                               context_bytes(*job_, strategy), waiting_messages(shape, stage_index)});
 }
 
 // Both ends of the model sit on one stage of a V: beside the head, what comes before the blocks, unless they share it.
@@ -323,7 +330,8 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
       backward = std::max(backward, here.sum());
     }
   }
-  const double buffers = account.buffer_bytes + account.parameter_bytes * q.parameters + totals.moving;
+  const double buffers = account.buffer_bytes + account.parameter_bytes * q.parameters + totals.moving +
+                         real(setting.waiting) * facts.stream_bytes;
   const double base = state.total() + buffers;
   const double allocated = base + peak.sum();
   const auto spared = [&](const Spare& spare, double bytes) {

@@ -28,6 +28,7 @@ struct StageSetting {
   groups::ZeroDegrees degrees;     // over which its state is divided, where it is
   double in_flight = 1;            // micro-batches
   std::int64_t context_bytes = 0;  // context_bytes()
+  std::int64_t waiting = 0;        // messages that are there before their turn
 };
 
 // The stages of one split and micro-batch size: kinds of layers are looked at once, so that searches may ask for many.

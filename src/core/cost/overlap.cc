@@ -33,11 +33,11 @@ double overlap_loss(const DispatchRule& rule, std::int64_t multiprocessors, bool
 }
 
 double alone_share(const Strategy& strategy, double micro_batches) {
-  const auto p = real(strategy.pp), v = real(strategy.virtual_stages);
+  const auto p = real(strategy.pp), v = real(strategy.virtual_stages), g = real(strategy.grouped());
   if (strategy.pp > 1 && strategy.virtual_stages == 1) return 1;
   if (strategy.schedule == Schedule::dualpipev) return std::min(1.0, (3 * p - 1) / (2 * micro_batches));
   if (schedule::rule_of(strategy.schedule).is_split()) return 1;
-  return std::min(1.0, (2 * (p - 1) + (v - 1) * p + 1) / (micro_batches * v));
+  return std::min(1.0, (2 * (p - 1) + (v - 1) * g + 1) / (micro_batches * v));
 }
 
 bool can_pair(const SoftwareStack& stack, const Recomputation& recompute) {

@@ -13,7 +13,7 @@
 // ρ is the share of the multiprocessors that the dispatcher holds; across innermost units at least 0.5.
 //
 // The first passes of a step meet none to pair with, and so do the last: of m v chunks that the first stage of p passes,
-// w = 2(p-1) + (v-1)p + 1 (Megatron's warm-up, which sets the time of a step). Pipelines without virtual stages do not
+// w = 2(p-1) + (v-1)g + 1 (Megatron's warm-up, which sets the time of a step). Pipelines without virtual stages do not
 // pair at all, nor do stages that recompute whole layers or experts.
 //
 // Shared-expert overlap instead: shared experts of S seconds run beside D and C, whose exposed part is then

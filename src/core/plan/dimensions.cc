@@ -128,6 +128,24 @@ constexpr PlanDimension schedule() {
   return row;
 }
 
+constexpr PlanDimension micro_batch_group() {
+  PlanDimension row{};
+  row.name = "group";
+  row.key = "micro_batch_group";
+  row.other_names = {"micro_batch_group"};
+  row.label = "micro-batch group";
+  row.meaning = "micro-batches that pass one chunk before the next chunk's turn, in interleaved schedules";
+  row.otherwise = "as `pp`";
+  row.kind = DimensionKind::count;
+  row.low = 1;
+  row.high = kMostRanks;
+  row.of_strategy = [](const Strategy& s) { return s.grouped(); };
+  row.set_strategy = set<&Strategy::group>;
+  row.is_shown = [](const Strategy& s) { return s.group != 0; };
+  row.is_written = row.is_shown;
+  return row;
+}
+
 constexpr PlanDimension replicas() {
   PlanDimension row = degree<&Strategy::dp>("dp", {}, "dp", "data parallel", "replicas",
                                             "replicas that read different sequences", &PlanLimits::dp);
@@ -246,6 +264,7 @@ constexpr std::array kDimensions = {
                                       "interleaved schedules give every stage several chunks of layers",
                                       &PlanLimits::vpp),
     schedule(),
+    micro_batch_group(),
     replicas(),
     micro_batch(),
     zero(),

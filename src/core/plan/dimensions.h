@@ -43,7 +43,8 @@ struct PlanDimension {
   std::int64_t (*of_stage)(const StagePlan& stage);
   void (*set_stage)(StagePlan& stage, std::int64_t value);
 
-  bool (*is_shown)(const Strategy& strategy);  // in one line about a strategy; null: never
+  bool (*is_shown)(const Strategy& strategy);    // in one line about a strategy; null: never
+  bool (*is_written)(const Strategy& strategy);  // to plan files; null: always
 
   // How searches are limited, at most one of: a range or list of counts; some of the words; on and off.
   Limit PlanLimits::*limit;

@@ -69,7 +69,8 @@ std::int64_t read_value(doc::Reader& reader, const PlanDimension& row, std::int6
 Json strategy_json(const Strategy& strategy) {
   Json json;
   for (const PlanDimension& row : plan_dimensions()) {
-    if (row.of_strategy != nullptr) json[row.key] = value_json(row, row.of_strategy(strategy));
+    if (row.of_strategy == nullptr || (row.is_written != nullptr && !row.is_written(strategy))) continue;
+    json[row.key] = value_json(row, row.of_strategy(strategy));
   }
   json["edp"] = strategy.edp();
   return json;
@@ -138,6 +139,7 @@ Strategy read_strategy(doc::Reader reader, Words words) {
   if (s.split.etp == s.split.tp) s.split.etp = 0;
   if (words == Words::before) s = in_todays_words(reader, s);
   if (s.pitch == s.pipeline_block()) s.pitch = 0;
+  if (s.group == s.pp) s.group = 0;
   if (words == Words::todays) reader.raw("edp");  // for readers; follows from the rest
   reader.refuse_unknown_keys();
   return s;

@@ -79,6 +79,7 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source) {
   if (given("zero_degree")) request.zero_degree = stage.zero_degree;
   Strategy& s = request.strategy;
   if (!given("schedule") && s.virtual_stages > 1) s.schedule = Schedule::interleaved;
+  if (s.group == s.pp) s.group = 0;
   const schedule::Rule& rule = schedule::rule_of(s.schedule);
   if (!given("vpp") && rule.is_v()) s.virtual_stages = 2;
   if (s.virtual_stages < rule.fewest_chunks || s.virtual_stages > rule.most_chunks) {

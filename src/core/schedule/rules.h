@@ -19,6 +19,11 @@
 // is, stages would wait for each other in turn (p = 4, v = 3, m = 5 is the smallest such case). Megatron-LM refuses such
 // batches ("0 < m mod g < p introduces dependency bubbles"); every other last group is ordered as there.
 //
+// A group may have more micro-batches than there are stages (Megatron's --microbatch-group-size-per-virtual-pipeline-
+// stage). The bubble is the same, and a stage holds (v-1)(g-p) chunks more, so that no search offers it: under this cost
+// model the same plan with g = p takes as long and needs less. What it buys is time for the messages from the last stage
+// to the first, which then wait for their turn; no price here knows that.
+//
 // A new schedule is a function in a file of its own, its line in generators.h, and a row in rules.cc.
 #pragma once
 

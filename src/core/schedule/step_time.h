@@ -10,6 +10,7 @@
 //
 // How it compares with the longest path T* through the orders (pipeline.h, messages part of t_s, Y = 0):
 //     equal stages and chunks, v = 1 or p divides m        T* = T
+//     equal stages and chunks, groups of g in p … m        T* = T, unless 0 < m mod g < p
 //     1F1B whose last stage is the slowest                 T* = T
 //     GPipe                                                T* = S + (m - 1)(max f_s + max b_s) >= T
 //     stages of equal chunks, v = 1 or p divides m         max_k (m t_k + (t_0 + … + t_{k-1}) / v)

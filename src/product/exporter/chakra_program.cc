@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "plan/pipeline_shape.h"
 
 namespace nest::exporter {
 namespace {
@@ -382,7 +383,7 @@ TracePlan::TracePlan(const cost::Job& job, const Strategy& strategy, const std::
       stages_(stages),
       work_(simulate::plan_work(job, strategy, stages)),
       table_(cost::price_table(job, strategy.split, strategy.micro_batch, cost::treatments_of(stages))),
-      chain_(schedule::rule_of(strategy.schedule), {strategy.pp, strategy.virtual_stages, work_.micro_batches}),
+      chain_(schedule::rule_of(strategy.schedule), plan::pipeline_shape(strategy, job.run.global_batch)),
       rule_(cost::sync_rule(job, strategy.pp)),
       context_(job, strategy.split, table_.treatments) {}
 

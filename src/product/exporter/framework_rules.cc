@@ -68,7 +68,7 @@ void check_chunks(const cost::Job& job, const Strategy& strategy, const std::vec
 
 void check_rounds(const cost::Job& job, const Strategy& strategy, Obstacles& found) {
   const std::int64_t m = micro_batches(strategy, job.run.global_batch);
-  if (strategy.schedule == Schedule::interleaved && m % strategy.pp != 0) {
+  if (strategy.schedule == Schedule::interleaved && strategy.group == 0 && m % strategy.pp != 0) {
     found.push_back(fmt::format("cannot interleave {} micro-batches on {} stages: no multiple", m, strategy.pp));
   }
 }

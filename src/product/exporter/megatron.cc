@@ -113,6 +113,7 @@ void add_pipeline(Arguments& args, const ExportTask& task) {
   } else if (s.virtual_stages > 1) {
     args.value("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
   }
+  if (s.group != 0) args.value("--microbatch-group-size-per-virtual-pipeline-stage", s.group);
   args.flag_if(s.virtual_stages > 1 && !task.job.stack.pipeline_overlap, "--no-overlap-p2p-communication");
 }
 

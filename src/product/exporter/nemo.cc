@@ -116,6 +116,7 @@ class Overrides {
     } else {
       add(p + "virtual_pipeline_model_parallel_size", std::string("null"));
     }
+    if (s.group != 0) add(p + "microbatch_group_size_per_vp_stage", s.group);
     // A recipe may own a layout, which then must be replaced or cleared.
     const bool even = s.pp == 1 || is_even_cut(task_.job.model, task_.stages, s.virtual_stages);
     text(p + "pipeline_model_parallel_layout",

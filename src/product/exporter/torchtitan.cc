@@ -145,6 +145,11 @@ class TitanFile {
 void refuse_schedule(const cost::Job& job, const Strategy& strategy, const Sharding& sharding, Obstacles& found) {
   if (strategy.pp == 1) return;
   const char* const word = to_string(strategy.schedule);
+  const std::int64_t m = micro_batches(strategy, job.run.global_batch);
+  if (strategy.group != 0 && strategy.group != launch::titan_group(strategy.pp, m)) {
+    found.push_back(
+        fmt::format("cannot be told groups of {} micro-batches; its {} form groups of their own", strategy.group, m));
+  }
   if (launch::titan_schedule(strategy.schedule) == nullptr) {
     found.push_back(fmt::format("cannot be told schedule {} by a name", word));
   } else if (is_graph_trainer(job.stack)) {

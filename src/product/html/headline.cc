@@ -116,6 +116,7 @@ Markup division(const PlanView& view) {
       TrafficKind::expert, parts.ep);
   std::string schedule = to_string(s.schedule);
   if (s.virtual_stages > 1) schedule += fmt::format(", {} chunks per stage", s.virtual_stages);
+  if (s.group != 0) schedule += fmt::format(", groups of {} micro-batches", s.group);
   row("pipeline", s.pp, schedule, TrafficKind::pipeline, parts.p2p + parts.bubble);
   row("data", s.dp,
       of_stages(view,

@@ -50,19 +50,21 @@ PassTimes pass_times(const StagePlan& stage) {
 }
 
 PipelineSchedule play_schedule(Schedule kind, std::int64_t virtual_stages, const std::vector<PassTimes>& stages,
-                               std::int64_t micro_batches) {
+                               std::int64_t micro_batches, std::int64_t group) {
   NEST_CHECK(!stages.empty() && micro_batches > 0 && virtual_stages > 0, "there is something to schedule");
   const auto p = static_cast<std::int64_t>(stages.size());
   PipelineSchedule result;
   result.micro_batches = micro_batches;
   // Whole rounds are left out, so that the last one is as full as it is in truth.
-  const std::int64_t fewest = std::max(kRounds * p, kFewestPlayed);
+  schedule::Shape shape{p, virtual_stages, micro_batches, group};
+  const std::int64_t round = shape.grouped(), fewest = std::max(kRounds * round, kFewestPlayed);
   result.played = micro_batches;
-  if (micro_batches > fewest + p) result.played = fewest + (micro_batches - fewest) % p;
+  if (micro_batches > fewest + round) result.played = fewest + (micro_batches - fewest) % round;
+  shape.micro_batches = result.played;
   double slowest_s = 0;
   for (const PassTimes& stage : stages) slowest_s = std::max(slowest_s, stage.forward_s + stage.backward_s);
   result.skipped_s = static_cast<double>(micro_batches - result.played) * slowest_s;
-  result.stages = play_cells({kind, {p, virtual_stages, result.played}}, stages);
+  result.stages = play_cells({kind, shape}, stages);
   for (const auto& stage : result.stages) result.played_s = std::max(result.played_s, stage.back().end_s);
   const auto& first = result.stages.front();
   const auto begins = std::find_if(first.begin(), first.end(), [](const ScheduleCell& cell) { return cell.backward; });

@@ -45,7 +45,8 @@ struct PipelineSchedule {
 // How one micro-batch's time on a stage divides: messages half and half, gathered weights a third forward.
 PassTimes pass_times(const StagePlan& stage);
 
+// `group`: micro-batches that pass a chunk before the next one's turn; 0: as many as stages.
 PipelineSchedule play_schedule(Schedule kind, std::int64_t virtual_stages, const std::vector<PassTimes>& stages,
-                               std::int64_t micro_batches);
+                               std::int64_t micro_batches, std::int64_t group = 0);
 
 }  // namespace nest::html

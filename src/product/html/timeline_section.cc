@@ -68,8 +68,8 @@ class Timeline {
  public:
   explicit Timeline(const PlanView& view)
       : view_(view),
-        schedule_(
-            play_schedule(view.strategy.schedule, view.strategy.virtual_stages, times_of(view), view.micro_batches)),
+        schedule_(play_schedule(view.strategy.schedule, view.strategy.virtual_stages, times_of(view),
+                                view.micro_batches, view.strategy.group)),
         slowest_s_(slowest(view)),
         axis_(schedule_, slowest_s_, after_s(),
               2 * view.strategy.virtual_stages * view.micro_batches <= static_cast<std::int64_t>(kCellsOfAWholeRow)) {}

@@ -254,6 +254,7 @@ class MegatronReader {
       options_.fail(options_.has(kLayout) ? kLayout : kPerStage, "at most one option may say how stages are divided");
     }
     setup_.mtp_layers = options_.integer("--mtp-num-layers", 0, kMostDepths).value_or(0);
+    setup_.group = options_.integer("--microbatch-group-size-per-virtual-pipeline-stage", 1, kMostRanks).value_or(0);
     if (const auto layout = options_.text(kLayout)) return read_layout(*layout, kLayout);
     const auto layers = options_.integer("--num-layers", 1, kMostLayers);
     if (const auto per_stage = options_.integer(kPerStage, 1, kMostLayers)) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
+#include "launch/titan_schedules.h"
 #include "schedule/rules.h"
 
 namespace nest::launch {
@@ -176,6 +177,13 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::
   return plans;
 }
 
+// What Megatron is told, or PyTorch's own rule.
+std::int64_t group_of(const LaunchSetup& setup, std::int64_t micro_batches) {
+  const bool titan = setup.framework == Framework::torchtitan;
+  const std::int64_t group = titan ? titan_group(setup.pp, micro_batches) : setup.group;
+  return group == setup.pp ? 0 : group;
+}
+
 // Pipeline, placement and micro-batch, once the split and the replicas are known.
 Strategy finish_strategy(const LaunchSetup& setup, const cost::Job& job, Strategy strategy) {
   const std::int64_t expert_tp = setup.expert_tp == 0 ? setup.tp : setup.expert_tp;
@@ -194,6 +202,9 @@ Strategy finish_strategy(const LaunchSetup& setup, const cost::Job& job, Strateg
     const std::int64_t steps = setup.accumulation.value_or(0);
     if (steps == 0) throw InputError(fmt::format("{}: the micro-batch size is missing", setup.source));
     strategy.micro_batch = job.run.global_batch / std::max<std::int64_t>(1, steps * strategy.dp);
+  }
+  if (strategy.schedule == Schedule::interleaved && strategy.micro_batch > 0) {
+    strategy.group = group_of(setup, micro_batches(strategy, job.run.global_batch));
   }
   return strategy;
 }

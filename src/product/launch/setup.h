@@ -47,6 +47,7 @@ struct LaunchSetup {
   std::int64_t ep = 1;         // Megatron's expert-model-parallel size
   std::int64_t expert_tp = 0;  // 0: as tp
   bool sp = false;
+  std::int64_t group = 0;                     // micro-batches that pass a chunk in a row; 0: as many as stages
   Schedule schedule = Schedule::one_f_one_b;  // where stages have several chunks: interleaved, unless it is a V
   bool replicas_last = false;                 // --use-tp-pp-dp-mapping
   std::vector<LaunchChunk> chunks;            // chunk-major, pp * vpp of them; empty: blocks divide evenly

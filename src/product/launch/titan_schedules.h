@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,13 @@ inline const TitanSchedule* titan_schedule(std::string_view name) {
     if (to_lower(known.name) == to_lower(name)) return &known;
   }
   return nullptr;
+}
+
+// Micro-batches of a group of Interleaved1F1B: m of them in ⌊m / p⌋ rounds of one size (PyTorch's
+// ScheduleInterleaved1F1B refuses numbers that do not divide). 0 where they do not, or are fewer than stages.
+inline std::int64_t titan_group(std::int64_t stages, std::int64_t micro_batches) {
+  const std::int64_t rounds = micro_batches / stages;
+  return rounds > 0 && micro_batches % rounds == 0 ? micro_batches / rounds : 0;
 }
 
 }  // namespace nest::launch

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "nest/option.h"
+#include "plan/pipeline_shape.h"
 #include "schedule/pipeline.h"
 #include "simulate/exchanges.h"
 
@@ -39,7 +40,7 @@ class Lowering {
       : kind_(strategy.schedule), pp_(strategy.pp), chunks_(strategy.virtual_stages) {
     plan_.steps = steps;
     plan_.work = plan_work(job, strategy, stages);
-    shape_ = {pp_, chunks_, plan_.work.micro_batches};
+    shape_ = plan::pipeline_shape(strategy, job.run.global_batch);
     exchanges_.emplace(job, strategy, plan_.work, schedule::Chain(schedule::rule_of(kind_), shape_), merge);
     plan_.symmetry = exchanges_->symmetry();
     plan_.as_predicted = exchanges_->as_predicted();
