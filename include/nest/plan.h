@@ -44,6 +44,15 @@ struct StageMemory {  // bytes on one device
   std::string moment;            // "layer backward", "head", "optimizer step", …
 };
 
+// A chunk of a stage.
+struct ChunkPlan {
+  int first = 0;  // layers, both ends included; none where the last is before the first
+  int last = -1;
+  double forward_s = 0;   // of one micro-batch, with the message that it waits for and gathered weights
+  double backward_s = 0;  // the same, with what is recomputed
+  double weight_s = 0;    // of backward, weight gradients that the schedule computes apart
+};
+
 struct StagePlan {
   int first = 0;  // layers, both ends included
   int last = 0;
@@ -52,6 +61,9 @@ struct StagePlan {
   Recomputation recompute;
   StageTime time;
   StageMemory memory;
+  // The chunks of a stage whose layers are no run, in their order: first and last are then the ends of all of them, and
+  // what lies between two chunks is on other stages. Empty: one run of layers, of which chunks are equal parts.
+  std::vector<ChunkPlan> chunks;
 };
 
 struct Prediction {

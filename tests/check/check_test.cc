@@ -142,6 +142,51 @@ TEST(Check, GroupsOfMicroBatches) {
   EXPECT_EQ(grouped(4, Schedule::one_f_one_b), Codes{ViolationCode::virtual_stages});
 }
 
+// Two chunks each: layers 0 | 1-3 | 4 | 5, of 0.125 and 0.125, 0.25 and 0.25 seconds, a third of them forward.
+Plan listed_plan() {
+  Plan plan = sound_plan();
+  plan.strategy.schedule = Schedule::interleaved;
+  plan.strategy.virtual_stages = 2;
+  const int ends[2][2][2] = {{{0, 0}, {4, 4}}, {{1, 3}, {5, 5}}};
+  for (std::size_t s = 0; s < 2; ++s) {
+    for (const auto& chunk : ends[s]) {
+      const double seconds = s == 0 ? 0.125 : 0.25;
+      plan.stages[s].chunks.push_back({chunk[0], chunk[1], seconds / 3, 2 * seconds / 3, 0});
+    }
+  }
+  // Stage 1 begins after a forward of 0.125 / 3, is never idle then, and its last backward is followed by stage 0's:
+  // 4 * 0.5 + 0.125 / 3 + 0.25 / 3.
+  plan.prediction.breakdown_s.bubble = 0.125;
+  plan.prediction.iteration_s = 2.3125;
+  plan.prediction.samples_per_s = 8 / 2.3125;
+  plan.prediction.tokens_per_s_per_device = 8 * 16 / 2.3125 / 8;
+  return plan;
+}
+
+TEST(Check, ListedChunks) {
+  const auto after = [](const std::function<void(Plan&)>& breakage) {
+    Plan plan = listed_plan();
+    breakage(plan);
+    return codes(plan);
+  };
+  EXPECT_EQ(after([](Plan& /*p*/) {}), Codes{});
+  EXPECT_EQ(after([](Plan& p) { p.stages[0].chunks[1].last = 5; }),
+            (Codes{ViolationCode::layer_twice, ViolationCode::layer_order}));
+  EXPECT_EQ(after([](Plan& p) { p.stages[1].chunks[0].last = 2; }), Codes{ViolationCode::layer_missing});
+  EXPECT_EQ(after([](Plan& p) { std::swap(p.stages[0].chunks[0], p.stages[0].chunks[1]); }),
+            Codes{ViolationCode::layer_order});
+  EXPECT_EQ(after([](Plan& p) { p.stages[1].chunks.pop_back(); }),
+            (Codes{ViolationCode::layer_missing, ViolationCode::virtual_stages}));
+  EXPECT_EQ(after([](Plan& p) { p.stages[0].chunks[0].backward_s += 0.01; }),
+            (Codes{ViolationCode::time_sum, ViolationCode::time_law}));
+  // An empty chunk is none of them, layers that nobody has are.
+  EXPECT_EQ(after([](Plan& p) {
+              p.stages[0].chunks[1] = {4, 3, p.stages[0].chunks[1].forward_s, p.stages[0].chunks[1].backward_s, 0};
+              p.stages[1].chunks[1].first = 4;
+            }),
+            Codes{});
+}
+
 TEST(Check, SplitHeads) {
   EXPECT_EQ(broken([](Plan& p) { p.strategy.split.tp = 8; }),
             (Codes{ViolationCode::split_heads, ViolationCode::device_count}));  // 8 does not divide 4 heads; 32 devices

@@ -171,6 +171,44 @@ TEST(MegatronExport, WritesWhatThePlanSays) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("--microbatch-group-size")));
 }
 
+// Chunks of unequal sizes and without layers: the layout says them, and they come back one by one.
+TEST(MegatronExport, ListedChunksComeBack) {
+  const cost::Job job = export_job("llama3-8b", 32, 64, 4096);
+  Strategy s;
+  s.split = {4, true, 1, 1, 0};
+  s.pp = 4;
+  s.dp = s.dp_inner = 2;
+  s.virtual_stages = 2;
+  s.schedule = Schedule::interleaved;
+  const schedule::Chain chain(schedule::rule_of(s.schedule), {s.pp, s.virtual_stages, 32});
+  std::vector<exporter::StageBlocks> chunks(8);
+  const std::int64_t blocks[] = {2, 5, 5, 5, 5, 5, 5, 0};
+  for (std::size_t i = 0; i < 8; ++i) chunks[i].blocks = blocks[i];
+  chunks.front().embedding = chunks.back().head = true;
+  std::vector<StagePlan> stages = plan::stages_of_chunks(job.model, chain, chunks);
+  for (StagePlan& stage : stages) {
+    stage.zero = 1;
+    stage.zero_degree = 0;
+  }
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), IsEmpty());
+  const std::string text = exporter::arguments_text(exporter::export_megatron({job, s, stages}).options);
+  EXPECT_THAT(text, HasSubstr("--pipeline-model-parallel-layout Ett|(t*5|)*6L\n"));
+  expect_accepted({job, s, stages}, "chunks");
+  expect_round_trip({job, s, stages}, "chunks");
+  const launch::LaunchedPlan back = read_back(text, job).plan;
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      EXPECT_EQ(back.stages[stage].chunks[c].first, stages[stage].chunks[c].first);
+      EXPECT_EQ(back.stages[stage].chunks[c].last, stages[stage].chunks[c].last);
+    }
+  }
+  EXPECT_EQ(cost::evaluate(job, s, back.stages).prediction.iteration_s,
+            cost::evaluate(job, s, stages).prediction.iteration_s);
+  // Even ones need no layout.
+  for (exporter::StageBlocks& chunk : chunks) chunk.blocks = 4;
+  EXPECT_TRUE(exporter::is_even_cut(job.model, plan::stages_of_chunks(job.model, chain, chunks), 2));
+}
+
 // 10 micro-batches on 4 stages are no multiple; in groups of 5 or 10 they need not be.
 TEST(MegatronExport, GroupsOfMicroBatchesComeBack) {
   const cost::Job job = export_job("llama3-8b", 32, 20, 4096);

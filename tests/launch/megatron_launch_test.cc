@@ -203,6 +203,36 @@ TEST(MegatronLaunch, LaysOutUnevenPipelines) {
               ElementsAre(12, 14));
 }
 
+// Layers of a stage's chunks, embedding and head counted: as layouts say, wherever chunks are not as even as they go.
+TEST(MegatronLaunch, ListsChunksOfUnevenLayouts) {
+  const auto chunks_of = [](const std::string& options) {
+    const launch::LaunchSetup setup = setup_of(kSizes + "--global-batch-size 64 " + options);
+    const launch::LaunchedPlan plan = launch::lay_out(setup, job_of(setup, 16));
+    std::vector<std::vector<std::pair<int, int>>> stages;
+    for (const StagePlan& stage : plan.stages) {
+      stages.emplace_back();
+      for (const ChunkPlan& chunk : stage.chunks) stages.back().emplace_back(chunk.first, chunk.last);
+    }
+    return stages;
+  };
+  using Chunks = std::vector<std::pair<int, int>>;
+  const std::string two = "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout ";
+  EXPECT_THAT(chunks_of(two + "'Et*2|t*10|t*6|t*6L'"),
+              ElementsAre(Chunks{{0, 2}, {13, 18}}, Chunks{{3, 12}, {19, 25}}));
+  EXPECT_THAT(chunks_of(two + "'E|t*12||t*12L'"), ElementsAre(Chunks{{0, 0}, {13, 12}}, Chunks{{1, 12}, {13, 25}}));
+  EXPECT_THAT(chunks_of(two + "'Et*12|t*12||L'"), ElementsAre(Chunks{{0, 12}, {25, 24}}, Chunks{{13, 24}, {25, 25}}));
+  // A rank without any layer.
+  EXPECT_THAT(chunks_of("--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*12||t*12|L'"),
+              ElementsAre(Chunks{{0, 12}}, Chunks{{13, 12}}, Chunks{{13, 24}}, Chunks{{25, 25}}));
+  EXPECT_THAT(chunks_of(two + "'Et*6|t*6|t*6|t*6L'"), ElementsAre(Chunks{}, Chunks{}));
+  // Further tokens: in one chunk, the last of its rank, after all layers.
+  EXPECT_THAT(chunks_of(two + "'Et*8|t*8|t*8m|L'"), ElementsAre(Chunks{{0, 8}, {17, 24}}, Chunks{{9, 16}, {25, 25}}));
+  EXPECT_THAT(message_of(kSizes + two + "'Et*8|t*8m|t*8|L'"), HasSubstr("t stands before m"));
+  EXPECT_THAT(message_of(kSizes + two + "'Et*12|t*12|m|mL'"), HasSubstr("all m stand in one chunk"));
+  EXPECT_THAT(message_of(kSizes + two + "'Et*12|t*12m||L'"),
+              HasSubstr("m stands in the last chunk of its pipeline rank"));
+}
+
 // 64 sequences, 2 at a time on 4 replicas: 8 micro-batches.
 TEST(MegatronLaunch, ReadsGroupsOfMicroBatches) {
   const std::string four =

@@ -56,6 +56,21 @@ Plan example() {
   return plan;
 }
 
+TEST(Plan, ChunksGoThroughFiles) {
+  Plan plan = example();
+  plan.stages[0].chunks = {{0, 1, 0.25, 0.5, 0.125}, {5, 4, 0, 0, 0}};
+  const Plan back = read_plan(doc::parse_json("plan.json", plan_to_json(plan).dump()));
+  ASSERT_EQ(back.stages[0].chunks.size(), 2U);
+  const ChunkPlan &first = back.stages[0].chunks[0], &second = back.stages[0].chunks[1];
+  EXPECT_EQ(std::pair(first.first, first.last), std::pair(0, 1));
+  EXPECT_EQ(first.forward_s, 0.25);
+  EXPECT_EQ(first.backward_s, 0.5);
+  EXPECT_EQ(first.weight_s, 0.125);
+  EXPECT_EQ(std::pair(second.first, second.last), std::pair(5, 4));
+  EXPECT_TRUE(back.stages[1].chunks.empty());
+  EXPECT_FALSE(plan_to_json(plan)["stages"][1].contains("chunks"));
+}
+
 TEST(Plan, EveryRankHasItsOwnDevice) {
   const Strategy s = example().strategy;
   std::set<std::int64_t> devices;

@@ -131,6 +131,25 @@ TEST(Rules, InFlightByHand) {
   EXPECT_EQ(in_flight(test::interleaved_one_ahead(), {4, 2, 8}, 0), 6);  // no closed form: the order is asked
 }
 
+// Two stages, two chunks, two micro-batches: stage 0 runs F0.0 F1.0 F0.1 F1.1 first, stage 1 F0.0 F1.0 F0.1 B0.1 F1.1 …
+TEST(Rules, KeptByHand) {
+  const Shape shape{2, 2, 2};
+  const std::vector<Order> orders = orders_of(rule_of(Schedule::interleaved), shape);
+  EXPECT_EQ(most_kept(orders[0], {3, 1}), 8);        // 3 + 3 + 1 + 1
+  EXPECT_EQ(most_kept(orders[1], {3, 1}), 7);        // 3 + 3 + 1
+  EXPECT_EQ(most_kept(orders[1], {3, 1}, true), 8);  // F1.1 before B0.1
+  for (const Rule& rule : rules()) {
+    const Shape some{4, rule.fewest_chunks, 12};
+    for (const Order& order : orders_of(rule, some)) {
+      const std::vector<double> equal(static_cast<std::size_t>(some.chunks), 1);
+      EXPECT_EQ(most_kept(order, equal), static_cast<double>(most_held(order)));
+    }
+  }
+  // The vectors of one chunk ahead.
+  const std::vector<Order> four = orders_of(rule_of(Schedule::interleaved), {4, 2, 8});
+  for (std::size_t s = 0; s < 4; ++s) EXPECT_EQ(most_kept(four[s], {1, 1}, true), 12 - 2.0 * static_cast<double>(s));
+}
+
 // Every pass once: a backward or an input's gradient after its forward, weights' gradients after the input's.
 TEST(Rules, OrdersAreComplete) {
   for (const std::int64_t p : {1, 2, 3, 4, 8}) {

@@ -12,6 +12,8 @@
 
 #include "check/check.h"
 #include "model/presets.h"
+#include "plan/chunk_blocks.h"
+#include "plan/pipeline_shape.h"
 #include "reference_engine.h"
 #include "simulate/summary.h"
 #include "simulate/trace.h"
@@ -94,6 +96,27 @@ TEST(Lower, PipelineWithTheSlowestStageLastIsAsPredicted) {
         EXPECT_NEAR(total, summary.iteration_s, 1e-9 * total);
       }
     }
+  }
+}
+
+// Chunks of any size, empty ones too: the order's longest path is what is predicted and what is played.
+TEST(Lower, ListedChunksAreAsPredicted) {
+  const cost::Job job = make({"dgx-h100", 8, "llama3-8b", "megatron-core-plain", 16});
+  Strategy s = strategy(2, 4, 1);
+  s.schedule = Schedule::interleaved;
+  s.virtual_stages = 2;
+  const schedule::Chain chain(schedule::rule_of(s.schedule), plan::pipeline_shape(s, job.run.global_batch));
+  for (const std::vector<std::int64_t>& blocks :
+       {std::vector<std::int64_t>{1, 8, 3, 4, 4, 0, 7, 5}, {4, 4, 4, 4, 4, 4, 4, 4}, {0, 5, 5, 5, 5, 6, 6, 0}}) {
+    std::vector<plan::StageBlocks> chunks(blocks.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) chunks[i].blocks = blocks[i];
+    chunks.front().embedding = chunks.back().head = true;
+    std::vector<StagePlan> stages = plan::stages_of_chunks(job.model, chain, chunks);
+    const SimulationSummary summary = run(job, s, stages);
+    EXPECT_LT(std::abs(summary.difference()), 1e-6);
+    s.group = 8;
+    EXPECT_LT(std::abs(run(job, s, stages).difference()), 1e-6);
+    s.group = 0;
   }
 }
 

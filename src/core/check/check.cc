@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/units.h"
+#include "check/chunk_order.h"
 #include "check/levels.h"
 #include "split/local_layer.h"
 
@@ -57,6 +58,8 @@ class Judge {
     return model_.kinds[static_cast<std::size_t>(model_.layers[position])];
   }
 
+  bool lists_chunks() const { return plan::lists_chunks(plan_.stages); }
+
   void check_layers() {
     if (static_cast<std::int64_t>(plan_.stages.size()) != s_.pp) {
       report(ViolationCode::stage_count, fmt::format("{} stages are listed and pp is {}", plan_.stages.size(), s_.pp));
@@ -64,9 +67,10 @@ class Judge {
     const int layers = static_cast<int>(model_.layers.size());
     std::vector<int> holder(model_.layers.size(), -1);
     int expected = 0;
-    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
-      const auto [first, last] = std::pair(plan_.stages[s].first, plan_.stages[s].last);
-      if (first < 0 || last >= layers || first > last) {
+    for (const auto& [s, run] : runs_in_order(plan_)) {
+      const auto [first, last] = std::pair(run.first, run.last);
+      const bool none = lists_chunks() && last + 1 == first;  // an empty chunk
+      if (first < 0 || last >= layers || (first > last && !none)) {
         report(ViolationCode::layer_range,
                fmt::format("stage {} names layers {} … {}; the model has 0 … {}", s, first, last, layers - 1));
         continue;
@@ -92,7 +96,7 @@ class Judge {
   }
 
   void check_schedule() {
-    const bool folded = is_v();
+    const bool folded = is_v(s_.schedule);
     const bool interleaved = s_.schedule == Schedule::interleaved || folded;
     if (interleaved != (s_.virtual_stages > 1) || (folded && s_.virtual_stages != 2)) {
       report(ViolationCode::virtual_stages,
@@ -110,9 +114,17 @@ class Judge {
                            to_string(s_.schedule)));
       }
     }
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const std::size_t listed = plan_.stages[s].chunks.size();
+      if (lists_chunks() ? static_cast<std::int64_t>(listed) != s_.virtual_stages : listed > 0) {
+        report(ViolationCode::virtual_stages,
+               fmt::format("stage {} lists {} chunks for {} virtual stages", s, listed, s_.virtual_stages));
+      }
+    }
     if (!interleaved) return;
     if (s_.pp < 2) report(ViolationCode::virtual_stages, "interleaving needs at least two stages");
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      if (lists_chunks()) break;
       const std::int64_t held = plan_.stages[s].last - plan_.stages[s].first + 1;
       if (held < s_.virtual_stages) {
         report(ViolationCode::virtual_stages,
@@ -252,33 +264,6 @@ class Judge {
     }
   }
 
-  bool is_v() const {
-    return s_.schedule == Schedule::zbv || s_.schedule == Schedule::v_half || s_.schedule == Schedule::v_min ||
-           s_.schedule == Schedule::dualpipev;
-  }
-
-  std::int64_t group() const { return s_.group > 0 ? s_.group : s_.pp; }
-
-  double in_flight(std::int64_t stage) const {
-    if (s_.pp == 1) return 1;
-    const std::int64_t m = micro_batches(s_, plan_.run.global_batch);
-    if (s_.schedule == Schedule::gpipe) return static_cast<double>(m);
-    const auto halves = [m](std::int64_t held) { return static_cast<double>(std::min(held, 2 * m)) / 2; };
-    switch (s_.schedule) {
-      case Schedule::zb_h1: return static_cast<double>(std::min(s_.pp, m));
-      case Schedule::zbv: return halves(std::min(2 * s_.pp, m + stage + 1));
-      // What is built step by step has a cap and no closed form: both chunks of a micro-batch are held at once.
-      case Schedule::v_half:
-      case Schedule::v_min: return 1;
-      case Schedule::dualpipev: return halves(2 * s_.pp + 1);
-      default: break;
-    }
-    if (s_.virtual_stages == 1) return static_cast<double>(std::min(s_.pp - stage, m));
-    const std::int64_t chunks =
-        std::min(2 * (s_.pp - stage - 1) + (s_.virtual_stages - 1) * group() + 1, m * s_.virtual_stages);
-    return static_cast<double>(chunks) / static_cast<double>(s_.virtual_stages);
-  }
-
   static std::int64_t held_already(const split::LocalLayer& local, std::set<std::string>& held) {
     std::int64_t elements = 0;
     for (const split::LocalOperator& op : local.operators) {
@@ -299,21 +284,25 @@ class Judge {
     const split::RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
     double dense = 0;
     double expert = 0;
-    double kept = 0;
+    std::vector<double> kept_by_run;
     std::set<std::string> tables;  // that several layers share
     const model::Implementation implementation{.kept_input_bytes = state_.kept_input_bytes,
                                                .kept_attention_bytes = state_.kept_attention_bytes};
-    for (int i = stage.first; i <= stage.last; ++i) {
-      const split::LocalLayer local =
-          split::localise(layer(static_cast<std::size_t>(i)), shape, s_.split, implementation);
-      dense += static_cast<double>(local.dense_parameters - held_already(local, tables));
-      expert += static_cast<double>(local.expert_parameters);
-      // What stacks recompute selectively differs; the layer's input is kept by all of them.
-      if (state_.activations && layer(static_cast<std::size_t>(i)).kind == model::LayerKind::block) {
-        const double inputs = local.saved.full / std::max(1, stage.recompute.layers);
-        kept += stage.recompute == Recompute::none ? local.saved.none : inputs;
+    for (const ChunkPlan& run : plan::runs_of(stage)) {
+      double& kept = kept_by_run.emplace_back(0);
+      for (int i = run.first; i <= run.last; ++i) {
+        const split::LocalLayer local =
+            split::localise(layer(static_cast<std::size_t>(i)), shape, s_.split, implementation);
+        dense += static_cast<double>(local.dense_parameters - held_already(local, tables));
+        expert += static_cast<double>(local.expert_parameters);
+        // What stacks recompute selectively differs; the layer's input is kept by all of them.
+        if (state_.activations && layer(static_cast<std::size_t>(i)).kind == model::LayerKind::block) {
+          const double inputs = local.saved.full / std::max(1, stage.recompute.layers);
+          kept += stage.recompute == Recompute::none ? local.saved.none : inputs;
+        }
       }
     }
+    const auto at = static_cast<std::int64_t>(index);
     const double degree = static_cast<double>(stage.zero_degree);
     const double share = degree / static_cast<double>(dense_group());
     const double expert_degree = std::max(1.0, share * expert_group());
@@ -321,7 +310,7 @@ class Judge {
       return stage.zero >= from_zero ? bytes * (dense / degree + expert / expert_degree) : bytes * (dense + expert);
     };
     return held(state_.weights, 3) + held(state_.gradients, 2) + held(state_.optimizer, 1) +
-           in_flight(static_cast<std::int64_t>(index)) * kept;
+           held_bytes(plan_, at, kept_by_run);
   }
 
   void check_memory() {
@@ -355,11 +344,18 @@ class Judge {
     for (const StagePlan& stage : plan_.stages) {
       total += stage.time.total;
       slowest = std::max(slowest, stage.time.total);
+      double chunks_s = 0;
+      for (const ChunkPlan& chunk : stage.chunks) chunks_s += chunk.forward_s + chunk.backward_s;
+      if (!stage.chunks.empty() && differs(chunks_s, stage.time.total)) {
+        report(ViolationCode::time_sum,
+               fmt::format("a stage's chunks take {} s, {} s are claimed", chunks_s, stage.time.total));
+      }
     }
     const auto m = static_cast<double>(micro_batches(s_, plan_.run.global_batch));
     // How much of the bubble weight gradients fill does not follow from whole stages: it is no less than nothing.
-    const bool fills = s_.pp > 1 && (is_v() || s_.schedule == Schedule::zb_h1);
-    const double bubble = fills ? std::max(0.0, b.bubble) : (total - slowest) / static_cast<double>(s_.virtual_stages);
+    const bool fills = s_.pp > 1 && (is_v(s_.schedule) || s_.schedule == Schedule::zb_h1);
+    double bubble = fills ? std::max(0.0, b.bubble) : (total - slowest) / static_cast<double>(s_.virtual_stages);
+    if (lists_chunks()) bubble = played_s(plan_) - m * slowest;
     const double law = m * slowest + bubble + b.grad_sync + b.optimizer + b.other;
     if (slowest > 0 && differs(law, p.iteration_s)) {
       report(ViolationCode::time_law, fmt::format("stages give {} s, {} s are claimed", law, p.iteration_s));

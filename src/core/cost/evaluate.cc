@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/index.h"
 #include "base/units.h"
 #include "cluster/rack_use.h"
+#include "cost/chunk_times.h"
 #include "cost/constants.h"
 #include "cost/facts.h"
 #include "cost/memory.h"
@@ -53,9 +55,13 @@ class Evaluator {
         stages_(stages),
         table_(price_table(job, strategy.split, strategy.micro_batch, treatments_of(stages))),
         rule_(sync_rule(job, strategy.pp)),
-        messages_s_(message_seconds(job, strategy, table_, stages)),
         result_(empty_plan(job)) {
     result_.strategy = strategy;
+    if (plan::lists_chunks(stages)) {
+      chunks_.emplace(job, strategy, table_, stages);
+    } else {
+      messages_s_ = message_seconds(job, strategy, table_, stages);
+    }
   }
 
   Plan price() {
@@ -79,6 +85,7 @@ class Evaluator {
 
   // What stage s waits for per micro-batch: one message from each neighbour, and at the ends the wrap-around.
   double waits_s(std::size_t s) const {
+    if (chunks_) return chunks_->waits_s(static_cast<std::int64_t>(s));
     if (messages_s_.empty()) return 0;
     double seconds = 0;
     if (s > 0) seconds += messages_s_[s - 1];
@@ -89,7 +96,7 @@ class Evaluator {
 
   void price_stage(std::size_t s) {
     const StagePlan& stage = stages_[s];
-    const StageSums sums = sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
+    const StageSums sums = sum_stage(job_, table_, stage, strategy_.pp);
     PricedStage priced;
     const StageAgain again = stage_again(job_, table_, stage, strategy_.virtual_stages);
     priced.once = stage_cost(job_, rule_, strategy_, sums, lines_for(stage), stage.zero, again);
@@ -112,6 +119,7 @@ class Evaluator {
     priced_.push_back(priced);
     result_.stages.push_back(stage);
     result_.stages.back().time = time;
+    if (chunks_) result_.stages.back().chunks = chunks_->price(static_cast<std::int64_t>(s), alone, time.zero);
     if (stage.zero_degree == 0)
       result_.stages.back().zero_degree = stage.zero == 0 ? 1 : groups::dense_replicas(strategy_);
   }
@@ -138,9 +146,13 @@ class Evaluator {
     parts.ep = m * time.ep;
     parts.p2p = m * time.p2p;
     parts.zero = m * time.zero;
-    parts.bubble = schedule::fill_time(v, time.total, sum_s);
-    const double filled = filled_s(static_cast<std::int64_t>(m));
-    if (filled != 0) parts.bubble = std::max(0.0, parts.bubble - filled);
+    if (chunks_) {
+      parts.bubble = std::max(0.0, played_s(job_, strategy_, result_.stages) - m * time.total);
+    } else {
+      parts.bubble = schedule::fill_time(v, time.total, sum_s);
+      const double filled = filled_s(static_cast<std::int64_t>(m));
+      if (filled != 0) parts.bubble = std::max(0.0, parts.bubble - filled);
+    }
     parts.grad_sync = last->once.sync_exposed_s;
     parts.optimizer = last->once.optimizer_s;
     parts.other = last->once.deferred_s + constants::kStep_s;
@@ -202,6 +214,7 @@ class Evaluator {
   PriceTable table_;
   SyncRule rule_;
   std::vector<double> messages_s_;
+  std::optional<ChunkTimes> chunks_;  // where stages list theirs
   std::vector<KnownLines> lines_;
   std::vector<PricedStage> priced_;
   Plan result_;
@@ -318,7 +331,7 @@ void Evaluator::say_assumptions() {
   if (selective) says.push_back("selective recomputation repeats " + selective_says(stack));
   const bool blocks = std::any_of(stages_.begin(), stages_.end(),
                                   [](const StagePlan& stage) { return stage.recompute.kind == Recompute::block; });
-  if (blocks && strategy_.virtual_stages > 1) {
+  if (blocks && strategy_.virtual_stages > 1 && !chunks_) {
     says.emplace_back("layers that are recomputed as a whole are priced as the first ones of the stage's run");
   }
   if (strategy_.pp > 1 && stack.defer_head_gradient) {
@@ -327,14 +340,17 @@ void Evaluator::say_assumptions() {
                     constants::kDeferredMicroBatches));
   }
   const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
-  if (rule.is_v()) {
+  if (chunks_) {
+    says.emplace_back(
+        "chunks are priced one by one, and the step as the longest path through the order of their passes");
+  } else if (rule.is_v()) {
     says.push_back(
         "a V is priced as runs of layers, its first stage last: that one holds embedding and head, the time of the "
         "embedding is counted with another");
   } else if (strategy_.virtual_stages > 1) {
     says.push_back("an interleaved stage is priced as one run of layers");
   }
-  if (rule.is_split() && strategy_.pp > 1) {
+  if (rule.is_split() && strategy_.pp > 1 && !chunks_) {
     says.push_back("weight gradients fill the bubble as in a pipeline of equal stages; what is kept waits for them");
   }
   const std::int64_t rounds = strategy_.micro_batch * strategy_.dp;

@@ -4,6 +4,7 @@
 // and for every boundary the message forward and back), m micro-batches and v virtual stages,
 //     T = m * max t_s + (sum t_s - max t_s) / v + max y_s
 // y_s: exposed gradient exchange, optimizer and what else happens once per step. The search optimises exactly this.
+// Stages that list their chunks are priced chunk by chunk instead, their step by the order of its passes (chunk_times.h).
 #pragma once
 
 #include <string>

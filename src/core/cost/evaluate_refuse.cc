@@ -9,12 +9,17 @@
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
 #include "plan/pipeline_shape.h"
-#include "schedule/rules.h"
+#include "schedule/pipeline.h"
 
 namespace nest::cost {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 24;
+
+// As many micro-batches as the schedule takes: whether there are is asked of the batch.
+std::int64_t enough_micro_batches(const Strategy& strategy) {
+  return std::max<std::int64_t>(1, schedule::rule_of(strategy.schedule).fewest * strategy.pp);
+}
 
 std::string refuse_sizes(const Strategy& strategy) {
   const struct {
@@ -34,9 +39,7 @@ std::string refuse_sizes(const Strategy& strategy) {
     return fmt::format("dp_inner={} does not divide dp={}", strategy.dp_inner, strategy.dp);
   }
   const schedule::Rule& rule = schedule::rule_of(strategy.schedule);
-  // With as many micro-batches as it takes: whether there are is asked of the batch.
-  const std::int64_t enough = std::max<std::int64_t>(1, rule.fewest * strategy.pp);
-  return schedule::refuse(rule, {strategy.pp, strategy.virtual_stages, enough});
+  return schedule::refuse(rule, {strategy.pp, strategy.virtual_stages, enough_micro_batches(strategy)});
 }
 
 // Groups of micro-batches, as Megatron's interleaved schedule takes them: p <= g <= m, and a last group of p at least.
@@ -111,17 +114,40 @@ std::string refuse_recomputation(const SoftwareStack& stack, const Recomputation
   return {};
 }
 
-std::string refuse_stages(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
-  const int layers = static_cast<int>(job.model.layers.size());
+// Chunks that stages list: v each, which cover the layers once in the order of the chain. Any but the first and the last
+// one may be empty.
+std::string refuse_chunks(const Strategy& strategy, const std::vector<StagePlan>& stages, int layers) {
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (static_cast<std::int64_t>(stages[s].chunks.size()) != strategy.virtual_stages) {
+      return fmt::format("stage {} lists {} chunks; it has {}", s, stages[s].chunks.size(), strategy.virtual_stages);
+    }
+  }
+  const schedule::Chain chain(schedule::rule_of(strategy.schedule),
+                              {strategy.pp, strategy.virtual_stages, enough_micro_batches(strategy)});
+  int next = 0;
+  for (std::int64_t g = 0; g < chain.shape().positions(); ++g) {
+    const schedule::Place& place = chain.place(g);
+    const ChunkPlan& chunk = stages[at(place.stage)].chunks[at(place.chunk)];
+    const bool at_an_end = g == 0 || g + 1 == chain.shape().positions();
+    if (chunk.first != next || chunk.last < chunk.first - (at_an_end ? 0 : 1) || chunk.last >= layers) {
+      return fmt::format("chunk {} of stage {} has layers {} … {}; it must begin at layer {} and end before layer {}",
+                         place.chunk, place.stage, chunk.first, chunk.last, next, layers);
+    }
+    next = chunk.last + 1;
+  }
+  if (next != layers) return fmt::format("the chunks end at layer {}; the model has {} layers", next - 1, layers);
+  return {};
+}
+
+// Stages that are runs of layers, one after the other.
+std::string refuse_runs(const Strategy& strategy, const std::vector<StagePlan>& stages, int layers) {
   if (strategy.pp > layers) {
     return fmt::format("pp={} is more than the {} layers (embedding and head included)", strategy.pp, layers);
-  }
-  if (static_cast<std::int64_t>(stages.size()) != strategy.pp) {
-    return fmt::format("there are {} stages for pp={}", stages.size(), strategy.pp);
   }
   int next = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePlan& stage = stages[s];
+    if (!stage.chunks.empty()) return fmt::format("stage {} lists chunks; the first one does not", s);
     if (stage.first != next || stage.last < stage.first || stage.last >= layers) {
       return fmt::format("stage {} has layers {} … {}; it must begin at layer {} and end before layer {}", s,
                          stage.first, stage.last, next, layers);
@@ -130,22 +156,36 @@ std::string refuse_stages(const Job& job, const Strategy& strategy, const std::v
       return fmt::format("stage {} has {} layers, fewer than its {} virtual stages", s, stage.last - stage.first + 1,
                          strategy.virtual_stages);
     }
-    if (const std::string reason = refuse_recomputation(job.stack, stage.recompute); !reason.empty()) {
-      return fmt::format("stage {}: {}", s, reason);
-    }
-    if (stage.zero < 0 || stage.zero > 3) return fmt::format("stage {}: zero={} is none of 0, 1, 2, 3", s, stage.zero);
-    if (job.run.optimizer_offload > 0 && stage.zero != 1) {
-      return fmt::format("stage {}: zero={}; optimizer state that waits on the host is sharded as ZeRO 1", s,
-                         stage.zero);
-    }
-    if (!groups::can_shard(strategy, stage.zero_degree)) {
-      return fmt::format("stage {}: a sharding degree of {} does not divide its {} data-parallel ranks evenly", s,
-                         stage.zero_degree, groups::dense_replicas(strategy));
-    }
     next = stage.last + 1;
   }
   if (next != layers) return fmt::format("the stages end at layer {}; the model has {} layers", next - 1, layers);
   return {};
+}
+
+std::string refuse_treatment(const Job& job, const Strategy& strategy, const StagePlan& stage) {
+  if (auto reason = refuse_recomputation(job.stack, stage.recompute); !reason.empty()) return reason;
+  if (stage.zero < 0 || stage.zero > 3) return fmt::format("zero={} is none of 0, 1, 2, 3", stage.zero);
+  if (job.run.optimizer_offload > 0 && stage.zero != 1) {
+    return fmt::format("zero={}; optimizer state that waits on the host is sharded as ZeRO 1", stage.zero);
+  }
+  if (!groups::can_shard(strategy, stage.zero_degree)) {
+    return fmt::format("a sharding degree of {} does not divide its {} data-parallel ranks evenly", stage.zero_degree,
+                       groups::dense_replicas(strategy));
+  }
+  return {};
+}
+
+std::string refuse_stages(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+  const int layers = static_cast<int>(job.model.layers.size());
+  if (static_cast<std::int64_t>(stages.size()) != strategy.pp) {
+    return fmt::format("there are {} stages for pp={}", stages.size(), strategy.pp);
+  }
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (const std::string reason = refuse_treatment(job, strategy, stages[s]); !reason.empty()) {
+      return fmt::format("stage {}: {}", s, reason);
+    }
+  }
+  return plan::lists_chunks(stages) ? refuse_chunks(strategy, stages, layers) : refuse_runs(strategy, stages, layers);
 }
 
 // Slots over pp * v chunks as evenly as possible, the first ones larger; chunk j belongs to stage j mod pp.

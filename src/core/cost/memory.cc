@@ -34,27 +34,29 @@ struct StageTotals {
 StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
                    std::int64_t offloaded) {
   StageTotals totals;
-  std::int64_t block = 0;
   std::vector<bool> held(kinds.tied_weights(), false);
-  for (int i = stage.first; i <= stage.last; ++i) {
-    const KindMemory& kind = kinds.of_layer(i);
-    std::int64_t shared = 0;  // with an earlier layer of the stage
-    for (const KindMemory::Tied& tied : kind.tied) {
-      if (held[tied.weight]) shared += tied.elements;
-      held[tied.weight] = true;
-    }
-    totals.dense += real(kind.price.dense_parameters - shared);
-    totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
-    totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
-    totals.expert += real(kind.price.expert_parameters);
-    // One input is kept of every group of blocks.
-    const bool shares = kind.block && block % treatment.group != 0;
-    const double kept = shares ? 0 : kind.price.kept_bytes[at(treatment.of_block(block))];
-    block += kind.block ? 1 : 0;
-    if (kind.block && offloaded-- > 0) {
-      totals.moving = std::max(totals.moving, kept);
-    } else {
-      totals.kept += kept;
+  for (const ChunkPlan& run : plan::runs_of(stage)) {
+    std::int64_t block = 0;
+    for (int i = run.first; i <= run.last; ++i) {
+      const KindMemory& kind = kinds.of_layer(i);
+      std::int64_t shared = 0;  // with an earlier layer of the stage
+      for (const KindMemory::Tied& tied : kind.tied) {
+        if (held[tied.weight]) shared += tied.elements;
+        held[tied.weight] = true;
+      }
+      totals.dense += real(kind.price.dense_parameters - shared);
+      totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
+      totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
+      totals.expert += real(kind.price.expert_parameters);
+      // One input is kept of every group of blocks.
+      const bool shares = kind.block && block % treatment.group != 0;
+      const double kept = shares ? 0 : kind.price.kept_bytes[at(treatment.of_block(block))];
+      block += kind.block ? 1 : 0;
+      if (kind.block && offloaded-- > 0) {
+        totals.moving = std::max(totals.moving, kept);
+      } else {
+        totals.kept += kept;
+      }
     }
   }
   return totals;
@@ -63,14 +65,16 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const Stage
 double largest_working(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
                        double gather_share, bool head) {
   double largest = 0;
-  std::int64_t block = 0;
-  for (int i = stage.first; i <= stage.last; ++i) {
-    const KindMemory& kind = kinds.of_layer(i);
-    const int how = treatment.of_block(block);
-    block += kind.block ? 1 : 0;
-    if (kind.head != head) continue;
-    const double group = kind.block ? real(treatment.group - 1) * kind.price.kept_bytes[kNothing] : 0;
-    largest = std::max(largest, kind.price.working_bytes[at(how)] + group + gather_share * kind.price.gather_bytes);
+  for (const ChunkPlan& run : plan::runs_of(stage)) {
+    std::int64_t block = 0;
+    for (int i = run.first; i <= run.last; ++i) {
+      const KindMemory& kind = kinds.of_layer(i);
+      const int how = treatment.of_block(block);
+      block += kind.block ? 1 : 0;
+      if (kind.head != head) continue;
+      const double group = kind.block ? real(treatment.group - 1) * kind.price.kept_bytes[kNothing] : 0;
+      largest = std::max(largest, kind.price.working_bytes[at(how)] + group + gather_share * kind.price.gather_bytes);
+    }
   }
   return largest;
 }
@@ -87,28 +91,32 @@ StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds&
   double feed_forward = 0;
   const KindMemory* before = nullptr;
   int how_before = -1;
-  for (int i = stage.first; i <= stage.last; ++i) {
-    const KindMemory& kind = kinds.of_layer(i);
-    const int how = treatment.of_block(static_cast<std::int64_t>(facts.blocks));
-    facts.blocks += kind.block ? 1 : 0;
-    if (&kind == before && how == how_before) continue;  // a maximum gains nothing from the same again
-    before = &kind;
-    how_before = how;
-    facts.element_bytes = kind.element_bytes;
-    facts.stream_bytes = std::max(facts.stream_bytes, kind.stream_bytes);
-    facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
-    facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(how)]);
-    facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
-    facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
-    facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
-    facts.rotary_bytes = std::max(facts.rotary_bytes, kind.rotary_bytes);
-    facts.encoder_bytes = std::max(facts.encoder_bytes, kind.encoder_bytes);
-    facts.experts |= kind.experts;
-    feed_forward = std::max(feed_forward, kind.feed_forward_parameters);
+  for (const ChunkPlan& run : plan::runs_of(stage)) {
+    std::int64_t block = 0;
+    for (int i = run.first; i <= run.last; ++i) {
+      const KindMemory& kind = kinds.of_layer(i);
+      const int how = treatment.of_block(block);
+      block += kind.block ? 1 : 0;
+      facts.blocks += kind.block ? 1 : 0;
+      if (&kind == before && how == how_before) continue;  // a maximum gains nothing from the same again
+      before = &kind;
+      how_before = how;
+      facts.element_bytes = kind.element_bytes;
+      facts.stream_bytes = std::max(facts.stream_bytes, kind.stream_bytes);
+      facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
+      facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(how)]);
+      facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
+      facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
+      facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
+      facts.rotary_bytes = std::max(facts.rotary_bytes, kind.rotary_bytes);
+      facts.encoder_bytes = std::max(facts.encoder_bytes, kind.encoder_bytes);
+      facts.experts |= kind.experts;
+      feed_forward = std::max(feed_forward, kind.feed_forward_parameters);
+    }
   }
   facts.freed_parameters = feed_forward + facts.embedding_parameters;
   if (job.stack.weight_gradient_buffers) {
-    facts.weight_buffers = kinds.weight_buffers(stage.first, stage.last, facts.element_bytes);
+    facts.weight_buffers = kinds.weight_buffers(stage, facts.element_bytes);
   }
   return facts;
 }
@@ -280,16 +288,38 @@ StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePl
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        std::int64_t stage_index) const {
   const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
-  return estimate(strategy, stage,
-                  StageSetting{groups::zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
-                               in_flight(*job_, strategy.split, strategy.schedule, shape, stage_index),
-                               context_bytes(*job_, strategy), waiting_messages(shape, stage_index)});
+  return estimate(
+      strategy, stage,
+      StageSetting{groups::zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
+                   stage.chunks.empty() ? in_flight(*job_, strategy.split, strategy.schedule, shape, stage_index)
+                                        : listed_in_flight(strategy, stage, stage_index),
+                   context_bytes(*job_, strategy), waiting_messages(shape, stage_index)});
+}
+
+// What the order of the stage holds of its chunks at most, in units of all of them.
+double StageMemoryModel::listed_in_flight(const Strategy& strategy, const StagePlan& stage,
+                                          std::int64_t stage_index) const {
+  const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
+  const StageTreatment treatment = stage_treatment(kinds_->treatments(), stage.recompute, 1);
+  std::vector<double> kept;
+  double all = 0;
+  for (const ChunkPlan& chunk : stage.chunks) {
+    StagePlan alone = stage;
+    alone.chunks = {chunk};
+    kept.push_back(add_up(*kinds_, alone, treatment, 0).kept);
+    all += kept.back();
+  }
+  const bool ahead = shape.chunks > 1 && overlaps_experts(*job_, strategy.split);
+  const schedule::Order order = schedule::order_of(schedule::rule_of(strategy.schedule), shape, stage_index);
+  if (all <= 0) return real(schedule::most_held(order)) / real(shape.chunks);
+  return schedule::most_kept(order, kept, ahead) / all;
 }
 
 // Both ends of the model sit on one stage of a V: beside the head, what comes before the blocks, unless they share it.
 double StageMemoryModel::folded_parameters(const Strategy& strategy, const StagePlan& stage) const {
   const model::Model& model = job_->model;
-  if (!schedule::rule_of(strategy.schedule).is_v() || stage.last + 1 < model.layer_count()) return 0;
+  const bool is_v = schedule::rule_of(strategy.schedule).is_v();
+  if (!is_v || !stage.chunks.empty() || stage.last + 1 < model.layer_count()) return 0;
   double parameters = -kinds_->shared_parameters();
   for (int i = 0; i < stage.first && model.layer(i).kind != model::LayerKind::block; ++i) {
     parameters += real(kinds_->of_layer(i).price.dense_parameters);
@@ -300,7 +330,8 @@ double StageMemoryModel::folded_parameters(const Strategy& strategy, const Stage
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
                                        const StageSetting& setting) const {
   const Job& job = *job_;
-  const StageTreatment treatment = stage_treatment(kinds_->treatments(), stage.recompute, strategy.virtual_stages);
+  const StageTreatment treatment =
+      stage_treatment(kinds_->treatments(), stage.recompute, plan::chunks_per_run(stage, strategy.virtual_stages));
   StageTotals totals = add_up(*kinds_, stage, treatment, offloaded_layers(job, strategy, stage.recompute));
   totals.dense += folded_parameters(strategy, stage);
   StageFacts facts = facts_of(job, strategy, *kinds_, stage, treatment, setting.degrees);

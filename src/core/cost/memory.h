@@ -50,13 +50,15 @@ class StageMemoryModel {
 
  private:
   double folded_parameters(const Strategy& strategy, const StagePlan& stage) const;
+  double listed_in_flight(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
 
   const Job* job_;
   std::shared_ptr<const MemoryKinds> kinds_;
 };
 
 // The stage's layers are first … last; an interleaved stage is judged by how many layers of each kind it holds, so any
-// interval with these counts will do.
+// interval with these counts will do. Where it lists its chunks, by what the order of its passes holds of each:
+//     in flight = max over the order of the sum of what chunks that are held keep / what all chunks keep
 StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index);
 
 // CUDA context, libraries and communicators outside the framework's allocator.

@@ -120,18 +120,20 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
   }
 }
 
-double MemoryKinds::weight_buffers(int first, int last, double element_bytes) const {
+double MemoryKinds::weight_buffers(const StagePlan& stage, double element_bytes) const {
   std::vector<bool> counted(shape_elements_.size(), false);
   double elements = 0;
   const KindMemory* before = nullptr;
-  for (int i = first; i <= last; ++i) {
-    const KindMemory* kind = &of_layer(i);
-    if (kind == before) continue;
-    before = kind;
-    for (const std::size_t shape : kind->shapes) {
-      if (counted[shape]) continue;
-      counted[shape] = true;
-      elements += shape_elements_[shape];
+  for (const ChunkPlan& run : plan::runs_of(stage)) {
+    for (int i = run.first; i <= run.last; ++i) {
+      const KindMemory* kind = &of_layer(i);
+      if (kind == before) continue;
+      before = kind;
+      for (const std::size_t shape : kind->shapes) {
+        if (counted[shape]) continue;
+        counted[shape] = true;
+        elements += shape_elements_[shape];
+      }
     }
   }
   return elements * element_bytes;

@@ -43,8 +43,8 @@ class MemoryKinds {
   const Treatments& treatments() const { return treatments_; }
 
   const KindMemory& of_layer(int layer) const { return kinds_[at(job_->model.layers[at(layer)])]; }
-  // One buffer per distinct shape of the linears of layers first … last.
-  double weight_buffers(int first, int last, double element_bytes) const;
+  // One buffer per distinct shape of the linears of a stage.
+  double weight_buffers(const StagePlan& stage, double element_bytes) const;
   double shared_parameters() const { return shared_; }  // elements of tied weights that an earlier layer holds
   std::size_t tied_weights() const { return tied_weights_; }
   double logits() const { return logits_; }  // of one micro-batch

@@ -140,8 +140,18 @@ std::vector<Pieces> MatrixTable::pieces(const std::vector<std::int64_t>& layers_
 }
 
 double MatrixTable::seconds(int first, int last, std::int64_t dense_ranks, std::int64_t expert_ranks) const {
+  ChunkPlan run;
+  run.first = first;
+  run.last = last;
+  return seconds({run}, dense_ranks, expert_ranks);
+}
+
+double MatrixTable::seconds(const std::vector<ChunkPlan>& runs, std::int64_t dense_ranks,
+                            std::int64_t expert_ranks) const {
   std::vector<std::int64_t> layers_of_kind(kinds_.size(), 0);
-  for (int i = first; i <= last; ++i) ++layers_of_kind[at((*layers_)[at(i)])];
+  for (const ChunkPlan& run : runs) {
+    for (int i = run.first; i <= run.last; ++i) ++layers_of_kind[at((*layers_)[at(i)])];
+  }
   return (fullest_bin(pieces(layers_of_kind, &Kind::dense), dense_ranks) +
           fullest_bin(pieces(layers_of_kind, &Kind::expert), expert_ranks)) /
          flops_per_s_;

@@ -40,6 +40,7 @@ class MatrixTable {
 
   // Newton–Schulz of layers first … last on the busiest of so many ranks.
   double seconds(int first, int last, std::int64_t dense_ranks, std::int64_t expert_ranks) const;
+  double seconds(const std::vector<ChunkPlan>& runs, std::int64_t dense_ranks, std::int64_t expert_ranks) const;
   // Sum of rest_parameters().
   double rest_parameters(int first, int last) const;
 

@@ -46,6 +46,11 @@ struct ShardingTraffic {
   double step_gathers = 0;
 
   constexpr double micro_gathers() const { return forward_gathers + backward_gathers; }
+  // Of what a micro-batch exchanges, the share of its forward pass, every call counted alike.
+  constexpr double forward_share() const {
+    const double calls = micro_gathers() + backward_scatters;
+    return calls > 0 ? forward_gathers / calls : 0;
+  }
 };
 
 using ShardingTable = std::array<ShardingTraffic, 4>;  // by ZeRO stage

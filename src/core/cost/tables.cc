@@ -125,43 +125,80 @@ ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& ta
   return lines;
 }
 
-StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages) {
-  StageSums sums;
-  bool embeds = false, heads = false, predicts = false;
-  const bool defers = job.stack.defer_head_gradient && stages > 1;
-  for (int i = first; i <= last; ++i) {
-    const auto kind = at(job.model.layers[at(i)]);
-    const LayerPrice& price = table.kinds[kind];
-    const double deferred = defers ? price.deferrable_s : 0;
-    sums.forward_s += price.forward_s;
-    sums.backward_s += price.backward_s - deferred;
-    sums.deferred_s += deferred;
-    sums.weight_s += std::max(0.0, price.weight_s - deferred);
-    sums.tp_s += price.tp_s;
-    sums.cp_s += price.cp_s;
-    sums.ep_s += price.ep_s;
-    sums.alone_forward_s += price.alone_forward_s;
-    sums.alone_backward_s += price.alone_backward_s;
-    sums.alone_ep_s += price.alone_ep_s;
-    sums.dense_parameters += real(price.dense_parameters);
-    sums.expert_parameters += real(price.expert_parameters);
-    sums.tensors += real(table.tensors[kind]);
-    if (job.model.kinds[kind].kind == model::LayerKind::block) {
-      sums.hide_forward_s += price.forward_s;
-      sums.hide_backward_s += price.backward_s;
+namespace {
+
+// Adds up layers; what several of them share is counted once.
+class StageAdder {
+ public:
+  StageAdder(const Job& job, const PriceTable& table, std::int64_t stages)
+      : job_(job), table_(table), defers_(job.stack.defer_head_gradient && stages > 1) {}
+
+  void add(int first, int last) {
+    for (int i = first; i <= last; ++i) add(i);
+    if (table_.matrices != nullptr) sums_.rest_parameters += table_.matrices->rest_parameters(first, last);
+  }
+
+  StageSums finish() {
+    const double repeated = real(table_.repeated_parameters(embeds_, predicts_, heads_));
+    sums_.dense_parameters -= repeated;
+    if (table_.matrices == nullptr) return sums_;
+    sums_.matrices = table_.matrices.get();
+    sums_.rest_parameters -= repeated;
+    return sums_;
+  }
+
+ private:
+  void add(int layer) {
+    const auto kind = at(job_.model.layers[at(layer)]);
+    const LayerPrice& price = table_.kinds[kind];
+    const double deferred = defers_ ? price.deferrable_s : 0;
+    sums_.forward_s += price.forward_s;
+    sums_.backward_s += price.backward_s - deferred;
+    sums_.deferred_s += deferred;
+    sums_.weight_s += std::max(0.0, price.weight_s - deferred);
+    sums_.tp_s += price.tp_s;
+    sums_.cp_s += price.cp_s;
+    sums_.ep_s += price.ep_s;
+    sums_.alone_forward_s += price.alone_forward_s;
+    sums_.alone_backward_s += price.alone_backward_s;
+    sums_.alone_ep_s += price.alone_ep_s;
+    sums_.dense_parameters += real(price.dense_parameters);
+    sums_.expert_parameters += real(price.expert_parameters);
+    sums_.tensors += real(table_.tensors[kind]);
+    const model::Layer& what = job_.model.kinds[kind];
+    if (what.kind == model::LayerKind::block) {
+      sums_.hide_forward_s += price.forward_s;
+      sums_.hide_backward_s += price.backward_s;
     }
-    embeds = embeds || job.model.kinds[kind].kind == model::LayerKind::embedding;
-    heads = heads || job.model.kinds[kind].kind == model::LayerKind::head;
-    predicts = predicts || job.model.kinds[kind].mtp;
+    embeds_ = embeds_ || what.kind == model::LayerKind::embedding;
+    heads_ = heads_ || what.kind == model::LayerKind::head;
+    predicts_ = predicts_ || what.mtp;
   }
-  const double repeated = real(table.repeated_parameters(embeds, predicts, heads));
-  sums.dense_parameters -= repeated;
-  if (table.matrices != nullptr) {
-    sums.matrices = table.matrices.get();
-    sums.first = first;
-    sums.last = last;
-    sums.rest_parameters = table.matrices->rest_parameters(first, last) - repeated;
-  }
+
+  const Job& job_;
+  const PriceTable& table_;
+  bool defers_;
+  bool embeds_ = false, heads_ = false, predicts_ = false;
+  StageSums sums_;
+};
+
+}  // namespace
+
+StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages) {
+  StageAdder adder(job, table, stages);
+  adder.add(first, last);
+  StageSums sums = adder.finish();
+  sums.first = first;
+  sums.last = last;
+  return sums;
+}
+
+StageSums sum_stage(const Job& job, const PriceTable& table, const StagePlan& stage, std::int64_t stages) {
+  if (stage.chunks.empty()) return sum_stage(job, table, stage.first, stage.last, stages);
+  StageAdder adder(job, table, stages);
+  for (const ChunkPlan& chunk : stage.chunks) adder.add(chunk.first, chunk.last);
+  StageSums sums = adder.finish();
+  sums.chunks = &stage.chunks;
   return sums;
 }
 
@@ -221,8 +258,11 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
     cost.optimizer_s += std::max(0.0, rule.offload.seconds(shared(zero >= 1), sums.tensors) - update_s);
   }
   if (sums.matrices != nullptr) {
-    cost.optimizer_s += sums.matrices->seconds(sums.first, sums.last, zero >= 1 ? lines.dense_degree : 1,
-                                               zero >= 1 ? lines.expert_degree : 1);
+    const std::int64_t dense_ranks_of = zero >= 1 ? lines.dense_degree : 1;
+    const std::int64_t expert_ranks_of = zero >= 1 ? lines.expert_degree : 1;
+    cost.optimizer_s += sums.chunks == nullptr
+                            ? sums.matrices->seconds(sums.first, sums.last, dense_ranks_of, expert_ranks_of)
+                            : sums.matrices->seconds(*sums.chunks, dense_ranks_of, expert_ranks_of);
   }
   return cost;
 }
@@ -255,13 +295,16 @@ Treatments treatments_of(const std::vector<StagePlan>& stages) {
 }
 
 StageAgain stage_again(const Job& job, const PriceTable& table, const StagePlan& stage, std::int64_t chunks) {
-  const StageTreatment treatment = stage_treatment(table.treatments, stage.recompute, chunks);
+  const StageTreatment treatment =
+      stage_treatment(table.treatments, stage.recompute, plan::chunks_per_run(stage, chunks));
   StageAgain again;
-  std::int64_t block = 0;
-  for (int i = stage.first; i <= stage.last; ++i) {
-    const auto kind = at(job.model.layers[at(i)]);
-    if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
-    again.seconds += table.kinds[kind].recompute_s[at(treatment.of_block(block++))];
+  for (const ChunkPlan& run : plan::runs_of(stage)) {
+    std::int64_t block = 0;
+    for (int i = run.first; i <= run.last; ++i) {
+      const auto kind = at(job.model.layers[at(i)]);
+      if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
+      again.seconds += table.kinds[kind].recompute_s[at(treatment.of_block(block++))];
+    }
   }
   if (stage.recompute.kind != Recompute::block) again.drain_s = again.seconds;
   return again;
@@ -272,11 +315,15 @@ schedule::PassSeconds mean_stage(const StageSums& model, std::int64_t stages) {
   return {share * model.forward_s, share * std::max(0.0, model.backward_s - model.weight_s), share * model.weight_s};
 }
 
+double message_share(const Job& job, const Strategy& strategy) {
+  return strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? kMessageExposed : 1;
+}
+
 std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
                                     const std::vector<StagePlan>& stages) {
   if (strategy.pp < 2) return {};
   const auto chunks = real(strategy.virtual_stages);
-  const double exposed = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? kMessageExposed : 1;
+  const double exposed = message_share(job, strategy);
   std::vector<double> seconds;
   for (std::int64_t s = 0; s + 1 < strategy.pp; ++s) {
     const CostLine line = message_line(job.cluster, strategy, s, s + 1);

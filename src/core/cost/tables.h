@@ -121,6 +121,7 @@ struct StageSums {
   // Where the optimizer orthogonalises updates: which layers, and the dense parameters whose updates it does not.
   const MatrixTable* matrices = nullptr;
   int first = 0, last = -1;
+  const std::vector<ChunkPlan>* chunks = nullptr;  // or these instead, where a stage lists them
   double rest_parameters = 0;
 };
 // Share of a stage's passes that run alone.
@@ -131,6 +132,8 @@ inline double alone_share(const Job& job, const Strategy& strategy, double micro
 }
 // Layers first … last. `stages` > 1 lets stacks that do so defer the head's weight gradient.
 StageSums sum_stage(const Job& job, const PriceTable& table, int first, int last, std::int64_t stages);
+// The layers of a stage, which must outlive the sums.
+StageSums sum_stage(const Job& job, const PriceTable& table, const StagePlan& stage, std::int64_t stages);
 
 // F, I and W of a stage that has its share of these layers, without what is recomputed: what tells how much of a bubble
 // an order fills (schedule/filled.h).
@@ -178,6 +181,9 @@ struct StageCost {
 // `rule` is sync_rule() of the job.
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, const StageAgain& again);
+
+// Of the messages of a pipeline, the share that a receiver waits for.
+double message_share(const Job& job, const Strategy& strategy);
 
 // Per boundary after stage s, what each of the two stages waits per micro-batch (all chunks, what is exposed of it);
 // the wrap-around last.

@@ -89,6 +89,12 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
   memory["in_flight"] = stage.memory.in_flight;
   if (stage.memory.host > 0) memory["host"] = stage.memory.host;
   Json json = {{"layers", {stage.first, stage.last}}, {"devices", std::move(devices)}};
+  for (const ChunkPlan& chunk : stage.chunks) {
+    Json one = {
+        {"layers", {chunk.first, chunk.last}}, {"forward_s", chunk.forward_s}, {"backward_s", chunk.backward_s}};
+    if (chunk.weight_s > 0) one["weight_s"] = chunk.weight_s;
+    json["chunks"].push_back(std::move(one));
+  }
   for (const PlanDimension& row : plan_dimensions()) {
     if (row.of_stage != nullptr) json[row.key] = value_json(row, row.of_stage(stage));
   }
@@ -145,12 +151,30 @@ Strategy read_strategy(doc::Reader reader, Words words) {
   return s;
 }
 
+// Stages and chunks: [first, last], both included; a chunk without layers ends before it begins.
+template <class Held>
+void read_layers(doc::Reader& reader, Held& held) {
+  const auto layers = reader.maybe_integers("layers", {-1, kMostLayers}, 2);
+  if (!layers || layers->size() != 2 || (*layers)[0] < 0)
+    reader.fail("layers", "expected [first, last], both included");
+  held.first = static_cast<int>((*layers)[0]);
+  held.last = static_cast<int>((*layers)[1]);
+}
+
+ChunkPlan read_chunk(doc::Reader reader) {
+  ChunkPlan chunk;
+  read_layers(reader, chunk);
+  chunk.forward_s = reader.maybe_number("forward_s", {0, kMostSeconds}).value_or(0);
+  chunk.backward_s = reader.maybe_number("backward_s", {0, kMostSeconds}).value_or(0);
+  chunk.weight_s = reader.maybe_number("weight_s", {0, kMostSeconds}).value_or(0);
+  reader.refuse_unknown_keys();
+  return chunk;
+}
+
 StagePlan read_stage(doc::Reader reader) {
   StagePlan stage;
-  const auto layers = reader.maybe_integers("layers", {0, kMostLayers}, 2);
-  if (!layers || layers->size() != 2) reader.fail("layers", "expected [first, last], both included");
-  stage.first = static_cast<int>((*layers)[0]);
-  stage.last = static_cast<int>((*layers)[1]);
+  read_layers(reader, stage);
+  for (doc::Reader& chunk : reader.objects("chunks")) stage.chunks.push_back(read_chunk(std::move(chunk)));
   reader.maybe_integers("devices", {0, kMostDevices}, 1 << 24);
   for (const PlanDimension& row : plan_dimensions()) {
     if (row.of_stage != nullptr) row.set_stage(stage, read_value(reader, row, row.of_stage(stage)));

@@ -77,6 +77,23 @@ std::int64_t most_held(const Order& order) {
   return most;
 }
 
+double most_kept(const Order& order, const std::vector<double>& kept, bool ahead) {
+  double held = 0, most = 0, freed = 0;  // `freed` by the last backward, which one that runs ahead does not see yet
+  for (const Operation& operation : order) {
+    const double bytes = kept[static_cast<std::size_t>(operation.chunk)];
+    switch (operation.pass) {
+      case Pass::forward: most = std::max(most, (held += bytes) + (ahead ? freed : 0)); break;
+      case Pass::backward:
+      case Pass::weight_gradient:
+        held -= bytes;
+        freed = bytes;
+        break;
+      case Pass::input_gradient: break;
+    }
+  }
+  return most;
+}
+
 double in_flight(const Rule& rule, const Shape& shape, std::int64_t stage) {
   const std::int64_t chunks = rule.held != nullptr ? rule.held(shape, stage) : most_held(order_of(rule, shape, stage));
   return static_cast<double>(chunks) / static_cast<double>(shape.chunks);

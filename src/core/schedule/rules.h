@@ -72,6 +72,10 @@ std::string refuse(const Rule& rule, const Shape& shape);
 // Chunks whose activations are held at the worst moment of an order: from F to B, or to W where gradients are apart.
 std::int64_t most_held(const Order& order);
 
+// The same where chunks differ: the largest sum of kept[chunk] over what is held. `ahead`: one forward more runs before
+// every backward than the order has (cost/memory.h).
+double most_kept(const Order& order, const std::vector<double>& kept, bool ahead = false);
+
 // Micro-batches in flight on a stage, in units of its whole activations: chunks held / v. Never less than the orders
 // need.
 //     1f1b min(p-s, m)    interleaved min(2(p-s-1) + (v-1) g + 1, m v) / v    gpipe m    without a pipeline 1

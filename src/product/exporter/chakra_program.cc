@@ -58,9 +58,26 @@ TraceGroup traced(const simulate::StateCall& call) {
   return call.between ? TraceGroup::expert_replicas : TraceGroup::expert_shard;
 }
 
-// The layers of a stage over its chunks: blocks evenly, the embedding with the first, the head with the last. An
-// interleaved stage is priced as one run of layers, so which block is in which chunk is a matter of taste.
+std::vector<int> layer_numbers(const StagePlan& stage) {
+  std::vector<int> layers;
+  for (const ChunkPlan& run : plan::runs_of(stage)) {
+    for (int i = run.first; i <= run.last; ++i) layers.push_back(i);
+  }
+  return layers;
+}
+
+// The layers of a stage over its chunks, as numbers in the stage: as they are listed, or blocks evenly, the embedding with
+// the first, the head with the last. An interleaved stage that is one run of layers is priced as such, so which block
+// is in which chunk is a matter of taste.
 std::vector<std::vector<int>> chunk_layers(const cost::Job& job, const StagePlan& stage, std::int64_t chunks) {
+  if (!stage.chunks.empty()) {
+    std::vector<std::vector<int>> listed(stage.chunks.size());
+    int next = 0;
+    for (std::size_t c = 0; c < listed.size(); ++c) {
+      for (int i = stage.chunks[c].first; i <= stage.chunks[c].last; ++i) listed[c].push_back(next++);
+    }
+    return listed;
+  }
   std::vector<int> blocks;
   for (int i = stage.first; i <= stage.last; ++i) {
     if (job.model.layer(i).counted_block()) blocks.push_back(i);
@@ -74,7 +91,7 @@ std::vector<std::vector<int>> chunk_layers(const cost::Job& job, const StagePlan
       const auto before = std::lower_bound(blocks.begin(), blocks.end(), i) - blocks.begin();
       chunk = std::min(chunks - 1, before * chunks / static_cast<std::int64_t>(blocks.size()));
     }
-    layers[at(chunk)].push_back(i);
+    layers[at(chunk)].push_back(i - stage.first);
   }
   return layers;
 }
@@ -97,6 +114,7 @@ class StageProgram {
         work_(work.stages[at(stage)]),
         rule_(rule),
         layers_(std::move(layers)),
+        numbers_(layer_numbers(plan)),
         last_(kTraceGroups) {
     const cost::DataOverlap overlap = job.stack.data_overlap;
     overlaps_ = overlap != cost::DataOverlap::none;
@@ -108,7 +126,7 @@ class StageProgram {
     for (const schedule::Operation& operation : order_) {
       std::vector<int> visited = chunks[at(operation.chunk)];
       if (!operation.is_forward()) std::reverse(visited.begin(), visited.end());
-      for (const int layer : visited) visits_.push_back({operation, layer - plan.first});
+      for (const int layer : visited) visits_.push_back({operation, layer});
     }
   }
 
@@ -171,7 +189,7 @@ class StageProgram {
   }
 
   std::string named(const char* part, const schedule::Operation& operation, int layer) const {
-    return fmt::format("{} mb{} L{}", part, operation.micro_batch, plan_.first + layer);
+    return fmt::format("{} mb{} L{}", part, operation.micro_batch, numbers_[at(layer)]);
   }
 
   void play(const std::vector<LayerStep>& steps, const std::string& name) {
@@ -210,7 +228,7 @@ class StageProgram {
     node.name = fmt::format("{} {} mb{} chunk {} {} stage {}", kind == TraceNode::Kind::send ? "send" : "recv",
                             operation.is_forward() ? "activation" : "gradient", operation.micro_batch, receiver_chunk,
                             kind == TraceNode::Kind::send ? "to" : "from", peer.stage);
-    node.bytes = whole(all_.message_bytes(chain_.border(peer.link)));
+    node.bytes = whole(all_.message_bytes(chain_, peer.link));
     node.peer_stage = peer.stage;
     const std::int64_t pass = operation.micro_batch * chain_.shape().chunks + receiver_chunk;
     node.tag = static_cast<std::int32_t>(2 * pass + (operation.is_forward() ? 0 : 1));
@@ -336,7 +354,7 @@ class StageProgram {
       const auto waiting = static_cast<double>(all_.put_off);
       compute(waiting * layer.deferred_s, waiting * layer.deferred_flops, 1, "head gradient");
     }
-    for (const int layer : late_) reduce(work_.reduce.calls, 0, layer, fmt::format("L{}", plan_.first + layer), false);
+    for (const int layer : late_) reduce(work_.reduce.calls, 0, layer, fmt::format("L{}", numbers_[at(layer)]), false);
     wait_for_state();
     const double bytes = work_.optimizer_s * rule_.memory_bytes_per_s;
     compute(work_.optimizer_s, bytes, bytes, "optimizer");  // one operation per byte: bound by memory on any device
@@ -344,7 +362,7 @@ class StageProgram {
       Ids gathered;
       for (std::size_t i = 0; i < layers_.size(); ++i) {
         const int layer = static_cast<int>(i);
-        gather(work_.gather.calls, layer, fmt::format("L{}", plan_.first + layer), gathered);
+        gather(work_.gather.calls, layer, fmt::format("L{}", numbers_[at(layer)]), gathered);
       }
       join(front_, gathered);
     }
@@ -358,6 +376,7 @@ class StageProgram {
   const simulate::StageWork& work_;
   const cost::SyncRule& rule_;
   std::vector<TracedLayer> layers_;
+  std::vector<int> numbers_;  // of these in the model
   bool overlaps_ = false;
   bool gathers_layers_ = false;  // weights are gathered layer by layer, in every pass
   bool gathers_first_ = false;   // weights are gathered in the first forward instead of after the optimizer
@@ -393,20 +412,22 @@ std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {
   std::vector<TracedLayer> layers;
   bool embeds = false, predicts = false;
   const cost::StageTreatment treated =
-      cost::stage_treatment(table_.treatments, plan.recompute, strategy_.virtual_stages);
-  std::int64_t block = 0;
-  for (int i = plan.first; i <= plan.last; ++i) {
-    const std::size_t kind = at(job_.model.layers[at(i)]);
-    const model::LayerKind what = job_.model.kinds[kind].kind;
-    const int treatment = what == model::LayerKind::block ? treated.of_block(block++) : cost::kNothing;
-    layers.push_back(
-        trace_layer(job_, i, strategy_.split, strategy_.micro_batch, context_, table_.kinds[kind], treatment, defers));
-    embeds = embeds || what == model::LayerKind::embedding;
-    // A table that several share is exchanged once.
-    const bool again = job_.model.kinds[kind].mtp, heads = what == model::LayerKind::head;
-    if (again) layers.back().dense_parameters -= static_cast<double>(table_.repeated_parameters(embeds, true, false));
-    if (heads && (embeds || predicts)) layers.back().dense_parameters -= static_cast<double>(table_.tied_parameters);
-    predicts = predicts || again;
+      cost::stage_treatment(table_.treatments, plan.recompute, plan::chunks_per_run(plan, strategy_.virtual_stages));
+  for (const ChunkPlan& run : plan::runs_of(plan)) {
+    std::int64_t block = 0;
+    for (int i = run.first; i <= run.last; ++i) {
+      const std::size_t kind = at(job_.model.layers[at(i)]);
+      const model::LayerKind what = job_.model.kinds[kind].kind;
+      const int treatment = what == model::LayerKind::block ? treated.of_block(block++) : cost::kNothing;
+      layers.push_back(trace_layer(job_, i, strategy_.split, strategy_.micro_batch, context_, table_.kinds[kind],
+                                   treatment, defers));
+      embeds = embeds || what == model::LayerKind::embedding;
+      // A table that several share is exchanged once.
+      const bool again = job_.model.kinds[kind].mtp, heads = what == model::LayerKind::head;
+      if (again) layers.back().dense_parameters -= static_cast<double>(table_.repeated_parameters(embeds, true, false));
+      if (heads && (embeds || predicts)) layers.back().dense_parameters -= static_cast<double>(table_.tied_parameters);
+      predicts = predicts || again;
+    }
   }
   return layers;
 }

@@ -327,6 +327,7 @@ class ChangeFinder {
       for (std::size_t i = 0; i < stages.size(); ++i) {
         variant.stages[i].first = stages[i].first;
         variant.stages[i].last = stages[i].last;
+        variant.stages[i].chunks.clear();
       }
       return true;
     });

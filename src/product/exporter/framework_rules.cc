@@ -47,12 +47,12 @@ static_assert(rules_in_order());
 
 void check_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                   Obstacles& found) {
-  if (strategy.virtual_stages == 1) return;
+  if (strategy.virtual_stages == 1 || plan::lists_chunks(stages)) return;
   const bool is_v = schedule::rule_of(strategy.schedule).is_v();
   const std::vector<StageBlocks> chunks =
       is_v ? v_blocks(job.model, stages) : chunk_blocks(job.model, stages, strategy.virtual_stages);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (chunks[i].blocks > 0 || chunks[i].embedding || chunks[i].head) continue;
+    if (chunks[i].blocks > 0 || chunks[i].embedding || chunks[i].mtp || chunks[i].head) continue;
     found.push_back(fmt::format("cannot interleave stage {}: it has too few layers for its {} chunks",
                                 i % stages.size(), strategy.virtual_stages));
     return;

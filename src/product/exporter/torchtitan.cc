@@ -215,6 +215,13 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
   }
   refuse_schedule(job, strategy, sharding, found);
   refuse_interleaving(job, strategy, stages, found);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (std::none_of(stages[s].chunks.begin(), stages[s].chunks.end(),
+                     [](const ChunkPlan& chunk) { return chunk.last < chunk.first; }))
+      continue;
+    found.push_back(fmt::format("cannot run a chunk without layers, as stage {} has", s));
+    break;
+  }
 }
 
 std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {

@@ -97,8 +97,7 @@ class ClusterDrawing {
                         {"width", percentage(width)},
                         {"height", "100%"},
                         {"fill", to_hex(stage_colour(s, p))}});
-      key.element("title",
-                  fmt::format("stage {}: {}", s, report::layers_label(view_.report.model, stage.first, stage.last)));
+      key.element("title", fmt::format("stage {}: {}", s, report::layers_label(view_.report.model, stage)));
       key.close();
     }
     for (std::int64_t s = 0; s < p; s += every) {
@@ -356,9 +355,8 @@ class ClusterDrawing {
     for (std::int64_t s = 0; s < strategy_.pp; ++s) {
       const StagePlan& stage = view_.plan.stages[static_cast<std::size_t>(s)];
       const std::int64_t first = ranks_.device_of(groups::Place{s, 0, 0});
-      table.add({std::to_string(s), report::layers_label(view_.report.model, stage.first, stage.last),
-                 range_text(first, first + a - 1), range_text(tile_of(first), tile_of(first + a - 1)),
-                 format_integer(a * strategy_.dp)});
+      table.add({std::to_string(s), report::layers_label(view_.report.model, stage), range_text(first, first + a - 1),
+                 range_text(tile_of(first), tile_of(first + a - 1)), format_integer(a * strategy_.dp)});
     }
     Markup out = table.markup();
     if (strategy_.dp > 1) {

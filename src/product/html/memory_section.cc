@@ -73,8 +73,7 @@ Markup memory_row(const PlanView& view, std::size_t stage, std::size_t last, dou
                  fmt::format("Stage {}: {}in all {} of {}", stage, spoken, format_bytes(memory.needed),
                              format_bytes(view.report.plan.device_memory_bytes)),
                  limit));
-  row.element("span", report::layers_label(view.report.model, plan.first, view.plan.stages[last].last),
-              {{"class", "under"}});
+  row.element("span", report::layers_label(view.report.model, plan, view.plan.stages[last]), {{"class", "under"}});
   row.close();
   row.element("span", gibibytes(memory.needed),
               {{"class", memory.needed > view.report.plan.device_memory_bytes ? "busy over" : "busy"}});
@@ -101,8 +100,8 @@ Markup memory_table(const PlanView& view) {
   for (std::size_t s = 0; s < view.plan.stages.size(); ++s) {
     const StagePlan& stage = view.plan.stages[s];
     const StageMemory& m = stage.memory;
-    table.add({std::to_string(s), report::layers_label(view.report.model, stage.first, stage.last),
-               gibibytes(m.weights), gibibytes(m.gradients), gibibytes(m.optimizer), gibibytes(m.activations),
+    table.add({std::to_string(s), report::layers_label(view.report.model, stage), gibibytes(m.weights),
+               gibibytes(m.gradients), gibibytes(m.optimizer), gibibytes(m.activations),
                fmt::format("{:.3g}", m.in_flight), gibibytes(m.working), gibibytes(m.buffers), gibibytes(m.total),
                gibibytes(m.needed), to_string(stage.recompute), std::to_string(stage.zero),
                format_integer(stage.zero_degree)});

@@ -4,8 +4,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "cost/chunk_times.h"
 #include "cost/group_time.h"
 #include "cost/tables.h"
+#include "plan/pipeline_shape.h"
 #include "split/local_layer.h"
 
 namespace nest::html {
@@ -207,21 +209,23 @@ class Counter {
     std::map<std::pair<int, int>, LayerExchanges> known;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       LayerExchanges sum;
-      const cost::StageTreatment treated =
-          cost::stage_treatment(table_.treatments, stages_[s].recompute, strategy_.virtual_stages);
-      std::int64_t block = 0;
-      for (int i = stages_[s].first; i <= stages_[s].last; ++i) {
-        const int kind = job_.fused_model.layers[static_cast<std::size_t>(i)];
-        const model::Layer& layer = job_.fused_model.kinds[static_cast<std::size_t>(kind)];
-        const int treatment = layer.kind == model::LayerKind::block ? treated.of_block(block++) : cost::kNothing;
-        auto found = known.find({kind, treatment});
-        if (found == known.end()) {
-          found = known
-                      .emplace(std::pair(kind, treatment),
-                               layer_exchanges(job_, strategy_, groups, layer, table_.treatments, treatment))
-                      .first;
+      const cost::StageTreatment treated = cost::stage_treatment(
+          table_.treatments, stages_[s].recompute, plan::chunks_per_run(stages_[s], strategy_.virtual_stages));
+      for (const ChunkPlan& run : plan::runs_of(stages_[s])) {
+        std::int64_t block = 0;
+        for (int i = run.first; i <= run.last; ++i) {
+          const int kind = job_.fused_model.layers[static_cast<std::size_t>(i)];
+          const model::Layer& layer = job_.fused_model.kinds[static_cast<std::size_t>(kind)];
+          const int treatment = layer.kind == model::LayerKind::block ? treated.of_block(block++) : cost::kNothing;
+          auto found = known.find({kind, treatment});
+          if (found == known.end()) {
+            found = known
+                        .emplace(std::pair(kind, treatment),
+                                 layer_exchanges(job_, strategy_, groups, layer, table_.treatments, treatment))
+                        .first;
+          }
+          sum.add(found->second, 1);
         }
-        sum.add(found->second, 1);
       }
       load_groups(tensor_load, s, sum.tensor, sum.top_k);
       load_groups(context_load, s, sum.context, sum.top_k);
@@ -263,6 +267,16 @@ class Counter {
       traffic.sent_bytes += m_ * times * bytes;
       traffic.exchange_s += m_ * times * cost::message_line(job_.cluster, strategy_, from, to).at(bytes);
     };
+    if (plan::lists_chunks(stages_)) {
+      const schedule::Chain chain(schedule::rule_of(strategy_.schedule),
+                                  plan::pipeline_shape(strategy_, job_.run.global_batch));
+      const std::vector<double> bytes = cost::ChunkTimes(job_, strategy_, table_, stages_).link_bytes();
+      for (std::size_t k = 0; k < bytes.size(); ++k) {
+        const auto link = static_cast<std::int64_t>(k);
+        if (bytes[k] > 0) count(chain.place(link).stage, chain.place(link + 1).stage, 1, bytes[k]);
+      }
+      return finish(use, traffic, load);
+    }
     for (std::int64_t s = 0; s + 1 < strategy_.pp; ++s) {
       count(s, s + 1, chunks, table_.cut_bytes[static_cast<std::size_t>(stages_[static_cast<std::size_t>(s)].last)]);
     }
@@ -274,7 +288,7 @@ class Counter {
     SyncTraffic sync;
     const cost::SyncRule rule = cost::sync_rule(job_, strategy_.pp);
     sync.lines = cost::sync_lines(job_, strategy_, table_, stage.zero, stage.zero == 0 ? 0 : stage.zero_degree);
-    const cost::StageSums sums = cost::sum_stage(job_, table_, stage.first, stage.last, strategy_.pp);
+    const cost::StageSums sums = cost::sum_stage(job_, table_, stage, strategy_.pp);
     sync.dense = sums.dense_parameters;
     sync.expert = sums.expert_parameters;
     const double g = rule.gradient_bytes, w = rule.weight_bytes;

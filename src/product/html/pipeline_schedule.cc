@@ -18,9 +18,11 @@ std::vector<std::vector<ScheduleCell>> play_cells(const schedule::Pipeline& pipe
   const auto chunks = static_cast<double>(pipeline.shape().chunks);
   schedule::PipelineSeconds seconds;
   for (std::int64_t g = 0; g < pipeline.shape().positions(); ++g) {
-    const PassTimes& time = stages[static_cast<std::size_t>(pipeline.place(g).stage)];
-    seconds.chunks.push_back(
-        {time.forward_s / chunks, (time.backward_s - time.weight_s) / chunks, time.weight_s / chunks});
+    const schedule::Place& place = pipeline.place(g);
+    const PassTimes& stage = stages[static_cast<std::size_t>(place.stage)];
+    const PassTimes& time = stage.chunks.empty() ? stage : stage.chunks[static_cast<std::size_t>(place.chunk)];
+    const double part = stage.chunks.empty() ? chunks : 1;
+    seconds.chunks.push_back({time.forward_s / part, (time.backward_s - time.weight_s) / part, time.weight_s / part});
   }
   const schedule::PlayedPipeline played = schedule::play(pipeline, seconds);
   std::vector<std::vector<ScheduleCell>> cells(stages.size());
@@ -40,12 +42,13 @@ std::vector<std::vector<ScheduleCell>> play_cells(const schedule::Pipeline& pipe
 PassTimes pass_times(const StagePlan& stage) {
   const StageTime& time = stage.time;
   PassTimes pass;
-  const cost::ShardingTraffic often = cost::sharding_traffic(false)[at(stage.zero)];
-  const double exchanges = often.micro_gathers() + often.backward_scatters;
-  const double gathered_s = exchanges > 0 ? time.zero * often.forward_gathers / exchanges : 0;
+  const double gathered_s = time.zero * cost::sharding_traffic(false)[at(stage.zero)].forward_share();
   pass.forward_s = time.forward + time.p2p / 2 + gathered_s;
   pass.backward_s = time.total - pass.forward_s;
   pass.weight_s = std::min(time.weight, pass.backward_s);
+  for (const ChunkPlan& chunk : stage.chunks) {
+    pass.chunks.push_back({chunk.forward_s, chunk.backward_s, chunk.weight_s, {}});
+  }
   return pass;
 }
 

@@ -18,7 +18,8 @@ namespace nest::html {
 struct PassTimes {  // seconds, one micro-batch on one stage
   double forward_s = 0;
   double backward_s = 0;
-  double weight_s = 0;  // of it, weight gradients that are computed apart
+  double weight_s = 0;                 // of it, weight gradients that are computed apart
+  std::vector<PassTimes> chunks = {};  // where they are listed; else they are equal parts
 };
 
 struct ScheduleCell {

@@ -332,10 +332,10 @@ class Timeline {
     for (std::size_t s = 0; s < view_.plan.stages.size(); ++s) {
       const StagePlan& stage = view_.plan.stages[s];
       const StageTime& time = stage.time;
-      table.add({std::to_string(s), report::layers_label(view_.report.model, stage.first, stage.last),
-                 milliseconds(time.forward), milliseconds(time.backward), milliseconds(time.recompute),
-                 milliseconds(time.p2p), milliseconds(time.zero), milliseconds(time.total), milliseconds(time.tp),
-                 milliseconds(time.cp), milliseconds(time.ep)});
+      table.add({std::to_string(s), report::layers_label(view_.report.model, stage), milliseconds(time.forward),
+                 milliseconds(time.backward), milliseconds(time.recompute), milliseconds(time.p2p),
+                 milliseconds(time.zero), milliseconds(time.total), milliseconds(time.tp), milliseconds(time.cp),
+                 milliseconds(time.ep)});
     }
     Markup body = table.markup();
     body.element(

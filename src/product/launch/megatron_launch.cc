@@ -287,6 +287,7 @@ class MegatronReader {
       options_.fail(option, fmt::format("it has {} m; --mtp-num-layers says {}", mtp, setup_.mtp_layers));
     }
     setup_.mtp_layers = mtp;
+    check_further_tokens(*chunks, text, option);
     std::int64_t blocks = 0;
     for (const LaunchChunk& chunk : *chunks) blocks += chunk.blocks;
     const auto layers = options_.integer("--num-layers", 1, kMostLayers);
@@ -295,6 +296,20 @@ class MegatronReader {
     }
     setup_.vpp = count / setup_.pp;
     setup_.chunks = std::move(*chunks);
+  }
+
+  // As Megatron's PipelineParallelLayerLayout has it: in one chunk, the last of its rank.
+  void check_further_tokens(const std::vector<LaunchChunk>& chunks, const std::string& text, const char* option) {
+    bool seen = false;
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      const char* wrong = nullptr;
+      if (seen && chunks[i].mtp > 0) wrong = "all m stand in one chunk";
+      if (chunks[i].mtp > 0 && i + static_cast<std::size_t>(setup_.pp) < chunks.size()) {
+        wrong = "m stands in the last chunk of its pipeline rank";
+      }
+      if (wrong != nullptr) options_.fail(option, fmt::format("`{}`: {}", clip(text, 40), wrong));
+      seen = seen || chunks[i].mtp > 0;
+    }
   }
 
   // first, last and account-for: blocks of every stage, then over its chunks.

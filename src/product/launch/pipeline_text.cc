@@ -143,7 +143,13 @@ std::optional<std::vector<LaunchChunk>> parse_layout(std::string_view text, std:
     LaunchChunk& chunk = chunks.back();
     switch ((*letters)[i]) {
       case '|': chunks.emplace_back(); break;
-      case 't': ++chunk.blocks; break;
+      case 't':
+        if (mtp > 0) {
+          reason = "t stands before m";
+          return std::nullopt;
+        }
+        ++chunk.blocks;
+        break;
       case 'm':
         ++mtp;
         ++chunk.mtp;

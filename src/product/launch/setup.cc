@@ -9,7 +9,8 @@
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
 #include "launch/titan_schedules.h"
-#include "schedule/rules.h"
+#include "plan/chunk_blocks.h"
+#include "plan/pipeline_shape.h"
 
 namespace nest::launch {
 namespace {
@@ -134,27 +135,35 @@ std::size_t stage_of_chunk(const LaunchSetup& setup, std::size_t chunk) {
   return chunk < p ? p - 1 - chunk : chunk - p;
 }
 
-// Stages as runs of layers: the blocks of all chunks of a stage together, as nest prices interleaved stages.
-std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::Job& job) {
-  const std::int64_t blocks = block_count(job);
-  std::vector<LaunchChunk> stages(static_cast<std::size_t>(setup.pp));
-  std::int64_t given = 0;
-  for (std::size_t i = 0; i < setup.chunks.size(); ++i) {
-    LaunchChunk& stage = stages[stage_of_chunk(setup, i)];
-    stage.blocks += setup.chunks[i].blocks;
-    stage.embedding = stage.embedding || setup.chunks[i].embedding;
-    stage.mtp += setup.chunks[i].mtp;
-    stage.head = stage.head || setup.chunks[i].head;
-    given += setup.chunks[i].blocks;
+// Chunks as the model's layers have them.
+std::vector<plan::StageBlocks> blocks_of(const std::vector<LaunchChunk>& chunks) {
+  std::vector<plan::StageBlocks> blocks;
+  blocks.reserve(chunks.size());
+  for (const LaunchChunk& chunk : chunks) {
+    blocks.push_back({chunk.embedding, chunk.blocks, chunk.mtp > 0, chunk.head});
   }
+  return blocks;
+}
+
+void check_chunk_ends(const LaunchSetup& setup, std::int64_t blocks) {
+  std::int64_t given = 0;
+  for (const LaunchChunk& chunk : setup.chunks) given += chunk.blocks;
   if (given != blocks) {
     throw InputError(fmt::format("{}: the stages hold {} layers; the model has {}", setup.source, given, blocks));
   }
-  const bool ends = is_v(setup) ? setup.chunks.front().embedding && setup.chunks.back().head
-                                : stages.front().embedding && stages.back().head;
-  if (!ends) {
-    throw InputError(fmt::format(
-        "{}: nest prices pipelines whose embedding is on the first and whose head is on the last stage", setup.source));
+  if (!setup.chunks.front().embedding || !setup.chunks.back().head) {
+    throw InputError(
+        fmt::format("{}: the embedding is in the first and the head in the last chunk of a pipeline", setup.source));
+  }
+}
+
+// Stages as runs of layers: the blocks of all chunks of a stage together. Nothing where a stage would hold none.
+std::vector<StagePlan> runs_from_chunks(const LaunchSetup& setup, const cost::Job& job) {
+  std::vector<LaunchChunk> stages(static_cast<std::size_t>(setup.pp));
+  for (std::size_t i = 0; i < setup.chunks.size(); ++i) {
+    LaunchChunk& stage = stages[stage_of_chunk(setup, i)];
+    stage.blocks += setup.chunks[i].blocks;
+    stage.mtp += setup.chunks[i].mtp;
   }
   const std::vector<int>& layers = job.model.layers;
   const auto kind_of = [&](std::size_t i) { return job.model.kinds[static_cast<std::size_t>(layers[i])].kind; };
@@ -170,11 +179,31 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::
     if (stages[s].mtp > 0 && next < layers.size() && job.model.layer(static_cast<std::int64_t>(next)).mtp) ++next;
     if (s + 1 == stages.size()) next = layers.size();
     plan.last = static_cast<int>(next) - 1;
-    if (plan.last < plan.first)
-      throw InputError(fmt::format("{}: stage {} holds no layer, which nest cannot price", setup.source, s));
+    if (plan.last < plan.first) return {};
     plans.push_back(plan);
   }
   return plans;
+}
+
+// Runs of layers where they stand for these chunks: as even as blocks go, which is what an interleaved stage is priced
+// as and what an exported plan comes back as. Else the chunks, one by one.
+std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::Job& job, const Strategy& strategy) {
+  check_chunk_ends(setup, block_count(job));
+  const std::vector<plan::StageBlocks> blocks = blocks_of(setup.chunks);
+  const std::vector<StagePlan> runs = runs_from_chunks(setup, job);
+  const bool all_hold = std::none_of(blocks.begin(), blocks.end(),
+                                     [](const plan::StageBlocks& chunk) { return chunk == plan::StageBlocks{}; });
+  if (!runs.empty() && all_hold) {
+    const bool even =
+        blocks == (is_v(setup) ? plan::v_blocks(job.model, runs) : plan::chunk_blocks(job.model, runs, setup.vpp));
+    if (even && plan::keeps_priced_layers(job.model, runs, blocks, is_v(setup))) return runs;
+  }
+  const schedule::Rule& rule = schedule::rule_of(strategy.schedule);
+  const schedule::Shape shape = plan::pipeline_shape(strategy, job.run.global_batch);
+  if (const std::string reason = schedule::refuse(rule, shape); !reason.empty()) {
+    throw InputError(fmt::format("{}: {}", setup.source, reason));
+  }
+  return plan::stages_of_chunks(job.model, schedule::Chain(rule, shape), blocks);
 }
 
 // What Megatron is told, or PyTorch's own rule.
@@ -269,11 +298,6 @@ LaunchSetup read_launch(std::string_view source, const std::string& text, const 
 LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
   LaunchedPlan plan;
   plan.strategy = strategy_of(setup, job);
-  const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
-                                         [](const model::Layer& layer) { return layer.counted_block(); });
-  if (setup.vpp > 1 && block_kinds > 1) {
-    plan.notes.emplace_back("layers differ: an interleaved stage is priced as one run of as many layers");
-  }
   const std::int64_t step = plan.strategy.micro_batch * plan.strategy.dp;
   if (step == 0 || job.run.global_batch % step != 0) {
     throw InputError(
@@ -300,12 +324,17 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
     }
     plan.stages = cost::even_stages(job, plan.strategy, setup.recompute, setup.zero, degree);
   } else {
-    plan.stages = stages_from_chunks(setup, job);
+    plan.stages = stages_from_chunks(setup, job, plan.strategy);
   }
   for (StagePlan& stage : plan.stages) {
     stage.recompute = setup.recompute;
     stage.zero = setup.zero;
     stage.zero_degree = setup.zero == 0 ? 0 : degree;
+  }
+  const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
+                                         [](const model::Layer& layer) { return layer.counted_block(); });
+  if (setup.vpp > 1 && block_kinds > 1 && !plan::lists_chunks(plan.stages)) {
+    plan.notes.emplace_back("layers differ: an interleaved stage is priced as one run of as many layers");
   }
   if (const std::string reason = cost::refuse_strategy(job, plan.strategy, plan.stages); !reason.empty()) {
     throw InputError(fmt::format("{}: {}", setup.source, reason));

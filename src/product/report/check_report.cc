@@ -61,8 +61,7 @@ std::string memory_table(const CheckReport& report, const Style& style) {
     while (end < floors.size() && same(s, end)) ++end;
     const StagePlan& stage = report.plan.stages[s];
     table.add({end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1),
-               layers_label(report.model, stage.first, report.plan.stages[end - 1].last),
-               format_bytes(std::llround(floors[s])),
+               layers_label(report.model, stage, report.plan.stages[end - 1]), format_bytes(std::llround(floors[s])),
                stage.memory.total > 0 ? format_bytes(stage.memory.total) : std::string("-"),
                bar(std::min(1.0, floors[s] / memory), 16)});
     s = end;

@@ -28,6 +28,9 @@ TrainingTotals training_totals(const PlanReport& report);
 
 // "embedding, 0-9", "70-79, head": what a stage holds, blocks numbered from 0.
 std::string layers_label(const model::Model& model, int first, int last);
+// Of a stage, or of neighbouring ones that are alike; chunk by chunk where they are listed: "embedding, 0-3 | 16-19".
+std::string layers_label(const model::Model& model, const StagePlan& stage);
+std::string layers_label(const model::Model& model, const StagePlan& begin, const StagePlan& end);
 
 std::string plan_text(const PlanReport& report, const Style& style);
 Json plan_json(const PlanReport& report);

@@ -58,10 +58,16 @@ std::string breakdown_table(const PlanReport& report, const Style& style) {
   return table.render(style);
 }
 
+// One run each, or as many layers in every chunk.
+bool same_sizes(const StagePlan& a, const StagePlan& b) {
+  return std::equal(a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
+                    [](const ChunkPlan& x, const ChunkPlan& y) { return x.last - x.first == y.last - y.first; }) &&
+         (!a.chunks.empty() || a.last - a.first == b.last - b.first);
+}
+
 bool alike(const StagePlan& a, const StagePlan& b) {
   const auto close = [](double x, double y) { return std::abs(x - y) <= 0.002 * std::max(std::abs(x), std::abs(y)); };
-  return a.last - a.first == b.last - b.first && a.zero == b.zero && a.recompute == b.recompute &&
-         close(a.time.total, b.time.total) &&
+  return same_sizes(a, b) && a.zero == b.zero && a.recompute == b.recompute && close(a.time.total, b.time.total) &&
          close(static_cast<double>(a.memory.total), static_cast<double>(b.memory.total));
 }
 
@@ -104,7 +110,7 @@ std::string stage_table(const PlanReport& report, const Style& style) {
     while (end < stages.size() && end + 1 < stages.size() && s > 0 && alike(stages[s], stages[end])) ++end;
     const StagePlan& stage = stages[s];
     const std::string index = end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1);
-    table.add({index, layers_label(report.model, stage.first, stages[end - 1].last),
+    table.add({index, layers_label(report.model, stage, stages[end - 1]),
                report.plan.fits ? fmt::format("{:.2f}", 1e3 * stage.time.total) : "",
                report.plan.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "",
                recompute_cell(stage.recompute), fmt::format("{}", stage.zero), gibibytes(stage.memory.needed),
@@ -175,6 +181,21 @@ std::string layers_label(const model::Model& model, int first, int last) {
   }
   flush();
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string layers_label(const model::Model& model, const StagePlan& stage) {
+  return layers_label(model, stage, stage);
+}
+
+std::string layers_label(const model::Model& model, const StagePlan& begin, const StagePlan& end) {
+  if (begin.chunks.empty()) return layers_label(model, begin.first, end.last);
+  std::vector<std::string> chunks;
+  for (std::size_t c = 0; c < begin.chunks.size(); ++c) {
+    const int first = std::min(begin.chunks[c].first, end.chunks[c].first);
+    const int last = std::max(begin.chunks[c].last, end.chunks[c].last);
+    chunks.push_back(last < first ? "-" : layers_label(model, first, last));
+  }
+  return fmt::format("{}", fmt::join(chunks, " | "));
 }
 
 std::string plan_text(const PlanReport& report, const Style& style) {

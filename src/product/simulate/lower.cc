@@ -90,16 +90,20 @@ class Lowering {
   static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
   Track& track(Id replicas, std::int64_t stage) { return tracks_[at(replicas * pp_ + stage)]; }
   const StageWork& work(std::int64_t stage) const { return plan_.work.stages[at(stage)]; }
+  const ChunkShare& share(std::int64_t stage, const schedule::Operation& operation) const {
+    return work(stage).chunks[at(operation.chunk)];
+  }
 
   // --- passes
 
   double pass_seconds(std::int64_t stage, const schedule::Operation& operation) const {
     const StageWork& stage_work = work(stage);
-    const auto chunks = static_cast<double>(chunks_);
-    if (operation.is_forward()) return stage_work.forward_s / chunks;
+    const ChunkShare& chunk = share(stage, operation);
+    if (operation.is_forward()) return stage_work.forward_s * chunk.forward;
     const double weight_s = std::min(stage_work.weight_s, stage_work.backward_s);
-    if (operation.pass == schedule::Pass::input_gradient) return (stage_work.backward_s - weight_s) / chunks;
-    double seconds = (operation.pass == schedule::Pass::backward ? stage_work.backward_s : weight_s) / chunks;
+    const double input_s = (stage_work.backward_s - weight_s) * chunk.backward;
+    if (operation.pass == schedule::Pass::input_gradient) return input_s;
+    double seconds = weight_s * chunk.weight + (operation.pass == schedule::Pass::backward ? input_s : 0);
     const bool puts_off = operation.micro_batch < plan_.work.put_off;
     if (operation.chunk == chunks_ - 1 && !puts_off) seconds += stage_work.head_gradient_s;
     return seconds;
@@ -170,7 +174,7 @@ class Lowering {
   // --- messages
 
   double message_bytes(const schedule::Neighbour& source) const {
-    return plan_.work.message_bytes(pipeline_->border(source.link));
+    return plan_.work.message_bytes(*pipeline_, source.link);
   }
 
   Id add_message(const schedule::Neighbour& source, std::int64_t stage, Id replicas, double share, bool hidden) {
@@ -303,13 +307,14 @@ class Lowering {
   void start_pass(std::int64_t stage, Id replicas, std::size_t k, const std::vector<Id>& inputs) {
     Pass& pass = track(replicas, stage).passes[k];
     const TokenTraffic& traffic = tokens(stage, pass.operation);
-    const double chunk = 1 / static_cast<double>(chunks_);
+    const ChunkShare& own = share(stage, pass.operation);
+    const double chunk = pass.operation.is_forward() ? own.to_experts : own.from_experts;
     std::vector<Id> ready = inputs;
-    if (traffic.exposed_s() > 0) {
+    if (chunk * traffic.exposed_s() > 0) {
       ready = {add_tokens(chunk * traffic.exposed, stage, replicas, pass.operation, false, inputs)};
     }
     wait(pass.compute.front(), ready);
-    if (hides_tokens(traffic)) {
+    if (chunk > 0 && hides_tokens(traffic)) {
       // Paired passes run as one: what is hidden may travel until the next one ends.
       const bool another = plan_.work.pairs_passes && k + 1 < track(replicas, stage).passes.size();
       wait(done_join(replicas, stage, another ? k + 1 : k),
@@ -342,7 +347,7 @@ class Lowering {
     label.backward = !operation.is_forward();
     label.micro_batch = operation.micro_batch;
     label.chunk = operation.chunk;
-    const double chunk = 1 / static_cast<double>(chunks_);
+    const double chunk = share(stage, operation).state;
     const Id exposed = add_state(traffic, chunk * traffic.exposed, stage, label, all);
     label.hidden = true;
     const std::vector<Id> ready = exposed == kNone ? all : std::vector<Id>{exposed};

@@ -1,7 +1,9 @@
 #include "simulate/stage_work.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "cost/chunk_times.h"
 #include "cost/constants.h"
 #include "cost/imbalance.h"
 #include "cost/tables.h"
@@ -148,29 +150,85 @@ LayerTokens tokens_of(const cost::Job& job, const model::Layer& layer, const Str
   return tokens;
 }
 
+// Takes the exposed part of tokens, whose seconds are given by chunk, out of the shares of passes of `whole_s`.
+void take_out(double whole_s, double exposed, const std::vector<double>& tokens_s, double ChunkShare::*pass,
+              double ChunkShare::*tokens, std::vector<ChunkShare>& chunks) {
+  double passes_s = 0, all_s = 0;
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    chunks[c].*pass = std::max(0.0, whole_s * chunks[c].*pass - exposed * tokens_s[c]);
+    passes_s += chunks[c].*pass;
+    all_s += tokens_s[c];
+  }
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    chunks[c].*pass = passes_s > 0 ? chunks[c].*pass / passes_s : 0;
+    chunks[c].*tokens = all_s > 0 ? tokens_s[c] / all_s : 0;
+  }
+}
+
 // Takes what a stage waits for on the way to experts and back out of its passes: it is played.
 void add_tokens(const cost::Job& job, const std::vector<LayerTokens>& kinds, const StagePlan& stage,
                 const cost::StageTreatment& treatment, StageWork& work) {
   double whole_s = 0;
-  std::int64_t block = 0;
   TokenTraffic again;
-  for (int i = stage.first; i <= stage.last; ++i) {
-    const auto kind = static_cast<std::size_t>(job.model.layers[static_cast<std::size_t>(i)]);
-    const LayerTokens& layer = kinds[kind];
-    const int how = treatment.of_block(block);
-    block += job.model.kinds[kind].kind == model::LayerKind::block ? 1 : 0;
-    if (!layer.played) return;
-    add_traffic(layer.forward, work.to_experts);
-    add_traffic(layer.backward, work.from_experts);
-    add_traffic(layer.again[static_cast<std::size_t>(how)], again);
-    whole_s += layer.forward.predicted_s + layer.backward.predicted_s + layer.others_s;
+  std::vector<double> to_experts_s, from_experts_s;  // by run
+  for (const ChunkPlan& run : plan::runs_of(stage)) {
+    std::int64_t block = 0;
+    double& to_s = to_experts_s.emplace_back(0);
+    double& from_s = from_experts_s.emplace_back(0);
+    for (int i = run.first; i <= run.last; ++i) {
+      const auto kind = static_cast<std::size_t>(job.model.layers[static_cast<std::size_t>(i)]);
+      const LayerTokens& layer = kinds[kind];
+      const TokenTraffic& repeated = layer.again[static_cast<std::size_t>(treatment.of_block(block))];
+      block += job.model.kinds[kind].kind == model::LayerKind::block ? 1 : 0;
+      if (!layer.played) return;
+      add_traffic(layer.forward, work.to_experts);
+      add_traffic(layer.backward, work.from_experts);
+      add_traffic(repeated, again);
+      to_s += layer.forward.predicted_s;
+      from_s += layer.backward.predicted_s + repeated.predicted_s;
+      whole_s += layer.forward.predicted_s + layer.backward.predicted_s + layer.others_s;
+    }
   }
   add_traffic(again, work.from_experts);
   const double exposed = share_of(work.time.ep, whole_s);
   work.to_experts.exposed = work.from_experts.exposed = exposed;
   work.tokens_again_s = exposed * again.predicted_s;
+  if (!stage.chunks.empty()) {
+    take_out(work.forward_s, exposed, to_experts_s, &ChunkShare::forward, &ChunkShare::to_experts, work.chunks);
+    const double input_s = work.backward_s - std::min(work.weight_s, work.backward_s);
+    take_out(input_s, exposed, from_experts_s, &ChunkShare::backward, &ChunkShare::from_experts, work.chunks);
+  }
   work.forward_s = std::max(0.0, work.forward_s - work.to_experts.exposed_s());
   work.backward_s = std::max(0.0, work.backward_s - work.from_experts.exposed_s());
+}
+
+// Equal parts of a run, or what listed chunks have.
+std::vector<ChunkShare> chunk_shares(const cost::Job& job, const Strategy& strategy, const StagePlan& stage,
+                                     std::int64_t index, const cost::ChunkTimes* listed) {
+  const double part = 1 / static_cast<double>(strategy.virtual_stages);
+  std::vector<ChunkShare> chunks(static_cast<std::size_t>(strategy.virtual_stages),
+                                 {part, part, part, part, part, part});
+  if (listed == nullptr) return chunks;
+  const auto m = static_cast<double>(micro_batches(strategy, job.run.global_batch));
+  const std::vector<schedule::PassSeconds> seconds =
+      listed->compute(index, cost::alone_share(job, strategy, m, stage.recompute));
+  const std::vector<double> parameters = listed->parameter_shares(index);
+  schedule::PassSeconds all;
+  for (const schedule::PassSeconds& one : seconds) {
+    all.forward_s += one.forward_s;
+    all.input_s += one.input_s;
+    all.weight_s += one.weight_s;
+  }
+  const auto of = [](double own, double whole) { return whole > 0 ? own / whole : 0; };
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    chunks[c] = {of(seconds[c].forward_s, all.forward_s),
+                 of(seconds[c].input_s, all.input_s),
+                 of(seconds[c].weight_s, all.weight_s),
+                 0,
+                 0,
+                 parameters[c]};
+  }
+  return chunks;
 }
 
 }  // namespace
@@ -189,8 +247,7 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
   plan.micro_batches = micro_batches(strategy, job.run.global_batch);
   plan.put_off = std::min(plan.micro_batches, cost::constants::kDeferredMicroBatches);
   plan.step_s = cost::constants::kStep_s;
-  const bool overlapped = strategy.virtual_stages > 1 && job.stack.pipeline_overlap;
-  plan.message_exposed = overlapped ? cost::constants::kMessageExposed : 1;
+  plan.message_exposed = cost::message_share(job, strategy);
   plan.wrap_bytes = table.wrap_bytes;
   const cost::PricingContext context(job, strategy.split, table.treatments);
   plan.routed = context.groups.routed_kind();
@@ -202,10 +259,17 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     LayerTokens& tokens = kinds[static_cast<std::size_t>(job.model.layers[i])];
     if (tokens.forward.empty()) tokens = tokens_of(job, job.fused_model.kinds[fused], strategy, context);
   }
+  std::optional<cost::ChunkTimes> listed;
+  if (plan::lists_chunks(stages)) {
+    listed.emplace(job, strategy, table, stages);
+    plan.link_bytes = listed->link_bytes();
+  }
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePlan& stage = stages[s];
-    if (s + 1 < stages.size()) plan.boundary_bytes.push_back(table.cut_bytes[static_cast<std::size_t>(stage.last)]);
-    const cost::StageSums sums = cost::sum_stage(job, table, stage.first, stage.last, strategy.pp);
+    if (s + 1 < stages.size() && !listed) {
+      plan.boundary_bytes.push_back(table.cut_bytes[static_cast<std::size_t>(stage.last)]);
+    }
+    const cost::StageSums sums = cost::sum_stage(job, table, stage, strategy.pp);
     const StateCalls calls(job, strategy, table, sums, stage);
     const cost::StageCost cost = cost::stage_cost(job, calls.rule(), strategy, sums, calls.lines(), stage.zero,
                                                   cost::stage_again(job, table, stage, strategy.virtual_stages));
@@ -219,8 +283,11 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     work.dense_degree = calls.lines().dense_degree;
     work.expert_degree = calls.lines().expert_degree;
     add_traffic(calls, cost, stage.zero, work);
-    add_tokens(job, kinds, stage, cost::stage_treatment(table.treatments, stage.recompute, strategy.virtual_stages),
-               work);
+    work.chunks = chunk_shares(job, strategy, stage, static_cast<std::int64_t>(s), listed ? &*listed : nullptr);
+    add_tokens(
+        job, kinds, stage,
+        cost::stage_treatment(table.treatments, stage.recompute, plan::chunks_per_run(stage, strategy.virtual_stages)),
+        work);
     plan.stages.push_back(std::move(work));
   }
   return plan;

@@ -11,6 +11,7 @@
 
 #include "cost/evaluate.h"
 #include "groups/rank_groups.h"
+#include "schedule/pipeline.h"
 #include "simulate/group_flows.h"
 
 namespace nest::simulate {
@@ -48,6 +49,14 @@ struct TokenTraffic {
   double exposed_s() const { return exposed * predicted_s; }
 };
 
+// What a chunk has of the work of its stage.
+struct ChunkShare {
+  double forward = 1, backward = 1;  // of passes; backward without weight gradients that are computed apart
+  double weight = 1;
+  double to_experts = 1, from_experts = 1;
+  double state = 1;  // of what is exchanged per micro-batch
+};
+
 struct StageWork {
   StageTime time;              // of one micro-batch, as priced
   double forward_s = 0;        // of one micro-batch, all chunks, without waiting for routed tokens
@@ -64,6 +73,7 @@ struct StageWork {
   double optimizer_s = 0;
   std::int64_t dense_degree = 1;
   std::int64_t expert_degree = 1;
+  std::vector<ChunkShare> chunks;
 };
 
 struct PlanWork {
@@ -73,14 +83,16 @@ struct PlanWork {
   bool pairs_passes = false;           // tokens travel behind the pass of another micro-batch too (cost/overlap.h)
   std::vector<double> boundary_bytes;  // that each device of stage s sends to its counterpart in stage s+1, per chunk
   double wrap_bytes = 0;               // from the last stage to the first, between chunks
+  std::vector<double> link_bytes;      // instead, where stages list their chunks: between positions k and k+1
   double message_exposed = 1;          // share of a message that is sent when the receiver waits for it
   std::int64_t micro_batches = 1;
   std::int64_t put_off = 0;  // micro-batches whose head gradient waits for the drain
   double step_s = 0;         // fixed overhead of a step
 
-  // Of a message over the border after this stage; after the last one, to the first.
-  double message_bytes(std::int64_t stage) const {
-    const auto s = static_cast<std::size_t>(stage);
+  // Of a message over a link of the chain: over the border after a stage; after the last one, to the first.
+  double message_bytes(const schedule::Chain& chain, std::int64_t link) const {
+    if (!link_bytes.empty()) return link_bytes[static_cast<std::size_t>(link)];
+    const auto s = static_cast<std::size_t>(chain.border(link));
     return s < boundary_bytes.size() ? boundary_bytes[s] : wrap_bytes;
   }
 };
