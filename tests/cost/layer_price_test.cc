@@ -131,8 +131,8 @@ TEST(LayerPrice, BiasesOfExpertsAreAddedApartOrInside) {
   EXPECT_NEAR(apart.backward_s - inside.backward_s, 38 * rows * 2880 * second + 2 * activation, 1e-9);
 }
 
-// Where the host decides: a tenth of its forward time per module, with experts a quarter. Norms of dense blocks run
-// inside the products that read them: there is none to launch.
+// Where the host decides: 15 launches for every function that runs again, and 18/11 for its one operator. Norms of dense
+// blocks run inside the products that read them: there is none to launch.
 TEST(LayerPrice, RecomputedModulesAreLaunchedAgain) {
   for (const bool experts : {false, true}) {
     JobSpec spec;
@@ -140,9 +140,37 @@ TEST(LayerPrice, RecomputedModulesAreLaunchedAgain) {
     Job job = test_job(spec);
     job.stack.host_kernel_s = 0.1;
     job.stack.selective_modules = {model::Module::core_attention, model::Module::norm};
-    const double forward = 0.1 * (experts ? 18 + 28 : 18);
-    EXPECT_NEAR(price_layer(job, 1, {}, 1).recompute_s[1], (experts ? 2 * 0.25 : 0.1) * forward, 1e-9);
+    const double once = 0.1 * (15 + 18.0 / 11);
+    EXPECT_NEAR(price_layer(job, 1, {}, 1).recompute_s[1], (experts ? 2 : 1) * once, 1e-9);
   }
+}
+
+// By module, in a block with latent attention and experts; a graph leaves a tenth of what it captures.
+TEST(LayerPrice, ModulesDifferInWhatTheyLaunch) {
+  JobSpec spec;
+  spec.model = "deepseek-v3";
+  Job job = test_job(spec);
+  int block = 0;
+  while (job.model.kinds[static_cast<std::size_t>(block)].experts == 0) ++block;
+  job.stack.host_kernel_s = 1;
+  job.stack.fused_router = false;
+  const auto launches = [&](std::initializer_list<RecomputeModule> modules) {
+    RecomputeSet set = 0;
+    for (const RecomputeModule module : modules) set |= set_of(module);
+    return price_layer(job, block, {}, 1, {{set}}).recompute_s[kFirstSet];
+  };
+  using enum RecomputeModule;
+  job.stack.graph_scopes.clear();
+  EXPECT_NEAR(launches({core_attn}), 15 + 18.0 / 11, 1e-6);
+  EXPECT_NEAR(launches({moe_act}), 15 + 18.0 / 11, 1e-6);
+  EXPECT_NEAR(launches({mla_up_proj}), 15 + 15, 1e-6);
+  EXPECT_NEAR(launches({layernorm}), 2 * (15 + 18.0 / 11), 1e-6);  // before attention and before the router
+  EXPECT_NEAR(launches({layernorm, moe_act}), 3 * (15 + 18.0 / 11), 1e-6);
+  EXPECT_EQ(launches({mlp}), 0);        // has none
+  EXPECT_GT(launches({moe}), 15 + 28);  // router, preparation, experts; and shared experts
+  job.stack.graph_scopes = {GraphScope::attention};
+  EXPECT_NEAR(launches({mla_up_proj}), 0.1 * (15 + 15), 1e-6);
+  EXPECT_NEAR(launches({moe_act}), 15 + 18.0 / 11, 1e-6);
 }
 
 // In 8 bits: what enters the experts and what comes back is cast, 4.0625 bytes per element each.

@@ -11,6 +11,7 @@
 #include "cost/operator_time.h"
 #include "cost/overlap.h"
 #include "cost/profile.h"
+#include "cost/recomputed_launches.h"
 #include "split/local_layer.h"
 
 namespace nest::cost {
@@ -360,7 +361,7 @@ class LayerPricer {
   }
 
   // Seconds that selective recomputation adds to backward, and of host time.
-  Passes selective(double host) const {
+  Passes selective() const {
     switch (job_.stack.selective) {
       case SelectiveKind::every_second_matmul:
         return {0.5 * times_.matrix.forward_s + times_.rowwise.forward_s + times_.casts.forward_s +
@@ -370,21 +371,12 @@ class LayerPricer {
         return {times_.rowwise.forward_s + times_.casts.forward_s + times_.attention.forward_s, 0};
       case SelectiveKind::modules: break;
     }
-    return {times_.recomputed_s + times_.exchanged_again_s,
-            modules_host(modules_here(job_.stack.selective_modules), host)};
+    return {times_.recomputed_s + times_.exchanged_again_s, modules_host(job_.stack.selective_modules, std::nullopt)};
   }
 
-  // Host time of so many modules once more.
-  double modules_host(std::size_t modules, double host) const {
-    return (layer_.experts > 0 ? kHostMixtureModule : kHostModule) * real(modules) * host;
-  }
-
-  // Those of the modules that this layer has.
-  std::size_t modules_here(const std::vector<model::Module>& modules) const {
-    return at(std::count_if(modules.begin(), modules.end(), [&](model::Module module) {
-      return std::any_of(local_.operators.begin(), local_.operators.end(),
-                         [&](const split::LocalOperator& op) { return op.module == module; });
-    }));
+  // Host time of modules once more.
+  double modules_host(const std::vector<model::Module>& modules, std::optional<std::size_t> set) const {
+    return job_.stack.host_kernel_s * recomputed_launches(local_, modules, set, job_.stack);
   }
 
   void compose(LayerPrice& price) const {
@@ -418,7 +410,7 @@ class LayerPricer {
       price.alone_ep_s = travelling * (whole.forward_s + whole.backward_s - exposed.forward_s - exposed.backward_s);
     }
     if (block) {
-      const Passes some = selective(host);
+      const Passes some = selective();
       // Beside whole exchanges where passes pair: a pass that runs alone has them exposed, and one that is recomputed as a
       // whole, which cannot pair, pays them again.
       const Passes& beside = pairs ? whole : exposed;
@@ -428,8 +420,7 @@ class LayerPricer {
       };
       price.recompute_s = {0, with(some.forward_s, some.backward_s), with(own.forward_s + beside.forward_s, host)};
       for (std::size_t i = 0; i < sets_.size(); ++i) {
-        price.recompute_s.push_back(
-            with(times_.set_s[i], modules_host(modules_here(split::modules_of(sets_[i])), host)));
+        price.recompute_s.push_back(with(times_.set_s[i], modules_host(split::modules_of(sets_[i]), i)));
       }
     } else {
       price.recompute_s.assign(kFirstSet + sets_.size(), 0);
