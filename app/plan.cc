@@ -92,8 +92,8 @@ void add_plan_options(CLI::App& app, PlanRun& run) {
              {{"time", PlanObjective::time}, {"device-hours", PlanObjective::device_hours}}, "what is made least");
   add_enum(
       app, "--offload", options.offload, kOffloadWords,
-      "quarters of the optimizer's state may wait on the host: where nothing fits without, where that is fastest, or "
-      "never; default needed");
+      "quarters of the optimizer's state, and what modules keep for backward, may wait on the host: where nothing fits "
+      "without, where that is fastest, or never; default needed");
   add_enum(
       app, "--judge", options.judge, kJudgeWords,
       "what plans are compared by: the formula of the search, or the simulated network, on which those are executed "

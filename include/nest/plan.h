@@ -19,8 +19,8 @@ namespace nest {
 struct StageTime {  // seconds, one micro-batch of one replica
   double forward = 0;
   double backward = 0;
-  double weight = 0;  // of backward, weight gradients that the schedule computes apart; 0 where it does not
-  double recompute = 0;
+  double weight = 0;     // of backward, weight gradients that the schedule computes apart; 0 where it does not
+  double recompute = 0;  // and waiting for tensors that are on the host
   double tp = 0;
   double cp = 0;
   double ep = 0;
@@ -39,7 +39,7 @@ struct StageMemory {  // bytes on one device
   std::int64_t total = 0;        // what the allocator holds at the fullest moment
   double in_flight = 1;          // micro-batches
   std::int64_t allocated = 0;    // live tensors at that moment, at most `total`
-  std::int64_t host = 0;         // pinned on the host, for the optimizer's state that waits there
+  std::int64_t host = 0;         // pinned on the host, for optimizer state and activations that wait there
   std::int64_t needed = 0;       // total with margin, context and communicators: compared with the device's memory
   std::string moment;            // "layer backward", "head", "optimizer step", …
 };

@@ -23,7 +23,8 @@ namespace nest {
 
 enum class PlanObjective : std::uint8_t { time, device_hours };
 
-// Whether state of the optimizer may wait on the host (in quarters) where the question says nothing of it:
+// Whether state of the optimizer (in quarters) and what modules keep for backward may wait on the host, where the
+// question says nothing of it:
 //   needed  where nothing fits without
 //   any     the fastest of all: it costs time, and what it frees may save more elsewhere
 //   never

@@ -104,6 +104,34 @@ struct Recomputation {
   }
 };
 
+// Modules of a layer whose saved tensors may wait on the host for their backward pass, in Megatron-Core's words. What a
+// module keeps leaves the device only where nobody else keeps it: attention's result with core_attn and attn_proj. The
+// last stands for expert_fc1, moe_act and the product behind them, where the experts' kernels are fused into one.
+enum class OffloadModule : std::uint8_t {
+  attn_norm,
+  qkv_linear,
+  core_attn,
+  attn_proj,
+  mlp_norm,
+  expert_fc1,
+  moe_act,
+  fused_group_mlp
+};
+inline constexpr std::array kOffloadModuleWords = {
+    Word<OffloadModule>{OffloadModule::attn_norm, "attn_norm"},
+    Word<OffloadModule>{OffloadModule::qkv_linear, "qkv_linear"},
+    Word<OffloadModule>{OffloadModule::core_attn, "core_attn"},
+    Word<OffloadModule>{OffloadModule::attn_proj, "attn_proj"},
+    Word<OffloadModule>{OffloadModule::mlp_norm, "mlp_norm"},
+    Word<OffloadModule>{OffloadModule::expert_fc1, "expert_fc1"},
+    Word<OffloadModule>{OffloadModule::moe_act, "moe_act"},
+    Word<OffloadModule>{OffloadModule::fused_group_mlp, "fused_group_mlp"}};
+
+using OffloadSet = std::uint8_t;  // of modules: bit i for the i-th
+constexpr OffloadSet set_of(OffloadModule module) {
+  return static_cast<OffloadSet>(1u << static_cast<unsigned>(module));
+}
+
 // How the ranks of a sequence exchange what attention needs (Megatron's --cp-comm-type).
 //   p2p         keys and values travel around a ring, behind the attention of what is there already
 //   all_gather  keys and values are gathered before attention, their gradients scattered after it
@@ -138,11 +166,14 @@ const char* to_string(RecomputeModule module);
 // "none", "selective", "full", "moe_act+layernorm", "block:4", "uniform:2", and back; nothing where it is none of these.
 std::string to_string(const Recomputation& recomputation);
 std::optional<Recomputation> parse_recomputation(std::string_view text);
+// "none", "core_attn+attn_proj", and back.
+std::string offload_text(OffloadSet modules);
+std::optional<OffloadSet> parse_offload(std::string_view text);
 const char* to_string(ContextExchange exchange);
 const char* to_string(Precision precision);
 const char* to_string(Optimizer optimizer);
 
-// How one layer is divided.
+// How one layer is divided, and what of it waits on the host.
 struct Split {
   std::int64_t tp = 1;
   bool sp = false;
@@ -151,6 +182,7 @@ struct Split {
   std::int64_t etp = 0;                            // 0: same as tp
   ContextExchange cp_comm = ContextExchange::p2p;  // where cp is 1 there is nothing to exchange
   std::int64_t cp_inner = 1;                       // more only for a2a+p2p: a divisor of cp between 1 and cp
+  OffloadSet offload = 0;                          // modules whose saved tensors wait on the host, in every block
 
   // Context ranks that trade tokens for heads, and those of one ring.
   std::int64_t context_heads() const { return cp_comm == ContextExchange::a2a ? cp : cp_inner; }

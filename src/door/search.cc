@@ -1,11 +1,14 @@
 #include "nest/search.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <memory>
 #include <utility>
 
 #include "base/error.h"
 #include "cluster/cluster.h"
+#include "cost/activation_offload.h"
 #include "cost/memory.h"
 #include "cost/offload.h"
 #include "door/job_data.h"
@@ -14,6 +17,7 @@
 #include "door/search_limits.h"
 #include "exporter/framework_rules.h"
 #include "nest/option.h"
+#include "search/choices.h"
 #include "search/planner.h"
 #include "search/simplest.h"
 #include "search/why.h"
@@ -44,6 +48,11 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
   const std::size_t target = require_word("target", options.target, plan_targets());
   if (target > 0) exporter::framework_rules()[target - 1].restrict(job, request.limits);
   set_limits(request.limits, options.micro_batch, options.set);
+  for (const OffloadSet named : request.limits.offload_only) {
+    if (const std::string why = cost::refuse_offload(job, named); !why.empty()) {
+      throw InputError(fmt::format("{}: {}", option("set"), why));
+    }
+  }
   return request;
 }
 
@@ -89,9 +98,11 @@ struct Searched {
   search::PlanAnswer found;
 };
 
-Searched search_job(const TrainingJob& job, const SearchOptions& options) {
+// `host`: activations of modules may wait there, unless somebody said which.
+Searched search_job(const TrainingJob& job, const SearchOptions& options, bool host) {
   auto prices = std::make_unique<search::PriceCache>(unwrap(job));
   search::PlanRequest request = request_of(options, unwrap(job), *prices);
+  if (host && request.limits.more_offloads) request.limits.offload[1] = true;
   request.search.progress = options.progress;
   search::PlanAnswer found = search::make_plan(request);
   return {job, std::move(prices), std::move(request), std::move(found)};
@@ -103,6 +114,10 @@ double value_of(const Searched& searched) {
   const Plan& plan = searched.found.plans.front();
   const bool hours = searched.found.objective == PlanObjective::device_hours;
   return plan.prediction.iteration_s * (hours ? static_cast<double>(plan.strategy.devices_spanned()) : 1);
+}
+
+bool may_offload_modules(const Searched& searched) {
+  return searched.request.limits.more_offloads && !search::offered_offloads(*searched.request.job).empty();
 }
 
 // Percent of the optimizer's state that may wait on the host instead.
@@ -129,15 +144,20 @@ void set_limits(plan::PlanLimits& limits, const std::string& micro_batch, const 
 }
 
 Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
-  Searched best = search_job(job, options);
-  const bool wanted = options.offload == OffloadSearch::any ||
-                      (options.offload == OffloadSearch::needed && best.found.outcome == PlanOutcome::no_plan);
-  for (const std::int64_t percent : wanted ? offloads_of(best) : std::vector<std::int64_t>{}) {
+  const bool any = options.offload == OffloadSearch::any;
+  Searched best = search_job(job, options, any);
+  const bool needed = options.offload == OffloadSearch::needed && best.found.outcome == PlanOutcome::no_plan;
+  const auto take = [&best](Searched other) {
+    if (value_of(other) < value_of(best)) best = std::move(other);
+  };
+  const bool wanted = any || needed;
+  const std::vector<std::int64_t> percents = wanted ? offloads_of(best) : std::vector<std::int64_t>{};
+  if (needed && may_offload_modules(best) && !is_stopped(options)) take(search_job(job, options, true));
+  for (const std::int64_t percent : percents) {
     if (is_stopped(options)) break;
     cost::Job offloaded = unwrap(job);
     offloaded.run.optimizer_offload = percent;
-    Searched other = search_job(wrap_job(std::move(offloaded)), options);
-    if (value_of(other) < value_of(best)) best = std::move(other);
+    take(search_job(wrap_job(std::move(offloaded)), options, true));
   }
   search::PlanRequest& request = best.request;
   search::PlanAnswer& found = best.found;

@@ -126,6 +126,48 @@ TEST(Search, StateWaitsOnTheHostWhereNothingFitsWithout) {
   EXPECT_THAT(complaint([&] { read_job(question); }), HasSubstr("101"));
 }
 
+// Without recomputation and tensor parallelism 8 B parameters and 8,192 tokens fit with some modules on the host only.
+TEST(Search, PutsActivationsOnTheHost) {
+  Question question;
+  question.model = "llama3-8b";
+  question.cluster = "dgx-h100";
+  question.devices = 8;
+  question.global_batch = 64;
+  question.seq = 8192;
+  const TrainingJob job = read_job(question);
+  SearchOptions options{.set = {"recompute=none", "pp=1", "tp=1", "cp=1", "zero=1"}, .micro_batch = "1"};
+  options.threads = 1;
+  options.why = options.explain = false;
+  options.offload = OffloadSearch::never;
+  EXPECT_EQ(find_plan(job, options).outcome, PlanOutcome::no_plan);
+  options.offload = OffloadSearch::needed;
+  const Answer answer = find_plan(job, options);
+  ASSERT_EQ(answer.outcome, PlanOutcome::optimal);
+  const Plan& plan = answer.plans.front();
+  EXPECT_NE(plan.strategy.split.offload, 0);
+  EXPECT_EQ(plan.run.optimizer_offload, 0);
+  EXPECT_GT(plan.stages.front().memory.host, 0);
+  EXPECT_GT(plan.stages.front().time.recompute, 0);
+  const Plan again = read_plan(Input::memory("plan.json", plan_file(plan)));
+  EXPECT_EQ(again.strategy, plan.strategy);
+  EXPECT_EQ(plan_file(again), plan_file(plan));
+  EXPECT_EQ(evaluate_plan(again).prediction.iteration_s, plan.prediction.iteration_s);
+  EXPECT_TRUE(check_plan(again).sound());
+  // With tensor parallelism it fits without, and is faster with.
+  options.set[2] = "tp=1,2";
+  EXPECT_EQ(find_plan(job, options).plans.front().strategy.split.offload, 0);
+  options.offload = OffloadSearch::any;
+  const Plan fastest = find_plan(job, options).plans.front();
+  EXPECT_EQ(fastest.strategy.split.offload, plan.strategy.split.offload);
+  // Named, no other set is tried.
+  options.offload = OffloadSearch::never;
+  options.set = {"recompute=none", "pp=1", "tp=1", "cp=1", "zero=1", "offload=qkv_linear+core_attn+attn_proj"};
+  EXPECT_EQ(offload_text(find_plan(job, options).plans.front().strategy.split.offload),
+            "qkv_linear+core_attn+attn_proj");
+  options.set.back() = "offload=attn_proj";
+  EXPECT_THAT(complaint([&] { find_plan(job, options); }), HasSubstr("attn_proj needs core_attn"));
+}
+
 // The loss makes the last of equal stages the slowest, so the fastest plan cuts unevenly.
 TEST(Search, TakesTheSimplestWithinTheTie) {
   const TrainingJob job = read_job(preset_question());

@@ -76,6 +76,11 @@ const std::map<std::string, Rule>& rules() {
       {"--moe-router-fusion", {}},
       {"--fp4-param-gather", {}},
       {"--reuse-grad-buf-for-mxfp8-param-ag", {}},
+      {"--fine-grained-activation-offloading", {}},
+      {"--offload-modules",
+       {Kind::words,
+        {"attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act", "fused_group_mlp"}}},
+      {"--fine-grained-offloading-max-inflight-offloads", {Kind::integer}},
       {"--optimizer-cpu-offload", {}},
       {"--optimizer-offload-fraction", {Kind::real}},
       {"--overlap-cpu-optimizer-d2h-h2d", {}},
@@ -178,6 +183,7 @@ class Validator {
     check_rows();
     check_graphs();
     check_formats();
+    check_host_activations();
   }
   long tp() const { return tp_; }
   long cp() const { return cp_; }
@@ -332,6 +338,21 @@ class Validator {
            "mlp graphs without dense layers");
     refuse(lists("--cuda-graph-modules", "moe_router") && lists("--recompute-modules", "moe"),
            "router graphs, moe again");
+  }
+
+  // transformer_config.py, "Fine-grained Activation Offloading" and what graphs ask for.
+  void check_host_activations() {
+    const bool away = has("--fine-grained-activation-offloading");
+    refuse(away != has("--offload-modules"), "offload of no modules");
+    if (!away) return;
+    const auto moves = [&](const char* module) { return lists("--offload-modules", module); };
+    refuse(moves("attn_proj") && !moves("core_attn"), "attn_proj without core_attn");
+    const bool parts = moves("expert_fc1") || moves("moe_act"), fused = moves("fused_group_mlp");
+    refuse(fused && (parts || !has("--use-transformer-engine-op-fuser")), "fused_group_mlp");
+    refuse((parts || fused) && (lists("--recompute-modules", "moe") || has("--moe-paged-stash")), "experts twice");
+    const std::string impl = a_.word("--cuda-graph-impl", "none");
+    refuse(impl == "full_iteration" && !has("--fine-grained-offloading-max-inflight-offloads"), "copies of a step");
+    refuse(impl == "transformer_engine" && (moves("attn_norm") || moves("mlp_norm")), "norms beside graphs");
   }
 
   void check_formats() {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "export_support.h"
+#include "exporter/nemo.h"
 #include "launch/setup.h"
 #include "launch/stack_options.h"
 #include "megatron_parser.h"
@@ -67,7 +68,7 @@ struct StackCase {
 
 TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
   std::mt19937 random(11);
-  int paired = 0, captured = 0;
+  int paired = 0, captured = 0, away = 0;
   for (const StackCase& one :
        {StackCase{"qwen3-30b-a3b", "dgx-h100", Precision::bf16, "megatron-core-moe"},
         StackCase{"qwen3-30b-a3b", "dgx-h100", Precision::bf16, "megatron-bridge-2026-moe"},
@@ -98,6 +99,11 @@ TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
         // Graphs of layers exclude it: the script leaves them out, and the price is another.
         if (layers_captured && stage.recompute == Recompute::full) stage.recompute = Recompute::selective;
       }
+      // Some with what modules keep on the host.
+      constexpr OffloadSet kAttention = set_of(OffloadModule::core_attn) | set_of(OffloadModule::attn_proj);
+      if (round % 3 == 1) plan.strategy.split.offload = kAttention;
+      if (round % 6 == 4) plan.strategy.split.offload |= set_of(OffloadModule::qkv_linear);
+      if (!cost::refuse_strategy(job, plan.strategy, plan.stages).empty()) plan.strategy.split.offload = 0;
       if (plan.strategy.devices_used() % 4 != 0 || !cost::refuse_strategy(job, plan.strategy, plan.stages).empty())
         continue;
       if (!exporter::obstacles(launch::Framework::megatron, job, plan.strategy, plan.stages).empty()) continue;
@@ -124,12 +130,14 @@ TEST(MegatronStack, ScriptsArePricedLikeThePlansTheyAreOf) {
       ASSERT_FALSE(HasFailure()) << one.model;
       paired += exporter::overlaps_experts(task) ? 1 : 0;
       captured += script.find("--cuda-graph-impl") != std::string::npos ? 1 : 0;
+      away += script.find("--offload-modules core_attn") != std::string::npos ? 1 : 0;
       ++done;
     }
     EXPECT_GE(done, 4) << one.model << " " << one.stack;
   }
   EXPECT_GT(paired, 5);
   EXPECT_GT(captured, 20);
+  EXPECT_GT(away, 5);
 }
 
 TEST(MegatronStack, OptionsAreThoseThatRecipesSet) {
@@ -197,6 +205,34 @@ TEST(MegatronStack, OptimizersAreWordsAndFormats) {
       stack_job("llama3-8b", "dgx-h100", 8, Precision::bf16, "megatron-bridge-2026", Optimizer::muon);
   EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, muon, s, cost::even_stages(muon, s, Recompute::none, 3)),
               ::testing::Contains(HasSubstr("with Muon")));
+}
+
+// Megatron's own check of what it is told, and back.
+TEST(MegatronStack, ActivationsOnTheHost) {
+  cost::Job job = stack_job("qwen3-30b-a3b", "dgx-h100", 16, Precision::bf16, "megatron-core-moe");
+  Strategy s;
+  s.dp = s.dp_inner = 16;
+  s.split.ep = 4;
+  s.split.offload = *parse_offload("core_attn+attn_proj+expert_fc1+moe_act");
+  const auto exported = [&](const Recomputation& recompute) {
+    return exporter::export_megatron({job, s, cost::even_stages(job, s, recompute, 1)});
+  };
+  const exporter::MegatronExport plain = exported(Recompute::none);
+  const std::string text = exporter::arguments_text(plain.options);
+  EXPECT_THAT(text, HasSubstr("--fine-grained-activation-offloading\n"));
+  EXPECT_THAT(text, HasSubstr("--offload-modules core_attn attn_proj expert_fc1 moe_act\n"));
+  EXPECT_THAT(plain.environment, ::testing::Contains(std::pair<std::string, std::string>("NVTE_CPU_OFFLOAD_V1", "1")));
+  std::vector<std::string> problems;
+  validate_megatron(parse_megatron(text, problems), 16, false, {{"NVTE_CPU_OFFLOAD_V1", "1"}}, problems);
+  EXPECT_THAT(problems, IsEmpty());
+  const exporter::NemoExport fields =
+      exporter::export_nemo({job, s, cost::even_stages(job, s, Recompute::none, 1)}, exporter::NemoForm::bridge);
+  EXPECT_THAT(exporter::overrides_text(fields),
+              HasSubstr("model.offload_modules=[core_attn,attn_proj,expert_fc1,moe_act]"));
+  for (const launch::Framework other : {launch::Framework::deepspeed, launch::Framework::torchtitan}) {
+    EXPECT_THAT(exporter::obstacles(other, job, s, cost::even_stages(job, s, Recompute::none, 1)),
+                ::testing::Contains(HasSubstr("on the host (offload=core_attn+attn_proj+expert_fc1+moe_act)")));
+  }
 }
 
 // 16 replicas of everything else and 4 of every expert, in two instances: shards of 8 and of 2 ranks.

@@ -375,6 +375,8 @@ const std::set<std::string>& bridge_keys() {
                                              "model.cuda_graph_impl",
                                              "model.moe_router_fusion",
                                              "model.cuda_graph_modules",
+                                             "model.fine_grained_activation_offloading",
+                                             "model.offload_modules",
                                              "mixed_precision"};
   return keys;
 }

@@ -152,6 +152,11 @@ TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
       {"--moe-token-dispatcher-type deepep", "allgather"},
       {"--overlap-param-gather", "needs --use-distributed-optimizer"},
       {"--use-distributed-optimizer --overlap-param-gather", "needs --overlap-grad-reduce"},
+      {"--fine-grained-activation-offloading", "needs --offload-modules"},
+      {"--fine-grained-activation-offloading --offload-modules core_attention", "`core_attention` is no module"},
+      {"--fine-grained-activation-offloading --offload-modules core_attn --cpu-offloading-num-layers 2",
+       "excludes --cpu-offloading-num-layers"},
+      {"--cpu-offloading-num-layers 2 --recompute-granularity selective", "excludes recomputation"},
       {"--optimizer-cpu-offload", "needs --use-precision-aware-optimizer"},
       {"--optimizer-cpu-offload --use-precision-aware-optimizer --optimizer-offload-fraction 1.5", "0 … 1"},
       {"--optimizer muon --use-precision-aware-optimizer", "needs --optimizer adam, not muon"},
@@ -305,6 +310,18 @@ TEST(MegatronLaunch, ReadsWhatWaitsOnTheHost) {
       setup_of(aware + "--optimizer-cpu-offload --optimizer-offload-fraction 0.5 --overlap-cpu-optimizer-d2h-h2d");
   EXPECT_EQ(half.optimizer_offload, 50);
   EXPECT_TRUE(half.stack.offload_overlap);
+  EXPECT_EQ(setup_of(kSizes + std::string("--offload-modules core_attn")).offload, 0);  // not switched on
+  const std::string fine = kSizes + std::string("--fine-grained-activation-offloading --offload-modules ");
+  EXPECT_EQ(setup_of(fine + "core_attn attn_proj moe_act").offload, *parse_offload("core_attn+attn_proj+moe_act"));
+  EXPECT_THAT(setup_of(fine + "core_attn --activation-offload-fraction 0.5").notes,
+              ::testing::Contains(HasSubstr("all groups of --offload-modules")));
+  EXPECT_THAT(setup_of(fine + "core_attn --min-offloaded-tensor-size 1000").notes,
+              ::testing::Contains(HasSubstr("1048576 elements")));
+  const launch::LaunchSetup graphs =
+      setup_of(fine + "attn_norm core_attn --cuda-graph-impl transformer_engine --cuda-graph-modules attn");
+  EXPECT_EQ(graphs.offload, set_of(OffloadModule::core_attn));
+  EXPECT_THAT(graphs.notes, ::testing::Contains(HasSubstr("norms stay on the device")));
+  EXPECT_EQ(setup_of(kSizes + std::string("--cpu-offloading-num-layers 3")).stack.offloaded_layers, 3);
 }
 
 TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {

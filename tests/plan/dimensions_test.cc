@@ -17,6 +17,12 @@ namespace {
 // A few values that the dimension may have.
 std::vector<std::int64_t> some_values(const plan::PlanDimension& row) {
   std::vector<std::int64_t> all;
+  if (row.parse != nullptr && std::string_view(row.name) == "offload") {
+    for (const char* text : {"none", "qkv_linear", "core_attn+attn_proj+fused_group_mlp"}) {
+      all.push_back(row.parse(text).value());
+    }
+    return all;
+  }
   if (row.parse != nullptr) {
     for (const char* text :
          {"none", "selective", "full", "moe_act", "layernorm+mla_up_proj+mlp", "block:1", "block:12", "uniform:2"}) {
@@ -136,6 +142,24 @@ TEST(Dimensions, LimitsAdmitWhatTheyName) {
       }
     }
   }
+}
+
+TEST(Dimensions, SetsOnTheHostAreLimitedByName) {
+  constexpr OffloadSet kAttention = set_of(OffloadModule::core_attn) | set_of(OffloadModule::attn_proj);
+  plan::PlanLimits limits;
+  EXPECT_TRUE(limits.more_offloads);
+  plan::set_limit(limits, "offload=none, core_attn+attn_proj");
+  EXPECT_EQ(limits.offload, (std::array<bool, 2>{true, false}));
+  EXPECT_EQ(limits.offload_only, std::vector<OffloadSet>{kAttention});
+  EXPECT_FALSE(limits.more_offloads);
+  plan::set_limit(limits, "offload=modules");
+  EXPECT_EQ(limits.offload, (std::array<bool, 2>{false, true}));
+  EXPECT_TRUE(limits.offload_only.empty());
+  EXPECT_THROW(plan::set_limit(limits, "offload=core"), InputError);
+  EXPECT_THROW(plan::set_limit(limits, "offload="), InputError);
+  Strategy strategy;
+  strategy.split.offload = kAttention;
+  EXPECT_EQ(plan::strategy_text(strategy), "mbs=1 offload=core_attn+attn_proj");
 }
 
 TEST(Dimensions, DocumentationListsThem) {

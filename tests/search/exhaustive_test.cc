@@ -80,6 +80,7 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
   seen["pitch"] += strategy.pitch > 0;
   seen["idle devices"] += strategy.devices_used() < problem.devices();
   seen["uneven batch"] += problem.job.run.global_batch % (strategy.micro_batch * strategy.dp) != 0;
+  seen["activations on the host"] += split.offload != 0;
   seen["gpipe"] += strategy.schedule == Schedule::gpipe;
   for (const Schedule kind : {Schedule::zb_h1, Schedule::zbv, Schedule::v_half, Schedule::v_min, Schedule::dualpipev}) {
     seen[to_string(kind)] += strategy.schedule == kind && strategy.pp > 1;
@@ -189,6 +190,10 @@ Problem pinned(const Problem& problem, const Strategy& strategy) {
   limits.cp_inner = exactly(strategy.split.cp_inner);
   limits.cp_comm = {};
   limits.cp_comm.at(static_cast<std::size_t>(strategy.split.cp_comm)) = true;
+  const OffloadSet away = strategy.split.offload;
+  limits.offload = {away == 0, false};
+  limits.offload_only.clear();
+  if (away != 0) limits.offload_only.push_back(away);
   limits.ep = exactly(strategy.split.ep);
   limits.etp = exactly(strategy.split.expert_tp());
   limits.sp = {!strategy.split.sp, strategy.split.sp};

@@ -163,7 +163,9 @@ TEST(Metamorphic, TimesScale) {
     problem.objective = PlanObjective::time;
     job.stack.defer_head_gradient = false;
     problem.limits.recompute = {true, false, true};
-    job.run.optimizer_offload = 0;                         // the host stays as fast as it is
+    job.run.optimizer_offload = 0;  // the host stays as fast as it is
+    problem.limits.offload = {true, false};
+    problem.limits.offload_only.clear();
     problem.limits.cp_comm = {true, false, false, false};  // profiles know the ring
     // Nor is the share of weight gradients measured.
     problem.limits.more_schedules = false;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <tuple>
 
+#include "cost/activation_offload.h"
 #include "cost/constants.h"
 #include "cost/memory.h"
 #include "cost/tables.h"
@@ -112,6 +113,7 @@ class Looker {
     lines_.clear();
     const std::vector<std::int64_t> degrees = sharding_degrees(job_, limits_, strategy);
     for (const Recomputation& recompute : recomputations_) {
+      if (!may_offload(job_.stack, strategy.split.offload, recompute)) continue;
       for (int zero = 0; zero < 4; ++zero) {
         for (const std::int64_t degree : degrees) {
           if (!limits_.zero[static_cast<std::size_t>(zero)] || (zero == 0 && degree != 0)) continue;
@@ -324,6 +326,59 @@ std::vector<Recomputation> all_recomputations(const cost::Job& job, const plan::
     return named && std::find(only.begin(), only.end(), one) == only.end();
   });
   return all;
+}
+
+std::vector<OffloadSet> all_offloads(const cost::Job& job, const plan::PlanLimits& limits) {
+  std::vector<OffloadSet> list;
+  if (limits.offload[0]) list.push_back(0);
+  if (limits.offload[1]) {
+    struct Part {
+      OffloadSet set;
+      double freed;
+    };
+    std::vector<Part> parts;
+    // Attention with its projection; the others alone.
+    for (const char* name :
+         {"core_attn+attn_proj", "fused_group_mlp", "moe_act", "expert_fc1", "qkv_linear", "mlp_norm", "attn_norm"}) {
+      const OffloadSet set = *parse_offload(name);
+      if (!cost::refuse_offload(job, set).empty()) continue;
+      double freed = 0;
+      bool enough = false;
+      for (const int kind : job.model.layers) {
+        if (!is_block(job, kind)) continue;
+        cost::LayerPrice with, without;
+        cost::price_layer_memory(job, kind, Split{.offload = set}, 1, with);
+        cost::price_layer_memory(job, kind, {}, 1, without);
+        freed += without.kept_bytes[0] - with.kept_bytes[0];
+        enough = enough || with.kept_bytes[0] <= 0.98 * without.kept_bytes[0];
+      }
+      if (enough) parts.push_back({set, freed});
+    }
+    // Each alone, and the largest ones together.
+    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.freed > b.freed; });
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      list.push_back(parts[k].set);
+      OffloadSet largest = 0;
+      for (std::size_t i = 0; i <= k; ++i) largest |= parts[i].set;
+      if (k > 0) list.push_back(largest);
+    }
+  }
+  for (const OffloadSet named : limits.offload_only) {
+    const bool there = std::find(list.begin(), list.end(), named) != list.end();
+    if (!there && cost::refuse_offload(job, named).empty()) list.push_back(named);
+  }
+  return list;
+}
+
+bool may_offload(const cost::SoftwareStack& stack, OffloadSet modules, const Recomputation& recompute) {
+  if (modules == 0) return true;
+  if (recompute != Recompute::none && !recompute.some_modules()) return false;  // layers from their inputs
+  const auto& own = stack.selective_modules;
+  const bool experts = recompute == Recompute::selective
+                           ? std::find(own.begin(), own.end(), model::Module::moe) != own.end()
+                           : (recompute.modules & set_of(RecomputeModule::moe)) != 0;
+  const OffloadSet inside = *parse_offload("expert_fc1+moe_act+fused_group_mlp");
+  return !experts || (modules & inside) == 0;
 }
 
 OracleAnswer try_everything(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices,

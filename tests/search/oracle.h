@@ -46,6 +46,10 @@ std::vector<std::int64_t> sharding_degrees(const cost::Job& job, const plan::Pla
 // What stages may recompute, every number of blocks with it.
 std::vector<Recomputation> all_recomputations(const cost::Job& job, const plan::PlanLimits& limits);
 
+// What may wait on the host, and whether stages that recompute so have it there.
+std::vector<OffloadSet> all_offloads(const cost::Job& job, const plan::PlanLimits& limits);
+bool may_offload(const cost::SoftwareStack& stack, OffloadSet modules, const Recomputation& recompute);
+
 // Whether layers [begin, end) may be stage s.
 bool may_be_stage(const ChainPattern& pattern, const Strategy& strategy, std::int64_t stage, std::int64_t begin,
                   std::int64_t end);

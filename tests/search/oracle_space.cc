@@ -98,6 +98,7 @@ struct Enumeration {
   std::vector<Split> splits() const {
     std::vector<Split> list;
     const split::RunShape shape{1, job.run.sequence, job.run.encoder_sequence, 1.0};
+    const std::vector<OffloadSet> offloads = all_offloads(job, limits);
     for (std::int64_t tp = 1; tp <= std::min<std::int64_t>(64, devices); ++tp) {
       for (std::int64_t cp = 1; cp <= 64 && tp * cp <= devices; cp *= 2) {
         for (std::int64_t etp = 1; etp <= std::min<std::int64_t>(64, devices); ++etp) {
@@ -110,8 +111,12 @@ struct Enumeration {
               if (tp == 1 && sp) continue;  // the same as without
               if (!is_usual(tp, cp, etp, ep)) continue;
               for (const auto& [comm, inner] : exchanges(tp, cp)) {
-                const Split split{tp, sp, cp, ep, etp == tp ? 0 : etp, comm, inner};
-                if (split::refuse_split(job.model, shape, split).empty()) list.push_back(split);
+                Split split{tp, sp, cp, ep, etp == tp ? 0 : etp, comm, inner};
+                if (!split::refuse_split(job.model, shape, split).empty()) continue;
+                for (const OffloadSet modules : offloads) {
+                  split.offload = modules;
+                  list.push_back(split);
+                }
               }
             }
           }

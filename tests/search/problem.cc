@@ -97,6 +97,13 @@ void choose_options(Dice& dice, Problem& problem) {
   if (dice.one_in(6)) set.push_back(dice.any({"schedule=1f1b", "schedule=1f1b,gpipe", "schedule=gpipe,interleaved"}));
   if (deep && dice.one_in(3)) set.push_back("schedule=interleaved");
   problem.megatron = dice.one_in(10);
+  // Without a throw of its own, so that problems of other seeds stay as they are.
+  if (problem.seed % 5 == 3 && problem.job.stack.offload_modules) {
+    const std::vector<std::string> words = {"offload=none,modules", "offload=none,core_attn+attn_proj",
+                                            "offload=none,qkv_linear+moe_act", "offload=modules",
+                                            "offload=none,core_attn+attn_proj+expert_fc1+moe_act"};
+    set.push_back(words[problem.seed / 5 % words.size()]);
+  }
   if (dice.one_in(4)) {
     set.push_back(dice.any({"schedule=1f1b,zb-h1", "schedule=zb-h1,zbv", "schedule=zbv,interleaved", "schedule=v-half",
                             "schedule=v-min", "schedule=v-min", "schedule=dualpipev", "schedule=zbv",
@@ -220,12 +227,12 @@ void choose_run(Dice& dice, Problem& problem, const model::Architecture& archite
     stack.expert_overlap = dice.one_in(2);
     stack.delay_wgrad = stack.expert_overlap && dice.one_in(2);
   }
+  cluster.device.host_link_bytes_per_s = problem.seed % 2 == 0 ? 55e9 : 150e9;
   problem.job = cost::make_job(architecture, run, stack, cluster);
 }
 
 // State on the host, which is sharded as ZeRO 1. Without a throw of its own.
 void choose_offload(Problem& problem) {
-  problem.job.cluster.device.host_link_bytes_per_s = 55e9;
   plan::PlanLimits& limits = problem.limits;
   if (problem.seed % 4 != 1 || !limits.zero[1] || !cost::refuse_offload(problem.job).empty()) return;
   problem.job.run.optimizer_offload = 25 * (1 + problem.seed / 4 % 4);
@@ -255,8 +262,10 @@ cost::MeasuredProfile own_profile(const cost::Job& job, const plan::PlanLimits& 
   Split split;
   std::int64_t size = 0;
   for (const Strategy& strategy : all_strategies(job, limits, devices)) {
-    if (strategy.split == split && strategy.micro_batch == size) continue;
-    split = strategy.split;
+    Split bare = strategy.split;
+    bare.offload = 0;
+    if (bare == split && strategy.micro_batch == size) continue;
+    split = bare;
     size = strategy.micro_batch;
     const cost::PriceTable table = cost::price_table(job, split, size);
     std::set<std::pair<std::string, std::int64_t>> known;
@@ -283,7 +292,9 @@ std::vector<StagePlan> random_stages(Dice& dice, const cost::Job& job, const pla
   const ChainPattern pattern = chain_pattern(job.model.layers);
   const auto n = static_cast<std::int64_t>(job.model.layers.size());
   const std::vector<std::int64_t> degrees = sharding_degrees(job, limits, strategy);
-  const std::vector<Recomputation> recomputations = all_recomputations(job, limits);
+  std::vector<Recomputation> recomputations = all_recomputations(job, limits);
+  std::erase_if(recomputations,
+                [&](const Recomputation& one) { return !may_offload(job.stack, strategy.split.offload, one); });
   if (recomputations.empty()) return {};
   for (int attempt = 0; attempt < 50; ++attempt) {
     std::vector<StagePlan> stages;

@@ -31,7 +31,7 @@ constexpr std::uint32_t kProblems = 600, kFirst = 20'000;
 constexpr double kNear = 1e-9;
 
 // Whether a plan has what makes it odd, in the order of simplest.h; written from those words.
-using Words = std::array<bool, 7>;
+using Words = std::array<bool, 8>;
 
 class Judge {
  public:
@@ -56,6 +56,7 @@ class Judge {
             s.dp_inner != s.dp,
             batch % at_once != 0 || (s.schedule == Schedule::interleaved && rounds % s.pp != 0),
             s.schedule != Schedule::one_f_one_b && s.schedule != Schedule::interleaved,
+            s.split.offload != 0,
             differ,
             is_uneven(s, stages),
             s.schedule == Schedule::interleaved};

@@ -14,6 +14,32 @@ const char* word_of(const Words& words, Enum value) {
   return "?";
 }
 
+// "moe_act+layernorm", and back: no module twice, and some.
+template <class Words>
+std::string set_text(const Words& words, std::uint8_t set) {
+  std::string text;
+  for (const auto& word : words) {
+    if ((set & set_of(word.value)) == 0) continue;
+    if (!text.empty()) text += '+';
+    text += word.text;
+  }
+  return text;
+}
+
+template <class Words>
+std::optional<std::uint8_t> parse_set(const Words& words, std::string_view text) {
+  std::uint8_t set = 0;
+  for (const std::string_view part : split_text(text, '+')) {
+    std::uint8_t found = 0;
+    for (const auto& word : words) {
+      if (part == word.text) found = set_of(word.value);
+    }
+    if (found == 0 || (set & found) != 0) return std::nullopt;
+    set |= found;
+  }
+  return set;
+}
+
 }  // namespace
 
 const char* to_string(Schedule schedule) { return word_of(kScheduleWords, schedule); }
@@ -27,17 +53,11 @@ const char* to_string(Precision precision) {
 }
 
 std::string to_string(const Recomputation& recomputation) {
-  std::string text;
   switch (recomputation.kind) {
     case Recompute::none:
     case Recompute::selective:
     case Recompute::full: return to_string(recomputation.kind);
-    case Recompute::modules:
-      for (const auto& word : kRecomputeModuleWords) {
-        if ((recomputation.modules & set_of(word.value)) != 0)
-          text += (text.empty() ? "" : "+") + std::string(word.text);
-      }
-      return text;
+    case Recompute::modules: return set_text(kRecomputeModuleWords, recomputation.modules);
     case Recompute::block:
     case Recompute::uniform: break;
   }
@@ -57,16 +77,15 @@ std::optional<Recomputation> parse_recomputation(std::string_view text) {
     const bool whole = status == std::errc{} && rest == number.data() + number.size();
     return whole && layers >= 1 ? std::optional(Recomputation::of_layers(counted, layers)) : std::nullopt;
   }
-  RecomputeSet modules = 0;
-  for (const std::string_view part : split_text(text, '+')) {
-    RecomputeSet found = 0;
-    for (const auto& word : kRecomputeModuleWords) {
-      if (part == word.text) found = set_of(word.value);
-    }
-    if (found == 0 || (modules & found) != 0) return std::nullopt;
-    modules |= found;
-  }
-  return Recomputation::of_modules(modules);
+  const auto modules = parse_set(kRecomputeModuleWords, text);
+  return modules ? std::optional(Recomputation::of_modules(*modules)) : std::nullopt;
+}
+
+std::string offload_text(OffloadSet modules) { return modules == 0 ? "none" : set_text(kOffloadModuleWords, modules); }
+
+std::optional<OffloadSet> parse_offload(std::string_view text) {
+  if (text == "none") return OffloadSet{0};
+  return parse_set(kOffloadModuleWords, text);
 }
 
 }  // namespace nest

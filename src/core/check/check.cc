@@ -298,7 +298,10 @@ class Judge {
         // What stacks recompute selectively differs; the layer's input is kept by all of them.
         if (state_.activations && layer(static_cast<std::size_t>(i)).kind == model::LayerKind::block) {
           const double inputs = local.saved.full / std::max(1, stage.recompute.layers);
-          kept += stage.recompute == Recompute::none ? local.saved.none : inputs;
+          const double away = local.saved.none_host.freed;
+          // Of an input that waits on the host nothing is here.
+          const double some = s_.split.offload == 0 ? inputs : 0;
+          kept += stage.recompute == Recompute::none ? local.saved.none - away : some;
         }
       }
     }

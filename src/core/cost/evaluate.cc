@@ -107,6 +107,7 @@ class Evaluator {
     time.backward = sums.backward_s + alone * sums.alone_backward_s;
     if (strategy_.pp > 1 && schedule::rule_of(strategy_.schedule).is_split()) time.weight = sums.weight_s;
     time.recompute = again.seconds;
+    way_s_ = std::max(way_s_, again.way_s);
     time.tp = sums.tp_s;
     time.cp = sums.cp_s;
     time.ep = sums.ep_s + alone * sums.alone_ep_s;
@@ -201,6 +202,7 @@ class Evaluator {
   void say_assumptions();
   void say_dispatch();
   void say_load();
+  void say_host();
 
   struct KnownLines {
     int zero;
@@ -217,6 +219,7 @@ class Evaluator {
   std::optional<ChunkTimes> chunks_;  // where stages list theirs
   std::vector<KnownLines> lines_;
   std::vector<PricedStage> priced_;
+  double way_s_ = 0;  // of one micro-batch, of the stage that waits longest for what is on the host
   Plan result_;
 };
 
@@ -313,6 +316,26 @@ void Evaluator::say_load() {
   result_.assumptions.push_back(std::move(text));
 }
 
+void Evaluator::say_host() {
+  auto& says = result_.assumptions;
+  const OffloadSet modules = strategy_.split.offload;
+  if (modules != 0) {
+    says.push_back(
+        fmt::format("what {} keep waits on the host; {} of a micro-batch are exposed, counted with "
+                    "recomputation, layer by layer",
+                    offload_text(modules), format_duration(way_s_)));
+  }
+  if (job_.run.optimizer_offload > 0) {
+    says.push_back(fmt::format("{} % of the optimizer's state wait on the host, which updates them{}",
+                               job_.run.optimizer_offload,
+                               job_.stack.offload_overlap ? ", beside their transfers" : ""));
+  }
+  if (modules == 0 && job_.run.optimizer_offload == 0) return;
+  std::int64_t pinned = 0;
+  for (const StagePlan& stage : result_.stages) pinned = std::max(pinned, stage.memory.host);
+  says.back() += fmt::format(": {} pinned there per device", format_bytes(pinned));
+}
+
 void Evaluator::say_assumptions() {
   const SoftwareStack& stack = job_.stack;
   auto& says = result_.assumptions;
@@ -361,17 +384,14 @@ void Evaluator::say_assumptions() {
   say_racks();
   if (strategy_.pp == 1 && stages_.front().recompute == Recompute::none && stack.offloaded_layers > 0) {
     says.push_back(
-        fmt::format("activations of the first {} layers wait on the host; their way there and back is not priced",
-                    stack.offloaded_layers));
+        job_.cluster.device.host_link_bytes_per_s > 0
+            ? fmt::format("activations of the first {} layers wait on the host; {} of a micro-batch are exposed, "
+                          "counted with recomputation",
+                          stack.offloaded_layers, format_duration(way_s_))
+            : fmt::format("activations of the first {} layers wait on the host; their way there and back is not priced",
+                          stack.offloaded_layers));
   }
-  if (job_.run.optimizer_offload > 0) {
-    std::int64_t pinned = 0;
-    for (const StagePlan& stage : result_.stages) pinned = std::max(pinned, stage.memory.host);
-    says.push_back(fmt::format(
-        "{} % of the optimizer's state wait on the host, which updates them{}: {} pinned there per "
-        "device",
-        job_.run.optimizer_offload, stack.offload_overlap ? ", beside their transfers" : "", format_bytes(pinned)));
-  }
+  say_host();
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
   says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
   const bool narrow = facts_of(job_.run.precision).element_bytes < 2;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/units.h"
+#include "cost/activation_offload.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
 #include "plan/pipeline_shape.h"
@@ -164,6 +165,7 @@ std::string refuse_runs(const Strategy& strategy, const std::vector<StagePlan>& 
 
 std::string refuse_treatment(const Job& job, const Strategy& strategy, const StagePlan& stage) {
   if (auto reason = refuse_recomputation(job.stack, stage.recompute); !reason.empty()) return reason;
+  if (auto reason = refuse_offload(job.stack, strategy.split.offload, stage.recompute); !reason.empty()) return reason;
   if (stage.zero < 0 || stage.zero > 3) return fmt::format("zero={} is none of 0, 1, 2, 3", stage.zero);
   if (job.run.optimizer_offload > 0 && stage.zero != 1) {
     return fmt::format("zero={}; optimizer state that waits on the host is sharded as ZeRO 1", stage.zero);
@@ -204,6 +206,7 @@ std::string refuse_strategy(const Job& job, const Strategy& strategy, const std:
   if (auto reason = refuse_sizes(strategy); !reason.empty()) return reason;
   const split::RunShape shape{strategy.micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
   if (auto reason = split::refuse_split(job.model, shape, strategy.split); !reason.empty()) return reason;
+  if (auto reason = refuse_offload(job, strategy.split.offload); !reason.empty()) return reason;
   if (auto reason = refuse_devices(job, strategy); !reason.empty()) return reason;
   if (auto reason = refuse_batch(job, strategy); !reason.empty()) return reason;
   return refuse_stages(job, strategy, stages);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cost/activation_offload.h"
 #include "cost/attention_size.h"
 #include "cost/constants.h"
 #include "cost/group_time.h"
@@ -501,6 +502,7 @@ LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_
   const model::Layer& fused = fused_layer(job, layer);
   LayerPricer(job, fused, split, micro_batch, context).fill(price);
   override_layer(job, fused, split, micro_batch, price);
+  if (split.offload != 0) add_way_to_host(job, layer, split, micro_batch, context.policy.sets, price);
   return price;
 }
 
@@ -508,7 +510,7 @@ LayerPrice price_layer(const Job& job, int layer, const Split& split, std::int64
                        const Treatments& treatments) {
   LayerPrice price = time_layer(job, layer, split, micro_batch, PricingContext(job, split, treatments));
   price_layer_memory(job, layer, split, micro_batch, price, treatments);
-  if (const auto measured = measured_saved_bytes(job, layer, split, micro_batch)) price.kept_bytes[0] = *measured;
+  if (const auto measured = measured_saved_bytes(job, layer, split, micro_batch)) keep_measured(*measured, price);
   return price;
 }
 

@@ -2,6 +2,7 @@
 // are composed of. Layers of one kind have one price.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -22,6 +23,7 @@ struct LayerPrice {
   double forward_s = 0;
   double backward_s = 0;                             // without recomputation
   ByTreatment recompute_s = ByTreatment(kFirstSet);  // added to backward
+  ByTreatment way_s;                                 // of that, waiting for the host; empty where nothing is there
   double tp_s = 0;                                   // exposed, forward + backward
   double cp_s = 0;
   double ep_s = 0;
@@ -36,6 +38,7 @@ struct LayerPrice {
   // Bytes on one device.
   ByTreatment kept_bytes = ByTreatment(kFirstSet);     // per micro-batch in flight
   ByTreatment working_bytes = ByTreatment(kFirstSet);  // short-lived at the worst moment of this layer
+  std::vector<split::HostBytes> host;                  // by treatment: not kept here; empty where nothing is there
   double gather_bytes = 0;                             // besides, when weights are sharded (ZeRO 3)
   double largest_block_bytes = 0;     // largest single short-lived tensor: what the allocator keeps a spare of
   std::int64_t dense_parameters = 0;  // before ZeRO
@@ -84,6 +87,11 @@ LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_
 
 // What a profile says that the layer keeps, where it says so.
 std::optional<double> measured_saved_bytes(const Job& job, int layer, const Split& split, std::int64_t micro_batch);
+
+// That much is kept where nothing is recomputed, less what waits on the host.
+inline void keep_measured(double saved_bytes, LayerPrice& price) {
+  price.kept_bytes[kNothing] = std::max(0.0, saved_bytes - (price.host.empty() ? 0 : price.host[kNothing].freed));
+}
 
 // `layer` is an index into Model::kinds. The split must be legal. Ranks are neighbours as
 // nest/strategy.h says.

@@ -28,6 +28,7 @@ struct StageTotals {
   double rest = 0;   // of the dense ones, those that are no matrices of blocks
   double kept = 0;
   double moving = 0;  // of one layer that is on its way to the host or back
+  double away = 0;    // on the host, per micro-batch
   double parameters() const { return dense + expert; }
 };
 
@@ -51,9 +52,11 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const Stage
       // One input is kept of every group of blocks.
       const bool shares = kind.block && block % treatment.group != 0;
       const double kept = shares ? 0 : kind.price.kept_bytes[at(treatment.of_block(block))];
+      if (!kind.price.host.empty()) totals.away += kind.price.host[at(treatment.of_block(block))].moved;
       block += kind.block ? 1 : 0;
       if (kind.block && offloaded-- > 0) {
         totals.moving = std::max(totals.moving, kept);
+        totals.away += kept;
       } else {
         totals.kept += kept;
       }
@@ -384,7 +387,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   parts.weights = rounded(state.weights);
   parts.gradients = rounded(std::max(0.0, state.gradients + absent));
   parts.optimizer = rounded(state.optimizer);
-  parts.host = rounded(pinned_bytes(job, facts.updated_parameters));
+  parts.host = rounded(pinned_bytes(job, facts.updated_parameters) + q.flight * totals.away);
   parts.activations = rounded(peak.activations);
   parts.working = rounded(peak.transient - absent);
   parts.buffers = parts.total - parts.weights - parts.gradients - parts.optimizer - parts.activations - parts.working;

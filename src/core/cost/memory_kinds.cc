@@ -93,7 +93,7 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
     KindMemory kind = memory_of(job, view, micro_batch);
     price_viewed_memory(job, view, kind.price);
     if (const auto measured = measured_saved_bytes(job, static_cast<int>(i), split, micro_batch)) {
-      kind.price.kept_bytes[0] = *measured;
+      keep_measured(*measured, kind.price);
     }
     for (const split::LocalOperator& op : view.local.operators) {
       if (kind.block && has_weight_buffer(op)) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "cost/activation_offload.h"
 #include "cost/imbalance.h"
 #include "cost/memory.h"
 #include "cost/memory_parts.h"
@@ -225,6 +226,12 @@ void fill_kept(const LayerView& view, LayerPrice& price) {
   const split::SavedBytes& saved = view.local.saved;
   price.kept_bytes = {saved.none, saved.selective, saved.full};
   price.kept_bytes.insert(price.kept_bytes.end(), saved.sets.begin(), saved.sets.end());
+  if (view.split.offload != 0 && view.block()) {
+    for (std::size_t mode = 0; mode < price.kept_bytes.size(); ++mode) {
+      const split::HostBytes& away = price.host.emplace_back(host_bytes(saved, static_cast<int>(mode)));
+      price.kept_bytes[mode] -= away.freed;
+    }
+  }
   // What the head keeps lives only from its forward to its backward: it is part of that moment.
   if (view.head()) std::fill(price.kept_bytes.begin(), price.kept_bytes.end(), 0);
   price.working_bytes.assign(price.kept_bytes.size(), 0);
@@ -291,6 +298,8 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
   }
   widen_unstructured(job, view, price);
   add_gathered_context(view, price);
+  // Of the layer before, one group is on its way back already.
+  for (std::size_t mode = 0; mode < price.host.size(); ++mode) price.working_bytes[mode] += price.host[mode].group;
 }
 
 }  // namespace nest::cost

@@ -138,8 +138,10 @@ void check_layer(const MeasuredProfile& profile, const MeasuredLayer& measured, 
 
 const MeasuredLayer* MeasuredProfile::find_layer(const std::string& model, const std::string& layer, const Split& split,
                                                  std::int64_t micro_batch, std::int64_t sequence) const {
+  Split here = split;
+  here.offload = 0;  // layers are measured with all that they keep
   for (const MeasuredLayer& entry : layers) {
-    if (entry.model == model && entry.layer == layer && entry.split == split && entry.micro_batch == micro_batch &&
+    if (entry.model == model && entry.layer == layer && entry.split == here && entry.micro_batch == micro_batch &&
         entry.sequence == sequence) {
       return &entry;
     }

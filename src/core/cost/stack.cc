@@ -277,6 +277,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.choices("selective_modules", kModules, stack.selective_modules);
   facts.flag("recompute_modules", stack.recompute_modules);
   facts.flag("recompute_layers", stack.recompute_layers);
+  facts.flag("offload_modules", stack.offload_modules);
   facts.choice("storage", kStorage, stack.storage);
   facts.number("weight_bytes", kStateBytes, stack.weight_bytes);
   facts.number("gradient_bytes", kStateBytes, stack.gradient_bytes);

@@ -94,6 +94,7 @@ struct SoftwareStack {
   std::vector<model::Module> selective_modules = {model::Module::core_attention};
   bool recompute_modules = false;  // the framework can be told any set of modules
   bool recompute_layers = false;   // and how many layers: the first n of every chunk, or one input for n of them
+  bool offload_modules = false;    // and of which modules the saved tensors wait on the host
 
   // State, bytes per parameter, with 16-bit compute.
   Storage storage =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost/activation_offload.h"
 #include "cost/constants.h"
 #include "cost/facts.h"
 #include "cost/memory.h"
@@ -55,6 +56,7 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
     table.kinds.push_back(time_layer(job, kind, split, micro_batch, context));
     table.tensors.push_back(count_weights(job.model.kinds[at(kind)]));
   }
+  if (job.stack.offloaded_layers > 0) table.layers_way_s = layers_way_s(job, split, micro_batch, table.kinds);
   const split::RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
   table.cut_bytes = cut_bytes(job.fused_model, shape, split);
   // Where every tensor-parallel rank holds the whole tensor, each may send its share only.
@@ -298,13 +300,22 @@ StageAgain stage_again(const Job& job, const PriceTable& table, const StagePlan&
   const StageTreatment treatment =
       stage_treatment(table.treatments, stage.recompute, plan::chunks_per_run(stage, chunks));
   StageAgain again;
+  bool whole = false;
   for (const ChunkPlan& run : plan::runs_of(stage)) {
     std::int64_t block = 0;
+    whole = run.first == 0 && run.last + 1 == static_cast<int>(job.model.layers.size());
     for (int i = run.first; i <= run.last; ++i) {
       const auto kind = at(job.model.layers[at(i)]);
       if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
-      again.seconds += table.kinds[kind].recompute_s[at(treatment.of_block(block++))];
+      const LayerPrice& price = table.kinds[kind];
+      const std::size_t how = at(treatment.of_block(block++));
+      again.seconds += price.recompute_s[how];
+      if (!price.way_s.empty()) again.way_s += price.way_s[how];
     }
+  }
+  if (whole && stage.recompute == Recompute::none) {
+    again.seconds += table.layers_way_s;
+    again.way_s += table.layers_way_s;
   }
   if (stage.recompute.kind != Recompute::block) again.drain_s = again.seconds;
   return again;

@@ -56,6 +56,7 @@ struct PriceTable {
   std::vector<double> cut_bytes;       // by position: what one device sends when the chain is cut after that layer
   double wrap_bytes = 0;               // the same from the last stage to the first, for interleaved schedules
   std::int64_t tied_parameters = 0;    // counted by embedding and head each, on a device that holds both: once
+  double layers_way_s = 0;             // by which a stage of all layers is longer whose first ones are on the host
   std::int64_t copied_parameters = 0;  // the same of the table that layers which predict further tokens look up
   std::shared_ptr<const MatrixTable> matrices;  // where the optimizer orthogonalises their updates, else null
 
@@ -74,6 +75,7 @@ Treatments treatments_of(const std::vector<StagePlan>& stages);
 struct StageAgain {
   double seconds = 0;
   double drain_s = 0;  // of them, by which the drain is longer: none where only some of the layers are recomputed
+  double way_s = 0;    // of them, waiting for what is on the host
 };
 StageAgain stage_again(const Job& job, const PriceTable& table, const StagePlan& stage, std::int64_t chunks);
 

@@ -22,6 +22,7 @@ constexpr std::array<const char*, N> texts_of(const std::array<Word<Enum>, N>& w
 constexpr std::array kScheduleNames = texts_of(kScheduleWords);
 constexpr std::array kRecomputeNames = texts_of(kRecomputeWords);
 constexpr std::array kContextNames = texts_of(kContextWords);
+constexpr std::array kOffloadNames = {"none", "modules"};
 constexpr std::array kZeroNames = {"0", "1", "2", "3"};
 
 template <std::int64_t Strategy::*Field>
@@ -99,6 +100,28 @@ constexpr PlanDimension context_exchange() {
   row.set_strategy = [](Strategy& s, std::int64_t value) { s.split.cp_comm = static_cast<ContextExchange>(value); };
   row.is_shown = [](const Strategy& s) { return s.split.cp_comm != ContextExchange::p2p; };
   row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.cp_comm); };
+  return row;
+}
+
+constexpr PlanDimension offload() {
+  PlanDimension row{};
+  row.name = row.key = "offload";
+  row.label = "activations on the host";
+  row.meaning = "modules whose saved tensors wait on the host for their backward pass";
+  row.otherwise = "none";
+  row.kind = DimensionKind::word;
+  row.high = kOffloadNames.size() - 1;
+  row.words = kOffloadNames;
+  row.text = [](std::int64_t value) { return offload_text(static_cast<OffloadSet>(value)); };
+  row.parse = [](std::string_view text) {
+    const std::optional<OffloadSet> found = parse_offload(text);
+    return found ? std::optional(std::int64_t{*found}) : std::nullopt;
+  };
+  row.allowed = "none or modules such as core_attn+attn_proj+expert_fc1";
+  row.of_strategy = [](const Strategy& s) { return std::int64_t{s.split.offload}; };
+  row.set_strategy = [](Strategy& s, std::int64_t value) { s.split.offload = static_cast<OffloadSet>(value); };
+  row.is_shown = [](const Strategy& s) { return s.split.offload != 0; };
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.offload); };
   return row;
 }
 
@@ -270,6 +293,7 @@ constexpr std::array kDimensions = {
     zero(),
     zero_degree(),
     recompute(),
+    offload(),
     inner_replicas(),
     pitch(),
 };

@@ -95,6 +95,26 @@ void limit_recomputation(PlanLimits& limits, const Setting& setting, std::span<c
   }
 }
 
+// "none,modules", and single sets.
+void limit_offload(PlanLimits& limits, const Setting& setting) {
+  limits.offload.fill(false);
+  limits.offload_only.clear();
+  limits.more_offloads = false;
+  for (const std::string_view part : split_text(setting.value, ',')) {
+    const std::string word = to_lower(trim(part));
+    const auto named = parse_offload(word);
+    if (word == "modules") {
+      limits.offload[1] = true;
+    } else if (!named) {
+      setting.refuse("a list of none, modules (any of them) and of modules such as core_attn+attn_proj+expert_fc1");
+    } else if (*named == 0) {
+      limits.offload[0] = true;
+    } else {
+      limits.offload_only.push_back(*named);
+    }
+  }
+}
+
 void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting& setting) {
   if (row.limit != nullptr) {
     limits.*row.limit = parse_limit(setting);
@@ -104,6 +124,7 @@ void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting
     std::vector<std::string> words(row.words.begin(), row.words.end());
     if (row.kind == DimensionKind::flag) words = {"0", "1"};
     if (row.admitted(limits).data() == limits.recompute.data()) return limit_recomputation(limits, setting, words);
+    if (row.admitted(limits).data() == limits.offload.data()) return limit_offload(limits, setting);
     parse_words(setting, words, row.admitted(limits));
     if (std::string_view(row.name) == "schedule") limits.more_schedules = false;
   }

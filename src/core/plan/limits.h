@@ -32,6 +32,10 @@ struct PlanLimits {
   // By Recompute, as far as the stack does so; of modules, block and uniform these only, if there are any here.
   std::array<bool, kRecomputeWords.size()> recompute{true, true, true, true, true, true};
   std::vector<Recomputation> recompute_only;
+  // Without, with any set of modules that is offered (search/choices.h); besides, those that are named here.
+  std::array<bool, 2> offload{true, false};
+  std::vector<OffloadSet> offload_only;
+  bool more_offloads = true;  // any may be tried where nothing fits without; until somebody names what
   std::array<bool, 4> zero{true, true, true, true};
   // By ContextExchange. Where all are admitted, a search keeps to those that the stack names.
   std::array<bool, kContextWords.size()> cp_comm{true, true, true, true};
@@ -55,7 +59,7 @@ struct PlanLimits {
   void refuse(Schedule kind) { schedule[static_cast<std::size_t>(kind)] = false; }
 };
 
-// Applies "tp=8", "pp=1..16", "zero=0,1", "recompute=none,moe_act,block", "sp=1", "schedule=1f1b", "pitch=0", …: a dimension
+// Applies "tp=8", "pp=1..16", "zero=0,1", "recompute=none,moe_act,block", "offload=core_attn+attn_proj", "sp=1", "schedule=1f1b", "pitch=0", …: a dimension
 // (dimensions.h) or one of the switches above. Throws InputError that names `source`, the key, the value seen and what
 // is allowed.
 void set_limit(PlanLimits& limits, std::string_view text, std::string_view source = "--set");

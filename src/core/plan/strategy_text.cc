@@ -115,7 +115,10 @@ std::string strategy_text(const Strategy& s) {
     switch (row.kind) {
       case DimensionKind::count: text += fmt::format("{}={}", row.name, value); break;
       case DimensionKind::flag: text += row.name; break;
-      case DimensionKind::word: text += value_text(row, value); break;
+      case DimensionKind::word:
+        if (row.parse != nullptr) text += fmt::format("{}=", row.name);  // words that others use too
+        text += value_text(row, value);
+        break;
     }
     if (std::string_view(row.name) == "dp" && has_expert_grid(s)) text += fmt::format(" edp={}", s.edp());
   }

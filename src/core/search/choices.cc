@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/index.h"
+#include "cost/activation_offload.h"
 #include "cost/layer_price.h"
 
 namespace nest::search {
@@ -60,6 +61,55 @@ std::vector<RecomputeSet> offered_sets(const cost::Job& job) {
                    [](RecomputeSet a, RecomputeSet b) { return std::popcount(a) < std::popcount(b); });
   if (sets.size() > kMostSets) {
     std::erase_if(sets, [](RecomputeSet set) { return std::popcount(set) > kMostNamed; });
+  }
+  return sets;
+}
+
+std::vector<OffloadSet> offered_offloads(const cost::Job& job) {
+  // Attention's result leaves with both of its keepers only.
+  constexpr OffloadSet kAttention = set_of(OffloadModule::core_attn) | set_of(OffloadModule::attn_proj);
+  struct Part {
+    OffloadSet modules;
+    double freed;
+  };
+  std::vector<Part> parts;
+  for (const OffloadSet modules : {kAttention, set_of(OffloadModule::fused_group_mlp), set_of(OffloadModule::moe_act),
+                                   set_of(OffloadModule::expert_fc1), set_of(OffloadModule::qkv_linear),
+                                   set_of(OffloadModule::mlp_norm), set_of(OffloadModule::attn_norm)}) {
+    if (!cost::refuse_offload(job, modules).empty()) continue;
+    Part part{modules, 0};
+    bool worthwhile = false;
+    for (const int kind : job.model.layers) {
+      cost::LayerPrice price;
+      if (job.model.kinds[at(kind)].kind != model::LayerKind::block) continue;
+      cost::price_layer_memory(job, kind, Split{.offload = modules}, 1, price);
+      const double freed = price.host[cost::kNothing].freed;
+      part.freed += freed;
+      worthwhile = worthwhile || freed >= kLeastMoved * (price.kept_bytes[cost::kNothing] + freed);
+    }
+    if (worthwhile) parts.push_back(part);
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.freed > b.freed; });
+  std::vector<OffloadSet> sets;
+  OffloadSet together = 0;
+  for (const Part& part : parts) {
+    together |= part.modules;
+    if (together != part.modules) sets.push_back(part.modules);
+    sets.push_back(together);
+  }
+  return sets;
+}
+
+std::vector<OffloadSet> list_offloads(const cost::Job& job, const plan::PlanLimits& limits) {
+  std::vector<OffloadSet> sets;
+  if (limits.offload[0]) sets.push_back(0);
+  if (limits.offload[1]) {
+    const std::vector<OffloadSet> offered = offered_offloads(job);
+    sets.insert(sets.end(), offered.begin(), offered.end());
+  }
+  for (const OffloadSet named : limits.offload_only) {
+    const bool known = std::find(sets.begin(), sets.end(), named) != sets.end();
+    if (!known && cost::refuse_offload(job, named).empty()) sets.push_back(named);
   }
   return sets;
 }

@@ -28,6 +28,15 @@ inline constexpr double kLeastSpared = 0.005;
 
 std::vector<RecomputeSet> offered_sets(const cost::Job& job);
 
+// Modules that wait on the host. Offered are parts of a layer that keep at least kLeastMoved of what some layer
+// keeps, each alone and, from the largest on, together: what one of them frees for a second of the link, the others do
+// too, so that it matters how much is moved and little what.
+inline constexpr double kLeastMoved = 0.02;
+
+std::vector<OffloadSet> offered_offloads(const cost::Job& job);
+// What plans may choose from: nothing first, then what is offered where the limits ask for it, then what they name.
+std::vector<OffloadSet> list_offloads(const cost::Job& job, const plan::PlanLimits& limits);
+
 // In order of preference at equal cost: less of it first. Without Recompute::block.
 std::vector<Recomputation> list_recomputations(const cost::Job& job, const plan::PlanLimits& limits);
 bool offers_blocks(const cost::Job& job, const plan::PlanLimits& limits);

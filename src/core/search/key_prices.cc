@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/index.h"
+#include "cost/activation_offload.h"
 #include "cost/constants.h"
 #include "schedule/rules.h"
 #include "schedule/step_time.h"
@@ -107,15 +108,19 @@ const std::vector<int>& KeyPrices::offered(const Key& key) {
   const auto [place, fresh] = known_offers_.try_emplace({key.split, key.micro_batch});
   if (!fresh) return place->second;
   const std::vector<Recomputation>& all = space_->recomputations();
+  const OffloadSet away = space_->splits()[at(key.split)].offload;
+  const auto is_legal = [&](const Recomputation& one) {
+    return cost::refuse_offload(space_->job().stack, away, one).empty();
+  };
   const auto is_replaced = [&](const Recomputation& one) {
     if (one.kind != Recompute::modules) return false;
     const int treated = treatment(one).rest;
     return std::any_of(all.begin(), all.end(), [&](const Recomputation& other) {
-      return other.layers == 0 && other != one && pair_->replaces(treatment(other).rest, treated);
+      return other.layers == 0 && other != one && is_legal(other) && pair_->replaces(treatment(other).rest, treated);
     });
   };
   for (std::size_t k = 0; k < all.size(); ++k) {
-    if (!is_replaced(all[k])) place->second.push_back(static_cast<int>(k));
+    if (is_legal(all[k]) && !is_replaced(all[k])) place->second.push_back(static_cast<int>(k));
   }
   return place->second;
 }
@@ -192,7 +197,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   const std::vector<StageChoice>& shardings = space_->shardings();
   const cost::StageSums sums = pair(stage).sums(begin, end, strategy_.pp > 1);
   PlainFits& known = fits_of(begin, end);
-  const bool grows = space_->offers_blocks() && !problem_.uniform;
+  const bool grows = offers_blocks() && !problem_.uniform;
   const auto plain = static_cast<int>(space_->choices().size());
   const bool only_blocks = only_ && *only_ >= plain;
   BlockFits* const looked_at = grows || only_blocks ? &blocks_of(begin, end) : nullptr;
@@ -210,7 +215,9 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     double seconds, alone_s, deferred_s;
   };
   const auto again_of = [&](const Recomputation& recompute) {
-    const double again_s = pair(stage).again_s(begin, end, treatment(recompute));
+    const bool on_host = strategy_.pp == 1 && recompute == Recompute::none;
+    const double again_s =
+        pair(stage).again_s(begin, end, treatment(recompute)) + (on_host ? pair(stage).table().layers_way_s : 0);
     // The layers' own times say what runs alone in stages that pair.
     const double more = cost::alone_share(space_->job(), strategy_, problem_.micro_batches, recompute) - alone_share_;
     const double drain_s = recompute.kind == Recompute::block ? 0 : again_s;
@@ -301,7 +308,7 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
   double again_s = 0;  // of all stages, at least
   if (choice.recompute.kind == Recompute::block) {
     const std::int64_t n = choice.recompute.layers, all = pair_->blocks(0, layers);
-    if (!space_->limits().admits(choice.recompute) || n * chunks > all) return false;
+    if (!offers_blocks() || !space_->limits().admits(choice.recompute) || n * chunks > all) return false;
     double least_s = std::numeric_limits<double>::infinity();
     for (std::size_t kind = 0; kind < space_->job().model.kinds.size(); ++kind) {
       if (space_->job().model.kinds[kind].kind != model::LayerKind::block) continue;

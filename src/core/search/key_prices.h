@@ -86,6 +86,9 @@ class KeyPrices final : public StagePrices {
     return cost::stage_treatment(pair_->treatments(), recompute, strategy_.virtual_stages);
   }
 
+  // Some layers of a stage may be recomputed as a whole: where none has anything on the host.
+  bool offers_blocks() const { return space_->offers_blocks() && strategy_.split.offload == 0; }
+
   double exposed_share(std::int64_t chunks) const;  // of messages
   // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
   double alone_share(const Key& key, const Strategy& strategy) const {

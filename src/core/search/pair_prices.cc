@@ -199,8 +199,9 @@ const PairPrices::More& PairPrices::more(bool many) const {
 
 double PairPrices::more_bytes(std::int64_t begin, std::int64_t end, int zero, int treatment, bool many) const {
   if (treatment >= cost::kFirstSet) {
-    // Without a pipeline, passes that overlap hold one layer more, and that keeps less with a set.
-    if (job_->profile || (!many && cost::overlaps_experts(*job_, split_))) return 0;
+    // Without a pipeline, passes that overlap hold one layer more, and that keeps less with a set. What waits on the host
+    // differs from set to set.
+    if (job_->profile || split_.offload != 0 || (!many && cost::overlaps_experts(*job_, split_))) return 0;
     treatment = cost::kNothing;
   }
   const std::vector<double>& bytes = more(many)[at(zero)][at(treatment)];
@@ -280,7 +281,8 @@ bool PriceCache::covers(const plan::PlanLimits& limits) const {
 
 std::shared_ptr<const PairPrices> PriceCache::get(const Split& split, std::int64_t micro_batch) {
   const Name name{split.tp,       split.sp ? 1 : 0, split.cp,  static_cast<std::int64_t>(split.cp_comm),
-                  split.cp_inner, split.ep,         split.etp, micro_batch};
+                  split.cp_inner, split.ep,         split.etp, split.offload,
+                  micro_batch};
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(name); found != known_.end()) return found->second;

@@ -151,7 +151,7 @@ class PriceCache {
   std::int64_t priced() const { return priced_; }
 
  private:
-  using Name = std::array<std::int64_t, 8>;
+  using Name = std::array<std::int64_t, 9>;
   bool is_priced(const Recomputation& named) const;
 
   const cost::Job* job_;

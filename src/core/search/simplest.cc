@@ -35,6 +35,10 @@ bool has_unusual_schedule(const cost::Job& /*job*/, std::int64_t /*devices*/, co
   return plan.strategy.schedule != Schedule::one_f_one_b && plan.strategy.schedule != Schedule::interleaved;
 }
 
+bool has_host_tensors(const cost::Job& /*job*/, std::int64_t /*devices*/, const Plan& plan) {
+  return plan.strategy.split.offload != 0;
+}
+
 bool has_different_stages(const cost::Job& /*job*/, std::int64_t /*devices*/, const Plan& plan) {
   const StagePlan& first = plan.stages.front();
   return std::any_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
@@ -71,6 +75,11 @@ constexpr std::array kOddities = {
                if (kind != Schedule::one_f_one_b && kind != Schedule::interleaved) limits.refuse(kind);
              }
              limits.more_schedules = false;
+           }},
+    Oddity{"activations on the host", has_host_tensors,
+           [](plan::PlanLimits& limits) {
+             limits.offload[1] = false;
+             limits.offload_only.clear();
            }},
     Oddity{"different stages", has_different_stages, [](plan::PlanLimits& limits) { limits.uniform = true; }},
     Oddity{"uneven cuts", has_uneven_cuts, [](plan::PlanLimits& limits) { limits.even_cuts = true; }},

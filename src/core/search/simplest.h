@@ -7,6 +7,7 @@
 //   own rank order       dp_inner is not dp: ranks are not numbered as frameworks do it unless told
 //   uneven batch         the batch is no multiple of micro-batch x dp, or an interleaved one's rounds none of pp
 //   unusual schedule     neither 1F1B nor interleaved
+//   on the host          what modules keep waits there
 //   different stages     stages recompute or shard differently
 //   uneven cuts          chunks hold different numbers of layers (search/even_cuts.h)
 //   interleaved chunks   more than one chunk per stage

@@ -108,6 +108,7 @@ void PlanSpace::list_splits() {
       }
     }
   }
+  list_offloads();
   rings_.resize(splits_.size());
   others_.resize(splits_.size());
   for (std::size_t k = 0; k < splits_.size(); ++k) {
@@ -119,6 +120,19 @@ void PlanSpace::list_splits() {
     if (found == splits_.end()) continue;
     rings_[k] = static_cast<int>(found - splits_.begin());
     others_[at(*rings_[k])].push_back(static_cast<int>(k));
+  }
+}
+
+void PlanSpace::list_offloads() {
+  const std::vector<Split> bare = std::move(splits_);
+  const std::vector<OffloadSet> sets = search::list_offloads(*job_, limits_);
+  splits_.clear();
+  splits_.reserve(bare.size() * sets.size());
+  for (const OffloadSet modules : sets) {
+    for (Split split : bare) {
+      split.offload = modules;
+      splits_.push_back(split);
+    }
   }
 }
 

@@ -14,6 +14,9 @@
 // limits etp, it is 1, 2 or tp; unless somebody limits ep, etp · ep is at least tp · cp or divides U, the devices of an
 // innermost unit (of a torus, tp · cp).
 //
+// What waits on the host (Split::offload) is the same in every block of a plan: every split is there once for each set of
+// modules that the limits ask for. Layers that are recomputed from their inputs have nothing there.
+//
 // Interleaved schedules. A stage is priced as one interval of layers, of which each of its v chunks holds a part. That
 // can be realised when the chain is a head of any layers, a motif of layers that repeats, and a tail: the first stage
 // holds the head (in its first chunk) and at least one motif for every other chunk, the last one the same with the
@@ -134,6 +137,7 @@ class PlanSpace {
  private:
   void list_splits();
   std::vector<Split> context_exchanges(Split split) const;  // with every exchange that may be chosen
+  void list_offloads();                                     // every split with everything that may wait on the host
   void list_expert_grids(const Split& attention, std::int64_t experts, const split::RunShape& shape);
   bool admits(const schedule::Rule& rule) const;
   void list_schedules();

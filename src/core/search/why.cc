@@ -59,6 +59,11 @@ std::vector<Variation> variations(const plan::PlanLimits& limits, const Plan& be
   if (limits.recompute[0] && any([](const StagePlan& s) { return s.recompute != Recompute::none; })) {
     add("no recomputation").recompute = {true, false, false};
   }
+  if (strategy.split.offload != 0 && limits.offload[0]) {
+    plan::PlanLimits& here = add("no activations on the host");
+    here.offload[1] = false;
+    here.offload_only.clear();
+  }
   if (limits.zero[3] && !any([](const StagePlan& s) { return s.zero == 3; })) {
     plan::PlanLimits& sharded = add("ZeRO 3, no pipeline");
     sharded.zero = {false, false, false, true};

@@ -77,11 +77,24 @@ std::vector<model::Module> modules_of(RecomputeSet set);
 // What each stack's "selective" does when nobody names modules.
 RecomputePolicy default_policy(const model::Implementation& implementation);
 
+// Of what a layer keeps, what waits on the host for its backward pass (Split::offload): tensors that a named module
+// keeps. Of those that something else keeps as well a copy stays here.
+struct HostBytes {
+  double moved = 0;  // to the host and back
+  double freed = 0;  // of them, gone from the device meanwhile
+  double group = 0;  // of these, what one module has at most
+};
+// Tensors of fewer elements stay (Megatron's --min-offloaded-tensor-size).
+inline constexpr double kLeastOffloaded = 1 << 20;
+
 struct SavedBytes {
   double none = 0;
   double selective = 0;
   double full = 0;
   std::vector<double> sets = {};  // by RecomputePolicy::sets
+  // Of each of them, all still counted above. Layers that are recomputed as a whole have nothing in modules.
+  HostBytes none_host = {}, selective_host = {};
+  std::vector<HostBytes> sets_host = {};
 };
 
 struct SavedTensor {

@@ -2,14 +2,24 @@
 #include "split/saved.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
 
 #include "base/index.h"
+#include "split/offload_modules.h"
 
 namespace nest::split {
 namespace {
+
+// What is recomputed and gone again after use: whoever reads it waits for the recomputed copy.
+bool drops_output(model::Module module) {
+  return module == model::Module::norm || module == model::Module::activation ||
+         module == model::Module::moe_activation || module == model::Module::shared_activation ||
+         module == model::Module::latent_up;
+}
 
 class SavedTensors {
  public:
@@ -40,9 +50,19 @@ class SavedTensors {
     if (layer_.kind != model::LayerKind::block) {
       local_.saved.full = local_.saved.none;
       local_.saved.sets.assign(policy.sets.size(), local_.saved.none);
+      local_.saved.sets_host.resize(policy.sets.size());
       return;
     }
     for (std::size_t i = 0; i < policy.sets.size(); ++i) local_.saved.sets.push_back(set_bytes(policy.sets[i], i));
+    if (situation_.split.offload != 0 && !policy.every_second_matmul) {
+      local_.saved.none_host = host_bytes(all, [](std::size_t) { return false; });
+      local_.saved.selective_host = host_bytes(some, chosen);
+    }
+    for (std::size_t i = 0; i < policy.sets.size(); ++i) {
+      const auto again = [&](std::size_t op) { return runs_again(op, i); };
+      local_.saved.sets_host.push_back(situation_.split.offload == 0 ? HostBytes{}
+                                                                     : host_bytes(kept_selectively(again), again));
+    }
     if (layer_.input >= 0) local_.saved.full = bytes(layer_.input);
     for (const model::TensorId id : layer_.side_inputs) local_.saved.full += bytes(id);
   }
@@ -113,16 +133,13 @@ class SavedTensors {
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       if (!recomputed(i)) continue;
       const model::Operator& op = layer_.operators[i];
-      const bool drops_output = op.module == model::Module::norm || op.module == model::Module::activation ||
-                                op.module == model::Module::moe_activation ||
-                                op.module == model::Module::shared_activation || op.module == model::Module::latent_up;
       const bool inner = op.module == model::Module::feed_forward || op.module == model::Module::moe ||
                          op.module == model::Module::shared_experts || op.module == model::Module::core_attention ||
                          op.module == model::Module::other;
       for (const model::TensorId id : op.outputs) {
         // Inside a recomputed part every intermediate is regenerated; what leaves it is regenerated only if it is
         // dropped.
-        if (drops_output || (inner && !read_by_others[at(id)])) regenerated.insert(id);
+        if (drops_output(op.module) || (inner && !read_by_others[at(id)])) regenerated.insert(id);
       }
     }
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
@@ -151,12 +168,55 @@ class SavedTensors {
     return kept;
   }
 
+  bool runs_again(std::size_t op, std::size_t set) const {
+    return (local_.operators[op].recomputed_sets >> set & 1) != 0;
+  }
+
   double set_bytes(RecomputeSet set, std::size_t index) const {
     double sum = 0;
-    const auto chosen = [&](std::size_t i) { return (local_.operators[i].recomputed_sets >> index & 1) != 0; };
-    for (const Kept& kept : kept_selectively(chosen)) sum += kept_bytes(kept);
+    const auto again = [&](std::size_t op) { return runs_again(op, index); };
+    for (const Kept& kept : kept_selectively(again)) sum += kept_bytes(kept);
     for (const SavedTensor& copy : copies({.modules = modules_of(set)})) sum += copy.selective ? copy.bytes : 0;
     return sum;
+  }
+
+  // What of it waits on the host. What a recomputed norm or activation starts from moves as well; other modules are
+  // checkpoints, which keep their inputs themselves.
+  template <class IsRecomputed>
+  HostBytes host_bytes(const KeptSet& kept, const IsRecomputed& recomputed) const {
+    struct Keepers {
+      OffloadSet named = 0;  // modules that keep it
+      bool others = false;
+    };
+    std::map<Kept, Keepers> keepers;
+    const std::vector<OffloadSet> modules = offload_modules(layer_);
+    for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
+      const model::Operator& op = layer_.operators[i];
+      const bool again = recomputed(i);
+      const auto named = static_cast<OffloadSet>(modules[i] & situation_.split.offload);
+      for (const model::TensorId id : again ? op.inputs : op.saves) {
+        const auto found = kept.find(again ? Kept{id} : kept_by(i, id));
+        if (found == kept.end()) continue;
+        Keepers& of = keepers[*found];
+        const bool moves = named != 0 && (!again || drops_output(op.module));
+        if (moves) of.named |= named;
+        of.others = of.others || !moves;
+      }
+    }
+    HostBytes host;
+    std::array<double, kOffloadModuleWords.size()> groups{};
+    for (const auto& [one, of] : keepers) {
+      const double elements = bytes(one.tensor) / tensor(one.tensor).element_bytes;
+      if (of.named == 0 || elements < kLeastOffloaded) continue;
+      host.moved += kept_bytes(one);
+      if (of.others) continue;
+      host.freed += kept_bytes(one);
+      for (const auto& word : kOffloadModuleWords) {
+        if ((of.named & set_of(word.value)) != 0) groups[at(word.value)] += kept_bytes(one);
+      }
+    }
+    host.group = *std::max_element(groups.begin(), groups.end());
+    return host;
   }
 
   // Copies that exist because of the split or of what is recomputed, not because an operator of the graph asks for

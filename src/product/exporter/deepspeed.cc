@@ -120,6 +120,7 @@ void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std:
   }
   if (strategy.virtual_stages > 1) found.emplace_back("cannot interleave; its pipelines run plain 1F1B");
   refuse_split_gradients(strategy, found);
+  refuse_host_activations(strategy, found);
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
   if (split.sp) found.emplace_back("cannot split norms along the sequence (sp)");
   if (split.cp > 1) found.push_back(fmt::format("cannot pass keys and values around a ring (cp={})", split.cp));

@@ -113,6 +113,12 @@ void refuse_split_gradients(const Strategy& strategy, Obstacles& found) {
                               to_string(strategy.schedule)));
 }
 
+void refuse_host_activations(const Strategy& strategy, Obstacles& found) {
+  const OffloadSet modules = strategy.split.offload;
+  if (modules == 0) return;
+  found.push_back(fmt::format("cannot keep what modules save on the host (offload={})", offload_text(modules)));
+}
+
 void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                          Obstacles& found) {
   check_rounds(job, strategy, found);
@@ -134,6 +140,7 @@ void restrict_to_common(plan::PlanLimits& limits) {
   limits.pitch = false;
   limits.shard_in_node = false;
   limits.replicas_together = true;
+  limits.more_offloads = false;
 }
 
 }  // namespace nest::exporter

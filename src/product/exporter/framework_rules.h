@@ -62,6 +62,9 @@ void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const s
 // Orders with weight gradients apart, of a framework that has none.
 void refuse_split_gradients(const Strategy& strategy, Obstacles& found);
 
+// Activations on the host, of a framework that keeps them all on the device.
+void refuse_host_activations(const Strategy& strategy, Obstacles& found);
+
 // What all frameworks have in common: one treatment of all stages, whole batches.
 plan::PlanLimits common_limits();
 

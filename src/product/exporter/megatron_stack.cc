@@ -102,6 +102,19 @@ void add_rows(const ExportTask& task, std::vector<LaunchOption>& options) {
   options.push_back({"--moe-paged-stash-buffer-size-factor-cuda", {number(stack.paged_stash)}});
 }
 
+// Tensors of modules on the host. Graphs of whole steps need to know how many copies may be under way: one per module.
+void add_host_activations(const ExportTask& task, std::vector<LaunchOption>& options) {
+  const OffloadSet modules = task.strategy.split.offload;
+  if (modules == 0) return;
+  LaunchOption named{"--offload-modules", {}};
+  for (const auto& word : kOffloadModuleWords) {
+    if ((modules & set_of(word.value)) != 0) named.values.emplace_back(word.text);
+  }
+  options.push_back({"--fine-grained-activation-offloading", {}});
+  options.push_back(std::move(named));
+  if (graphs_of(task) == Graphs::step) options.push_back({"--fine-grained-offloading-max-inflight-offloads", {"1"}});
+}
+
 }  // namespace
 
 bool overlaps_experts(const ExportTask& task) {
@@ -135,6 +148,7 @@ std::vector<LaunchOption> layer_options(const ExportTask& task) {
       options.push_back({"--cuda-graph-modules", graph_modules(task)});
       break;
   }
+  add_host_activations(task, options);
   return options;
 }
 
@@ -199,6 +213,8 @@ std::vector<LaunchOption> state_options(const ExportTask& task) {
 
 std::vector<std::pair<std::string, std::string>> stack_environment(const ExportTask& task) {
   std::vector<std::pair<std::string, std::string>> environment;
+  // Without it Transformer Engine hands weights over too, and Megatron refuses to start.
+  if (task.strategy.split.offload != 0) environment.emplace_back("NVTE_CPU_OFFLOAD_V1", "1");
   if (!task.job.stack.expandable_segments) return environment;
   environment.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
   if (graphs_of(task) == Graphs::layers) environment.emplace_back("NCCL_GRAPH_REGISTER", "0");

@@ -175,7 +175,7 @@ class Overrides {
       if (form_ == NemoForm::nemo2 && std::find(kOlder.begin(), kOlder.end(), option.name) == kOlder.end()) continue;
       std::string field = option.name.substr(2);
       std::replace(field.begin(), field.end(), '-', '_');
-      if (option.name == "--cuda-graph-modules") {
+      if (option.name == "--cuda-graph-modules" || option.name == "--offload-modules") {
         add(keys_.model + field, fmt::format("[{}]", fmt::join(option.values, ",")));
       } else if (option.values.empty()) {
         add(keys_.model + field, true);
@@ -224,6 +224,10 @@ class Overrides {
   void add_nemo2() {
     add_optimizer("optim.config.");
     add("optim.config.use_distributed_optimizer", sharding_of(task_.strategy, task_.stages.front()).zero >= 1);
+    if (task_.strategy.split.offload != 0) {
+      out_.notes.push_back(fmt::format("activations of {} were planned on the host, which NeMo 2 cannot be told",
+                                       offload_text(task_.strategy.split.offload)));
+    }
     out_.notes.emplace_back("set trainer.num_nodes and trainer.devices to what you start");
     out_.notes.emplace_back("precision and overlap of tensor parallelism are plugins and callbacks of the recipe");
   }

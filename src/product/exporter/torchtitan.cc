@@ -210,6 +210,7 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
     found.push_back(fmt::format("cannot recompute selectively the way stack {} does", job.stack.name));
   }
   refuse_megatron_recomputation(stages, found);
+  refuse_host_activations(strategy, found);
   if (has_experts(job.model) && split.expert_tp() > 1) {
     found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
   }

@@ -246,6 +246,7 @@ Strategy strategy_of(const LaunchSetup& setup, const cost::Job& job) {
   split.sp = setup.sp;
   split.cp = setup.cp;
   split.cp_inner = setup.cp_inner;
+  split.offload = setup.offload;
   if (setup.cp > 1) split.cp_comm = setup.cp_comm;
   const std::int64_t world = setup.world.value_or(job.cluster.devices);
   const double one = static_cast<double>(setup.tp) * static_cast<double>(setup.cp) * static_cast<double>(setup.pp);

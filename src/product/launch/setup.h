@@ -40,6 +40,7 @@ struct LaunchSetup {
   Precision precision = Precision::bf16;
   Optimizer optimizer = Optimizer::adam;
   std::int64_t optimizer_offload = 0;  // percent
+  OffloadSet offload = 0;              // modules whose tensors wait on the host
 
   std::int64_t tp = 1, cp = 1, pp = 1, vpp = 1;
   ContextExchange cp_comm = ContextExchange::p2p;

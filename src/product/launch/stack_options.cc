@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "base/text.h"
+#include "split/local_layer.h"
 
 namespace nest::launch {
 namespace {
 
-constexpr double kMostFactor = 1000;
+constexpr double kMostFactor = 1000, kMostBytes = 1e15;
+constexpr std::int64_t kMostLayers = 100'000;
 // What memory fragmentation is no longer counted for, as in the presets of Megatron-Bridge.
 constexpr double kMarginWithPages = 0.02;
 constexpr int kFusedRows = 256;  // to which Transformer Engine's fused grouped products pad
@@ -28,6 +30,7 @@ class StackReader {
     kernels();
     state();
     experts();
+    activations();
     allocator();
   }
 
@@ -140,6 +143,47 @@ class StackReader {
       options_.fail("--optimizer-cpu-offload", "excludes --fp8-param-gather, unless the recipe is delayed");
     }
     setup_.optimizer_offload = std::llround(100 * share);
+  }
+
+  // What modules, or whole layers, keep and have on the host.
+  void activations() {
+    const std::int64_t layers = options_.integer("--cpu-offloading-num-layers", 0, kMostLayers).value_or(0);
+    if (layers > 0 && setup_.pp > 1) options_.fail("--cpu-offloading-num-layers", "excludes a pipeline");
+    if (layers > 0 && setup_.recompute != Recompute::none) {
+      options_.fail("--cpu-offloading-num-layers", "excludes recomputation");
+    }
+    stack_.offloaded_layers = static_cast<int>(layers);
+    if (!flag("--fine-grained-activation-offloading")) return;
+    if (layers > 0) options_.fail("--fine-grained-activation-offloading", "excludes --cpu-offloading-num-layers");
+    const std::vector<std::string> names = options_.texts("--offload-modules");
+    if (names.empty()) options_.fail("--fine-grained-activation-offloading", "needs --offload-modules");
+    for (const std::string& name : names) {
+      const auto* const known = std::find_if(kOffloadModuleWords.begin(), kOffloadModuleWords.end(),
+                                             [&](const auto& word) { return name == word.text; });
+      if (known != kOffloadModuleWords.end()) {
+        setup_.offload |= set_of(known->value);
+      } else if (name == "gdp_qkv") {
+        setup_.notes.emplace_back("gdp_qkv on the host is not priced");
+      } else {
+        options_.fail("--offload-modules", fmt::format("`{}` is no module", clip(name, 40)));
+      }
+    }
+    // Megatron leaves norms out beside graphs that capture parts of layers.
+    constexpr OffloadSet kNorms = set_of(OffloadModule::attn_norm) | set_of(OffloadModule::mlp_norm);
+    const auto& scopes = stack_.graph_scopes;
+    const bool parts = !scopes.empty() && scopes.front() != cost::GraphScope::full;
+    if (parts && (setup_.offload & kNorms) != 0) {
+      setup_.offload &= static_cast<OffloadSet>(~kNorms);
+      setup_.notes.emplace_back("norms stay on the device beside CUDA graphs (--offload-modules)");
+    }
+    if (options_.number("--activation-offload-fraction", 0, 1).value_or(1) < 1 ||
+        options_.number("--delta-offload-bytes-across-pp-ranks", 0, kMostBytes).value_or(0) > 0) {
+      setup_.notes.emplace_back("all groups of --offload-modules are priced as if on the host, on all stages");
+    }
+    if (options_.number("--min-offloaded-tensor-size", 0, kMostBytes).value_or(split::kLeastOffloaded) !=
+        split::kLeastOffloaded) {
+      setup_.notes.emplace_back("tensors of 1048576 elements and more are priced as if on the host");
+    }
   }
 
   void state() {
