@@ -129,6 +129,7 @@ struct ExecutionRecord {
   std::int64_t executed = 0;  // of them
   std::int64_t bounded = 0;   // of them, whose lower bound already exceeds it
   bool complete = true;       // all that the formula prices below it were listed
+  std::int64_t runs = 0;      // executions with noise of which simulated_s is the mean; 0: it is of one without
   // The formula's optimum where that is another plan: its strategy, what it is priced at, what it takes.
   std::string formula;
   double formula_s = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
@@ -23,8 +24,13 @@ constexpr double kAgrees = 0.005;  // of the prediction: an execution within it 
 constexpr int kListed = 64;        // plans, at first
 constexpr int kMostListed = 512;
 constexpr std::size_t kRound = 16;  // plans that are executed before the best is looked at again
-constexpr double kRounding = 1e-9;  // of a bound
-constexpr double kEqual = 5e-4;     // of a time: as search/why.cc
+// The formula is too high where stages differ, seldom by more than this.
+constexpr double kOverpriced = 1.1;
+constexpr std::ptrdiff_t kFinalists = 4;  // executed with noise, and the formula's plan
+constexpr std::int64_t kRuns = 3;         // each
+constexpr double kMostPasses = 20'000;    // of all replicas: a second or two
+constexpr double kRounding = 1e-9;        // of a bound
+constexpr double kEqual = 5e-4;           // of a time: as search/why.cc
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct ExecutedPlan {
@@ -49,13 +55,15 @@ class JudgedSearch {
     std::vector<const Plan*> first_plans;
     for (const Plan& plan : found_.plans) first_plans.push_back(&plan);
     execute(first_plans);
-    const double formula_s = plans_.front().simulated_s;
-    if (formula_s > formula.prediction.iteration_s * (1 + kAgrees)) widen();
+    double formula_s = plans_.front().simulated_s;
+    if (std::abs(formula_s / formula.prediction.iteration_s - 1) > kAgrees) widen(priced(formula));
     std::stable_sort(plans_.begin(), plans_.end(),
                      [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
+    if (considered_.size() > found_.plans.size()) formula_s = settle(formula);
     put_simplest_first();
     keep_kinds();
     ExecutionRecord record;
+    record.runs = runs_;
     record.listed = executed_ + bounded_;
     record.executed = executed_;
     record.bounded = bounded_;
@@ -157,8 +165,8 @@ class JudgedSearch {
                        [&](const Strategy& strategy) { return strategy == plan.strategy; });
   }
 
-  // Considers what the formula prices below the best executed plans.
-  void widen() {
+  // Considers what the formula prices below the best executed plans and its own, or little above.
+  void widen(double formula) {
     for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
     complete_ = false;
     for (int listed = kListed; listed <= kMostListed && !complete_ && !is_late(); listed *= 8) {
@@ -167,7 +175,8 @@ class JudgedSearch {
       more.search.top = listed;
       more.search.progress = nullptr;
       more.search.time_limit_s -= elapsed_s();
-      more.search.known_score = limit();
+      const auto most = [&] { return std::max(limit(), formula) * kOverpriced; };
+      more.search.known_score = most();
       const search::PlanAnswer answer = search::make_plan(more);
       found_.opened += answer.opened;
       std::vector<const Plan*> fresh;
@@ -179,9 +188,33 @@ class JudgedSearch {
       consider(fresh);
       // All were listed, or the last of them is priced above what is executed by now.
       complete_ = answer.outcome != PlanOutcome::limit && !is_late() &&
-                  (static_cast<int>(answer.plans.size()) < listed || priced(answer.plans.back()) >= limit());
+                  (static_cast<int>(answer.plans.size()) < listed || priced(answer.plans.back()) >= most());
       if (answer.outcome == PlanOutcome::limit) return;
     }
+  }
+
+  // Executes the best, and the formula's, again with noise: in lockstep replicas that share a link wait for each other
+  // longer than they do when they drift apart. Returns what the formula's takes. Where that is too much to execute, all
+  // stays as it is.
+  double settle(const Plan& formula) {
+    const auto own = [&](const ExecutedPlan& plan) { return plan.plan.strategy == formula.strategy; };
+    std::stable_partition(plans_.begin() + std::min<std::ptrdiff_t>(kFinalists, std::ssize(plans_)), plans_.end(), own);
+    const auto end = plans_.begin() + std::min<std::ptrdiff_t>(kFinalists + 1, std::ssize(plans_));
+    const auto is_large = [&](const ExecutedPlan& plan) {
+      return simulate::passes_apart(plan.plan.strategy, request_.job->run.global_batch) > kMostPasses;
+    };
+    if (std::none_of(plans_.begin(), end, is_large) && !is_late()) {
+      workers_.for_each(static_cast<std::size_t>(end - plans_.begin()), [&](std::size_t k, int /*worker*/) {
+        ExecutedPlan& each = plans_[k];
+        const double factor = judge_.noise_factor(each.plan.strategy, each.plan.stages, kRuns);
+        each.simulated_s *= factor;
+        each.value *= factor;
+      });
+      runs_ = kRuns;
+      std::stable_sort(plans_.begin(), end,
+                       [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
+    }
+    return std::find_if(plans_.begin(), plans_.end(), own)->simulated_s;
   }
 
   void put_simplest_first() {
@@ -222,7 +255,7 @@ class JudgedSearch {
   bool complete_ = true;
   double searched_s_;
   std::chrono::steady_clock::time_point began_;
-  std::int64_t executed_ = 0, bounded_ = 0;
+  std::int64_t executed_ = 0, bounded_ = 0, runs_ = 0;
 };
 
 }  // namespace

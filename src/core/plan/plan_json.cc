@@ -223,6 +223,7 @@ ExecutionRecord read_execution(doc::Reader reader) {
   record.executed = reader.integer_or("executed", 0, {0, 0x1p53});
   record.bounded = reader.integer_or("bounded", 0, {0, 0x1p53});
   record.complete = reader.flag_or("complete", true);
+  record.runs = reader.integer_or("runs", 0, {0, 0x1p53});
   record.formula = reader.text_or("formula", "");
   record.formula_s = reader.maybe_number("formula_s", {0, kMostSeconds}).value_or(0);
   record.formula_simulated_s = reader.maybe_number("formula_simulated_s", {0, kMostSeconds}).value_or(0);
@@ -248,11 +249,8 @@ SearchRecord read_search(doc::Reader reader) {
 }
 
 Json execution_json(const ExecutionRecord& record) {
-  Json json = {{"simulated_s", record.simulated_s},
-               {"listed", record.listed},
-               {"executed", record.executed},
-               {"bounded", record.bounded},
-               {"complete", record.complete}};
+  Json json = {{"simulated_s", record.simulated_s}, {"listed", record.listed},     {"executed", record.executed},
+               {"bounded", record.bounded},         {"complete", record.complete}, {"runs", record.runs}};
   if (!record.formula.empty()) {
     json["formula"] = record.formula;
     json["formula_s"] = record.formula_s;

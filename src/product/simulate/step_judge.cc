@@ -6,6 +6,7 @@
 #include "base/index.h"
 #include "simulate/least_time.h"
 #include "simulate/lower.h"
+#include "simulate/noise.h"
 
 namespace nest::simulate {
 namespace {
@@ -41,6 +42,24 @@ double step_s(const cost::Job& job, const Strategy& strategy, const std::vector<
 }
 
 }  // namespace
+
+double passes_apart(const Strategy& strategy, std::int64_t global_batch) {
+  const std::int64_t m = micro_batches(strategy, global_batch);
+  return real(executed_micro_batches(m, strategy.pp).back()) * real(strategy.pp * strategy.virtual_stages) *
+         real(strategy.dp);
+}
+
+double StepJudge::noise_factor(const Strategy& strategy, const std::vector<StagePlan>& stages,
+                               std::int64_t runs) const {
+  const std::int64_t m = micro_batches(strategy, job_.run.global_batch);
+  cost::Job part = job_;
+  const std::int64_t count = executed_micro_batches(m, strategy.pp).back();
+  if (count < m) part.run.global_batch = count * strategy.micro_batch * strategy.dp;
+  const auto execute_one = [&](const SimulationProgram& program) { return execute(program, limits_); };
+  const LoweredPlan apart = lower_plan(part, strategy, stages, 1, Merge::nothing);
+  return execute_noisy(apart, {}, runs, execute_one).mean_s() /
+         execute_one(lower_plan(part, strategy, stages).program).total_s;
+}
 
 double StepJudge::least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
   return step_s(job_, strategy, stages, [](const SimulationProgram& program) { return least_time(program).seconds(); });

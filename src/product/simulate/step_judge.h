@@ -25,11 +25,17 @@ class StepJudge {
   // execute (lower.h), the latter SimulatorError when a limit ends it.
   double least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
   double seconds(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
+  // How much longer a step takes with noise, every replica for itself (noise.h): the mean of so many executions of the
+  // longest part that is executed, over its one execution in lockstep.
+  double noise_factor(const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t runs) const;
 
  private:
   const cost::Job& job_;
   EngineLimits limits_;
 };
+
+// Passes of all replicas that noise_factor() executes.
+double passes_apart(const Strategy& strategy, std::int64_t global_batch);
 
 // Micro-batches that are executed of m in p stages: one number, or two of which the first is smaller.
 std::vector<std::int64_t> executed_micro_batches(std::int64_t m, std::int64_t p);
