@@ -36,7 +36,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct ExecutedPlan {
   Plan plan;
   double simulated_s = 0;
-  double value = 0;  // what is made least
+  double value = 0;       // what is made least
+  std::int64_t runs = 0;  // with noise
 };
 
 class JudgedSearch {
@@ -63,7 +64,6 @@ class JudgedSearch {
     put_simplest_first();
     keep_kinds();
     ExecutionRecord record;
-    record.runs = runs_;
     record.listed = executed_ + bounded_;
     record.executed = executed_;
     record.bounded = bounded_;
@@ -86,6 +86,7 @@ class JudgedSearch {
     found_.plans.clear();
     for (ExecutedPlan& executed : plans_) {
       record.simulated_s = executed.simulated_s;
+      record.runs = executed.runs;
       executed.plan.search = search;
       executed.plan.search->execution = record;
       found_.plans.push_back(std::move(executed.plan));
@@ -133,7 +134,7 @@ class JudgedSearch {
     });
     executed_ += static_cast<std::int64_t>(plans.size());
     for (std::size_t k = 0; k < plans.size(); ++k) {
-      plans_.push_back({*plans[k], seconds[k], value_of(*plans[k], seconds[k])});
+      plans_.push_back({*plans[k], seconds[k], value_of(*plans[k], seconds[k]), 0});
     }
   }
 
@@ -209,8 +210,8 @@ class JudgedSearch {
         const double factor = judge_.noise_factor(each.plan.strategy, each.plan.stages, kRuns);
         each.simulated_s *= factor;
         each.value *= factor;
+        each.runs = kRuns;
       });
-      runs_ = kRuns;
       std::stable_sort(plans_.begin(), end,
                        [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
     }
@@ -255,7 +256,7 @@ class JudgedSearch {
   bool complete_ = true;
   double searched_s_;
   std::chrono::steady_clock::time_point began_;
-  std::int64_t executed_ = 0, bounded_ = 0, runs_ = 0;
+  std::int64_t executed_ = 0, bounded_ = 0;
 };
 
 }  // namespace
