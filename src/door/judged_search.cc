@@ -20,8 +20,9 @@
 namespace nest {
 namespace {
 
-constexpr double kAgrees = 0.005;  // of the prediction: an execution within it gives no reason to look further
-constexpr int kListed = 64;        // plans, at first
+// Executions that differ by less say nothing: contended pipelines amplify the smallest differences.
+constexpr double kWorth = 0.01;
+constexpr int kListed = 64;  // plans, at first
 constexpr int kMostListed = 512;
 constexpr std::size_t kRound = 16;  // plans that are executed before the best is looked at again
 // The formula is too high where stages differ, seldom by more than this.
@@ -57,11 +58,11 @@ class JudgedSearch {
     for (const Plan& plan : found_.plans) first_plans.push_back(&plan);
     execute(first_plans);
     double formula_s = plans_.front().simulated_s;
-    if (std::abs(formula_s / formula.prediction.iteration_s - 1) > kAgrees) widen(priced(formula));
+    if (std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth) widen(priced(formula));
     std::stable_sort(plans_.begin(), plans_.end(),
                      [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
     if (considered_.size() > found_.plans.size()) formula_s = settle(formula);
-    put_simplest_first();
+    prefer(formula);
     keep_kinds();
     ExecutionRecord record;
     record.listed = executed_ + bounded_;
@@ -218,6 +219,18 @@ class JudgedSearch {
     return std::find_if(plans_.begin(), plans_.end(), own)->simulated_s;
   }
 
+  // The formula's plan stays where it is not worth leaving it; else the simplest within the tie comes first.
+  void prefer(const Plan& formula) {
+    const double worth = tie_ > 0 ? std::max(tie_, kWorth) : 0;
+    const auto own = std::find_if(plans_.begin(), plans_.end(),
+                                  [&](const ExecutedPlan& plan) { return plan.plan.strategy == formula.strategy; });
+    if (own->value <= plans_.front().value * (1 + worth)) {
+      std::rotate(plans_.begin(), own, own + 1);
+    } else {
+      put_simplest_first();
+    }
+  }
+
   void put_simplest_first() {
     const double most = plans_.front().value * (1 + tie_);
     const std::int64_t devices = search::device_limit(*request_.job, request_.most_devices);
@@ -275,7 +288,7 @@ void judge_by_execution(const search::PlanRequest& request, double tie, search::
 void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys) {
   if (!best.search || !best.search->execution) return;
   const double best_s = best.search->execution->simulated_s;
-  if (best_s <= best.prediction.iteration_s * (1 + kAgrees)) return;
+  if (best_s <= best.prediction.iteration_s * (1 + kWorth)) return;
   simulate::StepJudge judge(*request.job, {kInfinity, request.search.stop});
   const bool hours = request.search.objective == PlanObjective::device_hours;
   try {

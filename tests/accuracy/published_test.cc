@@ -46,7 +46,7 @@ void write_two(const std::function<void(const std::string&, const std::string&)>
         "[" +
             dense_row("b-small", 8,
                       R"(, "release": "26.08", "ab_group": "g", "ab_change": "off", "measured": {"iter_time_s": 4},
-                         "settings": {"activation_offload_layers": 3})") +
+                         "settings": {"overlap_param_gather": false})") +
             "," +
             dense_row("b-large", 160,
                       R"(, "release": "26.08", "ab_group": "g", "ab_change": "on", "measured": {"iter_time_s": 8})") +
@@ -62,7 +62,7 @@ TEST_F(PublishedFiles, AreReadTogether) {
   EXPECT_EQ(set.readings[0].run.file, "runs.json");
   EXPECT_EQ(set.readings[1].run.file, "runs26.json");
   EXPECT_EQ(set.readings[1].run.release, "26.08");
-  EXPECT_THAT(set.readings[1].run.not_expressed, ::testing::ElementsAre("activations kept on the host"));
+  EXPECT_THAT(set.readings[1].run.not_expressed, ::testing::ElementsAre("gather of weights exposed"));
   EXPECT_THAT(reasons_of(set), ::testing::UnorderedElementsAre(::testing::Pair("hybrid model: not read", 1U),
                                                                ::testing::Pair("file is not a list of runs", 1U)));
 }
@@ -80,7 +80,7 @@ TEST_F(PublishedFiles, SayWhichRunsAreRefused) {
   EXPECT_DOUBLE_EQ(summary.refusals[2].strict_share(), 1.0 / 3);
   const std::string page = to_markdown({published_time(folder_)}, summary, false, "");
   EXPECT_THAT(page, ::testing::HasSubstr("| runs26.json | 2 | 1 | 50.0 % |"));
-  EXPECT_THAT(page, ::testing::HasSubstr("- not expressed: activations kept on the host (1 run)"));
+  EXPECT_THAT(page, ::testing::HasSubstr("- not expressed: gather of weights exposed (1 run)"));
   const auto json = nlohmann::json::parse(to_json({published_time(folder_)}, summary, "x"));
   EXPECT_EQ(json["refused"][1]["strict"]["refused"], 1);
   EXPECT_EQ(json["readings"]["published_time"][2]["fits"], false);

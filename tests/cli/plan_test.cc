@@ -95,6 +95,16 @@ TEST(Plan, ExecutesWhatItFinds) {
   EXPECT_THAT(wrong.err, HasSubstr("did you mean `simulation`?"));
 }
 
+TEST(Plan, ListsTheNextBestWhenExecuted) {
+  const auto json = nlohmann::json::parse(nest(with(kSmall, {"--no-why", "--json", "--top", "4", "--tie", "0"})).out);
+  ASSERT_EQ(json.at("alternatives").size(), 3U);
+  double last = json.at("search").at("execution").at("simulated_s");
+  for (const auto& other : json.at("alternatives")) {
+    EXPECT_GE(other.at("search").at("execution").at("simulated_s").get<double>(), last);
+    last = other.at("search").at("execution").at("simulated_s");
+  }
+}
+
 TEST(Plan, KeepsToTheSettings) {
   const Result result = nest(with(kSmall, {"--no-why", "--json", "--set", "tp=2", "--set", "zero=0", "--set", "pp=2"}));
   ASSERT_EQ(result.code, 0) << result.err;
@@ -105,7 +115,7 @@ TEST(Plan, KeepsToTheSettings) {
 }
 
 TEST(Plan, ListsTheNextBest) {
-  const Result result = nest(with(kSmall, {"--no-why", "--json", "--top", "4"}));
+  const Result result = nest(with(kSmall, {"--no-why", "--json", "--top", "4", "--judge", "formula"}));
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   ASSERT_EQ(json.at("alternatives").size(), 3U);
