@@ -28,7 +28,7 @@ constexpr std::size_t kRound = 16;  // plans that are executed before the best i
 // The formula is too high where stages differ, seldom by more than this.
 constexpr double kOverpriced = 1.1;
 constexpr std::ptrdiff_t kFinalists = 4;  // executed with noise, and the formula's plan
-constexpr std::int64_t kRuns = 3;         // each
+constexpr std::int64_t kNoisyRuns = 3;    // each
 constexpr double kMostPasses = 20'000;    // of all replicas: a second or two
 constexpr double kRounding = 1e-9;        // of a bound
 constexpr double kEqual = 5e-4;           // of a time: as search/why.cc
@@ -55,6 +55,7 @@ class JudgedSearch {
   void run() {
     const Plan formula = found_.plans.front();
     std::vector<const Plan*> first_plans;
+    first_plans.reserve(found_.plans.size());
     for (const Plan& plan : found_.plans) first_plans.push_back(&plan);
     execute(first_plans);
     double formula_s = plans_.front().simulated_s;
@@ -182,6 +183,7 @@ class JudgedSearch {
       const search::PlanAnswer answer = search::make_plan(more);
       found_.opened += answer.opened;
       std::vector<const Plan*> fresh;
+      fresh.reserve(answer.plans.size());
       for (const Plan& plan : answer.plans) {
         if (is_known(plan)) continue;
         considered_.push_back(plan.strategy);
@@ -208,10 +210,10 @@ class JudgedSearch {
     if (std::none_of(plans_.begin(), end, is_large) && !is_late()) {
       workers_.for_each(static_cast<std::size_t>(end - plans_.begin()), [&](std::size_t k, int /*worker*/) {
         ExecutedPlan& each = plans_[k];
-        const double factor = judge_.noise_factor(each.plan.strategy, each.plan.stages, kRuns);
+        const double factor = judge_.noise_factor(each.plan.strategy, each.plan.stages, kNoisyRuns);
         each.simulated_s *= factor;
         each.value *= factor;
-        each.runs = kRuns;
+        each.runs = kNoisyRuns;
       });
       std::stable_sort(plans_.begin(), end,
                        [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });

@@ -190,7 +190,7 @@ std::vector<StagePlan> runs_from_chunks(const LaunchSetup& setup, const cost::Jo
 std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::Job& job, const Strategy& strategy) {
   check_chunk_ends(setup, block_count(job));
   const std::vector<plan::StageBlocks> blocks = blocks_of(setup.chunks);
-  const std::vector<StagePlan> runs = runs_from_chunks(setup, job);
+  std::vector<StagePlan> runs = runs_from_chunks(setup, job);
   const bool all_hold = std::none_of(blocks.begin(), blocks.end(),
                                      [](const plan::StageBlocks& chunk) { return chunk == plan::StageBlocks{}; });
   if (!runs.empty() && all_hold) {

@@ -63,7 +63,7 @@ std::vector<std::size_t> in_order(const SimulationProgram& program) {
   return order;
 }
 
-struct LinkUse {
+struct SpanOnLink {
   double work_s = 0;
   double start_s = std::numeric_limits<double>::infinity();
   double after_s = std::numeric_limits<double>::infinity();
@@ -74,7 +74,7 @@ struct LinkUse {
 LeastTime least_time(const SimulationProgram& program) {
   const std::size_t count = program.activities.size();
   std::vector<double> alone_s(count), start_s(count), after_s(count);
-  std::vector<LinkUse> uses(program.links.size());
+  std::vector<SpanOnLink> uses(program.links.size());
   LinkWork work(program);
   LeastTime least;
   const std::vector<std::size_t> order = in_order(program);
@@ -91,7 +91,7 @@ LeastTime least_time(const SimulationProgram& program) {
     }
     for (const std::int32_t link : work.touched()) {
       alone_s[i] = std::max(alone_s[i], latency_s + work.of(link));
-      LinkUse& use = uses[at(link)];
+      SpanOnLink& use = uses[at(link)];
       use.work_s += work.of(link);
       use.start_s = std::min(use.start_s, start_s[i] + latency_s);
     }
