@@ -417,7 +417,7 @@ TEST(Launch, ALineBesideTheBestPlan) {
 constexpr const char* kNarrowCluster =
     "name: narrow\ndevice: h100\nlevels:\n"
     "  - {name: node, group: 8, bandwidth: 450GB/s, latency: 3us}\n"
-    "  - {name: spine, group: 4, bandwidth: 12.5GB/s, latency: 10us}\n";
+    "  - {name: spine, group: 4, bandwidth: 3GB/s, latency: 10us}\n";
 
 Answer narrow_answer(PlanJudge judge, std::int64_t top = 1) {
   Question question = preset_question(32);
