@@ -122,13 +122,13 @@ struct Run {
   std::int64_t optimizer_offload = 0;  // percent of the optimizer's state that waits, and is updated, on the host
 };
 
-// Plans of a search that were executed on the simulated network (nest/simulate.h).
+// Plans of a search that were executed on the simulated network (nest/simulate.h): those of the answer and, where they
+// do not take what the formula says, others that it prices below 1.1 times the best executed time.
 struct ExecutionRecord {
   double simulated_s = 0;     // a step of this plan
-  std::int64_t listed = 0;    // plans that the formula prices below it, and those of the answer
-  std::int64_t executed = 0;  // of them
-  std::int64_t bounded = 0;   // of them, whose lower bound already exceeds it
-  bool complete = true;       // all that the formula prices below it were listed
+  std::int64_t executed = 0;  // plans
+  std::int64_t bounded = 0;   // plans that were not: their lower bounds exceed the best
+  bool complete = true;       // none that the formula prices so low was left out
   std::int64_t runs = 0;      // executions with noise of which simulated_s is the mean; 0: it is of one without
   // The formula's optimum where that is another plan: its strategy, what it is priced at, what it takes.
   std::string formula;

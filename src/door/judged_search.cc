@@ -66,7 +66,6 @@ class JudgedSearch {
     prefer(formula);
     keep_kinds();
     ExecutionRecord record;
-    record.listed = executed_ + bounded_;
     record.executed = executed_;
     record.bounded = bounded_;
     record.complete = complete_;

@@ -1,9 +1,11 @@
 // The plan that is fastest when it is executed.
 //
 // The formula of the search prices links as if stages took turns on them; execution (simulate/step_judge.h) knows better.
-// The first plans of the search are executed. Where the first takes as long as predicted, it stays. Where not, all keys that the formula prices below the best executed time, or little above it, are listed, best first, and
-// those whose bound is below it are executed; what is left in the end is the fastest of them. The list ends after
-// kMostListed plans: then `complete` is false, and plans that the formula likes less are not known.
+// The first plans of the search are executed. Where the first takes what was predicted, it stays. Where not, all keys
+// that the formula prices below 1.1 times the best executed time are listed, best first, and those whose lower bound is
+// below that time are executed. The best of them and the formula's own are executed again with noise; another plan must
+// be 1 % faster to be preferred. The list ends after kMostListed plans: then `complete` is false, and plans that the
+// formula likes less are not known.
 #pragma once
 
 #include <vector>

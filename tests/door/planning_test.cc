@@ -443,7 +443,8 @@ TEST(Judge, ExecutionIsNoSlowerThanTheFormulasPlan) {
     ASSERT_TRUE(plan.search->execution.has_value());
     const ExecutionRecord& record = *plan.search->execution;
     EXPECT_NEAR(taken_s(plan, record.runs) / record.simulated_s, 1, 0.02);
-    EXPECT_EQ(record.listed, record.executed + record.bounded);
+    EXPECT_GT(record.executed, 3);
+    EXPECT_GT(record.bounded, record.executed);
   }
   const ExecutionRecord& first = *judged.plans.front().search->execution;
   EXPECT_THAT(first.formula, HasSubstr("dp="));

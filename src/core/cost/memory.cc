@@ -32,53 +32,57 @@ struct StageTotals {
   double parameters() const { return dense + expert; }
 };
 
-StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
-                   std::int64_t offloaded) {
-  StageTotals totals;
-  std::vector<bool> held(kinds.tied_weights(), false);
+// Calls visit(kind, block, how) for every layer of a stage: `block` counts the blocks before it in its run, `how` is
+// what happens to it.
+template <class Visit>
+void for_each_layer(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
+                    const Visit& visit) {
   for (const ChunkPlan& run : plan::runs_of(stage)) {
     std::int64_t block = 0;
     for (int i = run.first; i <= run.last; ++i) {
       const KindMemory& kind = kinds.of_layer(i);
-      std::int64_t shared = 0;  // with an earlier layer of the stage
-      for (const KindMemory::Tied& tied : kind.tied) {
-        if (held[tied.weight]) shared += tied.elements;
-        held[tied.weight] = true;
-      }
-      totals.dense += real(kind.price.dense_parameters - shared);
-      totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
-      totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
-      totals.expert += real(kind.price.expert_parameters);
-      // One input is kept of every group of blocks.
-      const bool shares = kind.block && block % treatment.group != 0;
-      const double kept = shares ? 0 : kind.price.kept_bytes[at(treatment.of_block(block))];
-      if (!kind.price.host.empty()) totals.away += kind.price.host[at(treatment.of_block(block))].moved;
+      visit(kind, block, treatment.of_block(block));
       block += kind.block ? 1 : 0;
-      if (kind.block && offloaded-- > 0) {
-        totals.moving = std::max(totals.moving, kept);
-        totals.away += kept;
-      } else {
-        totals.kept += kept;
-      }
     }
   }
+}
+
+StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
+                   std::int64_t offloaded) {
+  StageTotals totals;
+  std::vector<bool> held(kinds.tied_weights(), false);
+  for_each_layer(kinds, stage, treatment, [&](const KindMemory& kind, std::int64_t block, int how) {
+    std::int64_t shared = 0;  // with an earlier layer of the stage
+    for (const KindMemory::Tied& tied : kind.tied) {
+      if (held[tied.weight]) shared += tied.elements;
+      held[tied.weight] = true;
+    }
+    totals.dense += real(kind.price.dense_parameters - shared);
+    totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
+    totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
+    totals.expert += real(kind.price.expert_parameters);
+    // One input is kept of every group of blocks.
+    const bool shares = kind.block && block % treatment.group != 0;
+    const double kept = shares ? 0 : kind.price.kept_bytes[at(how)];
+    if (!kind.price.host.empty()) totals.away += kind.price.host[at(how)].moved;
+    if (kind.block && offloaded-- > 0) {
+      totals.moving = std::max(totals.moving, kept);
+      totals.away += kept;
+    } else {
+      totals.kept += kept;
+    }
+  });
   return totals;
 }
 
 double largest_working(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
                        double gather_share, bool head) {
   double largest = 0;
-  for (const ChunkPlan& run : plan::runs_of(stage)) {
-    std::int64_t block = 0;
-    for (int i = run.first; i <= run.last; ++i) {
-      const KindMemory& kind = kinds.of_layer(i);
-      const int how = treatment.of_block(block);
-      block += kind.block ? 1 : 0;
-      if (kind.head != head) continue;
-      const double group = kind.block ? real(treatment.group - 1) * kind.price.kept_bytes[kNothing] : 0;
-      largest = std::max(largest, kind.price.working_bytes[at(how)] + group + gather_share * kind.price.gather_bytes);
-    }
-  }
+  for_each_layer(kinds, stage, treatment, [&](const KindMemory& kind, std::int64_t /*block*/, int how) {
+    if (kind.head != head) return;
+    const double group = kind.block ? real(treatment.group - 1) * kind.price.kept_bytes[kNothing] : 0;
+    largest = std::max(largest, kind.price.working_bytes[at(how)] + group + gather_share * kind.price.gather_bytes);
+  });
   return largest;
 }
 
@@ -94,29 +98,23 @@ StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds&
   double feed_forward = 0;
   const KindMemory* before = nullptr;
   int how_before = -1;
-  for (const ChunkPlan& run : plan::runs_of(stage)) {
-    std::int64_t block = 0;
-    for (int i = run.first; i <= run.last; ++i) {
-      const KindMemory& kind = kinds.of_layer(i);
-      const int how = treatment.of_block(block);
-      block += kind.block ? 1 : 0;
-      facts.blocks += kind.block ? 1 : 0;
-      if (&kind == before && how == how_before) continue;  // a maximum gains nothing from the same again
-      before = &kind;
-      how_before = how;
-      facts.element_bytes = kind.element_bytes;
-      facts.stream_bytes = std::max(facts.stream_bytes, kind.stream_bytes);
-      facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
-      facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(how)]);
-      facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
-      facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
-      facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
-      facts.rotary_bytes = std::max(facts.rotary_bytes, kind.rotary_bytes);
-      facts.encoder_bytes = std::max(facts.encoder_bytes, kind.encoder_bytes);
-      facts.experts |= kind.experts;
-      feed_forward = std::max(feed_forward, kind.feed_forward_parameters);
-    }
-  }
+  for_each_layer(kinds, stage, treatment, [&](const KindMemory& kind, std::int64_t /*block*/, int how) {
+    facts.blocks += kind.block ? 1 : 0;
+    if (&kind == before && how == how_before) return;  // a maximum gains nothing from the same again
+    before = &kind;
+    how_before = how;
+    facts.element_bytes = kind.element_bytes;
+    facts.stream_bytes = std::max(facts.stream_bytes, kind.stream_bytes);
+    facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
+    facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(how)]);
+    facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
+    facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
+    facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
+    facts.rotary_bytes = std::max(facts.rotary_bytes, kind.rotary_bytes);
+    facts.encoder_bytes = std::max(facts.encoder_bytes, kind.encoder_bytes);
+    facts.experts |= kind.experts;
+    feed_forward = std::max(feed_forward, kind.feed_forward_parameters);
+  });
   facts.freed_parameters = feed_forward + facts.embedding_parameters;
   if (job.stack.weight_gradient_buffers) {
     facts.weight_buffers = kinds.weight_buffers(stage, facts.element_bytes);
@@ -235,8 +233,8 @@ StateBytes state_bytes(const Job& job) {
   bytes.rest_optimizer = master + facts.rest_moments(job.stack.moments_bytes);
   const double here = 1 - real(job.run.optimizer_offload) / 100;
   bytes.optimizer *= here;
-  if (job.stack.memory == MemoryModel::fsdp) bytes.weights_shared_from = 2;
   bytes.rest_optimizer *= here;
+  if (job.stack.memory == MemoryModel::fsdp) bytes.weights_shared_from = 2;
   return bytes;
 }
 

@@ -219,7 +219,6 @@ Prediction read_prediction(doc::Reader reader) {
 ExecutionRecord read_execution(doc::Reader reader) {
   ExecutionRecord record;
   record.simulated_s = reader.number("simulated_s", {0, kMostSeconds});
-  record.listed = reader.integer_or("listed", 0, {0, 0x1p53});
   record.executed = reader.integer_or("executed", 0, {0, 0x1p53});
   record.bounded = reader.integer_or("bounded", 0, {0, 0x1p53});
   record.complete = reader.flag_or("complete", true);
@@ -249,8 +248,11 @@ SearchRecord read_search(doc::Reader reader) {
 }
 
 Json execution_json(const ExecutionRecord& record) {
-  Json json = {{"simulated_s", record.simulated_s}, {"listed", record.listed},     {"executed", record.executed},
-               {"bounded", record.bounded},         {"complete", record.complete}, {"runs", record.runs}};
+  Json json = {{"simulated_s", record.simulated_s},
+               {"executed", record.executed},
+               {"bounded", record.bounded},
+               {"complete", record.complete},
+               {"runs", record.runs}};
   if (!record.formula.empty()) {
     json["formula"] = record.formula;
     json["formula_s"] = record.formula_s;

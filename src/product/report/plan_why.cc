@@ -48,12 +48,13 @@ std::string execution_text(const ExecutionRecord& execution) {
   std::string text = fmt::format(
       "The fastest when executed on the simulated network{}, {}. {}, the formula's optimum, is priced at {} and takes "
       "{} "
-      "there. Of {} plans that the formula prefers {} were executed, the bounds of {} exceed this one.",
+      "there. Of {} plans that the formula prices about as low or lower {} were executed, the bounds of {} exceed this "
+      "one.",
       execution.runs > 0 ? fmt::format(" (mean of {} runs with noise)", execution.runs) : "",
       format_duration(execution.simulated_s), execution.formula, format_duration(execution.formula_s),
-      format_duration(execution.formula_simulated_s), format_integer(execution.listed),
+      format_duration(execution.formula_simulated_s), format_integer(execution.executed + execution.bounded),
       format_integer(execution.executed), format_integer(execution.bounded));
-  if (!execution.complete) text += " It prefers more, which were not looked at.";
+  if (!execution.complete) text += " There are more of them, which were not looked at.";
   return text;
 }
 
