@@ -123,12 +123,15 @@ struct Run {
 };
 
 // Plans of a search that were executed on the simulated network (nest/simulate.h): those of the answer and, where they
-// do not take what the formula says, others that it prices below 1.1 times the best executed time.
+// do not take what the formula says, others that it prices below 1.1 times the best executed time, and those that could
+// be fastest by a lower bound on all executions.
 struct ExecutionRecord {
   double simulated_s = 0;     // a step of this plan
   std::int64_t executed = 0;  // plans
   std::int64_t bounded = 0;   // plans that were not: their lower bounds exceed the best
   bool complete = true;       // none that the formula prices so low was left out
+  double least_s = 0;         // no plan takes less, without noise; 0: not worked out
+  bool certain = false;       // nothing was left out whose bound is 1 % below the best executed time
   std::int64_t runs = 0;      // executions with noise of which simulated_s is the mean; 0: it is of one without
   // The formula's optimum where that is another plan: its strategy, what it is priced at, what it takes.
   std::string formula;

@@ -59,7 +59,7 @@ class JudgedSearch {
     for (const Plan& plan : found_.plans) first_plans.push_back(&plan);
     execute(first_plans);
     double formula_s = plans_.front().simulated_s;
-    if (std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth) widen(priced(formula));
+    if (std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth) look_around(priced(formula));
     std::stable_sort(plans_.begin(), plans_.end(),
                      [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
     if (considered_.size() > found_.plans.size()) formula_s = settle(formula);
@@ -69,6 +69,7 @@ class JudgedSearch {
     record.executed = executed_;
     record.bounded = bounded_;
     record.complete = complete_;
+    record.certain = certain_;
     const Plan& first = plans_.front().plan;
     if (first.strategy != formula.strategy) {
       record.formula = plan::strategy_text(formula.strategy);
@@ -87,6 +88,7 @@ class JudgedSearch {
     found_.plans.clear();
     for (ExecutedPlan& executed : plans_) {
       record.simulated_s = executed.simulated_s;
+      record.least_s = least_ / value_of(executed.plan, 1);
       record.runs = executed.runs;
       executed.plan.search = search;
       executed.plan.search->execution = record;
@@ -167,33 +169,58 @@ class JudgedSearch {
                        [&](const Strategy& strategy) { return strategy == plan.strategy; });
   }
 
+  void add_unknown(const Plan& plan, std::vector<const Plan*>& fresh) {
+    if (is_known(plan)) return;
+    considered_.push_back(plan.strategy);
+    fresh.push_back(&plan);
+  }
+
   // Considers what the formula prices below the best executed plans and its own, or little above.
-  void widen(double formula) {
+  void widen(double formula, int listed) {
+    if (is_late()) return;
+    search::PlanRequest more = request_;
+    more.search.listing = search::Listing::keys;
+    more.search.top = listed;
+    more.search.progress = nullptr;
+    more.search.time_limit_s -= elapsed_s();
+    const auto most = [&] { return std::max(limit(), formula) * kOverpriced; };
+    more.search.known_score = most();
+    const search::PlanAnswer answer = search::make_plan(more);
+    found_.opened += answer.opened;
+    std::vector<const Plan*> fresh;
+    fresh.reserve(answer.plans.size());
+    for (const Plan& plan : answer.plans) add_unknown(plan, fresh);
+    consider(fresh);
+    // All were listed, or the last of them is priced above what is executed by now.
+    complete_ = answer.outcome != PlanOutcome::limit && !is_late() &&
+                (static_cast<int>(answer.plans.size()) < listed || priced(answer.plans.back()) >= most());
+  }
+
+  // What the formula likes, what could be fastest, and what the formula likes a little less.
+  void look_around(double formula) {
     for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
-    complete_ = false;
-    for (int listed = kListed; listed <= kMostListed && !complete_ && !is_late(); listed *= 8) {
-      search::PlanRequest more = request_;
-      more.search.listing = search::Listing::keys;
-      more.search.top = listed;
-      more.search.progress = nullptr;
-      more.search.time_limit_s -= elapsed_s();
-      const auto most = [&] { return std::max(limit(), formula) * kOverpriced; };
-      more.search.known_score = most();
-      const search::PlanAnswer answer = search::make_plan(more);
-      found_.opened += answer.opened;
-      std::vector<const Plan*> fresh;
-      fresh.reserve(answer.plans.size());
-      for (const Plan& plan : answer.plans) {
-        if (is_known(plan)) continue;
-        considered_.push_back(plan.strategy);
-        fresh.push_back(&plan);
-      }
-      consider(fresh);
-      // All were listed, or the last of them is priced above what is executed by now.
-      complete_ = answer.outcome != PlanOutcome::limit && !is_late() &&
-                  (static_cast<int>(answer.plans.size()) < listed || priced(answer.plans.back()) >= most());
-      if (answer.outcome == PlanOutcome::limit) return;
-    }
+    complete_ = certain_ = false;
+    widen(formula, kListed);
+    bound(kListed);
+    if (!complete_ && !certain_) widen(formula, kMostListed);
+  }
+
+  // Considers keys by what their plans take at least, and says whether any is left that could be faster by what counts.
+  void bound(int listed) {
+    if (is_late()) return;
+    search::PlanRequest more = request_;
+    more.search.top = listed;
+    more.search.progress = nullptr;
+    more.search.time_limit_s -= elapsed_s();
+    more.search.known_score = limit() * (1 - kWorth);
+    const search::BoundedKeys keys = search::bound_plans(more);
+    found_.opened += keys.opened;
+    least_ = keys.least;
+    std::vector<const Plan*> fresh;
+    fresh.reserve(keys.plans.size());
+    for (const search::BoundedPlan& bounded : keys.plans) add_unknown(bounded.plan, fresh);
+    consider(fresh);
+    certain_ = keys.complete && !is_late() && keys.next >= limit() * (1 - kWorth);
   }
 
   // Executes the best, and the formula's, again with noise: in lockstep replicas that share a link wait for each other
@@ -267,7 +294,8 @@ class JudgedSearch {
   search::Workers workers_;
   std::vector<ExecutedPlan> plans_;
   std::vector<Strategy> considered_;
-  bool complete_ = true;
+  bool complete_ = true, certain_ = false;
+  double least_ = 0;  // of all plans, seconds or device-seconds; 0: not known
   double searched_s_;
   std::chrono::steady_clock::time_point began_;
   std::int64_t executed_ = 0, bounded_ = 0;

@@ -1,11 +1,12 @@
 // The plan that is fastest when it is executed.
 //
 // The formula of the search prices links as if stages took turns on them; execution (simulate/step_judge.h) knows better.
-// The first plans of the search are executed. Where the first takes what was predicted, it stays. Where not, all keys
-// that the formula prices below 1.1 times the best executed time are listed, best first, and those whose lower bound is
-// below that time are executed. The best of them and the formula's own are executed again with noise; another plan must
-// be 1 % faster to be preferred. The list ends after kMostListed plans: then `complete` is false, and plans that the
-// formula likes less are not known.
+// The first plans of the search are executed. Where the first takes what was predicted, it stays. Where not, keys that
+// the formula prices below 1.1 times the best executed time are listed, best first, and so are those that could be
+// fastest by the least law (schedule/step_time.h); those whose lower bound is below the best executed time are executed.
+// The best of them and the formula's own are executed again with noise; another plan must be 1 % faster to be preferred.
+// The lists end after kListed and kMostListed keys: `complete` and `certain` say whether anything was left out, `least_s`
+// what no plan undercuts.
 #pragma once
 
 #include <vector>

@@ -449,12 +449,16 @@ TEST(Judge, ExecutionIsNoSlowerThanTheFormulasPlan) {
   const ExecutionRecord& first = *judged.plans.front().search->execution;
   EXPECT_THAT(first.formula, HasSubstr("dp="));
   EXPECT_GT(first.runs, 1);
+  EXPECT_GT(first.least_s, 0);
+  EXPECT_LT(first.least_s, first.simulated_s);
+  EXPECT_THAT(to_text(judged), HasSubstr("No plan takes less"));
   EXPECT_NEAR(first.formula_simulated_s / taken_s(formula.plans.front(), first.runs), 1, 0.02);
   EXPECT_LE(first.simulated_s, first.formula_simulated_s * 1.005);  // it may be the simplest within the tie
   EXPECT_THAT(to_text(judged), HasSubstr("The fastest when executed on the simulated network"));
   const Plan again = read_plan(Input::memory("plan.json", plan_file(judged.plans.front())));
   EXPECT_EQ(again.search->execution->formula, first.formula);
   EXPECT_EQ(again.search->execution->bounded, first.bounded);
+  EXPECT_EQ(again.search->execution->least_s, first.least_s);
 }
 
 TEST(Judge, WhereNothingIsSharedTheFormulaStands) {

@@ -52,7 +52,7 @@ Plan example() {
   plan.assumptions = {"one", "another"};
   plan.measured = {"decoder"};
   plan.search = SearchRecord{0.25, true, 12.5, 1e6, 42, "nest", 0.005, 12.46, "tp=4 pp=3", "uneven cuts", {}};
-  plan.search->execution = ExecutionRecord{12.7, 30, 10, false, 3, "tp=8 pp=2", 12.4, 13.5};
+  plan.search->execution = ExecutionRecord{12.7, 30, 10, false, 11.5, true, 3, "tp=8 pp=2", 12.4, 13.5};
   return plan;
 }
 
@@ -122,6 +122,8 @@ TEST(PlanJson, RoundTrips) {
   EXPECT_EQ(back.search->execution->executed, 30);
   EXPECT_EQ(back.search->execution->bounded, 10);
   EXPECT_FALSE(back.search->execution->complete);
+  EXPECT_EQ(back.search->execution->least_s, 11.5);
+  EXPECT_TRUE(back.search->execution->certain);
   EXPECT_EQ(back.search->execution->runs, 3);
   EXPECT_EQ(back.search->execution->formula, "tp=8 pp=2");
   EXPECT_EQ(back.search->execution->formula_s, 12.4);

@@ -93,7 +93,7 @@ void fill_plain(FakePrices& fake, const std::vector<double>& layers_s, std::int6
   fake.kind_of.assign(at(stages), 0);
   PartitionProblem& problem = fake.problem;
   problem.layers = n;
-  problem.micro_batches = micro_batches;
+  problem.form.micro_batches = micro_batches;
   problem.options = 1;
   problem.stages.assign(at(stages), {});
   problem.boundary_s.assign(at(stages - 1), std::vector<double>(at(n + 1), 0));
@@ -136,7 +136,7 @@ TEST(Partition, ChunksFillThePipelineFaster) {
   FakePrices fake;
   fill_plain(fake, {1, 1, 1, 1, 1, 1}, 3, 4);
   EXPECT_DOUBLE_EQ(solve(fake)->time_s, 4 * 2 + (6 - 2));
-  fake.problem.chunks = 2;
+  fake.problem.form.chunks = 2;
   EXPECT_DOUBLE_EQ(solve(fake)->time_s, 4 * 2 + (6 - 2) / 2.0);
   fake.problem.stages[1].fewest_layers = 4;  // 1, 4, 1
   EXPECT_DOUBLE_EQ(solve(fake)->time_s, 4 * 4 + (6 - 4) / 2.0);
@@ -160,7 +160,7 @@ TEST(Partition, WeighsWhatHappensOncePerStep) {
   // Option 1 on both stages: 5 * 4 + 4. Option 0 on either: 10 more, no less than 5 * 3 + 3 + 10.
   EXPECT_EQ(solve(fake)->options, (std::vector<int>{1, 1}));
   EXPECT_DOUBLE_EQ(solve(fake)->time_s, 24);
-  fake.problem.micro_batches = 15;  // 15 * 3 + 3 + 10 < 15 * 4 + 4
+  fake.problem.form.micro_batches = 15;  // 15 * 3 + 3 + 10 < 15 * 4 + 4
   EXPECT_EQ(solve(fake)->options, (std::vector<int>{0, 0}));
   EXPECT_DOUBLE_EQ(solve(fake)->time_s, 58);
 }
@@ -244,8 +244,12 @@ void fill_random(FakePrices& fake, Draw& draw) {
   const bool whole = draw.one_in(2), by_length = draw.one_in(3);
   PartitionProblem& problem = fake.problem;
   problem.layers = n;
-  problem.micro_batches = real(1 + draw.upto(draw.one_in(3) ? 0 : 7));
-  problem.chunks = real(1 + (draw.one_in(2) ? draw.upto(2) : 0));
+  problem.form.micro_batches = real(1 + draw.upto(draw.one_in(3) ? 0 : 7));
+  problem.form.chunks = real(1 + (draw.one_in(2) ? draw.upto(2) : 0));
+  problem.form.stages = real(p);
+  problem.form.law = draw.one_in(3) ? schedule::Law::least : schedule::Law::formula;
+  problem.form.split = draw.one_in(4);
+  if (problem.form.law == schedule::Law::least && draw.one_in(2)) problem.form.late_s = draw.seconds(whole, 3);
   problem.options = static_cast<int>(1 + draw.upto(3));
   problem.uniform = draw.one_in(4);
   problem.may_cut.assign(at(n + 1), 1);
@@ -307,8 +311,18 @@ std::optional<Priced> price(const FakePrices& fake, const Cuts& cuts, const std:
     priced.sum_s += time;
     priced.step_s = std::max(priced.step_s, option.step_s);
   }
-  priced.time_s =
-      problem.micro_batches * priced.slowest_s + (priced.sum_s - priced.slowest_s) / problem.chunks + priced.step_s;
+  const auto& [law, m, v, stages, split, filled_s, late_s] = problem.form;
+  if (law == schedule::Law::formula) {
+    priced.time_s = m * priced.slowest_s + (priced.sum_s - priced.slowest_s) / v;
+  } else {
+    priced.time_s = m * priced.slowest_s;
+    if (!split) priced.time_s = std::max(priced.time_s, priced.sum_s - late_s);
+    if (!split && v == 1 && m > stages) {
+      const double filling = (m - stages - 1) * (priced.slowest_s - late_s) + 2 * (priced.sum_s - late_s);
+      priced.time_s = std::max(priced.time_s, filling);
+    }
+  }
+  priced.time_s += priced.step_s;
   return priced;
 }
 
@@ -354,7 +368,7 @@ void set_bounds(FakePrices& fake, Draw& draw, const std::vector<Priced>& all) {
   }
   problem.sum_low_s = sum;
   problem.slowest_low_s = slowest;
-  for (const Priced& plan : all) once = std::min(once, plan.time_s - problem.value(plan.slowest_s, sum));
+  for (const Priced& plan : all) once = std::min(once, plan.time_s - problem.form.value(plan.slowest_s, sum));
   problem.once_low_s = share * once;
   double step = kNever;
   for (const auto& options : fake.of_name) {
@@ -397,7 +411,7 @@ TEST(Partition, EqualsEveryCutAndOption) {
     EXPECT_TRUE(least_s == 0 || !solver.solve(fake.problem, fake, least_s * (1 - 1e-6)));
     mixed +=
         std::adjacent_find(plan->options.begin(), plan->options.end(), std::not_equal_to<>()) != plan->options.end();
-    chunked += fake.problem.chunks > 1;
+    chunked += fake.problem.form.chunks > 1;
     uniform += fake.problem.uniform;
   }
   for (const int seen : {found, mixed, chunked, uniform, bounded}) EXPECT_GT(seen, static_cast<int>(seeds) / 20);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/index.h"
+#include "plan/strategy_text.h"
 #include "random_program.h"
 #include "simulate/least_time.h"
 #include "simulate/lower.h"
@@ -65,6 +66,21 @@ TEST(LeastTime, NoPlanIsFaster) {
     exact += least >= taken * (1 - 1e-9);
   }
   EXPECT_GT(exact, static_cast<int>(plans / 4));  // where nothing is shared the path is the time
+}
+
+// The law that bounds searches: without a program, from sums over stages alone.
+TEST(LeastLaw, NoPlanIsFaster) {
+  const std::uint32_t plans = test::scaled(4000, 60);
+  double tightness = 0;
+  for (std::uint32_t seed = 0; seed < plans; ++seed) {
+    RandomPlan plan = random_plan(seed);
+    const double taken = execute(lower_plan(plan.job, plan.strategy, plan.stages).program).total_s;
+    plan.job.law = schedule::Law::least;
+    const double least = cost::evaluate(plan.job, plan.strategy, plan.stages).prediction.iteration_s;
+    EXPECT_LE(least, taken * (1 + 1e-9)) << "seed " << seed << " " << plan::strategy_text(plan.strategy);
+    tightness += least / taken / plans;
+  }
+  EXPECT_GT(tightness, 0.75);
 }
 
 TEST(StepJudge, ExecutesTwoRoundsOfLongSteps) {

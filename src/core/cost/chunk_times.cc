@@ -21,7 +21,8 @@ ChunkTimes::ChunkTimes(const Job& job, const Strategy& strategy, const PriceTabl
     const bool travels = from.stage != to.stage;
     link_bytes_.push_back(travels ? table.cut_bytes[at(last)] : 0);
     link_s_.push_back(
-        travels ? exposed * message_line(job.cluster, strategy, from.stage, to.stage).at(link_bytes_.back()) : 0);
+        travels ? exposed * message_line(job.cluster, strategy, from.stage, to.stage, job.law).at(link_bytes_.back())
+                : 0);
   }
 }
 

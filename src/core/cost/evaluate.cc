@@ -147,7 +147,11 @@ class Evaluator {
     parts.ep = m * time.ep;
     parts.p2p = m * time.p2p;
     parts.zero = m * time.zero;
-    if (chunks_) {
+    if (job_.law == schedule::Law::least) {
+      double least_s = chunks_ ? 0 : least_form(m).value(time.total, sum_s);
+      for (const PricedStage& stage : priced_) least_s = std::max(least_s, m * stage.time.total + stage.once.reduce_s);
+      parts.bubble = std::max(0.0, least_s - m * time.total);
+    } else if (chunks_) {
       parts.bubble = std::max(0.0, played_s(job_, strategy_, result_.stages) - m * time.total);
     } else {
       parts.bubble = schedule::fill_time(v, time.total, sum_s);
@@ -167,6 +171,16 @@ class Evaluator {
     prediction.flops_per_s_per_device = flops / (prediction.iteration_s * devices);
     const double peak = devices * mfu_peak_flops_per_s(job_.cluster.device, job_.run.precision);
     if (peak > 0) prediction.mfu = flops / (prediction.iteration_s * peak);
+  }
+
+  schedule::StepForm least_form(double micro_batches) const {
+    schedule::StepForm form;
+    form.law = schedule::Law::least;
+    form.micro_batches = micro_batches;
+    form.chunks = real(strategy_.virtual_stages);
+    form.stages = real(strategy_.pp);
+    form.split = strategy_.pp > 1 && schedule::rule_of(strategy_.schedule).is_split();
+    return form;
   }
 
   // What the order fills of the bubble (schedule/filled.h).

@@ -48,9 +48,11 @@ CostLine line_at_most(const cluster::Cluster& cluster, const cluster::GroupLayou
 }
 
 void place_state(const cluster::Cluster& cluster, const groups::RankGroups& ranks, groups::Weights weights,
-                 std::int64_t degree, cluster::GroupLayout& shard, cluster::GroupLayout& replicate) {
+                 std::int64_t degree, schedule::Law law, cluster::GroupLayout& shard, cluster::GroupLayout& replicate) {
   groups::StateGroups state = ranks.state(weights, 0, degree);
-  for (GroupSpec* spec : {&state.shard, &state.replicate}) spec->siblings.push_back(ranks.stage_axis());
+  if (law == schedule::Law::formula) {
+    for (GroupSpec* spec : {&state.shard, &state.replicate}) spec->siblings.push_back(ranks.stage_axis());
+  }
   shard = cluster::place_group(cluster, state.shard);
   replicate = cluster::place_group(cluster, state.replicate);
 }
@@ -127,21 +129,23 @@ double group_collective_s(const cluster::Cluster& cluster, const cluster::GroupL
   return group_collective(cluster, layout, collective, bytes).seconds;
 }
 
-StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule)
+StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule,
+                         schedule::Law law)
     : cluster_(cluster), split_(split), rule_(rule) {
   Strategy one;  // stage of one team
   one.split = split;
   one.dp = one.dp_inner = split.team();
   const groups::RankGroups ranks(one);
   const std::int64_t a = split.team_devices(), around = std::max(a, std::min(cluster.devices, kNeighbours));
-  const auto place_spec = [&](GroupSpec spec, cluster::GroupLayout& layout) {
+  const auto place_spec = [&](GroupSpec spec, cluster::GroupLayout& layout, bool alone = false) {
     if (spec.size() < 2) return;
-    spec.siblings.push_back({a, std::max<std::int64_t>(1, around / a)});
+    if (!alone) spec.siblings.push_back({a, std::max<std::int64_t>(1, around / a)});
     layout = cluster::place_group(cluster, spec);
   };
-  const auto place = [&](groups::Kind kind, cluster::GroupLayout& layout) {
-    place_spec(ranks.groups(kind, 0), layout);
+  const auto place = [&](groups::Kind kind, cluster::GroupLayout& layout, bool alone = false) {
+    place_spec(ranks.groups(kind, 0), layout, alone);
   };
+  const bool alone = law == schedule::Law::least;
   place(groups::Kind::tensor, tensor_);
   place(groups::Kind::context, context_);
   if (split.cp_comm == ContextExchange::a2a_p2p) {
@@ -151,10 +155,10 @@ StageGroups::StageGroups(const cluster::Cluster& cluster, const Split& split, co
   } else {
     context_heads_ = context_ring_ = context_;
   }
-  place(groups::Kind::expert, expert_);
+  place(groups::Kind::expert, expert_, alone);
   place(groups::Kind::expert_tensor, expert_tensor_);
   if (facts_of(rule.dispatcher).spans_tensor && split.expert_tp() > 1 && split.ep > 1) {
-    place(groups::Kind::tensor_expert, tensor_expert_);
+    place(groups::Kind::tensor_expert, tensor_expert_, alone);
   }
 }
 
@@ -342,50 +346,61 @@ double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCo
   return 0;
 }
 
-ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree) {
+ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree,
+                         schedule::Law law) {
   const groups::RankGroups ranks(strategy);
   const groups::ZeroDegrees degrees = ranks.zero_degrees(degree);
   ShardGroups groups;
   groups.dense_degree = degrees.dense;
   groups.expert_degree = degrees.expert;
-  place_state(cluster, ranks, groups::Weights::dense, degrees.dense, groups.dense_shard, groups.dense_replicate);
-  place_state(cluster, ranks, groups::Weights::expert, degrees.expert, groups.expert_shard, groups.expert_replicate);
+  place_state(cluster, ranks, groups::Weights::dense, degrees.dense, law, groups.dense_shard, groups.dense_replicate);
+  place_state(cluster, ranks, groups::Weights::expert, degrees.expert, law, groups.expert_shard,
+              groups.expert_replicate);
   return groups;
 }
 
-ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& groups, const CallBytes& calls) {
+ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& groups, const CallBytes& calls,
+                       schedule::Law law) {
   ShardLines lines;
   lines.dense_degree = groups.dense_degree;
   lines.expert_degree = groups.expert_degree;
   lines.calls = calls;
+  const bool least = law == schedule::Law::least;
+  if (least && cluster.torus) return lines;
   lines.dense_shard = line_in_calls(cluster, groups.dense_shard, calls.dense);
   lines.expert_shard = line_in_calls(cluster, groups.expert_shard, calls.expert);
   lines.dense_replicate = line_at_most(cluster, groups.dense_replicate);
   lines.dense_replicate.s_per_byte /= real(groups.dense_degree);
   lines.expert_replicate = line_at_most(cluster, groups.expert_replicate);
   lines.expert_replicate.s_per_byte /= real(groups.expert_degree);
+  if (least) lines.dense_replicate.latency_s = lines.expert_replicate.latency_s = 0;
   return lines;
 }
 
-CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to) {
+CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to,
+                      schedule::Law law) {
+  const bool least = law == schedule::Law::least;
   const groups::RankGroups ranks(strategy);
   const std::int64_t block = ranks.block();
   if (cluster.torus) {
+    if (least) return {};
     const std::int64_t first = std::min(from, to) * block;
     const GroupSpec spec{first, {{std::abs(to - from) * block, 2}}, {{1, block}}};
     const cluster::CollectiveTime time = cluster::collective_time(cluster, cluster::place_group(cluster, spec),
                                                                   cluster::Collective::send_recv, kLargeCallBytes);
     return {time.latency_s, time.bandwidth_s / kLargeCallBytes};
   }
-  CostLine worst;
+  CostLine chosen;
   const std::int64_t pipelines = std::min(ranks.pipelines(), kReplicasTried);
   for (std::int64_t r = 0; r < pipelines; ++r) {
     const std::int64_t start = r * ranks.pitch();
     const CostLine line = message_between(cluster.fabric, start + from * block, start + to * block, block);
-    worst.latency_s = std::max(worst.latency_s, line.latency_s);
-    worst.s_per_byte = std::max(worst.s_per_byte, line.s_per_byte);
+    if (r == 0) chosen = line;
+    chosen.latency_s = least ? std::min(chosen.latency_s, line.latency_s) : std::max(chosen.latency_s, line.latency_s);
+    chosen.s_per_byte =
+        least ? std::min(chosen.s_per_byte, line.s_per_byte) : std::max(chosen.s_per_byte, line.s_per_byte);
   }
-  return worst;
+  return chosen;
 }
 
 }  // namespace nest::cost

@@ -11,6 +11,10 @@
 // exchange in calls of a known size c. A call takes f(c), the maximum over the classes of flows (inside a node, across
 // nodes, …) of latency_k + c slope_k; the classes that decide differ with c, so f is evaluated at the c that is sent:
 //     slope = f(c) / c        latency = max over k of latency_k, of the first call
+//
+// By the least law (schedule/step_time.h) no other stage and no other team uses the links, a message is that of the
+// replica which is best placed, groups exchange at the slope of their slowest link, and on a torus nothing takes time:
+// routes there are simpler than those that are executed.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +24,7 @@
 #include "cost/dispatch.h"
 #include "groups/rank_groups.h"
 #include "plan/plan.h"
+#include "schedule/step_time.h"
 #include "split/local_layer.h"
 
 namespace nest::cost {
@@ -57,7 +62,9 @@ struct RoutedTraffic {
 // that holds whole sets of experts (Split::team) and fits on the cluster.
 class StageGroups {
  public:
-  StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule = {});
+  // By the least law experts' groups are alone; the others are a part of compute, which is executed as priced.
+  StageGroups(const cluster::Cluster& cluster, const Split& split, const DispatchRule& rule = {},
+              schedule::Law law = schedule::Law::formula);
 
   // `local` is the layer that the exchange is of.
   double seconds(const split::LocalLayer& local, const split::LayerCollective& exchange) const;
@@ -108,7 +115,8 @@ struct ShardGroups {
 };
 
 // Degree 0: over all replicas; else one that can_shard.
-ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree);
+ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t degree,
+                         schedule::Law law = schedule::Law::formula);
 
 // Of one call, unsharded.
 struct CallBytes {
@@ -126,9 +134,11 @@ struct ShardLines {
   std::int64_t expert_degree = 1;
   CallBytes calls;
 };
-ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& groups, const CallBytes& calls);
+ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& groups, const CallBytes& calls,
+                       schedule::Law law = schedule::Law::formula);
 
 // A message from every device of stage `from` to its counterpart in stage `to`, for the worst replica.
-CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to);
+CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy, std::int64_t from, std::int64_t to,
+                      schedule::Law law = schedule::Law::formula);
 
 }  // namespace nest::cost

@@ -8,6 +8,7 @@
 #include "cost/stack.h"
 #include "model/build.h"
 #include "plan/plan.h"
+#include "schedule/step_time.h"
 
 namespace nest::cost {
 
@@ -22,6 +23,10 @@ struct Job {
   std::string title;                               // of the model, for people; its name unless told
   std::int64_t parameters = 0;                     // of the model
   std::shared_ptr<const MeasuredProfile> profile;  // measured operators or layers; may be null
+  // By what plans are priced. `least`: no plan takes less when it is executed (simulate/engine.h). What is exchanged then
+  // is alone on the network, in the place where that takes least; of gradients in a pipeline, and of what is exchanged
+  // behind compute, no more counts than every stage waits for.
+  schedule::Law law = schedule::Law::formula;
 };
 
 // Builds both graphs. Throws InputError when the device has no such arithmetic.

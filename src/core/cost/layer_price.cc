@@ -492,7 +492,7 @@ std::optional<double> measured_saved_bytes(const Job& job, int layer, const Spli
 
 PricingContext::PricingContext(const Job& job, const Split& split, const Treatments& treatments)
     : rates(sustained_rates(job.cluster.device, job.run.precision, job.stack)),
-      groups(job.cluster, split, job.stack.dispatch),
+      groups(job.cluster, split, job.stack.dispatch, job.law),
       implementation(timed_implementation(job)),
       policy{.modules = job.stack.selective_modules, .count_saved = false, .sets = treatments.sets} {}
 

@@ -86,6 +86,9 @@ SyncRule sync_rule(const Job& job, std::int64_t stages) {
   rule.update.matrices *= 1 - rule.offload.share;
   rule.update.rest *= 1 - rule.offload.share;
   rule.memory_bytes_per_s = sustained_rates(job.cluster.device, job.run.precision, job.stack).memory_bytes_per_s;
+  rule.least = job.law == schedule::Law::least;
+  rule.hides_what_it_can = rule.least && std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
+                                                     [](const model::Layer& kind) { return kind.experts > 0; });
   if (stack.data_overlap == DataOverlap::none) return rule;
   rule.step_hide = kSyncHide;
   rule.step_exposed = kSyncExposed;
@@ -110,13 +113,14 @@ double parameters_per_call(const Job& job, const PriceTable& table, int zero, st
 
 ShardLines sync_lines(const Job& job, const Strategy& strategy, const PriceTable& table, int zero,
                       std::int64_t degree) {
-  return sync_lines(job, sync_rule(job, strategy.pp), table, zero, shard_groups(job.cluster, strategy, degree));
+  return sync_lines(job, sync_rule(job, strategy.pp), table, zero,
+                    shard_groups(job.cluster, strategy, degree, job.law));
 }
 
 ShardLines sync_lines(const Job& job, const SyncRule& rule, const PriceTable& table, int zero,
                       const ShardGroups& groups) {
   return shard_lines(job.cluster, groups,
-                     bytes_of_calls(job, rule, table, zero, {groups.dense_degree, groups.expert_degree}));
+                     bytes_of_calls(job, rule, table, zero, {groups.dense_degree, groups.expert_degree}), job.law);
 }
 
 ShardLines fold_calls(const Job& job, const SyncRule& rule, const PriceTable& table, int zero, const ShardLines& bare) {
@@ -242,11 +246,11 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
 
   StateCost cost;
   cost.micro_s = traffic.micro_s;
-  if (zero == 1 && rule.hides_backward_only) {
-    cost.sync_exposed_s = exposed_s(traffic.reduce_s, hide_s, fraction) + traffic.gather_s;
-  } else {
-    cost.sync_exposed_s = exposed_s(traffic.reduce_s + traffic.gather_s, hide_s, fraction);
-  }
+  const bool gathers_hide = zero != 1 || !rule.hides_backward_only;
+  const double may_hide_s = traffic.reduce_s + (gathers_hide ? traffic.gather_s : 0);
+  const double exposed = exposed_s(may_hide_s, rule.hides_what_it_can ? may_hide_s : hide_s, fraction);
+  if (rule.least && strategy.pp > 1 && may_hide_s > 0) cost.reduce_s = exposed * traffic.reduce_s / may_hide_s;
+  cost.sync_exposed_s = exposed - cost.reduce_s + (gathers_hide ? 0 : traffic.gather_s);
   const auto shared = [&](bool sharded) {
     if (!sharded) return dense + expert;
     return dense / real(lines.dense_degree) + expert / real(lines.expert_degree);
@@ -270,7 +274,7 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
 }
 
 double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s) {
-  if (sums.deferred_s <= 0) return 0;
+  if (sums.deferred_s <= 0 || job.law == schedule::Law::least) return 0;
   const std::int64_t m = micro_batches(strategy, job.run.global_batch);
   const double waiting = real(std::min(m, kDeferredMicroBatches));
   const double drain_s = real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + drain_again_s);
@@ -281,7 +285,7 @@ StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strat
                      const ShardLines& lines, int zero, const StageAgain& again) {
   const StateCost state = state_cost(rule, strategy, sums, lines, zero);
   return {micro_exposed_s(rule, sums, state, zero, again.seconds), state.sync_exposed_s, state.optimizer_s,
-          deferred_s(job, strategy, sums, again.drain_s)};
+          deferred_s(job, strategy, sums, again.drain_s), state.reduce_s};
 }
 
 Treatments treatments_of(const std::vector<StagePlan>& stages) {
@@ -337,10 +341,10 @@ std::vector<double> message_seconds(const Job& job, const Strategy& strategy, co
   const double exposed = message_share(job, strategy);
   std::vector<double> seconds;
   for (std::int64_t s = 0; s + 1 < strategy.pp; ++s) {
-    const CostLine line = message_line(job.cluster, strategy, s, s + 1);
+    const CostLine line = message_line(job.cluster, strategy, s, s + 1, job.law);
     seconds.push_back(exposed * chunks * line.at(table.cut_bytes[at(stages[at(s)].last)]));
   }
-  const CostLine wrap = message_line(job.cluster, strategy, strategy.pp - 1, 0);
+  const CostLine wrap = message_line(job.cluster, strategy, strategy.pp - 1, 0, job.law);
   const std::int64_t wraps = schedule::rule_of(strategy.schedule).wraps(strategy.virtual_stages);
   seconds.push_back(exposed * real(wraps) * wrap.at(table.wrap_bytes));
   return seconds;

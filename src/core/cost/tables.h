@@ -94,6 +94,10 @@ struct SyncRule {
   UpdateBytes update;  // read and written per parameter, on the device
   OffloadRule offload;
   double memory_bytes_per_s = 1;
+  // By the least law: what comes before the update counts apart; and what experts wait for, behind which traffic may
+  // hide, is not known.
+  bool least = false;
+  bool hides_what_it_can = false;
 
   const ShardingTraffic& traffic(int zero) const { return often[at(zero)]; }
 };
@@ -159,6 +163,9 @@ struct StateCost {
   double micro_s = 0;         // of traffic per micro-batch, if nothing hid it
   double sync_exposed_s = 0;  // per step
   double optimizer_s = 0;
+  // By the least law, of a stage in a pipeline, instead of a part of sync_exposed_s: gradients that it waits for after its
+  // own passes, m of them. No stage updates before all have them:  T >= max_s (m t_s + reduce_s) + max_s (the rest of y_s)
+  double reduce_s = 0;
 };
 StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const StageSums& sums, const ShardLines& lines,
                      int zero);
@@ -167,6 +174,7 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
 inline double micro_exposed_s(const SyncRule& rule, const StageSums& sums, const StateCost& state, int zero,
                               double again_s) {
   if (state.micro_s <= 0) return 0;
+  if (rule.hides_what_it_can) return rule.micro_exposed * state.micro_s;
   const double hide_s = rule.micro_hide * (sums.hide_forward_s + sums.hide_backward_s + again_s);
   // What comes in backward only has less to hide behind.
   const bool in_forward = rule.traffic(zero).forward_gathers > 0;
@@ -179,6 +187,7 @@ struct StageCost {
   double sync_exposed_s = 0;   // per step
   double optimizer_s = 0;
   double deferred_s = 0;  // what of the head's weight gradients does not fit into the drain
+  double reduce_s = 0;    // as StateCost says
 };
 // `rule` is sync_rule() of the job.
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,

@@ -222,6 +222,8 @@ ExecutionRecord read_execution(doc::Reader reader) {
   record.executed = reader.integer_or("executed", 0, {0, 0x1p53});
   record.bounded = reader.integer_or("bounded", 0, {0, 0x1p53});
   record.complete = reader.flag_or("complete", true);
+  record.least_s = reader.maybe_number("least_s", {0, kMostSeconds}).value_or(0);
+  record.certain = reader.flag_or("certain", false);
   record.runs = reader.integer_or("runs", 0, {0, 0x1p53});
   record.formula = reader.text_or("formula", "");
   record.formula_s = reader.maybe_number("formula_s", {0, kMostSeconds}).value_or(0);
@@ -253,6 +255,10 @@ Json execution_json(const ExecutionRecord& record) {
                {"bounded", record.bounded},
                {"complete", record.complete},
                {"runs", record.runs}};
+  if (record.least_s > 0) {
+    json["least_s"] = record.least_s;
+    json["certain"] = record.certain;
+  }
   if (!record.formula.empty()) {
     json["formula"] = record.formula;
     json["formula_s"] = record.formula_s;

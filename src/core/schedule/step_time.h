@@ -19,11 +19,25 @@
 //     equal stages, a last group of fewer than p           T <= T* <= T with m rounded up to a multiple of p
 // with f_s and b_s the forward and backward part of t_s.
 // So it is neither a lower nor an upper bound of T* in general; the search minimises T.
+//
+// What an execution takes at least is another law, by which no plan is priced and every plan is bounded. With t_s made of
+// exchanges that are alone on the network:
+//     any order                         T >= m tau                     the slowest stage works so long
+//     gradients in one pass             T >= S                         one micro-batch, there and back
+//     ... v = 1, m > p                  T >= (m - p - 1) tau + 2 S
+// The last: with F_u and B_u the passes of stage u and k the slowest stage, the path to stage k, one micro-batch from there
+// to the last stage and back in the place of as many forwards of k, another one in the place of as many backwards, and m
+// slots of k takes  sum_{u<k} t_u + m t_k + sum_{u>k} (t_u - F_k) + sum_{u>k} (t_u - B_k)  >=  (m - p - 1) tau + 2 S.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
 
 namespace nest::schedule {
+
+// By which times are priced: as what is expected, or as what an execution (simulate/engine.h) takes at least.
+enum class Law : std::uint8_t { formula, least };
 
 // (S - tau) / v.
 inline double fill_time(double chunks, double slowest_s, double sum_s) { return (sum_s - slowest_s) / chunks; }
@@ -41,5 +55,49 @@ inline double slowest_within(double micro_batches, double chunks, double sum_s, 
   if (times == 0) return sum_s <= limit_s * (1 + slack) ? kInfinity : -1;
   return (limit_s * chunks - sum_s) / times * (1 + slack);
 }
+
+// What m micro-batches in a pipeline of p stages take by a law, Y apart.
+struct StepForm {
+  Law law = Law::formula;
+  double micro_batches = 1, chunks = 1, stages = 1;
+  bool split = false;   // gradients of weights are computed apart
+  double filled_s = 0;  // E
+  // By the least law t_s counts r_s / m of what a stage waits for after its passes: T >= m max (t_s + r_s / m). This is
+  // sum r_s / m at most, which the other bounds leave out.
+  double late_s = 0;
+
+  // T, and T without the maximum with m tau: both rise with tau and with S.
+  double value(double slowest_s, double sum_s) const {
+    const double low = this->low(slowest_s, sum_s);
+    return filled_s == 0 ? low : std::max(micro_batches * slowest_s, low);
+  }
+  double low(double slowest_s, double sum_s) const {
+    if (law == Law::formula) return step_time(micro_batches, chunks, slowest_s, sum_s) - filled_s;
+    const double busy_s = micro_batches * slowest_s;
+    if (split) return busy_s;
+    if (!fills()) return std::max(busy_s, sum_s - late_s);
+    return std::max({busy_s, sum_s - late_s, filling() * (slowest_s - late_s) + 2 * (sum_s - late_s)});
+  }
+  // The largest tau with low(tau, S) within a limit, widened by a relative slack; negative where there is none.
+  double slowest_within(double sum_s, double limit_s, double slack) const {
+    if (law == Law::formula) {
+      return schedule::slowest_within(micro_batches, chunks, sum_s, limit_s + filled_s, slack);
+    }
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    if (limit_s == kInfinity) return kInfinity;
+    const double most_s = limit_s * (1 + slack);
+    const double slowest_s = most_s / micro_batches;
+    if (split) return slowest_s;
+    const double path_s = sum_s - late_s;
+    if (path_s > most_s) return -1;
+    if (!fills()) return slowest_s;
+    if (filling() == 0) return 2 * path_s > most_s ? -1 : slowest_s;
+    return std::min(slowest_s, (most_s - 2 * path_s) / filling() + late_s);
+  }
+
+ private:
+  bool fills() const { return chunks == 1 && micro_batches > stages; }
+  double filling() const { return micro_batches - stages - 1; }
+};
 
 }  // namespace nest::schedule

@@ -9,7 +9,6 @@
 
 #include "base/index.h"
 #include "cost/constants.h"
-#include "schedule/step_time.h"
 #include "search/kind.h"
 #include "search/workers.h"
 
@@ -133,19 +132,18 @@ class Opener {
 
   // Of a family: its micro-batches on the slowest stage of any cut.
   double family_low(const Key& key, const PairPrices& prices, double slowest_layers_s) const {
-    const auto m = real(space_.micro_batch_count(key));
-    const auto v = real(space_.schedule(key).chunks);
     const StageTimes least = least_times(key, prices, slowest_layers_s);
-    const double once = cost::constants::kStep_s - solver_.filled_s(key, prices);
-    const double time = schedule::step_time(m, v, least.slowest_s, least.sum_s, once);
+    const double time = solver_.form(key, prices).low(least.slowest_s, least.sum_s) + cost::constants::kStep_s;
     return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
-  // The same with the gradients' way through the network.
+  // The same with the gradients' way through the network, which the least of times leaves to the leaves.
   // `most`: replicas up to which it must hold, with equally many micro-batches; `node_degree`: as least_sync() says.
   double traffic_low(const Node& node, const PairPrices& prices, const Strategy& strategy, Placed placed,
                      std::int64_t most, std::optional<std::int64_t> node_degree) const {
     const Key& key = node.key;
+    const schedule::StepForm form = solver_.form(key, prices);
+    if (form.law == schedule::Law::least) return 0;
     Strategy largest = strategy;
     largest.dp = largest.dp_inner = most * space_.team(key);
     const cost::SyncRule& rule = rules_[strategy.pp > 1 ? 1 : 0];
@@ -157,14 +155,12 @@ class Opener {
     }
     const TrafficFloor traffic(space_.limits(), rule, prices, sync, strategy, groups::zero_degrees(largest, 0),
                                solver_.memory_floor());
-    const auto m = real(space_.micro_batch_count(key));
-    const auto v = real(strategy.virtual_stages), p = real(strategy.pp);
+    const double m = form.micro_batches, v = form.chunks, p = real(strategy.pp);
     const StageTimes least = least_times(key, prices, node.slowest_s);
     const double even = least.sum_s / p;
-    const double time = std::max(schedule::step_time(m, v, least.slowest_s, least.sum_s, traffic.seconds(p / v)),
-                                 schedule::step_time(m, v, even, least.sum_s, traffic.seconds(m - 1 / v + p / v)));
-    const double filled = solver_.filled_s(key, prices);
-    return score((time - filled) * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+    const double time = std::max(form.low(least.slowest_s, least.sum_s) + traffic.seconds(p / v),
+                                 form.low(even, least.sum_s) + traffic.seconds(m - 1 / v + p / v));
+    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
   }
 
   // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
@@ -234,11 +230,10 @@ class Opener {
   void look_at_memory(Node node, const PairPrices& prices) {
     Key largest = node.key;
     largest.replicas = largest.inner_replicas = node.most;
-    const auto m = real(space_.micro_batch_count(largest)), v = real(space_.schedule(largest).chunks);
     const double unit =
         score(1, objective_ == PlanObjective::time ? 1 : largest.stages * space_.stage_devices(largest));
-    const double enough = schedule::slowest_within(m, v, prices.total_s(largest.stages > 1),
-                                                   cutoff_ / unit + solver_.filled_s(largest, prices), 1e-9);
+    const double enough =
+        solver_.form(largest, prices).slowest_within(prices.total_s(largest.stages > 1), cutoff_ / unit, 1e-9);
     node.slowest_s =
         solver_.memory_floor().slowest_s(space_.strategy(largest), prices, std::max(node.slowest_s, enough));
     if (std::isinf(node.slowest_s)) return;

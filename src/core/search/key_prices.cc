@@ -7,7 +7,6 @@
 #include "cost/activation_offload.h"
 #include "cost/constants.h"
 #include "schedule/rules.h"
-#include "schedule/step_time.h"
 
 namespace nest::search {
 namespace {
@@ -21,12 +20,20 @@ double KeyPrices::exposed_share(std::int64_t chunks) const {
   return chunks > 1 && space_->job().stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
 }
 
-double KeyPrices::filled_s(const Key& key, const PairPrices& pair) const {
+schedule::StepForm KeyPrices::form(const Key& key, const PairPrices& pair) const {
   const ScheduleChoice& choice = space_->schedule(key);
-  if (key.stages == 1 || !choice.is_split) return 0;
-  const schedule::PassSeconds mean = pair.mean_stage(key.stages);
   const schedule::Shape shape{key.stages, choice.chunks, space_->micro_batch_count(key)};
-  return filled_.of(choice.kind, shape, schedule::shares_of(mean)) * mean.total_s();
+  schedule::StepForm form;
+  form.law = space_->job().law;
+  form.micro_batches = real(shape.micro_batches);
+  form.chunks = real(shape.chunks);
+  form.stages = real(shape.stages);
+  form.split = key.stages > 1 && choice.is_split;
+  if (form.split && form.law == schedule::Law::formula) {
+    const schedule::PassSeconds mean = pair.mean_stage(key.stages);
+    form.filled_s = filled_.of(choice.kind, shape, schedule::shares_of(mean)) * mean.total_s();
+  }
+  return form;
 }
 
 LeastWaiting KeyPrices::least_waiting(const Key& key, const PairPrices& pair) const {
@@ -43,7 +50,7 @@ LeastWaiting KeyPrices::least_waiting(const Key& key, const PairPrices& pair) co
 
 double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
   const Strategy strategy = space_->strategy(key);
-  const auto m = real(space_->micro_batch_count(key)), v = real(strategy.virtual_stages);
+  const auto v = real(strategy.virtual_stages);
   double sum = pair.total_s(key.stages > 1) + alone_share(key, strategy) * pair.alone_s();
   double slowest = std::max(pair.slowest_s(key.stages), sum / real(key.stages));
   if (key.stages > 1) {
@@ -58,7 +65,7 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
     sum += 2 * share * real(space_->schedule(key).wraps) * messages.wrap.at(pair.table().wrap_bytes);
     slowest = std::max(slowest + least, sum / real(key.stages));
   }
-  return schedule::step_time(m, v, slowest, sum, cost::constants::kStep_s - filled_s(key, pair)) * kBelow;
+  return (form(key, pair).low(slowest, sum) + cost::constants::kStep_s) * kBelow;
 }
 
 // What the network charges, and the bounds that follow from it.
@@ -71,9 +78,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   const std::int64_t p = strategy_.pp;
   const auto v = real(strategy_.virtual_stages), stages = real(p);
   const double share = exposed_share(strategy_.virtual_stages);
-  problem_.micro_batches = real(space_->micro_batch_count(key));
-  problem_.chunks = v;
-  problem_.filled_s = filled_s(key, pair);
+  problem_.form = form(key, pair);
   problem_.stages.assign(at(p), {});
   alone_share_ = alone_share(key, strategy_);
   double& sum_low_s = problem_.sum_low_s = pair.total_s(p > 1) + alone_share_ * pair.alone_s();
@@ -96,12 +101,36 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   double waiting_s = problem_.stages.front().waiting_low_s;
   for (const PartitionStage& stage : problem_.stages) waiting_s = std::min(waiting_s, stage.waiting_low_s);
   const double slowest = problem_.slowest_low_s + waiting_s, even = sum_low_s / stages;
+  schedule::StepForm& form = problem_.form;
+  if (form.law == schedule::Law::least) {  // of what is sent, only what options say
+    form.late_s = p > 1 ? most_reduce_s() / form.micro_batches : 0;
+    problem_.once_low_s = cost::constants::kStep_s;
+    return (form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s) * kBelow;
+  }
   const TrafficFloor traffic(space_->limits(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
                              floor_);
   problem_.once_low_s = traffic.seconds(stages / v);
-  return std::max(problem_.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
-                  problem_.low(even, sum_low_s) + traffic.seconds(problem_.micro_batches - 1 / v + stages / v)) *
+  return std::max(form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
+                  form.low(even, sum_low_s) + traffic.seconds(form.micro_batches - 1 / v + stages / v)) *
          kBelow;
+}
+
+// A line of all parameters, and the latencies of as many stages.
+double KeyPrices::most_reduce_s() const {
+  double most = 0;
+  for (const StageChoice& sharding : space_->shardings()) {
+    if (sharding.in_node && !sync_->has_inner) continue;
+    const cost::ShardLines& lines = sync_->of(sharding);
+    const cost::ShardingTraffic& often = rule().traffic(sharding.zero);
+    const auto all = [&](const cost::CostLine& dense, const cost::CostLine& expert) {
+      return real(strategy_.pp) * (dense.latency_s + expert.latency_s) +
+             rule().gradient_bytes *
+                 (dense.s_per_byte * pair_->dense_parameters() + expert.s_per_byte * pair_->expert_parameters());
+    };
+    most = std::max(most, often.step_scatters * all(lines.dense_shard, lines.expert_shard) +
+                              often.between * all(lines.dense_replicate, lines.expert_replicate));
+  }
+  return most;
 }
 
 const std::vector<int>& KeyPrices::offered(const Key& key) {
@@ -170,7 +199,7 @@ PartitionProblem& KeyPrices::problem() {
     }
     seconds.assign(at(n + 1), 0);
     for (std::int64_t i = 1; i < n; ++i) {
-      seconds[at(i)] = share * problem_.chunks * messages_->hops[at(s)].at(pair(s).table().cut_bytes[at(i - 1)]);
+      seconds[at(i)] = share * problem_.form.chunks * messages_->hops[at(s)].at(pair(s).table().cut_bytes[at(i - 1)]);
     }
   }
   return problem_;
@@ -219,7 +248,8 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     const double again_s =
         pair(stage).again_s(begin, end, treatment(recompute)) + (on_host ? pair(stage).table().layers_way_s : 0);
     // The layers' own times say what runs alone in stages that pair.
-    const double more = cost::alone_share(space_->job(), strategy_, problem_.micro_batches, recompute) - alone_share_;
+    const double more =
+        cost::alone_share(space_->job(), strategy_, problem_.form.micro_batches, recompute) - alone_share_;
     const double drain_s = recompute.kind == Recompute::block ? 0 : again_s;
     return Again{again_s, more > 0 ? more * (sums.alone_forward_s + sums.alone_backward_s) : 0,
                  cost::deferred_s(space_->job(), strategy_, sums, drain_s)};
@@ -227,8 +257,9 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   const auto price = [&](const Again& again, std::size_t z) {
     const cost::StateCost& state = states_[z];
     OptionPrice made;
-    made.micro_s =
-        again.seconds + again.alone_s + cost::micro_exposed_s(rule(), sums, state, shardings[z].zero, again.seconds);
+    made.micro_s = again.seconds + again.alone_s +
+                   cost::micro_exposed_s(rule(), sums, state, shardings[z].zero, again.seconds) +
+                   state.reduce_s / problem_.form.micro_batches;
     made.step_s = state.sync_exposed_s + state.optimizer_s + again.deferred_s + cost::constants::kStep_s;
     return made;
   };
@@ -323,7 +354,7 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
   }
   const double sum_s = problem_.sum_low_s + again_s;
   const double slowest_s = std::max(problem_.slowest_low_s, sum_s / real(p));
-  if (problem_.value(slowest_s, sum_s) + problem_.once_low_s > limit_s * (1 + 2 * PartitionSolver::kEqual))
+  if (problem_.form.value(slowest_s, sum_s) + problem_.once_low_s > limit_s * (1 + 2 * PartitionSolver::kEqual))
     return false;
   only_ = option;
   return reaches_end(choice);

@@ -40,8 +40,8 @@ class KeyPrices final : public StagePrices {
         floor_(space.job(), space.limits()),
         message_floor_(space.job().cluster) {}
 
-  // What the order of a key fills of its bubble (schedule/filled.h), whatever the cuts.
-  double filled_s(const Key& key, const PairPrices& pair) const;
+  // How its stages make up a step, whatever the cuts.
+  schedule::StepForm form(const Key& key, const PairPrices& pair) const;
 
   // What the stages of a key wait at least, whatever its replicas; what is exposed of it.
   LeastWaiting least_waiting(const Key& key, const PairPrices& pair) const;
@@ -90,6 +90,7 @@ class KeyPrices final : public StagePrices {
   bool offers_blocks() const { return space_->offers_blocks() && strategy_.split.offload == 0; }
 
   double exposed_share(std::int64_t chunks) const;  // of messages
+  double most_reduce_s() const;                     // of the gradients of all stages together, alone on the network
   // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
   double alone_share(const Key& key, const Strategy& strategy) const {
     return cost::alone_share(space_->job(), strategy, real(space_->micro_batch_count(key)), Recompute::none);

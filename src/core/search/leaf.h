@@ -24,7 +24,7 @@ class LeafSolver {
   // What stages wait at least, whatever the replicas of a key.
   LeastWaiting least_waiting(const Key& key, const PairPrices& pair) const { return prices_.least_waiting(key, pair); }
 
-  double filled_s(const Key& key, const PairPrices& pair) const { return prices_.filled_s(key, pair); }
+  schedule::StepForm form(const Key& key, const PairPrices& pair) const { return prices_.form(key, pair); }
 
   // Bounds on T of every plan of a key: by its messages alone, and of the key that was solved last.
   double message_bound_s(const Key& key, const PairPrices& pair) { return prices_.message_bound_s(key, pair); }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/index.h"
-#include "schedule/step_time.h"
 
 namespace nest::search {
 namespace {
@@ -12,17 +11,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-double PartitionProblem::value(double slowest_s, double sum_s) const {
-  const double form_s = schedule::step_time(micro_batches, chunks, slowest_s, sum_s);
-  return filled_s == 0 ? form_s : std::max(micro_batches * slowest_s, form_s - filled_s);
-}
-
-double PartitionProblem::low(double slowest_s, double sum_s) const {
-  return schedule::step_time(micro_batches, chunks, slowest_s, sum_s) - filled_s;
-}
-
 double PartitionProblem::cap(double sum_s, double limit_s) const {
-  return schedule::slowest_within(micro_batches, chunks, sum_s, limit_s + filled_s, PartitionSolver::kEqual);
+  return form.slowest_within(sum_s, limit_s, PartitionSolver::kEqual);
 }
 
 void PartitionSolver::price(NamedPrices& named, std::int64_t stage, std::int64_t begin, std::int64_t end) {
@@ -183,7 +173,7 @@ std::optional<PartitionPlan> PartitionSolver::search(double limit_s) {
       PartitionPlan plan;
       const std::optional<Found> found = pass(highest, theta, plan);
       if (!found) break;
-      const double own = problem_->value(found->slowest_s, found->sum_s);
+      const double own = problem_->form.value(found->slowest_s, found->sum_s);
       if (own < value_low) {
         value_low = own;
         its_step = found->step_s;

@@ -1,9 +1,10 @@
 // Where a chain of n layers is cut into p stages and which option every stage takes, exactly:
 //
-//     T = m tau + (S - tau) / v + Y,   tau = max t_s,  S = sum t_s,  Y = max y_s        least, every stage fitting
+//     T = form(tau, S) + Y,   tau = max t_s,  S = sum t_s,  Y = max y_s        least, every stage fitting
 //
-// t_s: seconds of stage s per micro-batch, y_s: per step, m micro-batches, v chunks per stage. With layers [i, j) and
-// option o, stage s takes
+// t_s: seconds of stage s per micro-batch, y_s: per step. The form rises with tau and S: m tau + (S - tau) / v with m
+// micro-batches and v chunks per stage, or another one of schedule/step_time.h. With layers [i, j) and option o, stage s
+// takes
 //
 //     t_s = prefix_s[j] - prefix_s[i] + extra_s + boundary_{s-1}[i] + boundary_s[j] + micro_s(s, i, j, o)
 //     y_s = step_s(s, i, j, o)
@@ -13,8 +14,8 @@
 // A dynamic program over (stage, boundary) finds the least S under a cap on every t_s and on every y_s. Lowering the
 // caps finds the optimum:
 //   - with S_k least under the cap h_k and tau_k the largest time of that plan, a plan with tau in [tau_k, h_k] has a
-//     sum >= S_k and is no better; one with a smaller tau is better only if m tau + (S_k - tau) / v < R, R the least
-//     m tau + (S - tau) / v so far: the next cap;
+//     sum >= S_k and is no better; one with a smaller tau is better only if form(tau, S_k) < R, R the least form(tau, S)
+//     so far: the next cap;
 //   - when no cap is left, every plan whose y stay below theta costs at least R + Y, so only Y < best - R can improve:
 //     the next theta, which is below the Y of the plan that attained R.
 // Both sequences fall strictly, through finitely many values.
@@ -24,6 +25,8 @@
 #include <limits>
 #include <optional>
 #include <vector>
+
+#include "schedule/step_time.h"
 
 namespace nest::search {
 
@@ -73,8 +76,7 @@ struct PartitionStage {
 
 struct PartitionProblem {
   std::int64_t layers = 0;
-  double micro_batches = 1, chunks = 1;
-  double filled_s = 0;  // E of schedule/step_time.h
+  schedule::StepForm form;
   std::vector<PartitionStage> stages;
   std::vector<std::vector<double>> boundary_s;  // [s][i]: what stages s and s + 1 wait each when cut at i
   std::vector<char> may_cut;                    // by position, 1 … n - 1
@@ -84,12 +86,9 @@ struct PartitionProblem {
   // Bounds that hold for every plan. They save work; 0 is always right.
   double sum_low_s = 0, slowest_low_s = 0;
   double step_low_s = 0;  // of every y_s
-  double once_low_s = 0;  // of T - (m tau + (S' - tau) / v - E), S' = sum_low_s
+  double once_low_s = 0;  // of T - form.low(tau, S'), S' = sum_low_s
 
-  // m tau + max(0, (S - tau) / v - E), the same without the maximum, and the largest tau with low(tau, sum) <= limit
-  // (schedule/step_time.h).
-  double value(double slowest_s, double sum_s) const;
-  double low(double slowest_s, double sum_s) const;
+  // The largest tau with form.low(tau, sum) <= limit.
   double cap(double sum_s, double limit_s) const;
 };
 

@@ -19,9 +19,9 @@ const Messages& PlacementPrices::messages(const Key& key) {
   const Strategy strategy = space_->strategy(key);
   const cluster::Cluster& cluster = space_->job().cluster;
   for (std::int64_t s = 0; s + 1 < key.stages; ++s) {
-    messages.hops.push_back(cost::message_line(cluster, strategy, s, s + 1));
+    messages.hops.push_back(cost::message_line(cluster, strategy, s, s + 1, space_->job().law));
   }
-  messages.wrap = cost::message_line(cluster, strategy, key.stages - 1, 0);
+  messages.wrap = cost::message_line(cluster, strategy, key.stages - 1, 0, space_->job().law);
   return messages;
 }
 
@@ -36,7 +36,8 @@ const SyncPrices& PlacementPrices::sync(const Key& key, const cost::PriceTable& 
   sync.degrees[1] = inner.value_or(0);
   const cost::SyncRule rule = cost::sync_rule(space_->job(), strategy.pp);
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
-    const cost::ShardGroups groups = cost::shard_groups(space_->job().cluster, strategy, sync.degrees[group]);
+    const cost::ShardGroups groups =
+        cost::shard_groups(space_->job().cluster, strategy, sync.degrees[group], space_->job().law);
     for (int whole = 0; whole < 2; ++whole) {
       sync.lines[group][whole] = cost::sync_lines(space_->job(), rule, table, whole == 1 ? 3 : 1, groups);
     }

@@ -84,6 +84,30 @@ PlanAnswer make_plan(const PlanRequest& request) {
   return answer;
 }
 
+BoundedKeys bound_plans(const PlanRequest& request) {
+  cost::Job least = *request.job;
+  least.law = schedule::Law::least;
+  const PlanSpace space(least, request.limits, device_limit(*request.job, request.most_devices));
+  PriceCache prices(least, request.limits);
+  SearchSettings settings = request.search;
+  settings.listing = Listing::keys;
+  const SearchFindings findings = find_best(space, prices, settings);
+  BoundedKeys keys;
+  keys.complete = findings.complete;
+  keys.opened = findings.opened;
+  keys.least = findings.lower_bound;
+  keys.next = settings.known_score;
+  if (!findings.complete) keys.next = findings.lower_bound;
+  if (std::ssize(findings.plans) >= settings.top) keys.next = std::min(keys.next, findings.plans.back().score);
+  for (const RankedPlan& ranked : findings.plans) {
+    const Strategy strategy = space.strategy(ranked.key);
+    Plan plan = cost::evaluate(*request.job, strategy, space.stages(strategy, ranked.leaf.cuts, ranked.leaf.options));
+    keys.plans.push_back({ranked.score, std::move(plan)});
+    require_sound(keys.plans.back().plan, *request.job);
+  }
+  return keys;
+}
+
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   const cost::Job& job = *request.job;
   const PlanSpace space(job, request.limits, device_limit(job, request.most_devices));

@@ -46,6 +46,24 @@ void refuse_empty(const PlanSpace& space, double keys);
 // Throws InputError as refuse_empty() does.
 PlanAnswer make_plan(const PlanRequest& request);
 
+// A plan of a key and what executions of all plans of the key take at least, seconds or device-seconds.
+struct BoundedPlan {
+  double least = 0;
+  Plan plan;  // whose own bound is that; priced
+};
+
+// Keys by what their plans take at least when they are executed (schedule::Law::least).
+struct BoundedKeys {
+  std::vector<BoundedPlan> plans;  // least first
+  double least = 0;                // of all plans there are
+  double next = 0;                 // of all keys that are not listed, or the request's known_score
+  bool complete = false;           // no time limit ended it
+  std::int64_t opened = 0;
+};
+
+// At most search.top keys, whose bound is below search.known_score.
+BoundedKeys bound_plans(const PlanRequest& request);
+
 // For a job and limits that admit no plan in memory. Nothing when not even one stage can be placed.
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request);
 

@@ -44,6 +44,14 @@ std::string tie_text(const SearchRecord& search) {
   return text + fmt::format(": {}, {}.", format_duration(search.fastest_s), search.fastest);
 }
 
+// What no execution undercuts.
+std::string bound_text(const ExecutionRecord& execution) {
+  if (execution.least_s <= 0) return {};
+  std::string text = fmt::format(" No plan takes less than {} there", format_duration(execution.least_s));
+  if (execution.certain) text += ", and of those that could be 1 % faster than this one none is";
+  return text + ".";
+}
+
 std::string execution_text(const ExecutionRecord& execution) {
   std::string text = fmt::format(
       "The fastest when executed on the simulated network{}, {}. {}, the formula's optimum, is priced at {} and takes "
@@ -54,8 +62,8 @@ std::string execution_text(const ExecutionRecord& execution) {
       format_duration(execution.simulated_s), execution.formula, format_duration(execution.formula_s),
       format_duration(execution.formula_simulated_s), format_integer(execution.executed + execution.bounded),
       format_integer(execution.executed), format_integer(execution.bounded));
-  if (!execution.complete) text += " There are more of them, which were not looked at.";
-  return text;
+  if (!execution.complete && !execution.certain) text += " There are more of them, which were not looked at.";
+  return text + bound_text(execution);
 }
 
 std::string certificate_text(const Plan& plan) {
@@ -67,8 +75,10 @@ std::string certificate_text(const Plan& plan) {
   if (search.execution && !search.execution->formula.empty()) {
     return wrap_after("", execution_text(*search.execution) + fmt::format(" {}. Checked independently: ok.", effort));
   }
-  const std::string executed =
-      search.execution ? fmt::format(" Simulated: {}.", format_duration(search.execution->simulated_s)) : "";
+  const std::string executed = search.execution
+                                   ? fmt::format(" Simulated: {}.", format_duration(search.execution->simulated_s)) +
+                                         bound_text(*search.execution)
+                                   : "";
   if (search.optimal && !search.fastest.empty()) {
     return wrap_after("", tie_text(search) + fmt::format(" {}.{} Checked independently: ok.", effort, executed));
   }
