@@ -19,6 +19,21 @@ int kind_named(const Job& job, const std::string& name) {
 
 constexpr double kGap = 8e-6;
 
+// Buffers are of one node; Megatron-Core has none for latent attention.
+TEST(LayerPrice, TensorCollectivesOverlapWhereBuffersAre) {
+  JobSpec spec;
+  spec.devices = 32;
+  const Job job = test_job(spec);
+  EXPECT_TRUE(overlaps_tensor(job, {.tp = 8, .sp = true}));
+  EXPECT_FALSE(overlaps_tensor(job, {.tp = 8, .sp = false}));
+  EXPECT_FALSE(overlaps_tensor(job, {.tp = 16, .sp = true}));
+  Job plain = job;
+  plain.stack.tensor_overlap = false;
+  EXPECT_FALSE(overlaps_tensor(plain, {.tp = 8, .sp = true}));
+  spec.model = "deepseek-v2-lite";
+  EXPECT_FALSE(overlaps_tensor(test_job(spec), {.tp = 8, .sp = true}));
+}
+
 TEST(LayerPrice, DenseBlockIsTheSumOfItsOperators) {
   const Job job = test_job({});
   const LayerPrice price = price_layer(job, kind_named(job, "block"), {}, 1);

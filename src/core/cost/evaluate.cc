@@ -358,9 +358,8 @@ void Evaluator::say_assumptions() {
                              reason.empty() ? "" : fmt::format(" ({})", reason), to_string(stack.attention),
                              stack.fused_rowwise ? "fused" : "eager", graphs_say(stack),
                              stack.deterministic ? ", deterministic" : ""));
-  says.push_back(
-      fmt::format("gradients travel {}; tensor-parallel collectives {}", travels(stack.data_overlap),
-                  stack.tensor_overlap && strategy_.split.sp ? "overlap with matrix products" : "are exposed"));
+  says.push_back(fmt::format("gradients travel {}; tensor-parallel collectives {}", travels(stack.data_overlap),
+                             overlaps_tensor(job_, strategy_.split) ? "overlap with matrix products" : "are exposed"));
   if (strategy_.split.ep > 1) say_dispatch();
   say_load();
   const bool selective = std::any_of(stages_.begin(), stages_.end(),

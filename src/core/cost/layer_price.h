@@ -76,6 +76,11 @@ double host_launches(const HostWork& work, const std::vector<GraphScope>& captur
 bool is_regather(const split::LocalLayer& local, const split::LayerCollective& exchange);
 // Rows on their way to experts or back, and what the experts' products exchange.
 bool is_of_experts(const split::LocalLayer& local, const split::LayerCollective& exchange);
+// Whether tensor-parallel collectives run behind matrix products: the stack may, norms are split along the sequence, the
+// group stays among the links of one node, and the modules have buffers. Megatron-Core switches all of it off in a model
+// with latent attention (core/extensions/transformer_engine.py: buffers are of qkv, proj, fc1 and fc2 alone); user
+// buffers are handles of one NVLink domain (Transformer Engine, common/comm_gemm_overlap).
+bool overlaps_tensor(const Job& job, const Split& split);
 // Share of its time that the layer waits for an exchange of tensors. Ring exchanges of the context hide behind attention
 // instead, those of experts as cost/overlap.h says; theirs is 1.
 double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,

@@ -44,12 +44,23 @@ double host_launches(const HostWork& work, const std::vector<GraphScope>& captur
   return launches;
 }
 
+bool overlaps_tensor(const Job& job, const Split& split) {
+  if (!job.stack.tensor_overlap || !split.sp) return false;
+  if (const auto node = cluster::devices_per_node(job.cluster); node && split.tp > *node) return false;
+  if (job.stack.memory != MemoryModel::megatron) return true;
+  const std::vector<model::Tower>& towers = job.model.architecture.towers;
+  return std::none_of(towers.begin(), towers.end(), [](const model::Tower& tower) {
+    return std::any_of(tower.kinds.begin(), tower.kinds.end(),
+                       [](const model::Block& block) { return block.attention.latent.has_value(); });
+  });
+}
+
 double exposed_share(const Job& job, const Split& split, const split::LocalLayer& local,
                      const split::LayerCollective& exchange) {
   if (exchange.group == split::Group::context) return 1;
   if (is_of_experts(local, exchange)) return 1;
-  if (is_regather(local, exchange)) return job.stack.tensor_overlap ? 0 : kRegatherExposed;
-  return job.stack.tensor_overlap && split.sp ? kTensorExposed : 1;
+  if (is_regather(local, exchange)) return overlaps_tensor(job, split) ? 0 : kRegatherExposed;
+  return overlaps_tensor(job, split) ? kTensorExposed : 1;
 }
 
 }  // namespace nest::cost

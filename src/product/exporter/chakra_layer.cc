@@ -56,7 +56,7 @@ class LayerTracer {
     if (exchange.group == split::Group::context) return is_waited_for(exchange) ? Wait::at_once : Wait::beside;
     if (cost::is_regather(local_, exchange)) return Wait::beside;
     if (cost::is_of_experts(local_, exchange)) return job_.stack.expert_overlap ? Wait::layer_end : Wait::at_once;
-    return job_.stack.tensor_overlap && split_.sp ? Wait::beside : Wait::at_once;
+    return cost::overlaps_tensor(job_, split_) ? Wait::beside : Wait::at_once;
   }
 
   // The exposed seconds of the price, divided over forward and backward as the cost model weighs collectives.
