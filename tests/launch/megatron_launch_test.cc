@@ -17,6 +17,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kSizes =
     "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 --max-position-embeddings 4096 "
@@ -39,6 +40,28 @@ cost::Job job_of(const launch::LaunchSetup& setup, std::int64_t devices) {
   run.precision = setup.precision;
   return cost::make_job(model::read_config(doc::parse_json("launch", setup.model_config.dump()), "launch"), run,
                         setup.stack, *cluster::find_cluster("dgx-h100", devices));
+}
+
+TEST(MegatronLaunch, ReadsWindowsAsPairs) {
+  EXPECT_EQ(setup_of(kSizes + "--window-size 127,0").model_config.at("window_size"), 128);
+  EXPECT_EQ(setup_of(kSizes + "--window-size '(1023, 0)'").model_config.at("window_size"), 1024);
+  EXPECT_FALSE(setup_of(kSizes + "--window-size=-1,0").model_config.contains("window_size"));
+  for (const char* wrong : {"128", "127,0,0", "a,0", "-2,0", "127,"}) {
+    EXPECT_THAT(message_of(kSizes + "--window-size=" + wrong), HasSubstr("expected 2 whole numbers")) << wrong;
+  }
+}
+
+TEST(MegatronLaunch, NamesMasksThatNobodyPrices) {
+  const std::string sizes = kSizes + "--position-embedding-type rope --use-flash-attn ";
+  const auto of = [&](const std::string& more) {
+    std::string text = sizes;
+    text.replace(text.find("--seq-length 4096 --max-position-embeddings 4096"), 48,
+                 "--seq-length 131072 --max-position-embeddings 131072");
+    return setup_of(text + more).notes;
+  };
+  EXPECT_THAT(of(""), Contains(HasSubstr("attention mask takes 32.0 GiB")));  // 131072² bytes for each of two samples
+  EXPECT_THAT(of("--no-create-attention-mask-in-dataloader"), Not(Contains(HasSubstr("attention mask"))));
+  EXPECT_THAT(setup_of(sizes).notes, Not(Contains(HasSubstr("attention mask"))));
 }
 
 TEST(MegatronLaunch, ReadsHowContextsAreExchanged) {

@@ -93,12 +93,18 @@ class MegatronReader {
     config["position_embedding_type"] = position_kind();
     copy_size("--max-position-embeddings", "max_position_embeddings", kMostSequence);
     if (const auto share = options_.number("--rotary-percent", 0, 1)) config["rotary_percent"] = *share;
-    copy_size("--window-size", "window_size", kMostSequence);
+    read_window();
     if (const auto dropout = options_.number("--hidden-dropout", 0, 1)) config["hidden_dropout"] = *dropout;
     if (const auto dropout = options_.number("--attention-dropout", 0, 1)) config["attention_dropout"] = *dropout;
     read_vocabulary();
     read_latent_attention();
     read_experts(*layers);
+  }
+
+  // Keys before a query and after it, of which causal attention has none; -1 is all.
+  void read_window() {
+    const std::vector<std::int64_t> sides = options_.tuple("--window-size", -1, kMostSequence - 1, 2);
+    if (!sides.empty() && sides.front() >= 0) setup_.model_config["window_size"] = sides.front() + 1;
   }
 
   std::string position_kind() {

@@ -241,6 +241,8 @@ constexpr KnownOption kIgnored[] = {
     {"--moe-token-drop-policy", value},
     {"--moe-use-grouped-tensor", flag},
     {"--moe-z-loss-coeff", value},
+    {"--mscale", value},
+    {"--mscale-all-dim", value},
     {"--mtp-loss-scaling-factor", value},
     {"--no-async-tensor-model-parallel-allreduce", flag},
     {"--no-bias-dropout-fusion", flag},
@@ -275,6 +277,7 @@ constexpr KnownOption kIgnored[] = {
     {"--reset-position-ids", flag},
     {"--reuse-grad-buf-for-mxfp8-param-ag", flag},
     {"--rope-scaling-factor", value},
+    {"--rope-type", value},
     {"--rotary-base", value},
     {"--rotary-interleaved", flag},
     {"--rotary-scaling-factor", value},
@@ -322,6 +325,9 @@ constexpr KnownOption kIgnored[] = {
     {"--weight-decay", value},
     {"--weight-decay-incr-style", value},
     {"--wgrad-deferral-limit", value},
+    {"--yarn-beta-fast", value},
+    {"--yarn-beta-slow", value},
+    {"--yarn-original-max-position-embeddings", value},
 };
 
 }  // namespace

@@ -172,4 +172,28 @@ std::vector<std::string> LaunchOptions::texts(std::string_view name) const {
   return texts;
 }
 
+std::vector<std::int64_t> LaunchOptions::tuple(std::string_view name, std::int64_t low, std::int64_t high,
+                                               std::size_t count) const {
+  const ShellWord* word = single(name);
+  if (word == nullptr) return {};
+  std::string_view list = word->text;
+  const auto is_parenthesis = [](char c) { return c == '(' || c == ')'; };
+  while (!list.empty() && is_parenthesis(list.front())) list.remove_prefix(1);
+  while (!list.empty() && is_parenthesis(list.back())) list.remove_suffix(1);
+  std::vector<std::int64_t> numbers;
+  for (const std::string_view part : split_text(list, ',')) {
+    const std::string_view digits = trim(part);
+    std::int64_t value = 0;
+    const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error == std::errc() && rest == digits.data() + digits.size() && value >= low && value <= high) {
+      numbers.push_back(value);
+    }
+  }
+  if (numbers.size() != count || split_text(list, ',').size() != count) {
+    fail(name, fmt::format("found `{}`; expected {} whole numbers in {} … {}, joined by commas", clip(word->text, 40),
+                           count, low, high));
+  }
+  return numbers;
+}
+
 }  // namespace nest::launch

@@ -36,6 +36,8 @@ class LaunchOptions {
   std::optional<std::string> text(std::string_view name) const;
   std::optional<std::string> choice(std::string_view name, const std::vector<std::string>& allowed) const;
   std::vector<std::string> texts(std::string_view name) const;
+  // "127,0" or "(127,0)": so many whole numbers; none where the option is not given.
+  std::vector<std::int64_t> tuple(std::string_view name, std::int64_t low, std::int64_t high, std::size_t count) const;
 
   // Options whose names nobody knows, and words that belong to none.
   const std::vector<std::string>& unknown() const { return unknown_; }

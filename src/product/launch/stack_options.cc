@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "split/local_layer.h"
 
 namespace nest::launch {
@@ -103,6 +104,7 @@ class StackReader {
     if (stack_.fp8_head && options_.text("--fp8-recipe").value_or("") != "mxfp8") {
       options_.fail("--fp8-output-proj", "needs --fp8-recipe mxfp8");
     }
+    name_mask();
     // The model's own dropout is trained with unless the line says 0.
     const bool none = options_.number("--hidden-dropout", 0, 1).value_or(0.1) == 0 &&
                       options_.number("--attention-dropout", 0, 1).value_or(0.1) == 0;
@@ -110,6 +112,18 @@ class StackReader {
     if (stack_.dropout)
       setup_.notes.emplace_back(
           "dropout is on (Megatron's default is 0.1); --hidden-dropout 0 --attention-dropout 0 switch it off");
+  }
+
+  // A mask of sequence x sequence bytes per sample comes with every batch unless the line says otherwise.
+  void name_mask() {
+    constexpr double kWorthANote = 1 << 30;
+    const double side = static_cast<double>(setup_.sequence.value_or(0));
+    const double bytes = side * side * static_cast<double>(setup_.micro_batch.value_or(1));
+    if (flag("--no-create-attention-mask-in-dataloader") || bytes < kWorthANote) return;
+    setup_.notes.push_back(fmt::format(
+        "the loader's attention mask takes {} that are not priced; --no-create-attention-mask-in-dataloader "
+        "leaves it out",
+        format_bytes(static_cast<std::int64_t>(bytes))));
   }
 
   void graphs() {
