@@ -154,6 +154,10 @@ struct SearchRecord {
   std::string fastest;  // the optimum's strategy; empty: this plan is it
   std::string simpler;  // what the optimum has that this plan does without: "uneven cuts, idle devices"
   std::optional<ExecutionRecord> execution;  // where plans were judged by it
+  // What the question admitted: settings as in SearchOptions::set, and devices. Whoever searches for a plan that is
+  // close to this one keeps to them.
+  std::vector<std::string> set;
+  std::int64_t max_devices = 0;  // 0: all of the cluster
 };
 
 struct ModelReference {

@@ -30,7 +30,7 @@ Plan evaluate_plan(const TrainingJob& training, std::string_view text) {
   plan::StrategyRequest request = plan::parse_strategy(text, option("strategy"));
   plan::fill_devices(request, job.cluster.devices);
   Strategy& strategy = request.strategy;
-  if (strategy.dp_inner == 1) strategy.dp_inner = strategy.dp;
+  if (!request.inner_given) strategy.dp_inner = strategy.dp;
   if (!request.exchange_given) use_stack_exchange(job.stack, strategy.split);
   const std::vector<StagePlan> stages = cost::even_stages(
       job, strategy, request.recompute, request.zero.value_or(job.stack.default_zero), request.zero_degree);

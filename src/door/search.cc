@@ -58,6 +58,13 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
 
 bool is_stopped(const SearchOptions& options) { return options.stop != nullptr && options.stop->load(); }
 
+// The settings that were given, as one list.
+std::vector<std::string> settings_of(const SearchOptions& options) {
+  std::vector<std::string> settings = options.set;
+  if (options.micro_batch != "auto" && !options.micro_batch.empty()) settings.push_back("mbs=" + options.micro_batch);
+  return settings;
+}
+
 // A multiple by a power of two on which something fits; the smallest unless its search took too long.
 std::optional<Plan> on_more_devices(const search::PlanRequest& request, const SearchOptions& options) {
   for (std::int64_t times = 2; times <= kMostTimes && !is_stopped(options); times *= 2) {
@@ -175,6 +182,11 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
     if (executes) judge_by_execution(request, found.plans.front(), answer.why_not);
   }
   answer.plans = std::move(found.plans);
+  for (Plan& plan : answer.plans) {
+    if (!plan.search) continue;
+    plan.search->set = settings_of(options);
+    plan.search->max_devices = options.max_devices;
+  }
   return answer;
 }
 

@@ -162,6 +162,48 @@ TEST(Dimensions, SetsOnTheHostAreLimitedByName) {
   EXPECT_EQ(plan::strategy_text(strategy), "mbs=1 offload=core_attn+attn_proj");
 }
 
+TEST(Limits, NarrowToWhatBothAdmit) {
+  const auto limits_of = [](std::initializer_list<const char*> settings) {
+    plan::PlanLimits limits;
+    for (const char* setting : settings) plan::set_limit(limits, setting);
+    return limits;
+  };
+  plan::PlanLimits limits = limits_of({"tp=1,2,4", "pp=2..", "zero=0,1", "schedule=interleaved,zbv"});
+  plan::narrow(limits, limits_of({"tp=2..8", "pp=..8", "zero=1,2", "mbs=4", "all_devices=1"}));
+  EXPECT_FALSE(plan::is_empty(limits));
+  EXPECT_THAT(limits.tp.only, testing::ElementsAre(2, 4));
+  EXPECT_EQ(limits.pp.low, 2);
+  EXPECT_EQ(limits.pp.high, 8);
+  EXPECT_EQ(limits.zero, (std::array<bool, 4>{false, true, false, false}));
+  EXPECT_TRUE(limits.micro_batch.admits(4));
+  EXPECT_FALSE(limits.micro_batch.admits(2));
+  EXPECT_TRUE(limits.all_devices);
+  EXPECT_TRUE(limits.admits(Schedule::zbv));  // whoever names no schedule refuses none
+  plan::narrow(limits, limits_of({"schedule=1f1b,zbv"}));
+  EXPECT_TRUE(limits.admits(Schedule::zbv));
+  EXPECT_FALSE(limits.admits(Schedule::interleaved));
+  EXPECT_FALSE(limits.admits(Schedule::one_f_one_b));
+  plan::PlanLimits named = limits_of({});
+  plan::narrow(named, limits_of({"schedule=gpipe", "offload=core_attn"}));
+  EXPECT_TRUE(named.admits(Schedule::gpipe));
+  EXPECT_FALSE(named.offload[0]);
+  EXPECT_EQ(named.offload_only.size(), 1U);
+  EXPECT_FALSE(plan::is_empty(named));
+  plan::narrow(named, limits_of({"offload=none"}));
+  EXPECT_TRUE(plan::is_empty(named));
+  plan::narrow(limits, limits_of({"tp=8"}));
+  EXPECT_TRUE(plan::is_empty(limits));
+  EXPECT_FALSE(limits.tp.admits(4));
+  EXPECT_FALSE(limits.tp.admits(8));
+  for (const auto& [one, other] :
+       {std::pair{"zero=0", "zero=3"}, std::pair{"recompute=none", "recompute=full"}, std::pair{"pp=4..", "pp=..3"}}) {
+    plan::PlanLimits both = limits_of({one});
+    EXPECT_FALSE(plan::is_empty(both)) << one;
+    plan::narrow(both, limits_of({other}));
+    EXPECT_TRUE(plan::is_empty(both)) << one << " " << other;
+  }
+}
+
 TEST(Dimensions, DocumentationListsThem) {
   std::string table =
       "| name | in plan files | what it is | values | if nobody says | `--set` |\n|---|---|---|---|---|---|\n";

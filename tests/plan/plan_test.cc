@@ -51,7 +51,8 @@ Plan example() {
   plan.misfit = "stage 1 needs more";
   plan.assumptions = {"one", "another"};
   plan.measured = {"decoder"};
-  plan.search = SearchRecord{0.25, true, 12.5, 1e6, 42, "nest", 0.005, 12.46, "tp=4 pp=3", "uneven cuts", {}};
+  plan.search = SearchRecord{
+      0.25, true, 12.5, 1e6, 42, "nest", 0.005, 12.46, "tp=4 pp=3", "uneven cuts", {}, {"tp=4", "zero=0,1"}, 48};
   plan.search->execution = ExecutionRecord{12.7, 30, 10, false, 11.5, true, 3, "tp=8 pp=2", 12.4, 13.5};
   return plan;
 }
@@ -128,6 +129,20 @@ TEST(PlanJson, RoundTrips) {
   EXPECT_EQ(back.search->execution->formula, "tp=8 pp=2");
   EXPECT_EQ(back.search->execution->formula_s, 12.4);
   EXPECT_EQ(back.search->execution->formula_simulated_s, 13.5);
+  EXPECT_EQ(back.search->set, (std::vector<std::string>{"tp=4", "zero=0,1"}));
+  EXPECT_EQ(back.search->max_devices, 48);
+}
+
+TEST(PlanJson, RefusesSettingsThatAreNone) {
+  auto json = plan_to_json(example());
+  json["search"]["set"] = {"tp=4", "tpp=2"};
+  try {
+    read_plan(doc::parse_json("plan.json", json.dump()));
+    FAIL() << "tpp=2 was taken";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("search.set"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("`tpp` is no dimension"));
+  }
 }
 
 // A document inside a plan file is shown by itself, a file as it was written.

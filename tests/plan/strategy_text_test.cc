@@ -25,6 +25,8 @@ TEST(StrategyText, ReadsWhatPeopleWrite) {
   EXPECT_EQ(r.zero, 1);
   EXPECT_EQ(r.zero_degree, 8);
   EXPECT_FALSE(r.dp_given);
+  EXPECT_FALSE(r.inner_given);
+  EXPECT_TRUE(parse_strategy("dp_inner=1").inner_given);
   EXPECT_TRUE(parse_strategy("sp").strategy.split.sp);
   EXPECT_EQ(parse_strategy("").strategy, Strategy{});
 }

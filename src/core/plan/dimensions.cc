@@ -189,6 +189,7 @@ constexpr PlanDimension inner_replicas() {
       "dp_inner", {}, "dp_inner", "replicas side by side", nullptr,
       "neighbouring replicas of one stage: 1 keeps pipelines together, `dp` the replicas", &PlanLimits::dp_inner);
   row.is_shown = nullptr;
+  row.otherwise = "as `dp`";
   return row;
 }
 

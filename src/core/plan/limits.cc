@@ -115,6 +115,26 @@ void limit_offload(PlanLimits& limits, const Setting& setting) {
   }
 }
 
+constexpr std::array kDegrees = {
+    &PlanLimits::tp, &PlanLimits::cp, &PlanLimits::cp_inner, &PlanLimits::ep,  &PlanLimits::etp,
+    &PlanLimits::pp, &PlanLimits::dp, &PlanLimits::dp_inner, &PlanLimits::vpp, &PlanLimits::micro_batch};
+
+void narrow_limit(Limit& limit, const Limit& by) {
+  limit.low = std::max(limit.low, by.low);
+  limit.high = std::min(limit.high, by.high);
+  if (limit.only.empty()) {
+    limit.only = by.only;
+  } else {
+    std::erase_if(limit.only, [&](std::int64_t value) { return !by.admits(value); });
+    if (limit.only.empty()) limit.high = limit.low - 1;  // an empty list would admit all
+  }
+}
+
+template <std::size_t n>
+void keep_common(std::array<bool, n>& words, const std::array<bool, n>& by) {
+  for (std::size_t i = 0; i < n; ++i) words[i] = words[i] && by[i];
+}
+
 void limit_dimension(PlanLimits& limits, const PlanDimension& row, const Setting& setting) {
   if (row.limit != nullptr) {
     limits.*row.limit = parse_limit(setting);
@@ -158,6 +178,50 @@ void set_limit(PlanLimits& limits, std::string_view text, std::string_view sourc
   const std::vector<std::string> known = limit_names();
   throw InputError(fmt::format("{}: `{}` is no dimension of a plan{}; known are {}", source, clip(key, 40),
                                did_you_mean(key, known), join_words(known)));
+}
+
+void narrow(PlanLimits& limits, const PlanLimits& by) {
+  for (const auto degree : kDegrees) narrow_limit(limits.*degree, by.*degree);
+  keep_common(limits.sp, by.sp);
+  keep_common(limits.zero, by.zero);
+  keep_common(limits.cp_comm, by.cp_comm);
+  keep_common(limits.recompute, by.recompute);
+  if (limits.recompute_only.empty()) limits.recompute_only = by.recompute_only;
+  // Until somebody names some, these lists are habits, not limits.
+  if (!by.more_offloads) {
+    if (limits.more_offloads) {
+      limits.offload = by.offload;
+    } else {
+      keep_common(limits.offload, by.offload);
+    }
+    limits.offload_only = by.offload_only;
+    limits.more_offloads = false;
+  }
+  if (!by.more_schedules) {
+    if (limits.more_schedules) {
+      limits.schedule = by.schedule;
+    } else {
+      keep_common(limits.schedule, by.schedule);
+    }
+    limits.more_schedules = false;
+  }
+  for (const auto admits :
+       {&PlanLimits::pitch, &PlanLimits::shard_in_node, &PlanLimits::uneven_batch, &PlanLimits::any_rounds}) {
+    limits.*admits = limits.*admits && by.*admits;
+  }
+  for (const auto demands : {&PlanLimits::uniform, &PlanLimits::whole_blocks_only, &PlanLimits::replicas_together,
+                             &PlanLimits::all_devices, &PlanLimits::even_cuts}) {
+    limits.*demands = limits.*demands || by.*demands;
+  }
+}
+
+bool is_empty(const PlanLimits& limits) {
+  const auto none = [](const auto& words) { return std::find(words.begin(), words.end(), true) == words.end(); };
+  return none(limits.zero) || none(limits.cp_comm) || none(limits.recompute) ||
+         (none(limits.offload) && limits.offload_only.empty() && !limits.more_offloads) ||
+         (none(limits.schedule) && !limits.more_schedules) ||
+         std::any_of(kDegrees.begin(), kDegrees.end(),
+                     [&](const auto degree) { return (limits.*degree).low > (limits.*degree).high; });
 }
 
 std::vector<std::string> limit_names() {

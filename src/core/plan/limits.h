@@ -64,6 +64,12 @@ struct PlanLimits {
 // is allowed.
 void set_limit(PlanLimits& limits, std::string_view text, std::string_view source = "--set");
 
+// What both admit: `limits` loses what `by` does not admit.
+void narrow(PlanLimits& limits, const PlanLimits& by);
+
+// Whether some dimension has no value left; without tensor parallelism sp needs none.
+bool is_empty(const PlanLimits& limits);
+
 // What set_limit() takes, sorted.
 std::vector<std::string> limit_names();
 

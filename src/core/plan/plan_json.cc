@@ -6,9 +6,11 @@
 #include <array>
 #include <cmath>
 
+#include "base/error.h"
 #include "doc/reader.h"
 #include "doc/to_json.h"
 #include "plan/dimensions.h"
+#include "plan/limits.h"
 
 namespace nest::plan {
 namespace {
@@ -232,6 +234,20 @@ ExecutionRecord read_execution(doc::Reader reader) {
   return record;
 }
 
+std::vector<std::string> read_settings(doc::Reader& reader) {
+  constexpr std::size_t kMostSettings = 256;
+  std::vector<std::string> settings = reader.maybe_texts("set", kMostSettings).value_or(std::vector<std::string>{});
+  PlanLimits scratch;
+  for (const std::string& setting : settings) {
+    try {
+      set_limit(scratch, setting, "a setting of the search");
+    } catch (const InputError& error) {
+      reader.fail("set", error.what());
+    }
+  }
+  return settings;
+}
+
 SearchRecord read_search(doc::Reader reader) {
   SearchRecord record;
   record.wall_s = reader.maybe_number("wall_s", {0, kMostSeconds}).value_or(0);
@@ -245,6 +261,8 @@ SearchRecord read_search(doc::Reader reader) {
   record.fastest = reader.text_or("fastest", "");
   record.simpler = reader.text_or("simpler", "");
   if (auto execution = reader.maybe_object("execution")) record.execution = read_execution(*execution);
+  record.set = read_settings(reader);
+  record.max_devices = reader.integer_or("max_devices", 0, {0, 0x1p53});
   reader.refuse_unknown_keys();
   return record;
 }
@@ -363,6 +381,8 @@ Json plan_to_json(const Plan& plan) {
       json["search"]["simpler"] = plan.search->simpler;
     }
     if (plan.search->execution) json["search"]["execution"] = execution_json(*plan.search->execution);
+    if (!plan.search->set.empty()) json["search"]["set"] = plan.search->set;
+    if (plan.search->max_devices > 0) json["search"]["max_devices"] = plan.search->max_devices;
   }
   json["evaluation"] = evaluation_json(plan);
   return json;

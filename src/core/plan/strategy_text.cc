@@ -74,6 +74,7 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source) {
   };
   request.dp_given = given("dp");
   request.exchange_given = given("cp_comm");
+  request.inner_given = given("dp_inner");
   request.recompute = stage.recompute;
   if (given("zero")) request.zero = stage.zero;
   if (given("zero_degree")) request.zero_degree = stage.zero_degree;

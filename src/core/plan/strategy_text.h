@@ -1,7 +1,7 @@
 // A strategy as people write it: "tp=8,pp=16,dp=64,vpp=2,mbs=1,sp=1,recompute=selective,zero=1".
 //
 // Keys are the dimensions of a plan (dimensions.h). What is left out is 1, off, or derived: dp fills the devices,
-// schedule is interleaved when vpp > 1, zero is the stack's default.
+// schedule is interleaved when vpp > 1, zero is the stack's default, and all replicas of a stage stand side by side.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ struct StrategyRequest {
   Strategy strategy;
   bool dp_given = false;
   bool exchange_given = false;  // cp_comm
+  bool inner_given = false;     // dp_inner
   Recomputation recompute;
   std::optional<int> zero;
   std::int64_t zero_degree = 0;  // 0: the whole data-parallel group
