@@ -41,13 +41,13 @@ struct ExportRun {
 // What there is to know about a framework's file.
 std::string about_text(const Export& exported) {
   std::string text = exported.about;
+  // Frameworks whose memory is known are told another plan.
   if (!exported.fits && exported.cannot.empty()) text += "The plan does not fit in memory: see nest eval.\n";
+  const std::string ranks = fmt::format("nest export PLAN --to rankfile --framework {}\n", exported.framework);
   if (exported.placing == Export::Placing::hosts_in_order) {
-    text += "Hosts must be started in the plan's order: nest export PLAN --to rankfile\n";
+    text += "Hosts must be started in the plan's order: " + ranks;
   }
-  if (exported.placing == Export::Placing::rank_by_rank) {
-    text += "Ranks must be placed one by one: nest export PLAN --to rankfile\n";
-  }
+  if (exported.placing == Export::Placing::rank_by_rank) text += "Ranks must be placed one by one: " + ranks;
   for (const auto& [name, value] : exported.environment) text += fmt::format("Set {}={}.\n", name, value);
   for (const std::string& note : exported.notes) text += wrap_after("Note: ", note) + "\n";
   return text;
@@ -87,7 +87,10 @@ ExitCode run_export(const ExportRun& run, Session& session) {
   if (exports_folder(run.target)) return export_files(run, plan, options, session);
   const Export exported = export_plan(plan, run.target, options);
   if (!exported.found) {
-    std::string text = fmt::format("nest: no plan that {} can run fits; it\n", run.target);
+    const std::string inside =
+        exported.set.empty() ? ""
+                             : fmt::format(" inside {}, which the plan was searched with,", join_words(exported.set));
+    std::string text = fmt::format("nest: no plan that {} can run{} fits; it\n", exported.framework, inside);
     for (const std::string& reason : exported.cannot) text += wrap_after("  - ", reason) + "\n";
     write_stderr(text);
     return kExitNoPlan;
@@ -100,6 +103,9 @@ ExitCode run_export(const ExportRun& run, Session& session) {
   } else if (run.output.empty()) {
     session.out = file;
     if (!ranks) write_stderr(about_text(exported));
+    if (ranks && !exported.cannot.empty()) {
+      write_stderr(exported.about + "The ranks of the plan as it is: --framework any\n");
+    }
   } else {
     session.out = ranks ? fmt::format("Written to {}: {}", run.output, exported.about)
                         : about_text(exported) + fmt::format("Written to {}.\n", run.output);
@@ -121,6 +127,10 @@ Command add_export(CLI::App& program) {
   app->add_option("-o,--output", run->output, "write it here; what there is to know goes to the terminal")
       ->type_name("FILE");
   app->add_option("--ranks", options.ranks, "chakra: whose traces, 0,8,16-23 or all")->type_name("LIST");
+  add_word(
+      *app, "--framework", rank_frameworks(), options.framework,
+      "rankfile: whose plan, where the framework cannot run the one asked for; any: that one as it is; default: the "
+      "stack's framework");
   app->add_flag("--no-model", run->no_model, "only what the plan decides, without the sizes of the model");
   add_integer(*app, "--per-host", options.per_host, kPerHost,
               "devices of one host, where that is less than the cluster's first level");

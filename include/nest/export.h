@@ -14,8 +14,11 @@
 namespace nest {
 
 struct ExportOptions {
-  std::string format = {};            // of the target, one of export_formats(); empty: the first
-  bool model = true;                  // sizes of the model too; false: only what the plan decides
+  std::string format = {};  // of the target, one of export_formats(); empty: the first
+  bool model = true;        // sizes of the model too; false: only what the plan decides
+  // rankfile: the ranks of the plan that this framework runs, where it cannot run the one asked for; empty: the stack's
+  // own framework, "any": the plan as it is.
+  std::string framework = {};
   std::int64_t per_host = 0;          // devices of one host, where that is less than the cluster's first level
   std::int64_t cores_per_device = 0;  // openmpi: binds every rank to so many cores; 0: does not
   std::string folder = {};            // chakra: where the files go, for the report
@@ -34,6 +37,8 @@ std::vector<std::string> export_formats(const std::string& target);
 // For help: "the framework, or rankfile: which rank …", and "megatron: args, script; …".
 std::string export_help();
 std::string formats_text();
+// Whose plan a rank file may be of: "any", "megatron", …
+std::vector<std::string> rank_frameworks();
 // Whether it writes a folder of files rather than one text.
 bool exports_folder(const std::string& target);
 
@@ -41,7 +46,9 @@ struct ExportedPlan;  // internal
 
 struct Export {
   bool found = true;                // false: no plan that the framework can run fits, for the reasons of `cannot`
+  std::string framework;            // whose rules the plan keeps; empty: nobody's
   std::vector<std::string> cannot;  // what of the plan the framework cannot be told, each after "it …"
+  std::vector<std::string> set;     // settings of the search that found it, to which the nearest plan keeps too
   bool fits = true;                 // the plan that was asked for, in memory
   Plan plan;                        // that is written: the one asked for, or the fastest that the framework can run
   std::string text;                 // the file

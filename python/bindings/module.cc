@@ -245,6 +245,7 @@ void add_options(py::module_& module) {
       .def(py::init<>())
       .def_readwrite("format", &ExportOptions::format)
       .def_readwrite("model", &ExportOptions::model)
+      .def_readwrite("framework", &ExportOptions::framework)
       .def_readwrite("per_host", &ExportOptions::per_host)
       .def_readwrite("cores_per_device", &ExportOptions::cores_per_device)
       .def_readwrite("ranks", &ExportOptions::ranks);

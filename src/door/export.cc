@@ -35,9 +35,11 @@ struct Choice {
   cost::Job job;
   Plan plan;
   std::vector<std::string> cannot;
+  std::vector<std::string> set;  // settings of the search that found it, which the one that is written keeps
   double asked_s = 0;
   bool asked_fits = true;
   bool proven = true;
+  std::string asked_stack;       // the one that is written is priced with the framework's own stack instead of this
   bool without_profile = false;  // what was asked for was measured at a precision that the framework does not have
 
   double excess() const { return plan.prediction.iteration_s / asked_s - 1; }
@@ -53,9 +55,34 @@ Choice price_choice(const Plan& plan) {
   return choice;
 }
 
+// The job as the framework's own stack prices it; nothing where it is priced so already, or that stack is no guide.
+std::optional<cost::Job> own_job(const exporter::FrameworkRules& rules, const Choice& choice) {
+  if (rules.is_own(choice.job.stack.memory) || !rules.knows_memory) return std::nullopt;
+  Plan other = choice.plan;
+  other.run.stack = rules.usual_stack;
+  other.run.stack_reason.clear();
+  other.stack = other.profile = {};
+  return load::load_job(other);
+}
+
+// What does not fit is an obstacle too; adds it. The plan is without others.
+void check_memory(const exporter::FrameworkRules& rules, const cost::Job& job, Choice& choice) {
+  const Plan priced = cost::refuse_strategy(job, choice.plan.strategy, choice.plan.stages).empty()
+                          ? cost::evaluate(job, choice.plan.strategy, choice.plan.stages)
+                          : choice.plan;
+  if (priced.fits || !rules.knows_memory) return;
+  choice.cannot.push_back(fmt::format("cannot hold this plan in memory: {} (stack {})", priced.misfit, job.stack.name));
+}
+
 // Replaces the plan by the nearest one that the framework runs. False when there is none.
 bool find_nearest(const ExportOptions& options, launch::Framework framework, Choice& choice) {
-  choice.cannot = exporter::obstacles(framework, choice.job, choice.plan.strategy, choice.plan.stages);
+  exporter::Asked asked{options.per_host, {}, 0};
+  if (choice.plan.search) {
+    asked.set = choice.plan.search->set;
+    asked.most_devices = choice.plan.search->max_devices;
+  }
+  choice.cannot =
+      exporter::obstacles(framework, choice.job, choice.plan.strategy, choice.plan.stages, options.per_host);
   const std::string precision = exporter::precision_obstacle(framework, choice.job.run.precision);
   if (!precision.empty()) {
     choice.cannot.insert(choice.cannot.begin(), precision);
@@ -64,12 +91,21 @@ bool find_nearest(const ExportOptions& options, launch::Framework framework, Cho
     choice.plan.profile = {};
     choice.job = load::load_job(choice.plan);
   }
+  choice.set = asked.set;
+  const exporter::FrameworkRules& rules = exporter::rules_of(framework);
+  std::optional<cost::Job> own = own_job(rules, choice);
+  if (choice.cannot.empty()) check_memory(rules, own ? *own : choice.job, choice);
   if (choice.cannot.empty()) return true;
+  if (own) {
+    choice.asked_stack = choice.job.stack.name;
+    choice.job = std::move(*own);
+  }
   search::SearchSettings search;
   search.threads = static_cast<int>(options.threads);
   search.stop = options.stop;
   if (options.time_limit_s > 0) search.time_limit_s = options.time_limit_s;
-  const std::optional<exporter::NearestPlan> nearest = exporter::nearest_plan(framework, choice.job, search);
+  const std::optional<exporter::NearestPlan> nearest =
+      exporter::nearest_plan(framework, choice.job, search, nullptr, asked);
   if (!nearest) return false;
   choice.proven = nearest->proven;
   choice.plan = nearest->plan;
@@ -97,19 +133,24 @@ std::string verdict_text(launch::Framework framework, const Choice& choice) {
   const char* name = to_string(framework);
   const std::string step = format_duration(choice.plan.prediction.iteration_s);
   if (choice.cannot.empty()) return fmt::format("{} runs this plan as it is: {} per step.\n", name, step);
-  const std::string cost = fmt::format("{:+.1f} %", 100 * choice.excess());
+  // Prices of two stacks are not compared.
+  const std::string cost = choice.asked_stack.empty() ? fmt::format(": {:+.1f} %", 100 * choice.excess()) : "";
   std::string text;
   if (choice.cannot.size() == 1) {
-    text = wrap_after("", fmt::format("{} {}: {}", name, choice.cannot.front(), cost)) + "\n";
+    text = wrap_after("", fmt::format("{} {}{}", name, choice.cannot.front(), cost)) + "\n";
   } else {
-    text = fmt::format("{} cannot run this plan as it is: {}\n", name, cost);
+    text = fmt::format("{} cannot run this plan as it is{}\n", name, cost);
     for (const std::string& reason : choice.cannot) text += wrap_after("  - ", reason) + "\n";
   }
-  text +=
-      wrap_after("", fmt::format("The fastest plan that it can run{}: {}, {} per step instead of {}.",
-                                 choice.proven ? " (proven)" : ", as far as was searched",
-                                 plan::strategy_text(choice.plan.strategy), step, format_duration(choice.asked_s))) +
-      "\n";
+  const std::string asked = format_duration(choice.asked_s);
+  text += wrap_after("", fmt::format("The fastest plan that it can run{}: {}, {} per step{}.",
+                                     choice.proven ? " (proven)" : ", as far as was searched",
+                                     plan::strategy_text(choice.plan.strategy), step,
+                                     choice.asked_stack.empty()
+                                         ? " instead of " + asked
+                                         : fmt::format(" as stack {} prices it (the one asked for: {} as stack {})",
+                                                       choice.job.stack.name, asked, choice.asked_stack))) +
+          "\n";
   return text;
 }
 
@@ -137,15 +178,31 @@ report::Json report_json(const std::string& target, const Choice& choice, const 
 Export started(Choice& choice) {
   Export made;
   made.cannot = choice.cannot;
+  made.set = choice.set;
   made.fits = choice.asked_fits;
   made.plan = choice.plan;
   return made;
 }
 
-// A rank file: nothing of it depends on prices, so that a plan that does not fit is written too.
+// Whose plan the ranks are of; nothing: the one asked for.
+std::optional<launch::Framework> rank_framework(const ExportOptions& options, const cost::SoftwareStack& stack) {
+  if (options.framework.empty()) return exporter::framework_of(stack);
+  const std::size_t chosen = require_word("framework", options.framework, rank_frameworks());
+  if (chosen == 0) return std::nullopt;
+  return exporter::framework_rules()[chosen - 1].framework;
+}
+
+// A rank file, of the very plan that the framework is told.
 Export export_ranks(const Plan& plan, const exporter::Exporter& exporter, const ExportOptions& options,
                     std::size_t format) {
   Choice choice = price_choice(plan);
+  const std::optional<launch::Framework> framework = rank_framework(options, choice.job.stack);
+  if (framework && !find_nearest(options, *framework, choice)) {
+    Export none = started(choice);
+    none.found = false;
+    none.framework = to_string(*framework);
+    return none;
+  }
   exporter::ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
   task.hosts = exporter::hosts_of(choice.job.cluster, options.per_host);
   const std::optional<exporter::LaunchOrder> launch = exporter::launch_order(task.hosts, choice.plan.strategy);
@@ -156,6 +213,14 @@ Export export_ranks(const Plan& plan, const exporter::Exporter& exporter, const 
   made.about =
       fmt::format("{} ranks on {} hosts, rank order {}.\n", format_integer(choice.plan.strategy.devices_used()),
                   format_integer(static_cast<std::int64_t>(task.hosts.size())), to_string(task.order));
+  if (framework) made.framework = to_string(*framework);
+  if (!choice.cannot.empty()) {
+    made.about +=
+        wrap_after("", fmt::format("They are those of {}, the fastest plan that {} can run: the one asked for "
+                                   "is not.",
+                                   plan::strategy_text(choice.plan.strategy), made.framework)) +
+        "\n";
+  }
   made.exported =
       std::make_shared<ExportedPlan>(ExportedPlan{exporter.write(task, exporter::format_index(exporter, "json")).text});
   return made;
@@ -188,6 +253,7 @@ Export export_framework(const Plan& plan, const exporter::Exporter& exporter, co
   const bool found = find_nearest(options, framework, choice);
   Export made = started(choice);
   made.found = found;
+  made.framework = to_string(framework);
   if (!found) return made;
   const cost::Job& job = choice.job;
   exporter::ExportTask task{job, choice.plan.strategy, choice.plan.stages};
@@ -226,6 +292,12 @@ std::vector<std::string> export_targets() { return exporter::exporter_names(); }
 std::vector<std::string> export_formats(const std::string& target) {
   std::vector<std::string> names;
   for (const exporter::ExportFormat& format : exporter_of(target).formats) names.emplace_back(format.name);
+  return names;
+}
+
+std::vector<std::string> rank_frameworks() {
+  std::vector<std::string> names = {"any"};
+  for (const exporter::FrameworkRules& row : exporter::framework_rules()) names.emplace_back(to_string(row.framework));
   return names;
 }
 

@@ -397,6 +397,65 @@ TEST(Export, EveryTarget) {
   EXPECT_THAT(complaint([&] { export_plan(plan, "nemo", {.format = "nemo3"}); }), StartsWith("format: `nemo3`"));
 }
 
+// A plan whose ranks Megatron cannot be told: line and rank file are of the same nearest plan.
+TEST(Export, RankFilesAreOfThePlanThatIsWritten) {
+  const TrainingJob job = read_job(preset_question(32));
+  Plan plan = evaluate_plan(job, "tp=2,sp=1,pp=4,dp=4,dp_inner=2,mbs=1,zero=1");
+  const Export line = export_plan(plan, "megatron");
+  ASSERT_TRUE(line.found);
+  ASSERT_THAT(line.cannot, Not(IsEmpty()));
+  ASSERT_NE(line.plan.strategy, plan.strategy);
+  const Export ranks = export_plan(plan, "rankfile", {.format = "json"});
+  EXPECT_EQ(ranks.plan.strategy, line.plan.strategy);
+  EXPECT_EQ(ranks.framework, "megatron");
+  EXPECT_THAT(ranks.about, HasSubstr("the fastest plan that megatron can run"));
+  const json written = json::parse(line.exported ? to_json(line) : "{}"), placed = json::parse(ranks.text);
+  EXPECT_EQ(placed.at("hosts"), written.at("hosts"));
+  EXPECT_EQ(placed.at("rank_order"), written.at("rank_order"));
+  for (const char* target : {"deepspeed", "torchtitan"}) {
+    const Export told = export_plan(plan, target);
+    const Export placed_there = export_plan(plan, "rankfile", {.framework = target});
+    EXPECT_EQ(told.found, placed_there.found) << target;
+    EXPECT_EQ(told.plan.strategy, placed_there.plan.strategy) << target;
+  }
+  const Export asked = export_plan(plan, "rankfile", {.format = "json", .framework = "any"});
+  EXPECT_EQ(asked.plan.strategy, plan.strategy);
+  EXPECT_THAT(complaint([&] { export_plan(plan, "rankfile", {.framework = "megatorn"}); }),
+              StartsWith("framework: \"megatorn\" is not one of"));
+}
+
+// --set holds for the plan that a framework runs instead, through the file too.
+TEST(Export, TheNearestPlanKeepsToTheSettings) {
+  SearchOptions options;
+  options.set = {"tp=2", "dp_inner=2", "pp=4", "uniform=0"};
+  options.micro_batch = "2";
+  options.max_devices = 16;
+  options.threads = 1;
+  options.why = false;
+  options.judge = PlanJudge::formula;
+  const Answer answer = find_plan(read_job(preset_question(32)), options);
+  ASSERT_FALSE(answer.plans.empty());
+  const Plan back = read_plan(Input::memory("plan.json", to_json(answer.plans.front())));
+  EXPECT_THAT(back.search->set, testing::ElementsAre("tp=2", "dp_inner=2", "pp=4", "uniform=0", "mbs=2"));
+  EXPECT_EQ(back.search->max_devices, 16);
+  const Export exported = export_plan(back, "torchtitan");
+  EXPECT_THAT(exported.cannot, Not(IsEmpty()));
+  if (exported.found) {
+    EXPECT_EQ(exported.plan.strategy.split.tp, 2);
+    EXPECT_EQ(exported.plan.strategy.dp_inner, 2);
+    EXPECT_EQ(exported.plan.strategy.pp, 4);
+    EXPECT_EQ(exported.plan.strategy.micro_batch, 2);
+    EXPECT_LE(exported.plan.strategy.devices_used(), 16);
+  }
+}
+
+TEST(Evaluate, ReplicasStandWhereTheStrategySays) {
+  const TrainingJob job = read_job(preset_question(32));
+  EXPECT_EQ(evaluate_plan(job, "tp=2,pp=4,mbs=1").strategy.dp_inner, 4);
+  EXPECT_EQ(evaluate_plan(job, "tp=2,pp=4,mbs=1,dp_inner=1").strategy.dp_inner, 1);
+  EXPECT_EQ(evaluate_plan(job, "tp=2,pp=4,mbs=1,dp_inner=2").strategy.dp_inner, 2);
+}
+
 TEST(Launch, ALineBesideTheBestPlan) {
   LaunchQuestion question;
   question.from = Input::memory("line",

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <functional>
 #include <limits>
 
 #include "export_support.h"
@@ -17,6 +19,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 cost::Job small_export_job(bool experts, const std::string& stack, const std::string& device) {
   const std::string config = std::string(R"({"model_type": "megatron", "num_layers": 2, "hidden_size": 2048,
@@ -59,7 +62,9 @@ std::vector<std::int64_t> shard_degrees(const Strategy& s) {
 // Every plan of the planner's space with one treatment of all stages, priced one by one.
 class Everything {
  public:
-  Everything(const cost::Job& job, launch::Framework framework) : job_(job), framework_(framework) {}
+  using Admits = std::function<bool(const Strategy&, const StagePlan&)>;
+  Everything(const cost::Job& job, launch::Framework framework, Admits admits = nullptr)
+      : job_(job), framework_(framework), admits_(std::move(admits)) {}
 
   double best() {
     for (const std::int64_t tp : {1, 2, 4}) {
@@ -136,6 +141,7 @@ class Everything {
             stage.zero_degree = degree;
           }
           if (!cost::refuse_strategy(job_, s, stages).empty()) return;
+          if (admits_ && !admits_(s, stages.front())) continue;
           if (!exporter::obstacles(framework_, job_, s, stages).empty()) continue;
           ++priced_;
           const Plan evaluation = cost::evaluate(job_, s, stages);
@@ -147,6 +153,7 @@ class Everything {
 
   const cost::Job& job_;
   launch::Framework framework_;
+  Admits admits_;
   double best_s_ = std::numeric_limits<double>::infinity();
   long priced_ = 0;
 };
@@ -182,6 +189,67 @@ INSTANTIATE_TEST_SUITE_P(
                       NearestCase{launch::Framework::deepspeed, true, "megatron-core", "h100"},
                       NearestCase{launch::Framework::torchtitan, false, "fsdp2", "h100"},
                       NearestCase{launch::Framework::torchtitan, true, "fsdp2", "h100"}));
+
+// Settings that the plan was searched with hold for the nearest plan too.
+TEST(NearestPlan, KeepsToTheSettingsOfTheSearch) {
+  struct Settings {
+    std::vector<std::string> set;
+    Everything::Admits admits;
+  };
+  const std::vector<Settings> all = {
+      {{"tp=2", "recompute=full"},
+       [](const Strategy& s, const StagePlan& stage) { return s.split.tp == 2 && stage.recompute == Recompute::full; }},
+      {{"pp=2..", "zero=0,3"},
+       [](const Strategy& s, const StagePlan& stage) { return s.pp >= 2 && (stage.zero == 0 || stage.zero == 3); }},
+      {{"dp_inner=1", "mbs=2,4", "sp=0"}, [](const Strategy& s, const StagePlan& /*stage*/) {
+         return s.dp_inner == 1 && (s.micro_batch == 2 || s.micro_batch == 4) && !s.split.sp;
+       }}};
+  for (const launch::Framework framework :
+       {launch::Framework::megatron, launch::Framework::deepspeed, launch::Framework::torchtitan}) {
+    const cost::Job job = small_export_job(false, exporter::rules_of(framework).usual_stack, "h100");
+    for (const Settings& settings : all) {
+      const double best_s = Everything(job, framework, settings.admits).best();
+      exporter::Asked asked;
+      asked.set = settings.set;
+      const auto nearest = exporter::nearest_plan(framework, job, {}, nullptr, asked);
+      ASSERT_EQ(nearest.has_value(), std::isfinite(best_s)) << to_string(framework) << " " << settings.set.front();
+      if (!nearest) continue;
+      EXPECT_TRUE(settings.admits(nearest->plan.strategy, nearest->plan.stages.front())) << settings.set.front();
+      EXPECT_NEAR(nearest->plan.prediction.iteration_s, best_s, 1e-9 * best_s) << settings.set.front();
+    }
+  }
+  const cost::Job job = small_export_job(false, "megatron-core", "h100");
+  exporter::Asked fewer;
+  fewer.most_devices = 2;
+  EXPECT_LE(exporter::nearest_plan(launch::Framework::megatron, job, {}, nullptr, fewer)->plan.strategy.devices_used(),
+            2);
+}
+
+// Replicas of one stage on every second device: hosts of 8 would run ranks 0, 2, 4 …; hosts of 2 run consecutive ones.
+TEST(Obstacles, HostsAreThoseThatWereAskedFor) {
+  const cost::Job job = export_job("llama3-8b", 16, 64, 4096);
+  Strategy s;
+  s.split.tp = 2;
+  s.split.sp = true;
+  s.pp = 2;
+  s.dp = 4;
+  s.dp_inner = 1;
+  s.pitch = 4;
+  const std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::none, 1);
+  EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages),
+              Contains(HasSubstr("not consecutive")));
+  EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages, 2),
+              Not(Contains(HasSubstr("not consecutive"))));
+}
+
+TEST(Frameworks, StacksHaveTheirOwn) {
+  for (const exporter::FrameworkRules& rules : exporter::framework_rules()) {
+    const auto own = exporter::framework_of(*cost::find_stack(rules.usual_stack));
+    ASSERT_TRUE(own.has_value()) << rules.usual_stack;
+    EXPECT_STREQ(exporter::rules_of(*own).usual_stack, rules.usual_stack);
+  }
+  EXPECT_EQ(exporter::framework_of(*cost::find_stack("nanotron")), std::nullopt);
+}
 
 TEST(Obstacles, NameTheStagesThatDiffer) {
   const cost::Job job = export_job("llama3-8b", 64, 64, 4096);

@@ -32,6 +32,26 @@ const std::map<std::string, Rule>& rules() {
       {"--max-position-embeddings", {Kind::integer}},
       {"--position-embedding-type", {Kind::word, {"learned_absolute", "rope", "yarn", "mrope", "relative", "none"}}},
       {"--rotary-percent", {Kind::real}},
+      {"--window-size", {Kind::word}},
+      {"--rotary-base", {Kind::integer}},
+      {"--rotary-seq-len-interpolation-factor", {Kind::integer}},
+      {"--use-rope-scaling", {}},
+      {"--rope-scaling-factor", {Kind::real}},
+      {"--rope-type", {Kind::word, {"rope", "yarn"}}},
+      {"--rotary-scaling-factor", {Kind::real}},
+      {"--mscale", {Kind::real}},
+      {"--mscale-all-dim", {Kind::real}},
+      {"--yarn-original-max-position-embeddings", {Kind::integer}},
+      {"--yarn-beta-fast", {Kind::real}},
+      {"--yarn-beta-slow", {Kind::real}},
+      {"--norm-epsilon", {Kind::real}},
+      {"--apply-layernorm-1p", {}},
+      {"--init-method-std", {Kind::real}},
+      {"--moe-router-score-function", {Kind::word, {"softmax", "sigmoid", "sqrtsoftplus"}}},
+      {"--moe-router-topk-scaling-factor", {Kind::real}},
+      {"--moe-router-enable-expert-bias", {}},
+      {"--moe-aux-loss-coeff", {Kind::words}},
+      {"--no-create-attention-mask-in-dataloader", {}},
       {"--normalization", {Kind::word, {"LayerNorm", "RMSNorm"}}},
       {"--swiglu", {}},
       {"--squared-relu", {}},
@@ -70,6 +90,8 @@ const std::map<std::string, Rule>& rules() {
       {"--cuda-graph-modules", {Kind::words, {"attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"}}},
       {"--no-check-for-nan-in-loss-and-grad", {}},
       {"--cross-entropy-loss-fusion", {}},
+      {"--deterministic-mode", {}},
+      {"--attention-backend", {Kind::word, {"flash", "fused", "unfused", "local", "auto"}}},
       {"--fp8-dot-product-attention", {}},
       {"--fp8-param-gather", {}},
       {"--fp8-output-proj", {}},
@@ -219,6 +241,9 @@ class Validator {
     refuse(cp_ > 1 && a_.number("--seq-length", 0) % (2 * cp_) != 0, "seq % 2cp");
     refuse(has("--sequence-parallel") && tp_ == 1, "sequence parallel is silently off");
     refuse(has("--tp-comm-overlap") && !has("--sequence-parallel"), "tp-comm-overlap needs sp");
+    refuse(has("--tp-comm-overlap") && has("--multi-latent-attention"), "tp-comm-overlap is silently off");
+    refuse(has("--deterministic-mode") && (has("--tp-comm-overlap") || has("--cross-entropy-loss-fusion")),
+           "determinism.py");
     if (has("--use-tp-pp-dp-mapping") && pp_ > 1) refuse(etp_ * ep_ != tp_ * cp_, "mapping needs expert-dp == dp");
     const long dp = world_ / (tp_ * pp_ * cp_);
     const long mbs = a_.number("--micro-batch-size", 1), gbs = a_.number("--global-batch-size", mbs * dp);

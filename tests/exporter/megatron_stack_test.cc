@@ -14,6 +14,7 @@
 namespace nest::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -309,6 +310,54 @@ TEST(MegatronStack, RefusesOptionsByName) {
       {"--cuda-graph-impl full_iteration --cuda-graph-modules attn", "--cuda-graph-modules"},
       {"--cuda-graph-impl local --cuda-graph-modules attn --cuda-graph-scope attn", "--cuda-graph-scope"}};
   for (const auto& [options, name] : wrong) EXPECT_THAT(refusal(options), HasSubstr(name)) << options;
+}
+
+// Transformer Engine's buffers are of one node, of layers without latents, and of devices with multicast.
+TEST(MegatronStack, TensorOverlapIsWrittenWhereItRuns) {
+  const auto exported_on = [](const char* preset, const char* cluster, std::int64_t tp) {
+    const cost::Job job = export_job(*model::find_model_preset(preset), cluster, 32, 64, 4096, "megatron-core");
+    Strategy s;
+    s.split.tp = tp;
+    s.split.sp = true;
+    s.dp = s.dp_inner = 32 / tp;
+    return exporter::export_megatron({job, s, cost::even_stages(job, s, Recompute::none, 1)});
+  };
+  const auto overlaps = [](const exporter::MegatronExport& exported) {
+    return exporter::arguments_text(exported.options).find("--tp-comm-overlap\n") != std::string::npos;
+  };
+  const std::pair<std::string, std::string> handles = {"UB_SKIPMC", "1"};
+  const auto plain = exported_on("llama3-70b", "dgx-h100", 8);
+  EXPECT_TRUE(overlaps(plain));
+  EXPECT_THAT(plain.environment, Not(Contains(handles)));
+  const auto older = exported_on("llama3-70b", "dgx-a100", 8);
+  EXPECT_TRUE(overlaps(older));
+  EXPECT_THAT(older.environment, Contains(handles));
+  const auto wide = exported_on("gpt3-175b", "dgx-h100", 16);
+  EXPECT_FALSE(overlaps(wide));
+  EXPECT_THAT(wide.notes, Contains(HasSubstr("not overlapped")));
+  const auto latent = exported_on("deepseek-v2-lite", "dgx-h100", 2);
+  EXPECT_FALSE(overlaps(latent));
+  EXPECT_THAT(latent.notes, Contains(HasSubstr("not overlapped")));
+  EXPECT_TRUE(overlaps(exported_on("llama3-70b", "gb200-nvl64", 16)));
+}
+
+TEST(MegatronStack, DeterministicRunsSaySo) {
+  cost::Job job = export_job("llama3-8b", 16, 64, 4096, "megatron-core");
+  job.stack.deterministic = true;
+  job.stack.loss = cost::LossKernel::fused;
+  job.stack.attention = cost::AttentionKernel::flash2;
+  Strategy s;
+  s.split.tp = 2;
+  s.split.sp = true;
+  s.dp = s.dp_inner = 8;
+  const auto exported = exporter::export_megatron({job, s, cost::even_stages(job, s, Recompute::none, 1)});
+  const std::string text = exporter::arguments_text(exported.options);
+  EXPECT_THAT(text, HasSubstr("--deterministic-mode\n"));
+  EXPECT_THAT(text, HasSubstr("--attention-backend flash\n"));
+  EXPECT_THAT(text, Not(HasSubstr("--cross-entropy-loss-fusion")));
+  EXPECT_THAT(text, Not(HasSubstr("--tp-comm-overlap")));
+  EXPECT_THAT(exported.environment, Contains(std::pair<std::string, std::string>{"NCCL_ALGO", "Ring"}));
+  EXPECT_THAT(exported.notes, Contains(HasSubstr("fused loss is left out")));
 }
 
 }  // namespace

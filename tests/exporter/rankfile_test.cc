@@ -62,14 +62,14 @@ void read_slurm(const std::string& text, ReadBack& back) {
   }
 }
 
-// Open MPI: rank N=HOST [slot=LIST], ranks must not share a core.
+// Open MPI: rank N=HOST slot=LIST, where S* is all sockets; ranks must not share a core of a list.
 void read_openmpi(const std::string& text, ReadBack& back) {
   std::map<std::string, std::set<int>> taken;
   for (const std::string& line : lines_of(text)) {
     read_comment(line, back);
     if (line.starts_with('#')) continue;
     std::smatch match;
-    ASSERT_TRUE(std::regex_match(line, match, std::regex(R"(rank ([0-9]+)=([^ ]+)( slot=([0-9]+)(-([0-9]+))?)?)")))
+    ASSERT_TRUE(std::regex_match(line, match, std::regex(R"(rank ([0-9]+)=([^ ]+) slot=(S\*|([0-9]+)(-([0-9]+))?))")))
         << line;
     ASSERT_EQ(std::stoul(match[1]), back.hosts.size());
     back.hosts.push_back(match[2]);

@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using StrictJson = nlohmann::json;
 
 // --- DeepSpeed: typed sections forbid unknown keys
@@ -317,10 +318,12 @@ void check_override(const std::string& line, const std::set<std::string>& keys,
   const std::string key = line.substr(0, equals), value = equals == std::string::npos ? "" : line.substr(equals + 1);
   if (!keys.contains(key)) problems.push_back("key " + key);
   if (!found.emplace(key, value).second) problems.push_back("twice " + key);
-  // Unquoted text, a quoted string, or a list of plain items.
+  // Unquoted text, a quoted string, a list of plain items, or an object of plain values.
   const std::regex plain(R"([A-Za-z0-9_/\\+.$%*@?|-]+)"), quoted(R"("[^"]*")"),
-      list(R"(\[([A-Za-z0-9_]+(,[A-Za-z0-9_]+)*)?\])");
-  if (!std::regex_match(value, plain) && !std::regex_match(value, quoted) && !std::regex_match(value, list)) {
+      list(R"(\[([A-Za-z0-9_]+(,[A-Za-z0-9_]+)*)?\])"),
+      object(R"(\{[a-z0-9_]+:[A-Za-z0-9_.]+(,[a-z0-9_]+:[A-Za-z0-9_.]+)*\})");
+  if (!std::regex_match(value, plain) && !std::regex_match(value, quoted) && !std::regex_match(value, list) &&
+      !std::regex_match(value, object)) {
     problems.push_back("value " + line);
   }
 }
@@ -366,10 +369,11 @@ const std::set<std::string>& bridge_keys() {
                                              "train.micro_batch_size",
                                              "train.global_batch_size",
                                              "dataset.seq_length",
-                                             "comm_overlap.tp_comm_overlap",
-                                             "comm_overlap.overlap_p2p_comm",
-                                             "comm_overlap.overlap_moe_expert_parallel_comm",
-                                             "comm_overlap.delay_wgrad_compute",
+                                             "++comm_overlap",
+                                             "model.rotary_base",
+                                             "model.rope_scaling",
+                                             "model.rope_scaling_factor",
+                                             "model.layernorm_epsilon",
                                              "model.moe_flex_dispatcher_backend",
                                              "model.moe_flex_dispatcher_num_sms",
                                              "model.cuda_graph_impl",
@@ -422,6 +426,38 @@ TEST(NemoExport, FollowsTheOverrideGrammar) {
   }
   EXPECT_GT(exported, 50);
   EXPECT_GT(layouts, 5);
+}
+
+// A recipe's own settings of what the plan decides do not survive.
+TEST(NemoExport, OverlapIsOneObjectAndRecomputationIsReset) {
+  const cost::Job job = export_job("llama3-70b", 64, 64, 4096);
+  Strategy s;
+  s.split.tp = 4;
+  s.split.sp = true;
+  s.pp = 4;
+  s.dp = s.dp_inner = 4;
+  s.virtual_stages = 5;
+  s.schedule = Schedule::interleaved;
+  const auto text_of = [&](Recompute recompute) {
+    return "\n" + exporter::overrides_text(exporter::export_nemo({job, s, cost::even_stages(job, s, recompute, 1)},
+                                                                 exporter::NemoForm::bridge));
+  };
+  EXPECT_THAT(text_of(Recompute::none),
+              HasSubstr("\n++comm_overlap={_target_:megatron.bridge.training.comm_overlap.CommOverlapConfig,"
+                        "tp_comm_overlap:true,tp_comm_overlap_cfg:null,overlap_p2p_comm:true,batch_p2p_comm:false,"
+                        "overlap_grad_reduce:true,overlap_param_gather:true,defer_embedding_wgrad_compute:true,"
+                        "wgrad_deferral_limit:22}\n"));
+  EXPECT_THAT(text_of(Recompute::none), HasSubstr("\nmodel.recompute_granularity=null\nmodel.recompute_modules=null\n"
+                                                  "model.recompute_method=null\nmodel.recompute_num_layers=null\n"));
+  EXPECT_THAT(text_of(Recompute::selective),
+              HasSubstr("\nmodel.recompute_granularity=selective\nmodel.recompute_modules=[core_attn]\n"
+                        "model.recompute_method=null\nmodel.recompute_num_layers=null\n"));
+  EXPECT_THAT(text_of(Recompute::full), HasSubstr("\nmodel.recompute_granularity=full\nmodel.recompute_modules=null\n"
+                                                  "model.recompute_method=uniform\nmodel.recompute_num_layers=1\n"));
+  const std::string older = exporter::overrides_text(
+      exporter::export_nemo({job, s, cost::even_stages(job, s, Recompute::selective, 1)}, exporter::NemoForm::nemo2));
+  EXPECT_THAT(older, HasSubstr("model.config.recompute_modules=['core_attn']\n"));  // a literal of Python
+  EXPECT_THAT(older, Not(HasSubstr("activation_func")));
 }
 
 TEST(NemoExport, TheOlderFormHasOtherPlaces) {

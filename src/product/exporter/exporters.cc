@@ -13,6 +13,7 @@
 #include "exporter/deepspeed.h"
 #include "exporter/nemo.h"
 #include "exporter/rankfile.h"
+#include "exporter/sbatch.h"
 #include "exporter/torchtitan.h"
 #include "nest/option.h"
 
@@ -55,6 +56,18 @@ ExportedText write_megatron(const ExportTask& task, std::size_t format) {
   written.notes = exported.notes;
   written.environment = exported.environment;
   return written;
+}
+
+constexpr std::array kSbatchFormats = {ExportFormat{
+    "megatron", "a job script: `sbatch FILE` runs `pretrain_gpt.py`, one `torchrun` per host in the plan's order"}};
+
+ExportedText write_sbatch(const ExportTask& task, std::size_t /*format*/) {
+  const MegatronExport exported = export_megatron(task);
+  ExportedText written;
+  written.text = sbatch_text(task, exported);
+  written.json["script"] = written.text;
+  written.notes = exported.notes;
+  return written;  // variables are set in the script
 }
 
 constexpr std::array kNemoFormats = {
@@ -109,7 +122,8 @@ ExportedText write_torchtitan(const ExportTask& task, std::size_t /*format*/) {
 constexpr std::array kRankfileFormats = {
     ExportFormat{"slurm", "`SLURM_HOSTFILE`, one line per rank: task i runs on line i"},
     ExportFormat{"slurm-hosts", "one line per host, for one `torchrun` per host with `--node_rank=$SLURM_PROCID`"},
-    ExportFormat{"openmpi", "`mpirun --map-by rankfile:file=F`; `--cores-per-device C` adds the cores of every rank"},
+    ExportFormat{"openmpi",
+                 "`mpirun --rankfile F` (Open MPI 4, 5); `--cores-per-device C` binds every rank to cores of its own"},
     ExportFormat{"torchrun", "node ranks and hosts"},
     ExportFormat{"json", "everything about every rank: host, device, coordinates in both grids (`nest.ranks/1`)"}};
 
@@ -162,6 +176,7 @@ constexpr std::array kExporters = {
     Exporter{"nemo", "Megatron-Bridge and NeMo 2", kNemoFormats, launch::Framework::nemo, write_nemo},
     Exporter{"deepspeed", "DeepSpeed", kDeepspeedFormats, launch::Framework::deepspeed, write_deepspeed},
     Exporter{"torchtitan", "torchtitan", kTorchtitanFormats, launch::Framework::torchtitan, write_torchtitan},
+    Exporter{"sbatch", "a job script for Slurm", kSbatchFormats, launch::Framework::megatron, write_sbatch},
     Exporter{"rankfile", "which rank runs on which host and device", kRankfileFormats, std::nullopt, write_rankfile},
     Exporter{"chakra", "execution traces of a step", kChakraFormats, std::nullopt, nullptr, write_chakra},
 };

@@ -77,13 +77,14 @@ void check_batch(const cost::Job& job, const Strategy& strategy, Obstacles& foun
   }
 }
 
-void check_placement(const cost::Job& job, const Strategy& strategy, bool other_order, Obstacles& found) {
+void check_placement(const cost::Job& job, const Strategy& strategy, bool other_order, std::int64_t per_host,
+                     Obstacles& found) {
   if (job.cluster.torus) {
     const bool tight = strategy.dp_inner == strategy.dp;
     if (!tight) found.emplace_back("cannot place ranks on a torus other than in its own order");
     return;
   }
-  const std::vector<Host> hosts = hosts_of(job.cluster);
+  const std::vector<Host> hosts = hosts_of(job.cluster, per_host);
   const bool reached = other_order ? launch_order(hosts, strategy).has_value()
                                    : host_order(hosts, strategy, groups::RankOrder::stages_last).has_value();
   if (!reached) {
@@ -96,14 +97,26 @@ void check_placement(const cost::Job& job, const Strategy& strategy, bool other_
 
 }  // namespace
 
+std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack) {
+  switch (stack.memory) {
+    case cost::MemoryModel::megatron: return launch::Framework::megatron;
+    case cost::MemoryModel::fsdp: return launch::Framework::torchtitan;
+    case cost::MemoryModel::megatron_deepspeed: return launch::Framework::deepspeed;
+    case cost::MemoryModel::plain:
+    case cost::MemoryModel::nanotron:
+    case cost::MemoryModel::internevo: break;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> obstacles(launch::Framework framework, const cost::Job& job, const Strategy& strategy,
-                                   const std::vector<StagePlan>& stages) {
+                                   const std::vector<StagePlan>& stages, std::int64_t per_host) {
   const FrameworkRules& rules = rules_of(framework);
   Obstacles found;
   check_uniform(job, strategy, stages, found);
   check_batch(job, strategy, found);
   rules.refuse(job, strategy, stages, found);
-  check_placement(job, strategy, rules.counts_stages_first, found);
+  check_placement(job, strategy, rules.counts_stages_first, per_host, found);
   return found;
 }
 

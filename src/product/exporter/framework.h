@@ -17,10 +17,20 @@
 
 namespace nest::exporter {
 
+// What somebody asked for beside the job.
+struct Asked {
+  std::int64_t per_host = 0;      // devices of one host; 0: as the cluster has them
+  std::vector<std::string> set;   // settings of the search, "tp=1..8" (plan/limits.h)
+  std::int64_t most_devices = 0;  // 0: all of the cluster
+};
+
+// The framework whose habits a stack prices; nothing where it is none of them.
+std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack);
+
 // What the framework cannot do, each as the rest of a sentence that starts with its name: "cannot shard stage 3 alone
 // (ZeRO 3 there, ZeRO 1 elsewhere)". Empty: it runs the plan as it is. Stages must be sound for the strategy.
 std::vector<std::string> obstacles(launch::Framework framework, const cost::Job& job, const Strategy& strategy,
-                                   const std::vector<StagePlan>& stages);
+                                   const std::vector<StagePlan>& stages, std::int64_t per_host = 0);
 
 // What the framework cannot compute in at all, with the same beginning; then `usable_precision` is what it can.
 std::string precision_obstacle(launch::Framework framework, Precision precision);
@@ -32,8 +42,10 @@ struct NearestPlan {
   double wall_s = 0;
 };
 
-// Nothing when no plan that the framework can run fits (or, with a time limit, none was found).
+// Nothing when no plan that the framework can run, inside what was asked for, fits (or, with a time limit, none was
+// found). Throws InputError for a setting that is none.
 std::optional<NearestPlan> nearest_plan(launch::Framework framework, const cost::Job& job,
-                                        const search::SearchSettings& search, search::PriceCache* prices = nullptr);
+                                        const search::SearchSettings& search, search::PriceCache* prices = nullptr,
+                                        const Asked& asked = {});
 
 }  // namespace nest::exporter

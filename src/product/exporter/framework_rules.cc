@@ -24,15 +24,16 @@ bool torchtitan_precision(Precision precision) { return precision != Precision::
 
 void restrict_megatron(const cost::Job& /*job*/, plan::PlanLimits& limits) { plan::restrict_to_megatron(limits); }
 
+// Megatron-DeepSpeed's stack is of 2022, without flash attention: DeepSpeed holds more today.
 // clang-format off
 constexpr std::array<FrameworkRules, launch::kFrameworkNames.size()> kRules = {{
-    {launch::Framework::megatron, "Megatron-LM", "megatron-core", true, false,
+    {launch::Framework::megatron, "Megatron-LM", "megatron-core", true, true, false,
      is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
-    {launch::Framework::nemo, "NeMo and Megatron-Bridge", "megatron-core", true, false,
+    {launch::Framework::nemo, "NeMo and Megatron-Bridge", "megatron-core", true, true, false,
      is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
-    {launch::Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "megatron-deepspeed", false, true,
+    {launch::Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "megatron-deepspeed", false, false, true,
      is_deepspeed_memory, no_narrow_precision, refuse_deepspeed, deepspeed_cover, restrict_to_deepspeed},
-    {launch::Framework::torchtitan, "torchtitan", "fsdp2", false, false,
+    {launch::Framework::torchtitan, "torchtitan", "fsdp2", true, false, false,
      is_fsdp_memory, torchtitan_precision, refuse_torchtitan, torchtitan_cover, restrict_to_torchtitan},
 }};
 // clang-format on

@@ -20,6 +20,7 @@ struct FrameworkRules {
   launch::Framework framework;
   const char* words;                  // for people: whose program it is
   const char* usual_stack;            // whose prices are those of the framework as people run it
+  bool knows_memory;                  // and whose memory is: what does not fit there is not written
   bool counts_stages_first;           // it also knows the order of ranks in which stages come before replicas
   bool cuts_evenly;                   // it gives all stages of a pipeline as many blocks, whatever it is told
   bool (*is_own)(cost::MemoryModel);  // a stack that accounts for memory like this is the framework's own

@@ -13,6 +13,7 @@
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
 #include "exporter/megatron_stack.h"
+#include "exporter/model_facts.h"
 #include "exporter/pipeline_layout.h"
 
 namespace nest::exporter {
@@ -76,7 +77,7 @@ void add_experts(Arguments& args, const GptModel& gpt) {
   args.flag("--moe-grouped-gemm");
 }
 
-void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
+void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt, const ModelFacts& facts) {
   args.value("--num-layers", gpt.layers);
   if (job.run.mtp_layers > 0) args.value("--mtp-num-layers", job.run.mtp_layers);
   args.value("--hidden-size", gpt.hidden);
@@ -85,7 +86,9 @@ void add_model(Arguments& args, const cost::Job& job, const GptModel& gpt) {
   args.value("--seq-length", job.run.sequence);
   args.value("--max-position-embeddings", std::max(gpt.positions, job.run.sequence));
   switch (gpt.position) {
-    case model::PositionKind::rotary: args.value("--position-embedding-type", std::string("rope")); break;
+    case model::PositionKind::rotary:
+      args.value("--position-embedding-type", std::string(facts.is_yarn() && !gpt.latent ? "yarn" : "rope"));
+      break;
     case model::PositionKind::learned: args.value("--position-embedding-type", std::string("learned_absolute")); break;
     default: args.value("--position-embedding-type", std::string("none")); break;
   }
@@ -119,10 +122,9 @@ void add_pipeline(Arguments& args, const ExportTask& task) {
 
 void add_parallel(Arguments& args, const ExportTask& task) {
   const Split& split = task.strategy.split;
-  const cost::SoftwareStack& stack = task.job.stack;
   args.value("--tensor-model-parallel-size", split.tp);
   args.flag_if(split.sp, "--sequence-parallel");
-  args.flag_if(split.sp && stack.tensor_overlap, "--tp-comm-overlap");
+  args.flag_if(overlaps_tensor(task), "--tp-comm-overlap");
   add_pipeline(args, task);
   args.value("--context-parallel-size", split.cp);
   if (split.cp > 1) args.value("--cp-comm-type", std::string(to_string(split.cp_comm)));
@@ -258,16 +260,30 @@ MegatronExport export_megatron(const ExportTask& task) {
       throw InputError(
           fmt::format("megatron: pretrain_gpt.py cannot build {}: {}; --no-model leaves its sizes out", name, reason));
     }
-    add_model(args, task.job, gpt);
-    if (gpt.window > 0) {
+    const ModelFacts facts = read_model_facts(task.job.model.architecture);
+    add_model(args, task.job, gpt, facts);
+    FactOptions carried = megatron_facts(facts, gpt);
+    for (const auto& [option, value] : carried.options) {
+      value.empty() ? args.flag(option.c_str()) : args.value(option.c_str(), value);
+    }
+    for (std::string& note : carried.notes) exported.notes.push_back(std::move(note));
+    const std::int64_t further = task.job.model.architecture.further_tokens;
+    if (further > task.job.run.mtp_layers) {
       exported.notes.push_back(
-          fmt::format("the sliding window of {} tokens is yours to set (--window-size)", gpt.window));
+          fmt::format("config.json has {} layer{} that predict further tokens, of which {} were planned (--mtp-layers)",
+                      further, further == 1 ? "" : "s", task.job.run.mtp_layers));
+    }
+    if (gpt.window > 0) {  // keys before a query, and after it
+      args.value("--window-size", fmt::format("{},0", gpt.window - 1));
+      exported.notes.emplace_back("a sliding window needs Megatron-Core 0.15 (--window-size)");
     }
   }
   add_parallel(args, task);
   add_sharding(args, task);
   add_recomputation(args, task);
   args.value("--micro-batch-size", task.strategy.micro_batch);
+  // Kernels know a causal mask; one of sequence x sequence bytes per sample is in no plan's memory.
+  args.flag("--no-create-attention-mask-in-dataloader");
   args.value("--global-batch-size", task.job.run.global_batch);
   add_precision(args, task.job);
   for (std::vector<LaunchOption> part : {layer_options(task), state_options(task)}) args.add(std::move(part));
@@ -279,10 +295,6 @@ MegatronExport export_megatron(const ExportTask& task) {
     args.value("--wgrad-deferral-limit", static_cast<std::int64_t>(cost::constants::kDeferredMicroBatches));
   }
   if (task.with_model) {
-    if (has_experts(task.job.model)) {
-      exported.notes.emplace_back(
-          "the router's scores and losses are Megatron's defaults: they cost nothing, but set them");
-    }
     args.value("--train-iters", std::int64_t{10});
     args.value("--lr", std::string("1e-4"));
     args.flag("--mock-data");
@@ -327,7 +339,8 @@ std::string launch_script(const MegatronExport& exported, std::int64_t hosts, st
                           const std::string& visible_devices) {
   std::string text =
       "#!/bin/bash\n"
-      "# Run on every host, in the order that `nest export --to rankfile` gives, with NODE_RANK (0, 1, ...) and\n"
+      "# Run on every host, in the order that `nest export --to rankfile --framework megatron` gives, with NODE_RANK "
+      "(0, 1, ...) and\n"
       "# MASTER_ADDR (the first host) set.\n"
       "set -eu\n";
   for (const auto& [name, value] : exported.environment) text += fmt::format("export {}={}\n", name, value);

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
+#include "base/text.h"
 #include "cost/facts.h"
+#include "cost/layer_price.h"
 #include "cost/memory.h"
 #include "cost/overlap.h"
 #include "exporter/framework.h"
@@ -21,6 +24,13 @@ std::string number(double value) { return fmt::format("{:g}", value); }
 bool recomputes_layers(const ExportTask& task) {
   return std::any_of(task.stages.begin(), task.stages.end(),
                      [](const StagePlan& stage) { return stage.recompute.whole_layers(); });
+}
+
+bool lacks_multicast(const cluster::Device& device) {
+  constexpr std::array kBeforeHopper = {"v100", "a100", "a800"};
+  const std::string name = to_lower(device.name);
+  return std::any_of(kBeforeHopper.begin(), kBeforeHopper.end(),
+                     [&](const char* known) { return name.starts_with(known); });
 }
 
 bool has_dense_layers(const model::Model& model) {
@@ -125,6 +135,11 @@ bool overlaps_experts(const ExportTask& task) {
                      [&](const StagePlan& stage) { return cost::can_pair(stack, stage.recompute); });
 }
 
+bool overlaps_tensor(const ExportTask& task) {
+  // training/determinism.py refuses both the overlap and the fused loss.
+  return !task.job.stack.deterministic && cost::overlaps_tensor(task.job, task.strategy.split);
+}
+
 std::vector<LaunchOption> layer_options(const ExportTask& task) {
   std::vector<LaunchOption> options;
   const cost::SoftwareStack& stack = task.job.stack;
@@ -190,7 +205,10 @@ std::vector<LaunchOption> state_options(const ExportTask& task) {
     if (wanted) options.push_back({name, {}});
   };
   // Transformer Engine's own kernel is refused by pretrain_gpt.py; its native one keeps as little.
-  flag(stack.loss == cost::LossKernel::fused, "--cross-entropy-loss-fusion");
+  flag(stack.loss == cost::LossKernel::fused && !stack.deterministic, "--cross-entropy-loss-fusion");
+  flag(stack.deterministic, "--deterministic-mode");
+  if (stack.attention == cost::AttentionKernel::flash2) options.push_back({"--attention-backend", {"flash"}});
+  if (stack.attention == cost::AttentionKernel::unfused) options.push_back({"--attention-backend", {"unfused"}});
   const auto recipe = launch::weight_recipe(precision, stack);
   const bool sharded = task.stages.front().zero >= 1;
   if (recipe && recipe->gathered && sharded) {
@@ -215,6 +233,13 @@ std::vector<std::pair<std::string, std::string>> stack_environment(const ExportT
   std::vector<std::pair<std::string, std::string>> environment;
   // Without it Transformer Engine hands weights over too, and Megatron refuses to start.
   if (task.strategy.split.offload != 0) environment.emplace_back("NVTE_CPU_OFFLOAD_V1", "1");
+  if (task.job.stack.deterministic) {
+    environment.emplace_back("NCCL_ALGO", "Ring");
+    environment.emplace_back("NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0");
+    environment.emplace_back("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
+  }
+  // User buffers of devices without multicast (before Hopper) are shared as handles between processes instead.
+  if (overlaps_tensor(task) && lacks_multicast(task.job.cluster.device)) environment.emplace_back("UB_SKIPMC", "1");
   if (!task.job.stack.expandable_segments) return environment;
   environment.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
   if (graphs_of(task) == Graphs::layers) environment.emplace_back("NCCL_GRAPH_REGISTER", "0");
@@ -226,6 +251,37 @@ std::vector<std::string> stack_notes(const ExportTask& task) {
   const cost::SoftwareStack& stack = task.job.stack;
   if (has_experts(task.job.model) && stack.routing.kind != cost::RoutingKind::forced) {
     notes.push_back(fmt::format("experts were priced with a load of {}, which no option sets", to_text(stack.routing)));
+  }
+  const Split& split = task.strategy.split;
+  if (stack.tensor_overlap && split.sp && !overlaps_tensor(task)) {
+    notes.push_back(fmt::format("tensor-parallel collectives are not overlapped: {}",
+                                stack.deterministic
+                                    ? "Megatron refuses that in deterministic mode"
+                                    : "its buffers are those of one node, and there are none for latent attention"));
+  }
+  if (stack.expert_overlap && split.ep > 1 && !overlaps_experts(task)) {
+    notes.push_back(
+        fmt::format("stack {} sends routed tokens behind another micro-batch, which Megatron does not "
+                    "without virtual stages, with several MTP layers or beside recomputed layers: it is "
+                    "off, and priced so",
+                    stack.name));
+  }
+  if (stack.deterministic && stack.loss == cost::LossKernel::fused) {
+    notes.emplace_back("the fused loss is left out: Megatron refuses it in deterministic mode");
+  }
+  if (!stack.fused_rowwise) {
+    notes.push_back(
+        fmt::format("stack {} prices norms and activations as kernels of PyTorch; Transformer Engine fuses "
+                    "them (--transformer-impl local does not)",
+                    stack.name));
+  }
+  if (stack.unfused_accumulation) {
+    notes.push_back(fmt::format(
+        "stack {} adds gradients up in kernels of their own (--no-gradient-accumulation-fusion)", stack.name));
+  }
+  if (stack.attention == cost::AttentionKernel::triton) {
+    notes.push_back(
+        fmt::format("stack {} prices Triton's first attention kernels, which no option chooses", stack.name));
   }
   if (!stack.graph_scopes.empty() && graphs_of(task) == Graphs::none) {
     notes.push_back(

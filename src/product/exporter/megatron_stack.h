@@ -26,6 +26,9 @@ std::vector<std::string> stack_notes(const ExportTask& task);
 // Whether routed tokens of this plan travel behind another micro-batch: the stack may, and every stage can.
 bool overlaps_experts(const ExportTask& task);
 
+// Whether its tensor-parallel collectives run behind products (cost/layer_price.h), and Megatron accepts that.
+bool overlaps_tensor(const ExportTask& task);
+
 // Of anything: experts may have replicas where the rest has none.
 bool has_replicas(const ExportTask& task);
 

@@ -16,18 +16,22 @@ constexpr std::array kListLengths = {1, 16, 128};  // plans asked for, until one
 class NearestSearch {
  public:
   NearestSearch(launch::Framework framework, const cost::Job& job, const search::SearchSettings& search,
-                search::PriceCache* prices)
-      : framework_(framework), job_(job), search_(search), prices_(prices) {}
+                search::PriceCache* prices, const Asked& asked)
+      : framework_(framework), job_(job), search_(search), prices_(prices), asked_(asked) {
+    for (const std::string& setting : asked.set) plan::set_limit(admitted_, setting);
+  }
 
   std::optional<NearestPlan> run() {
     const auto begin = std::chrono::steady_clock::now();
     // First in the order that every framework has, where no placement is an obstacle: a good plan to beat.
-    for (plan::PlanLimits limits : rules_of(framework_).cover(job_)) {
+    std::vector<plan::PlanLimits> cover = rules_of(framework_).cover(job_);
+    for (plan::PlanLimits& limits : cover) plan::narrow(limits, admitted_);
+    for (plan::PlanLimits limits : cover) {
       limits.replicas_together = true;
       limits.pitch = false;
       search(limits);
     }
-    for (const plan::PlanLimits& limits : rules_of(framework_).cover(job_)) search(limits);
+    for (const plan::PlanLimits& limits : cover) search(limits);
     if (!best_) return std::nullopt;
     best_->proven = proven_;
     best_->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -49,7 +53,7 @@ class NearestSearch {
       take_balanced(plan.strategy);
       return false;
     }
-    if (!obstacles(framework_, job_, plan.strategy, plan.stages).empty()) return false;
+    if (!obstacles(framework_, job_, plan.strategy, plan.stages, asked_.per_host).empty()) return false;
     take(plan);
     return true;
   }
@@ -57,20 +61,24 @@ class NearestSearch {
   // The same strategy with as many blocks on every stage.
   void take_balanced(const Strategy& strategy) {
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      if (!admitted_.admits(Recomputation(recompute))) continue;
       for (const int zero : {0, 1}) {
+        if (!admitted_.zero[static_cast<std::size_t>(zero)]) continue;
         const std::vector<StagePlan> stages = cost::even_stages(job_, strategy, recompute, zero);
         if (!cost::refuse_strategy(job_, strategy, stages).empty()) continue;
-        if (!obstacles(framework_, job_, strategy, stages).empty()) continue;
+        if (!obstacles(framework_, job_, strategy, stages, asked_.per_host).empty()) continue;
         take(cost::evaluate(job_, strategy, stages));
       }
     }
   }
 
   void search(const plan::PlanLimits& limits) {
+    if (plan::is_empty(limits)) return;
     for (const int length : kListLengths) {
       search::PlanRequest request;
       request.job = &job_;
       request.limits = limits;
+      request.most_devices = asked_.most_devices;
       request.prices = prices_;
       request.search = search_;
       request.search.top = length;
@@ -95,6 +103,8 @@ class NearestSearch {
   const cost::Job& job_;
   search::SearchSettings search_;
   search::PriceCache* prices_;
+  const Asked& asked_;
+  plan::PlanLimits admitted_;  // by whoever asked
   std::optional<NearestPlan> best_;
   bool proven_ = true;
 };
@@ -102,9 +112,10 @@ class NearestSearch {
 }  // namespace
 
 std::optional<NearestPlan> nearest_plan(launch::Framework framework, const cost::Job& job,
-                                        const search::SearchSettings& search, search::PriceCache* prices) {
+                                        const search::SearchSettings& search, search::PriceCache* prices,
+                                        const Asked& asked) {
   search::PriceCache own(job);
-  return NearestSearch(framework, job, search, prices != nullptr ? prices : &own).run();
+  return NearestSearch(framework, job, search, prices != nullptr ? prices : &own, asked).run();
 }
 
 }  // namespace nest::exporter

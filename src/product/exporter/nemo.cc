@@ -6,10 +6,12 @@
 #include <array>
 
 #include "base/error.h"
+#include "cost/constants.h"
 #include "cost/group_time.h"
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
 #include "exporter/megatron_stack.h"
+#include "exporter/model_facts.h"
 #include "exporter/pipeline_layout.h"
 
 namespace nest::exporter {
@@ -50,6 +52,15 @@ class Overrides {
   void add(const std::string& key, bool value) { add(key, std::string(value ? "true" : "false")); }
   void text(const std::string& key, const std::string& value) { add(key, override_value(value)); }
 
+  // A list of words: bare in Hydra's grammar, quoted for NeMo 2, which evaluates Python (nemo_run/cli/cli_parser.py).
+  std::string words(const std::vector<std::string>& list) const {
+    const char* quote = form_ == NemoForm::nemo2 ? "'" : "";
+    std::string joined;
+    for (const std::string& word : list)
+      joined += fmt::format("{}{}{}{}", joined.empty() ? "" : ",", quote, word, quote);
+    return "[" + joined + "]";
+  }
+
   void add_model() {
     GptModel gpt;
     const model::Architecture& architecture = task_.job.model.architecture;
@@ -69,9 +80,16 @@ class Overrides {
     add(m + "share_embeddings_and_output_weights", gpt.tied);
     if (gpt.gated) {
       add(m + "gated_linear_unit", true);
-      text(m + "activation_func", "silu");
+      if (form_ == NemoForm::bridge) {
+        text(m + "activation_func", "silu");
+      } else {
+        out_.notes.emplace_back("activation_func is the recipe's own: NeMo 2 parses no functions");
+      }
     }
     if (gpt.experts) add_experts(*gpt.experts);
+    FactOptions carried = nemo_facts(read_model_facts(architecture), gpt);
+    for (const auto& [field, value] : carried.options) add(m + field, value);
+    for (std::string& note : carried.notes) out_.notes.push_back(std::move(note));
     out_.notes.emplace_back("start from the recipe of this model: sizes are repeated here, its other settings are not");
   }
 
@@ -131,28 +149,23 @@ class Overrides {
     for (std::size_t s = 0; s < blocks.size(); ++s) {
       if (blocks[s].blocks > 0) mode = task_.stages[s].recompute;
     }
+    // What the recipe says of it must not survive: Megatron refuses a method beside modules.
     const std::string& m = keys_.model;
-    if (mode == Recompute::none) {
-      add(m + "recompute_granularity", std::string("null"));
-    } else if (mode.some_modules()) {
-      text(m + "recompute_granularity", "selective");
-      add(m + "recompute_modules", fmt::format("[{}]", fmt::join(recompute_modules(task_.job.stack, mode), ",")));
-    } else {
-      text(m + "recompute_granularity", "full");
-      text(m + "recompute_method", mode.kind == Recompute::block ? "block" : "uniform");
-      add(m + "recompute_num_layers", std::max<std::int64_t>(1, mode.layers));
-    }
+    const bool modules = mode.some_modules(), whole = mode != Recompute::none && !modules;
+    text(m + "recompute_granularity", mode == Recompute::none ? "null" : modules ? "selective" : "full");
+    add(m + "recompute_modules", modules ? words(recompute_modules(task_.job.stack, mode)) : std::string("null"));
+    text(m + "recompute_method", !whole ? "null" : mode.kind == Recompute::block ? "block" : "uniform");
+    add(m + "recompute_num_layers",
+        whole ? fmt::format("{}", std::max<std::int64_t>(1, mode.layers)) : std::string("null"));
   }
 
   void add_data_parallel() {
     const Sharding sharding = sharding_of(task_.strategy, task_.stages.front());
-    const cost::SoftwareStack& stack = task_.job.stack;
-    const bool overlaps = stack.data_overlap != cost::DataOverlap::none && groups::dense_replicas(task_.strategy) > 1;
     const std::string& d = keys_.ddp;
-    add(d + "use_distributed_optimizer", sharding.zero >= 1);
-    add(d + "overlap_grad_reduce", overlaps);
-    add(d + "overlap_param_gather", overlaps && sharding.zero >= 1);
-    add(d + "grad_reduce_in_fp32", stack.gradient_traffic_bytes >= 4);
+    add(d + "use_distributed_optimizer", is_sharded());
+    add(d + "overlap_grad_reduce", overlaps_gradients());
+    add(d + "overlap_param_gather", overlaps_gradients() && is_sharded());
+    add(d + "grad_reduce_in_fp32", task_.job.stack.gradient_traffic_bytes >= 4);
     if (sharding.zero >= 2) {
       add(d + "use_megatron_fsdp", true);
       text(d + "data_parallel_sharding_strategy", sharding.zero == 2 ? "optim_grads" : "optim_grads_params");
@@ -176,7 +189,7 @@ class Overrides {
       std::string field = option.name.substr(2);
       std::replace(field.begin(), field.end(), '-', '_');
       if (option.name == "--cuda-graph-modules" || option.name == "--offload-modules") {
-        add(keys_.model + field, fmt::format("[{}]", fmt::join(option.values, ",")));
+        add(keys_.model + field, words(option.values));
       } else if (option.values.empty()) {
         add(keys_.model + field, true);
       } else {
@@ -187,16 +200,43 @@ class Overrides {
     for (std::string& note : stack_notes(task_)) out_.notes.push_back(std::move(note));
   }
 
-  void add_bridge() {
+  // As one object: a recipe may have none, below which nothing can be set, and what its object does not say is decided
+  // by Megatron-Bridge, over `ddp` (training/comm_overlap.py). The recipe's buffers are for another plan's sizes.
+  void add_overlap() {
     const cost::SoftwareStack& stack = task_.job.stack;
-    add_optimizer("optimizer.");
-    add("comm_overlap.tp_comm_overlap", stack.tensor_overlap && task_.strategy.split.sp);
-    if (task_.strategy.virtual_stages > 1) add("comm_overlap.overlap_p2p_comm", stack.pipeline_overlap);
-    const bool pairs = overlaps_experts(task_);
-    if (has_experts(task_.job.model)) {
-      add("comm_overlap.overlap_moe_expert_parallel_comm", pairs);
-      add("comm_overlap.delay_wgrad_compute", pairs && stack.delay_wgrad);
+    const Strategy& s = task_.strategy;
+    std::string fields = "_target_:megatron.bridge.training.comm_overlap.CommOverlapConfig";
+    const auto field = [&](const char* name, const std::string& value) {
+      fields.append(",").append(name).append(":").append(value);
+    };
+    const auto toggle = [&](const char* name, bool on) { field(name, on ? "true" : "false"); };
+    toggle("tp_comm_overlap", overlaps_tensor(task_));
+    field("tp_comm_overlap_cfg", "null");
+    if (s.virtual_stages > 1) {
+      toggle("overlap_p2p_comm", stack.pipeline_overlap);
+      toggle("batch_p2p_comm", !stack.pipeline_overlap);
     }
+    toggle("overlap_grad_reduce", overlaps_gradients());
+    toggle("overlap_param_gather", overlaps_gradients() && is_sharded());
+    const bool defers = stack.defer_head_gradient && s.pp > 1;
+    toggle("defer_embedding_wgrad_compute", defers);
+    if (defers) field("wgrad_deferral_limit", fmt::format("{}", cost::constants::kDeferredMicroBatches));
+    if (has_experts(task_.job.model)) {
+      const bool pairs = overlaps_experts(task_);
+      toggle("overlap_moe_expert_parallel_comm", pairs);
+      toggle("delay_wgrad_compute", pairs && stack.delay_wgrad);
+    }
+    add("++comm_overlap", "{" + fields + "}");
+  }
+
+  bool is_sharded() const { return sharding_of(task_.strategy, task_.stages.front()).zero >= 1; }
+  bool overlaps_gradients() const {
+    return task_.job.stack.data_overlap != cost::DataOverlap::none && groups::dense_replicas(task_.strategy) > 1;
+  }
+
+  void add_bridge() {
+    add_optimizer("optimizer.");
+    add_overlap();
     switch (task_.job.run.precision) {
       case Precision::bf16: text("mixed_precision", "bf16_mixed"); break;
       case Precision::fp16: text("mixed_precision", "fp16_mixed"); break;

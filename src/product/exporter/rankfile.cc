@@ -63,15 +63,21 @@ std::string torchrun_text(const RankfileTask& task) {
 }
 
 std::string openmpi_text(const RankfileTask& task) {
-  std::string text = "# mpirun --map-by rankfile:file=THIS\n" + order_comment(task);
+  const bool binds = task.cores_per_device > 0;
+  std::string text = fmt::format("# Open MPI 4: mpirun --rankfile THIS; 5: mpirun --map-by rankfile:file=THIS{}\n",
+                                 binds ? "" : " --bind-to none") +
+                     order_comment(task);
   for (const PlacedRank& rank : place_ranks(task.hosts, task.strategy, task.order)) {
     text += fmt::format("rank {}={}", rank.rank, task.hosts[static_cast<std::size_t>(rank.host)].name);
-    if (task.cores_per_device > 0) {
+    if (binds) {
       const std::int64_t first = rank.local_device * task.cores_per_device;
       const std::int64_t last = first + task.cores_per_device - 1;
-      text += first == last ? fmt::format(" slot={}", first) : fmt::format(" slot={}-{}", first, last);
+      text += first == last ? fmt::format(" slot={}\n", first) : fmt::format(" slot={}-{}\n", first, last);
+    } else {
+      // A line without slots is refused by 4.x and 5.0.0 to 5.0.9. All sockets: bound to nothing (socket_to_cpu_set of
+      // Open MPI 4.1.6, package_to_cpu_set of PRRTE 3.0).
+      text += " slot=S*\n";
     }
-    text += '\n';
   }
   return text;
 }

@@ -1,7 +1,7 @@
 // Which rank runs on which host and device, in the forms that launchers read.
 //   slurm        SLURM_HOSTFILE, one line per rank: srun places task i on line i (--distribution=arbitrary)
 //   slurm_hosts  the same with one line per host, for one torchrun per host with --node_rank=$SLURM_PROCID
-//   openmpi      rankfile for mpirun --map-by rankfile:file=F
+//   openmpi      rankfile for mpirun --rankfile F (4.x) and --map-by rankfile:file=F (5.x); every line has its slots
 //   torchrun     node ranks and hosts, for static rendezvous
 //   json         everything, "nest.ranks/1"
 // In all of them comments start with `#`. The first three tell ranks of one host apart by their order in the file.
