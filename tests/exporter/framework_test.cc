@@ -242,6 +242,26 @@ TEST(Obstacles, HostsAreThoseThatWereAskedFor) {
               Not(Contains(HasSubstr("not consecutive"))));
 }
 
+// torchtitan 0.2.2: qwen3 has no pipelining_fn, deepseek_v3 attends by FlexAttention, and FSDP is what mixes precisions.
+TEST(Obstacles, TorchtitanKnowsItsModels) {
+  const auto found = [](const char* preset, const Split& split, std::int64_t pp, std::int64_t dp) {
+    const cost::Job job = export_job(preset, 32, 64, 4096, "fsdp2");
+    Strategy s;
+    s.split = split;
+    s.pp = pp;
+    s.dp = s.dp_inner = dp;
+    return exporter::obstacles(launch::Framework::torchtitan, job, s, cost::even_stages(job, s, Recompute::none, 2));
+  };
+  EXPECT_THAT(found("llama3-8b", {}, 4, 4), IsEmpty());
+  EXPECT_THAT(found("qwen3-8b", {}, 4, 4), ElementsAre("cannot cut qwen3 into stages"));
+  EXPECT_THAT(found("qwen3-8b", {.cp = 2}, 1, 4), IsEmpty());
+  EXPECT_THAT(found("deepseek-v2-lite", {.cp = 2}, 1, 4), Contains("cannot split contexts of deepseek_v2"));
+  EXPECT_THAT(found("deepseek-v2-lite", {}, 1, 4), Not(Contains(HasSubstr("cannot split contexts"))));
+  EXPECT_THAT(found("llama3-8b", {.tp = 8, .sp = true}, 2, 1), Contains(HasSubstr("cannot compute in bf16")));
+  EXPECT_THAT(found("llama3-8b", {.tp = 8, .sp = true, .cp = 2}, 1, 1), IsEmpty());
+  EXPECT_THAT(found("llama3-8b", {}, 1, 1), IsEmpty());
+}
+
 TEST(Frameworks, StacksHaveTheirOwn) {
   for (const exporter::FrameworkRules& rules : exporter::framework_rules()) {
     const auto own = exporter::framework_of(*cost::find_stack(rules.usual_stack));

@@ -179,6 +179,35 @@ TorchtitanExport export_torchtitan(const ExportTask& task) { return TitanFile(ta
 
 namespace {
 
+// What the family of the model lacks; its graph trainer pipelines and splits contexts of graphs, whatever they are.
+launch::TitanFamily titan_family(const cost::Job& job) {
+  const std::string& family = job.model.architecture.family;
+  const auto found = std::find_if(launch::kTitanFamilies.begin(), launch::kTitanFamilies.end(),
+                                  [&](const launch::TitanFamily& known) { return family == known.family; });
+  if (found == launch::kTitanFamilies.end() || is_graph_trainer(job.stack)) return {"", true, true};
+  return *found;
+}
+
+void limit_family(const cost::Job& job, plan::PlanLimits& limits) {
+  const launch::TitanFamily family = titan_family(job);
+  if (!family.pipelines) plan::set_limit(limits, "pp=1");
+  if (!family.contexts) plan::set_limit(limits, "cp=1");
+}
+
+void refuse_family(const cost::Job& job, const Strategy& strategy, const Sharding& sharding, Obstacles& found) {
+  const launch::TitanFamily family = titan_family(job);
+  if (strategy.pp > 1 && !family.pipelines) found.push_back(fmt::format("cannot cut {} into stages", family.family));
+  if (strategy.split.cp > 1 && !family.contexts) {
+    found.push_back(fmt::format("cannot split contexts of {}", family.family));
+  }
+  // distributed/utils.py, maybe_enable_amp: FSDP mixes precisions, autocast does beside nothing else.
+  const bool others = strategy.split.tp > 1 || strategy.pp > 1;
+  if (sharding.zero == 0 && strategy.split.cp == 1 && others && job.run.precision != Precision::fp32) {
+    found.push_back(fmt::format("cannot compute in {} where nothing is sharded beside tensors or stages (dp=cp=1)",
+                                to_string(job.run.precision)));
+  }
+}
+
 // Contexts travel as keys and values alone.
 void refuse_heads(plan::PlanLimits& limits) {
   for (const ContextExchange exchange : {ContextExchange::a2a, ContextExchange::a2a_p2p}) {
@@ -214,6 +243,7 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
   if (has_experts(job.model) && split.expert_tp() > 1) {
     found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
   }
+  refuse_family(job, strategy, sharding, found);
   refuse_schedule(job, strategy, sharding, found);
   refuse_interleaving(job, strategy, stages, found);
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -233,6 +263,7 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
   sharded.shard_in_node = false;
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, sharded);
   if (has_experts(job.model)) plan::set_limit(sharded, "etp=1");
+  limit_family(job, sharded);
   plan::PlanLimits grouped = sharded, replicated = sharded;
   plan::set_limit(grouped, "ep=1");
   grouped.shard_in_node = true;
@@ -246,7 +277,14 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
   }
   plan::set_limit(replicated, "zero=0");
   for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1"}) plan::set_limit(replicated, one);
-  return {sharded, grouped, replicated};
+  if (job.run.precision == Precision::fp32) return {sharded, grouped, replicated};
+  // Something is sharded: data, or else contexts.
+  plan::PlanLimits contexts = sharded;
+  for (plan::PlanLimits* data : {&sharded, &grouped}) data->dp.low = 2;
+  contexts.dp.high = 1;
+  if (!titan_family(job).contexts) return {sharded, grouped, replicated};
+  contexts.cp.low = 2;
+  return {sharded, grouped, contexts, replicated};
 }
 
 // Sharded data parallelism under the rest; experts stay whole.
@@ -257,6 +295,8 @@ void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
   refuse_heads(limits);
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, limits);
   if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
+  limit_family(job, limits);
+  if (job.cluster.devices > 1 && job.run.precision != Precision::fp32) limits.dp.low = 2;
   if (is_graph_trainer(job.stack)) {
     plan::set_limit(limits, "zero=2");
   } else {

@@ -30,4 +30,21 @@ inline constexpr std::array kTitanFlavors = std::to_array<TitanFlavor>({
     {"gpt_oss", "120b", "gpt-oss-120b"},
 });
 
+// What models of a family cannot be told in torchtitan 0.2.2, by transformers' model_type: pipelines where their train spec has
+// no pipelining_fn (models/*/__init__.py), contexts where their attention is FlexAttention (models/deepseek_v3: attn_type;
+// infra/parallelize.py refuses it).
+struct TitanFamily {
+  const char* family;
+  bool pipelines, contexts;
+};
+
+inline constexpr std::array kTitanFamilies = std::to_array<TitanFamily>({
+    {"qwen3", false, true},
+    {"qwen3_moe", false, true},
+    {"deepseek_v2", true, false},
+    {"deepseek_v3", true, false},
+    {"kimi_k2", true, false},
+    {"gpt_oss", false, false},
+});
+
 }  // namespace nest::launch
