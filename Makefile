@@ -140,6 +140,12 @@ simulation-check: deps ## Compare predictions with simulations of many plans; wr
 	@cmake --build --preset release -j $(JOBS) --target nest-simulation-check
 	@build/nest-simulation-check --folder docs/generated/simulation
 
+.PHONY: regret
+regret: deps ## Execute our plans beside all others that are known, on many networks; writes docs/generated/simulation/regret.md (hours)
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest-regret
+	@build/nest-regret --markdown docs/generated/simulation/regret.md
+
 .PHONY: paper
 paper: deps-simulate ## Repeat the evaluation of the NEST paper; writes docs/generated/evaluation.md (half an hour; goes on where it was stopped)
 	$(call install,$(ALPA_PACKAGES))

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "cost/group_time.h"
+#include "test_support/scale.h"
 
 namespace nest::search {
 namespace {
@@ -40,8 +41,9 @@ bool inside_a_node(const cluster::Cluster& cluster, const Strategy& strategy, st
 
 TEST(TrafficFloor, NoPlacementIsCheaper) {
   std::mt19937 random(5);
-  int compared = 0, positive = 0;
-  for (int round = 0; round < 60'000; ++round) {
+  std::uint32_t compared = 0, positive = 0;
+  const std::uint32_t rounds = test::scaled(120'000, 12'000);
+  for (std::uint32_t round = 0; round < rounds; ++round) {
     const cluster::Cluster cluster = random_cluster(random);
     const auto upto = [&](std::int64_t most) {
       return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
@@ -93,8 +95,8 @@ TEST(TrafficFloor, NoPlacementIsCheaper) {
       }
     }
   }
-  EXPECT_GT(compared, 3000);
-  EXPECT_GT(positive, 1000);
+  EXPECT_GT(compared, rounds / 20);
+  EXPECT_GT(positive, rounds / 60);
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+#include "networks.h"
+
+#include <fmt/format.h>
+
+namespace nest {
+namespace {
+
+// 32 nodes of 8 in leaves of 4.
+std::string cluster_yaml(const std::string& name, const std::string& device, const std::string& leaf,
+                         const std::string& spine) {
+  return fmt::format(
+      "name: {}\ndevice: {}\nlevels:\n"
+      "  - {{name: node, group: 8, bandwidth: 450GB/s, latency: 3.2us, efficiency: 0.788}}\n"
+      "  - {{name: leaf, group: 4, {}}}\n  - {{name: spine, group: 32, {}}}\n",
+      name, device, leaf, spine);
+}
+
+Network shared_uplinks(const std::string& device, double gigabytes, int oversubscription) {
+  const std::string over = oversubscription > 1 ? fmt::format("-o{}", oversubscription) : "";
+  const std::string name = fmt::format("{}-up{}{}", device, gigabytes, over);
+  return {name, cluster_yaml(name, device, fmt::format("bandwidth: {}GB/s, latency: 8us", gigabytes),
+                             fmt::format("bandwidth: {}GB/s, latency: 10us, oversubscription: {}", 4 * gigabytes,
+                                         oversubscription))};
+}
+
+Network rails(int oversubscription) {
+  const std::string name = fmt::format("h100-rails-o{}", oversubscription);
+  return {name, cluster_yaml(name, "h100", "bandwidth: 50GB/s, latency: 8us, efficiency: 0.647, rails: true",
+                             fmt::format("bandwidth: 1600GB/s, latency: 10us, efficiency: 0.647, oversubscription: {}",
+                                         oversubscription))};
+}
+
+}  // namespace
+
+std::vector<Network> networks() {
+  std::vector<Network> all;
+  for (const double gigabytes : {12.5, 25.0, 50.0, 100.0}) all.push_back(shared_uplinks("h100", gigabytes, 1));
+  for (const int oversubscription : {2, 4, 8}) all.push_back(shared_uplinks("h100", 25, oversubscription));
+  all.push_back(shared_uplinks("a100", 25, 1));
+  all.push_back(shared_uplinks("b200", 50, 1));
+  for (const int oversubscription : {2, 4, 8}) all.push_back(rails(oversubscription));
+  for (const char* preset : {"h100-spine-leaf", "dgx-h100", "dgx-b200", "dgx-a100", "mi300x-cluster", "gb200-nvl72",
+                             "tpuv4-fat-tree", "tpuv4-torus", "tpuv5p-torus"}) {
+    all.push_back({preset, ""});
+  }
+  return all;
+}
+
+}  // namespace nest
