@@ -78,6 +78,64 @@ TEST(Shell, WhatMayNotHappenIsNotKnown) {
   EXPECT_THAT(words_of("if true; then A=1; fi\nrun ${A:-2}"), ElementsAre("run", "$A"));
 }
 
+TEST(Shell, ConditionsOfWhatIsKnownAreFollowed) {
+  const auto branch = [](const std::string& condition) {
+    return words_of("A=2\nB=x\nif " + condition + "; then R=yes; else R=no; fi\nrun $R").at(1);
+  };
+  for (const char* holds : {"[ $A = 2 ]", "[ \"$A\" == \"2\" ]", "[[ $B != y ]]", "test $A -ge 2", "[ $A -lt 3 ]",
+                            "[ -n \"$B\" ]", "[ ! -z $B ]", "[ ! $A -gt 2 ]"}) {
+    EXPECT_EQ(branch(holds), "yes") << holds;
+  }
+  for (const char* fails : {"[ $A = 3 ]", "[ $A -ne 2 ]", "[[ -z $B ]]", "[ $A -gt 2 ]", "[ ! $A -eq 2 ]"}) {
+    EXPECT_EQ(branch(fails), "no") << fails;
+  }
+  for (const char* open : {"[ $X = 2 ]", "[ -f file ]", "[[ $B == x* ]]", "[ $A = 2 ] && [ $X = 1 ]", "true",
+                           "[[ $A == 2 && $X == 1 ]]", "[ $B -eq 2 ]", "nvidia-smi"}) {
+    EXPECT_EQ(branch(open), "$R") << open;
+  }
+  EXPECT_THAT(words_of("A=3\nif [ $A = 1 ]; then R=1\nelif [ $A = 3 ]; then R=3\nelse R=9\nfi\nrun $R"),
+              ElementsAre("run", "3"));
+  EXPECT_THAT(words_of("A=3\nif [ $X = 1 ]; then R=1\nelif [ $A = 3 ]; then R=3\nfi\nrun $R"),
+              ElementsAre("run", "$R"));
+  // Options that are appended where a condition holds; programs of branches that do not run are none.
+  EXPECT_THAT(
+      words_of("A=1\nW=(a)\nif [ $A = 1 ]; then\n  W+=(b c)\nfi\nif [ $A = 2 ]; then other; fi\nrun \"${W[@]}\""),
+      ElementsAre("run", "a", "b", "c"));
+  EXPECT_THAT(words_of("E=()\nrun a \"${E[@]}\" b ${E[@]}"), ElementsAre("run", "a", "b"));
+}
+
+TEST(Shell, OtherFilesAndWhatIsGiven) {
+  launch::ShellContext context;
+  context.variables["TP"] = {{"2", {}, 0}};
+  context.fixed = {"TP"};
+  context.read_file = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "env.sh") return "PP=4\nTP=8\nDP=$((PP*2))\n";
+    if (name == "loop.sh") return "source loop.sh\n";
+    return std::nullopt;
+  };
+  const launch::ShellScript script =
+      launch::read_shell("test", "TP=16\nsource env.sh\n. ./missing.sh\nrun $TP $PP $DP", context);
+  ASSERT_EQ(script.commands.size(), 1U);
+  std::vector<std::string> words;
+  for (const launch::ShellWord& word : script.commands[0].words) words.push_back(word.text);
+  EXPECT_THAT(words, ElementsAre("run", "2", "4", "8"));
+  const launch::ShellScript maybe = launch::read_shell("test", "if [ $X = 1 ]; then . env.sh; fi\nrun $PP", context);
+  EXPECT_THAT(maybe.commands.back().words[1].unknown, ElementsAre("$PP"));
+  EXPECT_THROW(launch::read_shell("test", "source loop.sh", context), InputError);
+}
+
+TEST(Shell, JobsThatAreSubmittedFromHere) {
+  const launch::ShellScript script = launch::read_shell(
+      "test",
+      "N=4\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nrun $N \\$SLURM_PROCID\nEOF\ncat <<EOF\nother\nEOF\n");
+  ASSERT_EQ(script.commands.size(), 3U);
+  EXPECT_EQ(script.commands[0].words[0].text, "run");
+  EXPECT_EQ(script.commands[0].words[1].text, "4");
+  EXPECT_THAT(script.commands[0].words[2].unknown, ElementsAre("$SLURM_PROCID"));
+  ASSERT_EQ(script.sbatch.size(), 1U);
+  EXPECT_EQ(script.commands[2].words[0].text, "cat");
+}
+
 TEST(Shell, HereDocumentsAndBatchLines) {
   const launch::ShellScript script =
       launch::read_shell("test", "#SBATCH --nodes=4 -J x\n#SBATCH --gpus-per-node 8\ncat <<EOF > f\nA=9 (\nEOF\nrun a");

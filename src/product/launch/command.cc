@@ -333,9 +333,10 @@ std::optional<std::int64_t> TrainingCommand::world() const {
 
 TrainingCommand find_training_command(std::string_view source, std::string_view text, const ShellVariables& variables,
                                       const ReadNamedFile& read_file) {
-  ShellVariables known = variables;
-  add_slurm_variables(read_shell(source, text, known).sbatch, known);
-  const ShellScript script = read_shell(source, text, known);
+  ShellContext context{variables, {}, read_file};
+  for (const auto& [name, value] : variables) context.fixed.insert(name);
+  add_slurm_variables(read_shell(source, text, context).sbatch, context.variables);
+  const ShellScript script = read_shell(source, text, context);
   std::optional<TrainingCommand> best;
   std::size_t candidates = 0;
   for (const ShellCommand& command : script.commands) {

@@ -6,11 +6,14 @@
 #include <cctype>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "launch/arithmetic.h"
+#include "launch/shell_blocks.h"
 #include "launch/shell_keywords.h"
+#include "launch/text_cursor.h"
 #include "launch/word_builder.h"
 
 namespace nest::launch {
@@ -20,11 +23,11 @@ constexpr std::size_t kMostText = 1U << 20U;  // of a script, and of all that it
 constexpr std::size_t kMostExpanded = 4U << 20U;
 constexpr int kDeepest = 32;
 
-class ShellReader {
+class ShellReader : TextCursor {
  public:
-  ShellReader(std::string_view source, std::string_view text, const ShellVariables& variables)
-      : source_(source), text_(text) {
-    script_.variables = variables;
+  ShellReader(std::string_view source, std::string_view text, const ShellContext& context, int depth)
+      : TextCursor(source, text), context_(context), depth_(depth) {
+    script_.variables = context.variables;
   }
 
   ShellScript run() {
@@ -37,23 +40,6 @@ class ShellReader {
   }
 
  private:
-  [[noreturn]] void fail(int line, const std::string& message) const {
-    throw InputError(fmt::format("{}: line {}: {}", source_, line, message));
-  }
-
-  bool more() const { return at_ < text_.size(); }
-  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  char next() {
-    const char c = text_[at_++];
-    if (c == '\n') ++line_;
-    return c;
-  }
-  bool take(std::string_view word) {
-    if (text_.substr(at_, word.size()) != word) return false;
-    for (std::size_t i = 0; i < word.size(); ++i) next();
-    return true;
-  }
-
   void skip_comment() {
     const std::size_t begin = at_;
     while (more() && peek() != '\n') next();
@@ -64,20 +50,6 @@ class ShellReader {
       if (bare.starts_with('#')) break;
       if (!bare.empty()) script_.sbatch.push_back({std::string(bare), {}, line_});
     }
-  }
-
-  // Here-documents begin after the line that announces them.
-  void skip_documents() {
-    for (const std::string& end : documents_) {
-      while (more()) {
-        const std::size_t newline = std::min(text_.find('\n', at_), text_.size());
-        const std::string_view line = trim(text_.substr(at_, newline - at_));
-        while (at_ < newline) next();
-        if (more()) next();
-        if (line == end) break;
-      }
-    }
-    documents_.clear();
   }
 
   // One simple command up to its separator.
@@ -103,7 +75,7 @@ class ShellReader {
           continue;
         }
         next();
-        if (c == '\n') skip_documents();
+        if (c == '\n') documents_ = read_documents(std::exchange(announced_, {}));
         break;
       } else if (c == '<' || c == '>') {
         words.drop_number();
@@ -181,13 +153,17 @@ class ShellReader {
       if (take("<<<")) break;
       if (take("<<")) {
         take("-");
-        std::string end;
+        HereDocument document;
         while (is_blank(peek())) next();
         while (more() && !is_blank(peek()) && peek() != '\n' && peek() != ';') {
           const char c = next();
-          if (c != '\'' && c != '"' && c != '\\') end += c;
+          if (c != '\'' && c != '"' && c != '\\') {
+            document.end += c;
+          } else {
+            document.quoted = true;
+          }
         }
-        documents_.push_back(end);
+        announced_.push_back(std::move(document));
         return;
       }
       next();
@@ -254,25 +230,6 @@ class ShellReader {
     }
     if (!more()) fail(begin, "the quote \" is never closed");
     next();
-  }
-
-  // Text up to the closing bracket that belongs to one already read; quotes are skipped over.
-  std::string read_bracketed(char open, char close, int begin) {
-    std::string inside;
-    int depth = 1;
-    while (more()) {
-      const char c = next();
-      if (c == '\'' || (c == '"' && close != '}')) {
-        inside += c;
-        while (more() && peek() != c) inside += next();
-        if (more()) inside += next();
-        continue;
-      }
-      if (c == open) ++depth;
-      if (c == close && --depth == 0) return inside;
-      inside += c;
-    }
-    fail(begin, fmt::format("the bracket {} is never closed", open));
   }
 
   void read_expansion(WordBuilder& words, bool quoted, int depth) {
@@ -344,6 +301,7 @@ class ShellReader {
       return words.add(unknown_word(name == "@" ? "$@" : "${" + name + "[@]}", begin));
     }
     bool first = true;
+    if (found->second.empty()) words.unquote();  // "${A[@]}" of none is no word
     for (const ShellWord& value : std::vector<ShellWord>(found->second)) {
       if (!first) words.end_word(begin);
       first = false;
@@ -421,21 +379,18 @@ class ShellReader {
   void strip_keywords(ShellCommand& command) {
     while (!command.words.empty()) {
       const std::string& first = command.words.front().text;
-      if (opens_block(first)) {
-        ++nesting_;
-      } else if (closes_block(first)) {
-        nesting_ = std::max(0, nesting_ - 1);
-      } else if (!is_structure(first)) {
-        break;
-      }
+      if (!opens_block(first) && !closes_block(first) && !is_structure(first)) break;
+      blocks_.see(first);
       const bool loop = first == "for" || first == "case" || first == "select";
       command.words.erase(command.words.begin());
       if (loop) command.words.clear();
     }
+    if (!command.words.empty()) blocks_.see_command(command.words);
   }
 
   void assign(const Assignment& assignment) {
-    if (nesting_ > 0) {  // may not happen
+    if (blocks_.is_skipped() || context_.fixed.contains(assignment.name)) return;
+    if (!blocks_.is_certain()) {  // may not happen
       script_.variables.erase(assignment.name);
       uncertain_.insert(assignment.name);
       return;
@@ -456,6 +411,7 @@ class ShellReader {
 
   void finish_command(ShellCommand command, const std::vector<Assignment>& assignments) {
     strip_keywords(command);
+    if (command.words.empty() || command.words.front().text != "sbatch") documents_.clear();
     if (command.words.empty()) {
       for (const Assignment& assignment : assignments) assign(assignment);
       return;
@@ -469,25 +425,64 @@ class ShellReader {
       script_.variables["@"] = std::vector<ShellWord>(command.words.begin() + 2, command.words.end());
       return;
     }
+    if (blocks_.is_skipped()) return;
+    if (program == "source" || program == ".") return read_source(command);
+    if (program == "sbatch") {
+      for (const std::string& document : std::exchange(documents_, {})) {
+        take_script(ShellReader(source_, document, inner_context(), depth_ + 1).run());
+      }
+    }
     script_.commands.push_back(std::move(command));
   }
 
-  std::string_view source_;
-  std::string_view text_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  int nesting_ = 0;
+  ShellContext inner_context() const { return {script_.variables, context_.fixed, context_.read_file}; }
+
+  void take_script(ShellScript read) {
+    for (ShellWord& word : read.sbatch) script_.sbatch.push_back(std::move(word));
+    for (ShellCommand& each : read.commands) script_.commands.push_back(std::move(each));
+  }
+
+  // What another file sets and runs, where it can be read.
+  void read_source(const ShellCommand& command) {
+    constexpr int kDeepestFiles = 8;
+    if (command.words.size() < 2 || !command.words[1].unknown.empty() || !context_.read_file) return;
+    const std::string& name = command.words[1].text;
+    const std::optional<std::string> text = context_.read_file(name);
+    if (!text) return;
+    if (depth_ >= kDeepestFiles) fail(command.line, fmt::format("{} is read by files that it reads", clip(name, 60)));
+    count_expanded(text->size());
+    ShellScript read = ShellReader(name, *text, inner_context(), depth_ + 1).run();
+    for (auto& [variable, value] : read.variables) {
+      const auto known = script_.variables.find(variable);
+      const auto same = [](const ShellWord& a, const ShellWord& b) { return a.text == b.text; };
+      if (known != script_.variables.end() &&
+          std::equal(known->second.begin(), known->second.end(), value.begin(), value.end(), same)) {
+        continue;
+      }
+      assign({variable, std::move(value), false, true});
+    }
+    take_script(std::move(read));
+  }
+
+  const ShellContext& context_;
+  int depth_;  // of files that read files
+  ShellBlocks blocks_;
   bool in_assignment_ = false;
   std::size_t expanded_ = 0;
-  std::vector<std::string> documents_;
+  std::vector<HereDocument> announced_;           // by the line that is read
+  std::vector<std::string> documents_;            // of the command that is read
   std::set<std::string, std::less<>> uncertain_;  // set where it may not happen
   ShellScript script_;
 };
 
 }  // namespace
 
+ShellScript read_shell(std::string_view source, std::string_view text, const ShellContext& context) {
+  return ShellReader(source, text, context, 0).run();
+}
+
 ShellScript read_shell(std::string_view source, std::string_view text, const ShellVariables& variables) {
-  return ShellReader(source, text, variables).run();
+  return read_shell(source, text, ShellContext{variables, {}, {}});
 }
 
 }  // namespace nest::launch

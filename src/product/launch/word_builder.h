@@ -63,6 +63,7 @@ class WordBuilder {
     quoted_ = false;
   }
   void quote() { quoted_ = true; }  // "" is a word
+  void unquote() { quoted_ = quoted_ && !current_.text.empty(); }
   void finish() {
     if (started_) end_word(current_.line);
     started_ = false;
