@@ -136,7 +136,21 @@ class Peeler {
       }
     }
     if (per_node.value || !per_node.unknown.empty()) found_.ranks_per_host = per_node;
+    inherit_job();
     return at;
+  }
+
+  // What srun is not told it takes from the job.
+  void inherit_job() {
+    const auto inherit = [&](LaunchCount& count, const char* name) {
+      const auto set = variables_.find(name);
+      if (count.value || !count.unknown.empty() || set == variables_.end() || set->second.size() != 1) return;
+      count = count_of(set->second.front(), set->second.front().text);
+    };
+    const bool tasks = found_.ranks.value || !found_.ranks.unknown.empty();
+    inherit(found_.hosts, "SLURM_NNODES");
+    if (!tasks) inherit(found_.ranks_per_host, "SLURM_NTASKS_PER_NODE");
+    if (!tasks && !found_.ranks_per_host.value) inherit(found_.ranks, "SLURM_NTASKS");
   }
 
   std::size_t read_mpirun(const Words& words, std::size_t at) {
