@@ -178,6 +178,11 @@ TEST(YamlArguments, AreOptions) {
   EXPECT_EQ(setup.micro_batch, 3);
   EXPECT_EQ(setup.stack.selective_modules.size(), 2U);
   EXPECT_THAT(launch_message(yaml), HasSubstr("line 9: --micro-batch-size: $MBS is not set"));
+  // PyYAML takes the last of several.
+  const std::string twice =
+      "MODEL_ARGS:\n  --tensor-model-parallel-size: 4\n  --micro-batch-size: 1\n"
+      "  --tensor-model-parallel-size: 2\n";
+  EXPECT_EQ(launch::read_launch("c.yaml", twice, {}, "", nullptr).tp, 2);
   EXPECT_THAT(launch_message("MODEL_ARGS:\n  tensor: 4\n"), HasSubstr("options begin with --"));
   EXPECT_THAT(launch_message("MODEL_ARGS: 4\n"), HasSubstr("is no map"));
 }

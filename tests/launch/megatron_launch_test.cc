@@ -64,6 +64,17 @@ TEST(MegatronLaunch, NamesMasksThatNobodyPrices) {
   EXPECT_THAT(setup_of(sizes).notes, Not(Contains(HasSubstr("attention mask"))));
 }
 
+// A tensor with one scale is kept and gathered alike whether that scale is current or delayed, which is the default.
+TEST(MegatronLaunch, ReadsWeightsInEightBits) {
+  const std::string eight = kSizes + "--fp8-format hybrid --use-distributed-optimizer --fp8-param-gather ";
+  for (const char* recipe : {"", "--fp8-recipe delayed", "--fp8-recipe tensorwise"}) {
+    const cost::SoftwareStack stack = setup_of(eight + recipe).stack;
+    EXPECT_EQ(stack.storage, cost::Storage::fp8_tensor) << recipe;
+    EXPECT_EQ(stack.weight_bytes, 2) << recipe;
+    EXPECT_EQ(stack.weight_traffic_bytes, 1) << recipe;
+  }
+}
+
 TEST(MegatronLaunch, ReadsHowContextsAreExchanged) {
   const std::string four = kSizes + "--context-parallel-size 4 --use-flash-attn --sequence-parallel ";
   EXPECT_EQ(setup_of(four).cp_comm, ContextExchange::p2p);

@@ -29,8 +29,12 @@ const Value* Object::find(std::string_view key) const {
 }
 
 void Object::add(std::string key, Value value) {
-  index_.emplace(key, members_.size());
-  members_.push_back({std::move(key), std::move(value)});
+  const auto [known, added] = index_.emplace(key, members_.size());
+  if (added) {
+    members_.push_back({std::move(key), std::move(value)});
+  } else {
+    members_[known->second].value = std::move(value);
+  }
 }
 
 const Array* Value::as_array() const {

@@ -21,6 +21,7 @@ struct Limits {
   std::size_t bytes = 64U << 20U;  // of text
   std::size_t depth = 64;          // of nesting
   std::size_t values = 4'000'000;  // in the whole tree
+  bool last_key_counts = false;    // of several with one name in YAML, as PyYAML reads it; else they are refused
 };
 
 // The text that values point into; shared by all values of one document.

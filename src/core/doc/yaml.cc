@@ -102,7 +102,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void set_key(const YAML::Mark& mark, const std::string& text) {
     Level& level = levels_.back();
-    if (level.object->find(text)) fail(mark, fmt::format("key `{}` is given twice", clip(text, 40)));
+    if (!limits_.last_key_counts && level.object->find(text))
+      fail(mark, fmt::format("key `{}` is given twice", clip(text, 40)));
     level.key = text;
     level.key_offset = offset(mark);
     level.has_key = true;

@@ -98,7 +98,9 @@ void add_yaml_option(const doc::Object::Member& member, const ShellVariables& va
 }
 
 TrainingCommand read_yaml_arguments(std::string_view source, const std::string& text, const ShellVariables& variables) {
-  const Document document = doc::parse_yaml(std::string(source), text);
+  doc::Limits limits;
+  limits.last_key_counts = true;
+  const Document document = doc::parse_yaml(std::string(source), text, limits);
   TrainingCommand command;
   const doc::Object* root = document.root().as_object();
   if (root == nullptr) throw InputError(fmt::format("{}: the top level is no map", source));

@@ -280,13 +280,15 @@ class StackReader {
 const std::vector<WeightRecipe>& weight_recipes() {
   // Transformer Engine d0067d0d, tensor/storage; Megatron-LM d98e8a64, distributed/param_and_grad_buffer.py: MXFP8 keeps
   // row- and column-wise copies of 33/32 byte and gathers bf16; NVFP4 two copies of 1/2 byte and a scale per 16; a tensor
-  // with one scale is kept with its transpose, which Hopper's products need.
+  // with one scale, current or delayed, is kept with its transpose, which Hopper's products need.
   using cost::Storage;
   static const std::vector<WeightRecipe> recipes = {
       {Precision::fp8, "mxfp8", true, 2.0625, 2, Storage::mxfp8},
       {Precision::fp8, "mxfp8", false, 4.0625, 2, Storage::mxfp8},
       {Precision::fp8, "tensorwise", true, 2, 1, Storage::fp8_tensor},
       {Precision::fp8, "tensorwise", false, 2, 2, Storage::bf16},
+      {Precision::fp8, "delayed", true, 2, 1, Storage::fp8_tensor},
+      {Precision::fp8, "delayed", false, 2, 2, Storage::bf16},
       {Precision::fp4, "nvfp4", true, 1.125, 0.5, Storage::nvfp4},
       {Precision::fp4, "nvfp4", false, 3.125, 2, Storage::nvfp4},
   };
