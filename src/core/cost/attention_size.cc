@@ -15,6 +15,11 @@ AttentionSize attention_size(const split::LocalOperator& op, const model::Layer&
   size.heads = op.heads;
   size.queries = length(shape.queries) / real(cp);
   size.keys = shape.cross ? real(memory) : length(shape.keys);
+  if (shape.chunk > 0 && real(shape.chunk) < size.keys) {
+    size.sequences *= size.keys / real(shape.chunk);
+    size.queries *= real(shape.chunk) / size.keys;
+    size.keys = real(shape.chunk);
+  }
   size.qk_dim = shape.qk_dim;
   size.value_dim = shape.value_dim;
   size.window = shape.window;

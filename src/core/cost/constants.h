@@ -32,6 +32,9 @@ inline constexpr double kScoreDropoutPasses = 2.5;          // read, write, one-
 inline constexpr double kScoreMemory = 0.982;               // fitted
 inline constexpr int kUnfusedKernels = 4;
 
+// Chunked scans of states: their products are small, and run at this share of the peak (set, not measured).
+inline constexpr double kStateProducts = 0.25;
+
 // Operators that are limited by memory.
 inline constexpr double kRowwise = 0.888;  // fitted: of the bytes that operators name, fused kernels move this many
 inline constexpr double kEager = 2.67;     // fitted: times as many without fusion

@@ -216,6 +216,9 @@ class LayerPricer {
         passes = price_loss();
         sum = &times_.other;
         break;
+      case model::OperatorKind::scan:
+        passes = scan_s(rates_, op.bytes_forward, op.source->scan.state ? op.flops_forward : 0);
+        break;
       default:
         if (job_.stack.fused_experts && op.module == model::Module::moe_activation) break;
         passes.forward_s = rowwise_s(rates_, rowwise_bytes(op), job_.stack.fused_rowwise);

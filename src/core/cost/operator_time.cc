@@ -78,6 +78,11 @@ Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool det
       backward * flops(rate.eight_bits ? all : seen) / (rate.backward_flops_per_s * (wide ? rate.wide_backward : 1))};
 }
 
+Passes scan_s(const DeviceRates& rates, double bytes, double flops) {
+  const double forward_s = rowwise_s(rates, bytes, true) + flops / (rates.peak16_flops_per_s * kStateProducts);
+  return {forward_s, 2 * forward_s};
+}
+
 double rowwise_s(const DeviceRates& rates, double bytes, bool fused) {
   return bytes * constants::kRowwise * (fused ? 1 : constants::kEager) / rates.memory_bytes_per_s;
 }

@@ -61,6 +61,9 @@ struct Passes {
 
 Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool deterministic);
 
+// A scan: its bytes at the memory's rate and, for states, its FLOPs at kStateProducts of the peak; twice that backward.
+Passes scan_s(const DeviceRates& rates, double bytes, double flops);
+
 double rowwise_s(const DeviceRates& rates, double bytes, bool fused);
 
 }  // namespace nest::cost

@@ -16,8 +16,22 @@ const char* to_string(Activation activation) {
     case Activation::gelu: return "gelu";
     case Activation::gelu_tanh: return "gelu_tanh";
     case Activation::gelu_new: return "gelu_new";
+    case Activation::quick_gelu: return "quick_gelu";
     case Activation::silu: return "silu";
     case Activation::relu_squared: return "relu_squared";
+  }
+  return "?";
+}
+
+const char* to_string(StateKind kind) {
+  switch (kind) {
+    case StateKind::gated_delta: return "gated delta rule";
+    case StateKind::mamba: return "mamba";
+    case StateKind::mamba2: return "mamba2";
+    case StateKind::short_conv: return "short convolution";
+    case StateKind::rg_lru: return "rg_lru";
+    case StateKind::lightning: return "linear attention";
+    case StateKind::rwkv: return "rwkv";
   }
   return "?";
 }

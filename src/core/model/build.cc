@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/layer_builder.h"
+#include "model/layer_steps.h"
 
 namespace nest::model {
 namespace {
@@ -11,11 +12,28 @@ namespace {
 // The token table is one weight wherever it appears.
 constexpr const char* kTokenTable = "token table";
 
-bool is_encoder(const Architecture& arch, int tower) { return tower + 1 < static_cast<int>(arch.towers.size()); }
+bool is_encoder(const Architecture& arch, int tower) {
+  return tower + 1 < static_cast<int>(arch.towers.size()) && !arch.towers[static_cast<std::size_t>(tower)].media;
+}
+
+// Rows that prefix towers put in the places of tokens.
+void take_prefixes(LayerBuilder& b, TensorId& x) {
+  for (const Tower& tower : b.architecture().towers) {
+    if (!tower.media || !tower.media->prefix) continue;
+    const double rows = tower.media->projector.empty() ? tower.media->rows : tower.media->projector.back().rows;
+    const TensorId media = b.tensor(tower.name + " rows", {{b.hidden()}}, Rows::samples);
+    b.layer().tensors[static_cast<std::size_t>(media)].rows_per_unit = rows * tower.media->each;
+    b.layer().side_inputs.push_back(media);
+    const TensorId merged = b.stream("tokens and " + tower.name);
+    b.add_operator(OperatorKind::copy, "merge " + tower.name, Module::other, {x, media}, {merged}, {});
+    x = merged;
+  }
+}
 
 Layer build_embedding(const Architecture& arch, const Implementation& implementation, int tower) {
   LayerBuilder b(arch, implementation, LayerKind::embedding, "embedding", is_encoder(arch, tower));
   const std::int64_t width = arch.embedding_width > 0 ? arch.embedding_width : arch.hidden;
+  const bool last = tower + 1 == static_cast<int>(arch.towers.size());
   const auto look_up = [&](const std::string& name, const std::string& weight, const Extent& rows,
                            std::int64_t columns) {
     const TensorId out = b.tensor(name, {{columns}});
@@ -25,7 +43,9 @@ Layer build_embedding(const Architecture& arch, const Implementation& implementa
   };
 
   TensorId x = look_up("tokens", "embedding.tokens", {arch.vocabulary, Axis::vocabulary}, width);
-  if (arch.towers.size() > 1 || arch.tied_embeddings || implementation.mtp_layers > 0)
+  const bool shared =
+      std::count_if(arch.towers.begin(), arch.towers.end(), [](const Tower& each) { return !each.media; }) > 1;
+  if (shared || arch.tied_embeddings || implementation.mtp_layers > 0)
     b.layer().operators.back().weights.back().tied_to = kTokenTable;
   if (width != arch.hidden) {
     x = b.matmul("project in", Module::other, x, {b.stream("projected")},
@@ -36,18 +56,35 @@ Layer build_embedding(const Architecture& arch, const Implementation& implementa
     terms.push_back(look_up("positions", "embedding.positions", {arch.position_rows}, arch.hidden));
   }
   if (arch.token_types > 0) terms.push_back(look_up("types", "embedding.types", {arch.token_types}, arch.hidden));
+  for (const std::int64_t rows : arch.further_tables) {
+    terms.push_back(look_up("further table", "embedding.further", {rows}, arch.hidden));
+  }
   if (terms.size() > 1) x = b.residual("sum", terms);
   if (arch.embedding_norm)
-    x = b.norm("norm", x, arch.embedding_norm_kind, true, arch.embedding_norm_kind == NormKind::layer,
-               "embedding.norm");
+    x = b.norm("norm", x, arch.embedding_norm_kind, arch.embedding_norm_weight,
+               arch.embedding_norm_kind == NormKind::layer && arch.embedding_norm_bias, "embedding.norm");
+  if (last) take_prefixes(b, x);
+  for (const SpareWeight& spare : arch.spare) {
+    if (last) b.layer().operators.back().weights.push_back(matrix("spare." + spare.name, {{spare.elements}}));
+  }
   b.layer().output = b.dropout(x);
   return b.take();
 }
 
-// Feed-forward or mixture, whichever the block has.
+// Attention, a state, or the sum of both.
+TensorId first_half(LayerBuilder& b, const Block& block, TensorId x) {
+  if (!block.state) return b.attention(block.attention, x);
+  const TensorId state = b.state_mixer(*block.state, x);
+  if (!block.attends()) return state;
+  return b.residual("mixers", {b.attention(block.attention, x), state});
+}
+
+// Feed-forward or mixture, whichever the block has, or the sum of both.
 TensorId second_half(LayerBuilder& b, const Block& block, TensorId x) {
-  return block.mixture ? b.mixture(*block.mixture, x)
-                       : b.feed_forward(*block.feed_forward, x, "ffn", Axis::ffn, Rows::tokens);
+  const auto feed = [&] { return b.feed_forward(*block.feed_forward, x, "ffn", Axis::ffn, Rows::tokens); };
+  if (!block.mixture) return feed();
+  const TensorId mixed = b.mixture(*block.mixture, x);
+  return block.feed_forward ? b.residual("dense + mixture", {mixed, feed()}) : mixed;
 }
 
 std::string block_name(const Tower& tower, const Block& block, bool several_towers) {
@@ -56,12 +93,31 @@ std::string block_name(const Tower& tower, const Block& block, bool several_towe
   const bool mixed = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
     return other.mixture.has_value() != block.mixture.has_value();
   });
-  if (mixed) name += block.mixture ? "moe " : "dense ";
+  if (mixed) name += block.mixture ? "moe " : block.feeds() ? "dense " : "";
+  const bool states = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
+    return other.state != block.state || other.attends() != block.attends();
+  });
+  if (states && block.state) name += std::string(to_string(block.state->kind)) + " ";
+  if (states && block.attends()) name += "attention ";
   const bool windows = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
     return other.attention.window != block.attention.window;
   });
   if (windows) name += block.attention.window > 0 ? "sliding " : "full ";
   return name + "block";
+}
+
+// What a cross attention reads: the output of the tower before, rows of pictures or sound where it reads those.
+TensorId memory_of(LayerBuilder& b) {
+  const auto& towers = b.architecture().towers;
+  const Tower& source = towers[towers.size() - 2];
+  if (!source.media) return b.tensor("encoder output", {{b.architecture().hidden}}, Rows::memory);
+  const bool projected = !source.media->projector.empty();
+  const std::int64_t own = source.hidden > 0 ? source.hidden : b.architecture().hidden;
+  const std::int64_t width = projected ? source.media->projector.back().out : own;
+  const TensorId memory = b.tensor("encoder output", {{width}}, Rows::samples);
+  b.layer().tensors[static_cast<std::size_t>(memory)].rows_per_unit =
+      source.media->each * (projected ? source.media->projector.back().rows : source.media->rows);
+  return memory;
 }
 
 // The operators of a block that reads x; returns what it hands on.
@@ -70,13 +126,13 @@ TensorId add_block(LayerBuilder& b, const Block& block, TensorId x) {
     return b.norm(name, in, block.norm, block.norm_weight, block.norm_bias, "norm.weight", module);
   };
   // What reads a norm decides whether it is a module of its own: latent projections and routers take it ready-made.
-  const Module before_attention = block.attention.latent ? Module::norm : b.norm_before_matmul();
+  const Module before_attention = block.attention.latent || block.state ? Module::norm : b.norm_before_matmul();
   const Module before_ffn = block.mixture ? Module::norm : b.norm_before_matmul();
 
   if (block.wiring == Wiring::parallel_one || block.wiring == Wiring::parallel_two) {
     const TensorId normed = norm("norm 1", x, before_attention);
     const TensorId second = block.wiring == Wiring::parallel_two ? norm("norm 2", x, before_ffn) : normed;
-    const TensorId attended = b.dropout(b.attention(block.attention, normed));
+    const TensorId attended = b.dropout(first_half(b, block, normed));
     const TensorId fed = b.dropout(second_half(b, block, second));
     return b.residual("residual", {x, attended, fed});
   }
@@ -84,27 +140,38 @@ TensorId add_block(LayerBuilder& b, const Block& block, TensorId x) {
   const bool pre = block.wiring == Wiring::pre_norm || block.wiring == Wiring::sandwich;
   const bool post = block.wiring == Wiring::output_norm || block.wiring == Wiring::sandwich;
   const auto around = [&](const std::string& name, Module before, TensorId in, auto&& part) {
-    TensorId y = part(pre ? norm((name + " norm").c_str(), in, before) : in);
+    const bool normed = pre && (block.first_norm || name != "attention");
+    TensorId y = part(normed ? norm((name + " norm").c_str(), in, before) : in);
     if (post) y = norm((name + " output norm").c_str(), y);
     TensorId sum = b.residual(name + " residual", {in, b.dropout(y)});
     if (block.wiring == Wiring::post_norm) sum = norm((name + " norm").c_str(), sum);
     return sum;
   };
-  x = around("attention", before_attention, x, [&](TensorId in) { return b.attention(block.attention, in); });
+  if (block.mixes()) {
+    x = around(block.attends() ? "attention" : "mixer", before_attention, x,
+               [&](TensorId in) { return first_half(b, block, in); });
+  }
   if (block.cross_attention) {
-    b.layer().memory = b.tensor("encoder output", {{b.architecture().hidden}}, Rows::memory);
+    b.layer().memory = memory_of(b);
     x = around("cross attention", b.norm_before_matmul(), x,
                [&](TensorId in) { return b.cross_attention(*block.cross_attention, in, b.layer().memory); });
   }
-  return around("ffn", before_ffn, x, [&](TensorId in) { return second_half(b, block, in); });
+  if (block.feeds()) x = around("ffn", before_ffn, x, [&](TensorId in) { return second_half(b, block, in); });
+  if (block.adapter) {
+    x = b.residual("adapter residual", {x, b.feed_forward(*block.adapter, x, "adapter", Axis::ffn, Rows::tokens)});
+  }
+  return x;
 }
 
 Layer build_block(const Architecture& arch, const Implementation& implementation, int tower_index, const Block& block) {
   const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
   LayerBuilder b(arch, implementation, LayerKind::block, block_name(tower, block, arch.towers.size() > 1),
-                 is_encoder(arch, tower_index));
+                 is_encoder(arch, tower_index), stream_of(arch, tower));
   b.layer().input = b.stream("input");
   b.layer().output = add_block(b, block, b.layer().input);
+  std::vector<Weight>& last = b.layer().operators.back().weights;
+  if (block.scales > 0) last.push_back(matrix("norm.scales", {{block.scales}}));
+  if (block.unused > 0) last.push_back(matrix("spare.block", {{block.unused}}));
   return b.take();
 }
 
@@ -191,12 +258,15 @@ Layer build_head(const Architecture& arch, const Implementation& implementation,
                  {matrix("head.projection", {{width}, hidden})});
   }
   if (arch.head_transform) {
-    const TensorId dense =
-        b.matmul("transform", Module::other, x, {b.stream("transform out")},
-                 {matrix("head.transform", {hidden, hidden}), matrix("head.transform_bias", {hidden})});
+    const TensorId dense = b.matmul(
+        "transform", Module::other, x, {b.stream("transform out")},
+        arch.head_transform_bias
+            ? std::vector<Weight>{matrix("head.transform", {hidden, hidden}), matrix("head.transform_bias", {hidden})}
+            : std::vector<Weight>{matrix("head.transform", {hidden, hidden})});
     const TensorId active = b.stream("gelu out");
     b.add_operator(OperatorKind::elementwise, "gelu", Module::activation, {dense}, {active}, {dense});
-    x = b.norm("transform norm", active, NormKind::layer, true, true, "head.norm");
+    x = b.norm("transform norm", active, arch.head_norm, true,
+               arch.head_norm == NormKind::layer && arch.head_transform_bias, "head.norm");
   }
   const TensorId logits = b.tensor("logits", {vocabulary});
   std::vector<Weight> weights = {matrix("head.weight", {vocabulary, {width}})};
@@ -238,6 +308,10 @@ class Assembly {
       const Tensor& tensor = producer.tensors[static_cast<std::size_t>(producer.output)];
       edge = static_cast<int>(model_.edges.size());
       model_.edges.push_back({from, {}, row_elements(tensor), tensor.element_bytes});
+      if (tensor.rows == Rows::samples) {
+        model_.edges.back().rows = tensor.rows;
+        model_.edges.back().rows_per_unit = tensor.rows_per_unit;
+      }
     }
     model_.edges[static_cast<std::size_t>(edge)].to.push_back(to);
   }
@@ -247,18 +321,43 @@ class Assembly {
   std::vector<int> edge_from_;  // per layer: its edge, or -1
 };
 
+// A tower that reads pictures or sound: what turns them into rows, blocks, what its readers take. Returns the position
+// of the last layer.
+int append_media(Assembly& assembly, const Architecture& arch, const Implementation& implementation, int tower_index) {
+  const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
+  const Media& media = *tower.media;
+  int at = assembly.append(assembly.add_kind(build_stem(arch, implementation, tower)), -1);
+  std::vector<int> kinds;
+  for (const Block& block : tower.kinds) {
+    kinds.push_back(assembly.add_kind(build_block(arch, implementation, tower_index, block)));
+  }
+  for (const int kind : tower.blocks) at = assembly.append(kinds[static_cast<std::size_t>(kind)], at);
+  if (media.projector.empty() && !tower.final_norm) return at;
+  return assembly.append(assembly.add_kind(build_projector(arch, implementation, tower)), at);
+}
+
 }  // namespace
 
 Model build_model(const Architecture& architecture, const Implementation& implementation) {
   NEST_CHECK(!architecture.towers.empty(), "an architecture has at least one tower");
   Model model;
   model.architecture = architecture;
+  model.notes = architecture.notes;
   Assembly assembly(model);
   int memory = -1;
+  std::vector<int> prefixes;
   for (int t = 0; t < static_cast<int>(architecture.towers.size()); ++t) {
     const Tower& tower = architecture.towers[static_cast<std::size_t>(t)];
     const bool last = t + 1 == static_cast<int>(architecture.towers.size());
+    if (tower.media) {
+      memory = append_media(assembly, architecture, implementation, t);
+      if (tower.media->prefix) prefixes.push_back(memory);
+      continue;
+    }
     int at = assembly.append(assembly.add_kind(build_embedding(architecture, implementation, t)), -1);
+    if (last) {
+      for (const int prefix : prefixes) assembly.connect(prefix, at);
+    }
     std::vector<int> kinds;
     for (const Block& block : tower.kinds) {
       kinds.push_back(assembly.add_kind(build_block(architecture, implementation, t, block)));
@@ -286,7 +385,7 @@ Model build_model(const Architecture& architecture, const Implementation& implem
 std::string refuse_mtp(const Architecture& architecture, std::int64_t depths) {
   if (depths == 0) return {};
   if (architecture.towers.size() != 1 || !architecture.towers.front().kinds.front().attention.causal) {
-    return "only decoders predict further tokens";
+    return "only decoders without further towers predict further tokens";
   }
   if (architecture.embedding_width > 0 || architecture.head_transform) {
     return "its embeddings or its head are more than a table; they cannot be used again for further tokens";

@@ -21,6 +21,7 @@ const char* to_string(OperatorKind kind) {
     case OperatorKind::matmul: return "matmul";
     case OperatorKind::grouped_matmul: return "grouped matmul";
     case OperatorKind::attention: return "attention";
+    case OperatorKind::scan: return "scan";
     case OperatorKind::norm: return "norm";
     case OperatorKind::elementwise: return "elementwise";
     case OperatorKind::add: return "add";

@@ -59,6 +59,7 @@ enum class OperatorKind : std::uint8_t {
   matmul,          // [rows, k] x [k, n]
   grouped_matmul,  // the same for many experts, rows spread over them
   attention,       // softmax(q k^T) v
+  scan,            // a pass along the sequence: causal convolutions, and states that are carried on
   norm,            // reduces over the row
   elementwise,     // activation, rotary, bias, dropout
   add,             // residual additions: linear, keeps partial sums partial
@@ -111,7 +112,8 @@ struct AttentionShape {
   bool cross = false;  // keys come from the encoder
   Length queries = {};
   Length keys = {};
-  double batches = 1;  // attentions per sequence of the micro-batch: the windows of an image
+  double batches = 1;      // attentions per sequence of the micro-batch: the windows of an image
+  std::int64_t chunk = 0;  // queries see their own chunk of so many positions; 0: all
   bool operator==(const AttentionShape&) const = default;
 };
 
@@ -121,6 +123,16 @@ struct Product {
   Extent heads = {};
   Length m = {}, n = {}, k = {};
   bool operator==(const Product&) const = default;
+};
+
+// Work of a scan: FLOPs per element of its outputs. A state is computed in chunks and read and written on the way, so
+// its kernels move `passes` times the bytes of inputs and outputs. A state crosses all positions: where context
+// parallelism divides the sequence, heads are traded for positions around it.
+struct Scan {
+  double flops = 0;
+  double passes = 1;
+  bool state = false;
+  bool operator==(const Scan&) const = default;
 };
 
 using TensorId = int;
@@ -136,6 +148,7 @@ struct Operator {
   AttentionShape attention;  // attention only
   double taps = 1;           // matmul only
   Product product = {};      // matmul only
+  Scan scan = {};            // scan only
   // matmul only: its input is kept as it is, also where products are of 8 or 4 bits. Transformer Engine does so on
   // demand (save_original_input), where somebody else keeps that tensor anyway.
   bool keeps_original = false;

@@ -20,24 +20,34 @@ bool LayerBuilder::eager_attention(const Attention& attention) const {
 
 LayerBuilder::Projected LayerBuilder::project(const Attention& attention, TensorId x, TensorId keys_from,
                                               const std::string& prefix) {
-  const Extent hidden{architecture_.hidden};
+  const Extent hidden{this->hidden()};
   const Extent heads{attention.heads, Axis::heads};
   const Extent kv_heads{attention.kv_heads, Axis::kv_heads};
   const Extent dim{attention.head_dim};
-  const Rows key_rows = keys_from == x ? Rows::tokens : Rows::memory;
+  const Extent value_dim{attention.value_width()};
+  const bool crosses = keys_from != x;
+  // Keys of a cross attention have the rows and read the width of what they come from.
+  const Extent keys_width{crosses ? row_elements(layer_.tensors[at(keys_from)]) : hidden.size};
+  const Rows key_rows = rows_of(keys_from);
 
   struct Part {
     const char* letter;
-    Extent heads;
+    Extent heads, dim, from;
     bool bias;
     TensorId out;
   };
-  const Part parts[] = {{"q", heads, attention.query_bias, tensor("q", {heads, dim})},
-                        {"k", kv_heads, attention.key_bias, tensor("k", {kv_heads, dim}, key_rows)},
-                        {"v", kv_heads, attention.value_bias, tensor("v", {kv_heads, dim}, key_rows)}};
+  const Part parts[] = {
+      {"q", heads, dim, hidden, attention.query_bias, tensor("q", {heads, dim})},
+      {"k", kv_heads, dim, keys_width, attention.key_bias, tensor("k", {kv_heads, dim}, key_rows)},
+      {"v", kv_heads, value_dim, keys_width, attention.value_bias, tensor("v", {kv_heads, value_dim}, key_rows)}};
+  if (crosses) {
+    for (const int part : {1, 2}) {
+      layer_.tensors[at(parts[part].out)].rows_per_unit = layer_.tensors[at(keys_from)].rows_per_unit;
+    }
+  }
   const auto weights_of = [&](const Part& part) {
-    std::vector<Weight> weights = {matrix(prefix + "." + part.letter, {part.heads, dim, hidden})};
-    if (part.bias) weights.push_back(matrix(prefix + "." + part.letter + "_bias", {part.heads, dim}));
+    std::vector<Weight> weights = {matrix(prefix + "." + part.letter, {part.heads, part.dim, part.from})};
+    if (part.bias) weights.push_back(matrix(prefix + "." + part.letter + "_bias", {part.heads, part.dim}));
     return weights;
   };
   const bool fused = implementation_.stack == Stack::megatron || implementation_.stack == Stack::plain;
@@ -66,7 +76,7 @@ void LayerBuilder::keep_whole(const std::vector<TensorId>& tensors) {
 
 LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention, TensorId x) {
   const LatentAttention& latent = *attention.latent;
-  const Extent hidden{architecture_.hidden};
+  const Extent hidden{this->hidden()};
   const Extent heads{attention.heads, Axis::heads};
   const Extent qk_dim{latent.nope_dim + latent.rope_dim};
 
@@ -79,6 +89,7 @@ LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention,
         norm("q latent norm", down, NormKind::rms, true, false, "attention.q_latent_norm", norm_before_matmul());
     keep_whole({down, normed});
     matmul("q up", Module::other, normed, {q}, {matrix("attention.q_up", {heads, qk_dim, rank})});
+    if (attention.indexer) choose_keys(attention, x, normed);
   } else {
     matmul("q", Module::other, x, {q}, {matrix("attention.q", {heads, qk_dim, hidden})});
   }
@@ -117,9 +128,12 @@ void LayerBuilder::normalise_heads(const Attention& attention, Projected& heads)
     const std::vector<Extent> statistics = per_head ? std::vector<Extent>{side.heads} : std::vector<Extent>{{1}};
     const TensorId out = tensor(std::string(side.name) + " out", width);
     Operator& op = add_operator(OperatorKind::norm, side.name, norm_before_matmul(), {*side.tensor}, {out},
-                                kept_by_norm(side.name, *side.tensor, width, NormKind::rms, statistics));
-    op.weights.push_back(
-        matrix(std::string("attention.") + side.name, per_head ? std::vector<Extent>{{attention.head_dim}} : width));
+                                kept_by_norm(side.name, *side.tensor, width, attention.qk_norm_kind, statistics));
+    const std::vector<Extent> shape = per_head ? std::vector<Extent>{{attention.head_dim}} : width;
+    const std::string weight = std::string("attention.") + side.name;
+    if (attention.qk_norm_weight) op.weights.push_back(matrix(weight, shape));
+    if (attention.qk_norm_weight && attention.qk_norm_kind == NormKind::layer)
+      op.weights.push_back(matrix(weight + "_bias", shape));
     *side.tensor = out;
   }
 }
@@ -147,7 +161,7 @@ TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cr
   const Extent heads{attention.heads, Axis::heads};
   const std::int64_t qk_dim =
       attention.latent ? attention.latent->nope_dim + attention.latent->rope_dim : attention.head_dim;
-  const std::int64_t value_dim = attention.latent ? attention.latent->value_dim : attention.head_dim;
+  const std::int64_t value_dim = attention.latent ? attention.latent->value_dim : attention.value_width();
   const bool eager = eager_attention(attention);
   const bool masked = needs_explicit_mask(attention);
 
@@ -198,6 +212,23 @@ TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cr
                   attention.causal && !cross,
                   !eager,
                   cross};
+  op.attention.chunk = attention.chunk;
+  if (stream_.rows > 0) {
+    op.attention.queries = op.attention.keys = {stream_.rows, false};
+    op.attention.batches = stream_.media;
+  }
+  if (cross && rows_of(inputs[1]) == Rows::samples) {
+    // The memory is of pictures or sound: as long as they are, however long the sequence is.
+    op.attention.cross = false;
+    op.attention.keys = {layer_.tensors[at(inputs[1])].rows_per_unit, false};
+  }
+  if (attention.indexer) {
+    // Over chosen keys the core runs on the latents: q and k of kv_rank + rope_dim, values of kv_rank.
+    op.attention.qk_dim = attention.latent->kv_rank + attention.latent->rope_dim;
+    op.attention.value_dim = attention.latent->kv_rank;
+    op.attention.window = attention.indexer->top_k;
+    op.saves.push_back(chosen_keys_);
+  }
   if (attention.sinks) op.weights.push_back(matrix("attention.sinks", {heads}));
   if (attention.relative_buckets > 0) {
     op.weights.push_back(matrix("attention.relative", {{attention.relative_buckets}, heads}));
@@ -212,19 +243,53 @@ TensorId LayerBuilder::project_out(const Attention& attention, TensorId heads_ou
     input = tensor("attention out, transposed", width);
     add_operator(OperatorKind::copy, "transpose", Module::other, {heads_out}, {input}, {});
   }
-  const Extent hidden{architecture_.hidden};
+  const Extent hidden{this->hidden()};
   std::vector<Weight> weights = {matrix(prefix + ".o", {hidden, width[0], width[1]})};
   if (attention.output_bias) weights.push_back(matrix(prefix + ".o_bias", {hidden}));
   const TensorId out = matmul("o", Module::other, input, {stream("o out")}, std::move(weights));
-  layer_.operators.back().keeps_original = true;  // the attention keeps it already
+  layer_.operators.back().keeps_original = !attention.gate && !attention.output_norm;  // the attention keeps it already
   return out;
+}
+
+void LayerBuilder::choose_keys(const Attention& attention, TensorId x, TensorId query_latent) {
+  const Indexer& indexer = *attention.indexer;
+  const Extent heads{indexer.heads}, dim{indexer.dim}, hidden{this->hidden()};
+  const TensorId q = matmul("indexer q", Module::other, query_latent, {tensor("indexer q", {heads, dim})},
+                            {matrix("indexer.q", {heads, dim, {attention.latent->query_rank}})});
+  const TensorId k =
+      matmul("indexer k", Module::other, x, {tensor("indexer k", {dim})}, {matrix("indexer.k", {dim, hidden})});
+  const TensorId normed =
+      inner_norm("indexer k norm", k, NormKind::layer, "indexer.k_norm", {dim}, {{1}}, Module::other);
+  const TensorId weights = matmul("indexer weights", Module::other, x, {tensor("indexer weights", {heads})},
+                                  {matrix("indexer.weights", {heads, hidden})});
+  chosen_keys_ = tensor("chosen keys", {{indexer.top_k}}, Rows::tokens, 4);
+  Operator& scores =
+      add_operator(OperatorKind::matmul, "indexer scores", Module::other, {q, normed, weights}, {chosen_keys_}, {});
+  scores.product = {1, heads, {}, {0.5, true}, {real(indexer.dim), false}};  // causal: half of the keys
+}
+
+TensorId LayerBuilder::gate_heads(const Attention& attention, TensorId x, TensorId heads_out) {
+  if (!attention.gate) return heads_out;
+  std::vector<Extent> shape = width_of(heads_out);
+  const TensorId gate = tensor("attention gate", shape);
+  shape.push_back({hidden()});
+  matmul("attention gate", Module::other, x, {gate}, {matrix("attention.gate", std::move(shape))});
+  const TensorId gated = like(heads_out, "attention out, gated");
+  add_operator(OperatorKind::elementwise, "gate attention", Module::other, {heads_out, gate}, {gated},
+               {heads_out, gate});
+  return gated;
 }
 
 TensorId LayerBuilder::attention(const Attention& attention, TensorId x) {
   Projected qkv = attention.latent ? project_latent(attention, x) : project(attention, x, x, "attention");
   normalise_heads(attention, qkv);
   rotate(attention, qkv);
-  return project_out(attention, attend(attention, qkv, false), "attention");
+  TensorId out = gate_heads(attention, x, attend(attention, qkv, false));
+  if (attention.output_norm) {
+    out = inner_norm("attention output norm", out, *attention.output_norm, "attention.output_norm", width_of(out),
+                     {{1}}, Module::other);
+  }
+  return project_out(attention, out, "attention");
 }
 
 TensorId LayerBuilder::cross_attention(const Attention& attention, TensorId x, TensorId memory) {

@@ -8,7 +8,14 @@ Weight matrix(std::string name, std::vector<Extent> shape) { return {std::move(n
 
 LayerBuilder::LayerBuilder(const Architecture& architecture, const Implementation& implementation, LayerKind kind,
                            std::string name, bool encoder)
-    : architecture_(architecture), implementation_(implementation), habits_(huggingface_habits(architecture.family)) {
+    : LayerBuilder(architecture, implementation, kind, std::move(name), encoder, {architecture.hidden}) {}
+
+LayerBuilder::LayerBuilder(const Architecture& architecture, const Implementation& implementation, LayerKind kind,
+                           std::string name, bool encoder, const Stream& stream)
+    : architecture_(architecture),
+      implementation_(implementation),
+      stream_(stream),
+      habits_(huggingface_habits(architecture.family)) {
   layer_.kind = kind;
   layer_.name = std::move(name);
   layer_.encoder = encoder;
@@ -17,6 +24,10 @@ LayerBuilder::LayerBuilder(const Architecture& architecture, const Implementatio
 TensorId LayerBuilder::tensor(std::string name, std::vector<Extent> width, Rows rows, int element_bytes) {
   const int bytes = element_bytes == 0 ? implementation_.activation_bytes : element_bytes;
   layer_.tensors.push_back({std::move(name), rows, std::move(width), bytes});
+  if (stream_.rows > 0 && rows == Rows::tokens) {
+    layer_.tensors.back().rows = Rows::samples;
+    layer_.tensors.back().rows_per_unit = stream_.rows * stream_.media;
+  }
   return static_cast<TensorId>(layer_.tensors.size()) - 1;
 }
 
@@ -75,14 +86,14 @@ TensorId LayerBuilder::dropout(TensorId x) {
   if (!implementation_.dropout || architecture_.dropout <= 0) return x;
   const std::string name = layer_.tensors[at(x)].name + " dropout";
   const TensorId y = stream(name + " out");
-  const TensorId mask = tensor(name + " mask", {{architecture_.hidden}}, Rows::tokens, 1);
+  const TensorId mask = tensor(name + " mask", {{hidden()}}, Rows::tokens, 1);
   add_operator(OperatorKind::elementwise, name, Module::other, {x}, {y}, {mask});
   return y;
 }
 
 TensorId LayerBuilder::feed_forward(const FeedForward& part, TensorId x, const std::string& prefix, Axis axis,
                                     Rows rows) {
-  const Extent hidden{architecture_.hidden};
+  const Extent hidden{rows == Rows::routed ? row_elements(layer_.tensors[at(x)]) : this->hidden()};
   const Extent width{part.width, axis};
   const Module module = rows == Rows::routed ? Module::moe
                         : prefix == "shared" ? Module::shared_experts
@@ -112,12 +123,22 @@ TensorId LayerBuilder::feed_forward(const FeedForward& part, TensorId x, const s
   }
   // The router keeps the tokens that shared experts read.
   if (module == Module::shared_experts) layer_.operators.back().keeps_original = true;
-  const TensorId active = activate(part, gate, up, axis, rows, module);
+  TensorId active = activate(part, gate, up, axis, rows, module);
+  if (part.inner_norm) {
+    active =
+        inner_norm(prefix + " inner norm", active, *part.inner_norm, prefix + ".inner_norm", {width}, {{1}}, module);
+  }
 
   std::vector<Weight> down_weights = {shaped("down", {hidden, width})};
   if (part.down_bias) down_weights.push_back(shaped("down_bias", {hidden}));
-  return matmul(prefix + " down", module, active, {tensor(prefix + " down out", {hidden}, rows)},
-                std::move(down_weights));
+  const TensorId out =
+      matmul(prefix + " down", module, active, {tensor(prefix + " down out", {hidden}, rows)}, std::move(down_weights));
+  if (!part.output_gate) return out;
+  const TensorId receptance = matmul(prefix + " output gate", module, x, {stream(prefix + " receptance")},
+                                     {matrix(prefix + ".output_gate", {hidden, hidden})});
+  const TensorId gated = stream(prefix + " gated out");
+  add_operator(OperatorKind::elementwise, prefix + " gate", module, {out, receptance}, {gated}, {out, receptance});
+  return gated;
 }
 
 TensorId LayerBuilder::activate(const FeedForward& part, TensorId gate, TensorId up, Axis axis, Rows rows,
@@ -159,7 +180,7 @@ TensorId LayerBuilder::activate_plain(const FeedForward& part, TensorId up, cons
 
 TensorId LayerBuilder::route(const Mixture& mixture, TensorId x) {
   const Extent experts{mixture.experts};  // the router sees all experts on every rank
-  std::vector<Weight> weights = {matrix("router.weight", {experts, {architecture_.hidden}})};
+  std::vector<Weight> weights = {matrix("router.weight", {experts, {hidden()}})};
   if (mixture.router_bias) weights.push_back(matrix("router.weight_bias", {experts}));
   // Megatron routes in fp32 and keeps dense maps of scores and probabilities; the others keep top-k lists.
   const TensorId logits = tensor("router logits", {experts}, Rows::tokens, megatron() ? 4 : 2);
@@ -180,20 +201,31 @@ TensorId LayerBuilder::route(const Mixture& mixture, TensorId x) {
 }
 
 TensorId LayerBuilder::mixture(const Mixture& mixture, TensorId x) {
-  const Extent hidden{architecture_.hidden};
+  const Extent hidden{this->hidden()};
   layer_.experts = mixture.experts;
   layer_.top_k = mixture.top_k;
   layer_.expert_groups = mixture.groups;
   layer_.top_groups = mixture.top_groups;
   const TensorId scores = route(mixture, x);
 
-  const TensorId routed = tensor("routed tokens", {hidden}, Rows::routed);
-  add_operator(OperatorKind::dispatch, "dispatch", Module::moe, {x, scores}, {routed}, {});
+  // Experts may work on a narrower stream: tokens are projected before they are sent, and their sums afterwards.
+  const Extent width{mixture.latent > 0 ? mixture.latent : this->hidden()};
+  TensorId sent = x;
+  if (mixture.latent > 0) {
+    sent = matmul("latent down", Module::moe, x, {tensor("latent tokens", {width})},
+                  {matrix("experts.latent_down", {width, hidden})});
+  }
+  const TensorId routed = tensor("routed tokens", {width}, Rows::routed);
+  add_operator(OperatorKind::dispatch, "dispatch", Module::moe, {sent, scores}, {routed}, {});
   const TensorId expert_out = feed_forward(mixture.expert, routed, "experts", Axis::expert_ffn, Rows::routed);
-  const TensorId combined = stream("combined");
+  TensorId combined = tensor("combined", {width});
   // Megatron weighs inside the experts' activation; elsewhere weighing the outputs keeps them.
   add_operator(OperatorKind::combine, "combine", Module::moe, {expert_out, scores}, {combined},
                megatron() ? std::vector<TensorId>{} : std::vector<TensorId>{expert_out});
+  if (mixture.latent > 0) {
+    combined = matmul("latent up", Module::moe, combined, {stream("combined, widened")},
+                      {matrix("experts.latent_up", {hidden, width})});
+  }
   if (!mixture.shared) return combined;
 
   TensorId shared = feed_forward(*mixture.shared, x, "shared", Axis::ffn, Rows::tokens);

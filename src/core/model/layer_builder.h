@@ -10,16 +10,26 @@
 
 namespace nest::model {
 
+// The stream that a layer works on.
+struct Stream {
+  std::int64_t hidden = 0;
+  double rows = 0;   // of one picture or clip; 0: a row per token
+  double media = 1;  // pictures or clips of a sequence
+};
+
 class LayerBuilder {
  public:
   LayerBuilder(const Architecture& architecture, const Implementation& implementation, LayerKind kind, std::string name,
                bool encoder);
+  LayerBuilder(const Architecture& architecture, const Implementation& implementation, LayerKind kind, std::string name,
+               bool encoder, const Stream& stream);
 
   Layer take() { return std::move(layer_); }
   Layer& layer() { return layer_; }
 
   TensorId tensor(std::string name, std::vector<Extent> width, Rows rows = Rows::tokens, int element_bytes = 0);
-  TensorId stream(std::string name) { return tensor(std::move(name), {{architecture_.hidden}}); }
+  TensorId stream(std::string name) { return tensor(std::move(name), {{hidden()}}); }
+  std::int64_t hidden() const { return stream_.hidden; }
 
   Operator& add_operator(OperatorKind kind, std::string name, Module module, std::vector<TensorId> inputs,
                          std::vector<TensorId> outputs, std::vector<TensorId> saves);
@@ -31,6 +41,7 @@ class LayerBuilder {
   Module norm_before_matmul() const { return megatron() ? Module::other : Module::norm; }
   TensorId attention(const Attention& attention, TensorId x);
   TensorId cross_attention(const Attention& attention, TensorId x, TensorId memory);
+  TensorId state_mixer(const StateMixer& mixer, TensorId x);
   TensorId feed_forward(const FeedForward& part, TensorId x, const std::string& prefix, Axis axis, Rows rows);
   TensorId mixture(const Mixture& mixture, TensorId x);
   TensorId residual(const std::string& name, std::vector<TensorId> terms);
@@ -53,6 +64,25 @@ class LayerBuilder {
 
   Projected project(const Attention& attention, TensorId x, TensorId keys_from, const std::string& prefix);
   Projected project_latent(const Attention& attention, TensorId x);
+  // Reads the latent of queries; attention waits for what it chooses. Every tensor-parallel rank runs all of it.
+  void choose_keys(const Attention& attention, TensorId x, TensorId query_latent);
+  TensorId gate_heads(const Attention& attention, TensorId x, TensorId heads_out);
+  // A norm over rows that the split divides, or over parts of them.
+  TensorId inner_norm(const std::string& name, TensorId x, NormKind kind, const std::string& weight,
+                      std::vector<Extent> shape, std::vector<Extent> statistics, Module module);
+  TensorId like(TensorId x, std::string name) { return tensor(std::move(name), width_of(x), rows_of(x)); }
+  std::vector<Extent> width_of(TensorId x) const;
+  Rows rows_of(TensorId x) const;
+  TensorId convolve(const StateMixer& mixer, TensorId x, bool kept);
+  Operator& scan(const std::string& name, std::vector<TensorId> inputs, TensorId out, double flops);
+  TensorId gated_delta(const StateMixer& mixer, TensorId x);
+  TensorId mamba(const StateMixer& mixer, TensorId x);
+  TensorId mamba2(const StateMixer& mixer, TensorId x);
+  TensorId short_convolution(const StateMixer& mixer, TensorId x);
+  TensorId gated_lru(const StateMixer& mixer, TensorId x);
+  TensorId lightning(const StateMixer& mixer, TensorId x);
+  TensorId rwkv(const StateMixer& mixer, TensorId x);
+  TensorId state_out(const StateMixer& mixer, TensorId x);
   // Megatron gathers latents: every tensor-parallel rank keeps those of all tokens.
   void keep_whole(const std::vector<TensorId>& tensors);
   void normalise_heads(const Attention& attention, Projected& heads);
@@ -70,8 +100,10 @@ class LayerBuilder {
 
   const Architecture& architecture_;
   const Implementation& implementation_;
+  Stream stream_;
   HuggingFaceHabits habits_;
   Layer layer_;
+  TensorId chosen_keys_ = -1;  // what an indexer hands to the attention that follows
 };
 
 // Elements of a weight as a matrix [rows, columns].

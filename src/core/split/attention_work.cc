@@ -19,7 +19,13 @@ AttentionWork attention_work(const model::AttentionShape& attention, const Local
   const std::int64_t keys = attention.cross ? sizes.memory_sequence() : whole_number(sizes.length(attention.keys));
   const auto heads = real(sizes.extent(attention.heads));
   const double share = sizes.tokens() / real(sizes.sequence()) * attention.batches;  // micro-batch / cp
-  const double pairs = attention_pairs(queries, keys, attention.causal, attention.window) * share;
+  const double pairs = (attention.chunk > 0 && attention.chunk < queries
+                            ? real(queries / attention.chunk) * attention_pairs(attention.chunk, attention.chunk,
+                                                                                attention.causal, attention.window) +
+                                  attention_pairs(queries % attention.chunk, queries % attention.chunk,
+                                                  attention.causal, attention.window)
+                            : attention_pairs(queries, keys, attention.causal, attention.window)) *
+                       share;
   AttentionWork work;
   work.flops = 2 * pairs * heads * real(attention.qk_dim + attention.value_dim);
   // Unfused kernels do not skip masked pairs: scores are written, read and written by the softmax, and read again.

@@ -162,6 +162,7 @@ class Localiser {
       case model::OperatorKind::matmul:
       case model::OperatorKind::grouped_matmul: out = visit_matmul(op); break;
       case model::OperatorKind::attention: out = visit_attention(op); break;
+      case model::OperatorKind::scan: out = visit_scan(op); break;
       case model::OperatorKind::embedding:
         out = split_.tp > 1 && divided(op.weights.front().shape.front()) ? Place::partial : Place::stream;
         break;
@@ -242,6 +243,19 @@ class Localiser {
     trade(Phase::forward, result_bytes, result);
     for (int copy = 0; copy < 2; ++copy) trade(Phase::backward, result_bytes, result);
     for (std::size_t k = 0; k < 3; ++k) trade(Phase::backward, bytes(op.inputs[k]), op.inputs[k]);
+  }
+
+  // A state crosses all positions: ranks that hold parts of the sequence trade them for heads before it, and back.
+  Place visit_scan(const model::Operator& op) {
+    const Place out = visit_rowwise(op);
+    if (split_.cp == 1 || !op.scan.state) return out;
+    const auto trade = [&](double size, model::TensorId what) {
+      for (const Phase phase : {Phase::forward, Phase::backward})
+        exchange(CollectiveKind::all_to_all, Group::context, phase, split_.cp, size, what);
+    };
+    for (const model::TensorId id : op.inputs) trade(bytes(id), id);
+    trade(sizes_.bytes(tensor(op.outputs.front()), out), op.outputs.front());
+    return out;
   }
 
   Place visit_rowwise(const model::Operator& op) {
@@ -341,6 +355,15 @@ class Localiser {
         local.bytes_forward = in_bytes + out_bytes + work.score_elements * implementation_.activation_bytes;
         local.bytes_backward =
             in_bytes + out_bytes + kept_bytes + work.score_elements * implementation_.activation_bytes;
+        break;
+      }
+      case model::OperatorKind::scan: {
+        const model::Tensor& out = tensor(op.outputs.front());
+        local.m = sizes_.rows(out, place_[index(op.outputs.front())]);
+        local.flops_forward = op.scan.flops * local.m * sizes_.row_elements(out);
+        local.flops_backward = 2 * local.flops_forward;
+        local.bytes_forward = op.scan.passes * (in_bytes + out_bytes);
+        local.bytes_backward = 2 * local.bytes_forward;
         break;
       }
       case model::OperatorKind::embedding:

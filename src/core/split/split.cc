@@ -20,6 +20,14 @@ std::string refuse_block(const model::Layer& layer, const Split& split) {
       return fmt::format("tp={} neither divides nor is a multiple of the {} key/value heads", tp, kv_heads);
     }
   }
+  for (const model::Operator& op : layer.operators) {
+    if (op.kind != model::OperatorKind::scan) continue;
+    for (const model::TensorId id : op.inputs) {
+      const model::Extent& first = layer.tensors[static_cast<std::size_t>(id)].width.front();
+      if (first.axis == model::Axis::heads && first.size % tp != 0)
+        return fmt::format("tp={} does not divide the {} heads or groups of a state", tp, first.size);
+    }
+  }
   for (const model::Tensor& tensor : layer.tensors) {
     for (const model::Extent& extent : tensor.width) {
       if (extent.axis == model::Axis::ffn && extent.size % tp != 0) {
@@ -49,8 +57,24 @@ std::string refuse_sequence(std::int64_t sequence, const Split& split) {
   return {};
 }
 
+// Empty, or why the heads of this layer's states cannot be traded for tokens, as every cp needs.
+std::string refuse_states(const model::Layer& layer, const Split& split) {
+  if (split.cp == 1) return {};
+  const std::int64_t ranks = split.tp * split.cp;
+  for (const model::Operator& op : layer.operators) {
+    if (op.kind != model::OperatorKind::scan || !op.scan.state) continue;
+    const model::Extent& heads = layer.tensors[static_cast<std::size_t>(op.outputs.front())].width.front();
+    if (heads.size % ranks != 0) {
+      return fmt::format("cp={} divides the {} heads of a state besides tp={}, and does not do so evenly", split.cp,
+                         heads.size, split.tp);
+    }
+  }
+  return {};
+}
+
 // Empty, or why this layer's heads cannot be traded for tokens.
 std::string refuse_heads(const model::Layer& layer, const Split& split) {
+  if (auto reason = refuse_states(layer, split); !reason.empty()) return reason;
   const std::int64_t ranks = split.context_heads();
   if (ranks == 1) return {};
   for (const model::Operator& op : layer.operators) {

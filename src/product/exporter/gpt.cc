@@ -11,6 +11,14 @@ std::string refuse_attention(const model::Attention& attention) {
   if (attention.sinks) return "its attention has sinks";
   if (attention.qk_norm == model::QkNorm::full_width) return "its query and key norms span all heads";
   if (!attention.causal) return "its attention is not causal";
+  if (attention.gate || attention.output_norm) return "its attention is gated or normed before it is projected";
+  if (attention.chunk > 0) return "its attention runs in chunks";
+  if (attention.indexer) return "an indexer chooses the keys of its attention";
+  if (attention.value_width() != attention.head_dim) return "its values are of another width than its keys";
+  if (attention.qk_norm == model::QkNorm::per_head &&
+      (!attention.qk_norm_weight || attention.qk_norm_kind != model::NormKind::rms)) {
+    return "its query and key norms are no RMSNorm with weights";
+  }
   if (attention.query_bias != attention.key_bias || attention.key_bias != attention.value_bias) {
     return "only some of its query, key and value projections have a bias";
   }
@@ -18,6 +26,12 @@ std::string refuse_attention(const model::Attention& attention) {
 }
 
 std::string refuse_block(const model::Block& block) {
+  if (block.state) return "it carries states along the sequence";
+  if (!block.attends()) return "some of its layers do not attend";
+  if (!block.feeds()) return "some of its layers have no feed-forward";
+  if (block.feed_forward && block.mixture) return "its experts run beside a feed-forward";
+  if (block.adapter || block.scales > 0 || block.unused > 0) return "its layers hold more weights than a GPT's";
+  if (!block.first_norm) return "its first layer has no norm";
   if (block.wiring != model::Wiring::pre_norm) {
     switch (block.wiring) {
       case model::Wiring::parallel_one:
@@ -50,6 +64,7 @@ std::string refuse_architecture(const model::Architecture& architecture) {
   if (architecture.towers.size() != 1 || architecture.towers.front().name != "decoder") return "it is no decoder";
   if (architecture.token_types > 0) return "it has segment embeddings";
   if (architecture.embedding_norm) return "it has a norm after its embeddings";
+  if (!architecture.further_tables.empty() || !architecture.spare.empty()) return "it holds further tables";
   if (architecture.embedding_width > 0) return "its token table is narrower than its layers";
   if (architecture.head_bias || architecture.head_transform) return "its head is more than a projection";
   if (!architecture.towers.front().final_norm) return "it has no final norm";

@@ -28,6 +28,7 @@ std::string flops_text(double flops) { return flops > 0 ? format_flops(flops) : 
 std::string heading(const Style& style, std::string_view text) { return style.paint(Ink::strong, text) + '\n'; }
 
 std::string attention_words(const model::Attention& attention) {
+  if (attention.heads == 0) return "no attention";
   if (attention.latent) {
     return fmt::format("{} heads over latents of {}", attention.heads, format_integer(attention.latent->kv_rank));
   }
@@ -35,6 +36,13 @@ std::string attention_words(const model::Attention& attention) {
                                ? std::string()
                                : fmt::format(" ({} for keys and values)", attention.kv_heads);
   return fmt::format("{} heads of {}{}", attention.heads, attention.head_dim, keys);
+}
+
+std::string mixer_words(const model::Block& block) {
+  if (!block.state) return attention_words(block.attention);
+  const std::string state =
+      fmt::format("{} with {} channels", to_string(block.state->kind), format_integer(block.state->inner()));
+  return block.attends() ? fmt::format("{} beside {}", attention_words(block.attention), state) : state;
 }
 
 std::string feed_forward_words(const model::FeedForward& feed_forward) {
@@ -46,8 +54,7 @@ std::string architecture_words(const model::Architecture& architecture, int main
   const model::Tower& tower = architecture.towers.back();
   const model::Block& block =
       tower.kinds[static_cast<std::size_t>(std::clamp(main_kind, 0, static_cast<int>(tower.kinds.size()) - 1))];
-  std::string words =
-      fmt::format("hidden {}, {}, ", format_integer(architecture.hidden), attention_words(block.attention));
+  std::string words = fmt::format("hidden {}, {}, ", format_integer(architecture.hidden), mixer_words(block));
   if (block.mixture) {
     const model::Mixture& mixture = *block.mixture;
     words +=
