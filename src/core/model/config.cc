@@ -15,53 +15,50 @@
 namespace nest::model {
 namespace {
 
-struct Family {
-  std::string_view model_type;
-  Architecture (*read)(families::Config&);
-};
-
-constexpr std::array kFamilies = std::to_array<Family>({
-    {"bert", families::read_bert},
-    {"bloom", families::read_bloom},
-    {"deepseek_v2", families::read_deepseek_v2},
-    {"deepseek_v3", families::read_deepseek_v3},
-    {"falcon", families::read_falcon},
-    {"gemma", families::read_gemma},
-    {"gemma2", families::read_gemma2},
-    {"gemma3", families::read_gemma3},
-    {"gemma3_text", families::read_gemma3_text},
-    {"gpt2", families::read_gpt2},
-    {"gpt_neox", families::read_gpt_neox},
-    {"gpt_oss", families::read_gpt_oss},
-    {"kimi_k2", families::read_deepseek_v3},  // the same keys and modules
-    {"llama", families::read_llama},
-    {"megatron", families::read_megatron},
-    {"mistral", families::read_mistral},
-    {"mixtral", families::read_mixtral},
-    {"nemotron", families::read_nemotron},
-    {"olmo2", families::read_olmo2},
-    {"opt", families::read_opt},
-    {"phi", families::read_phi},
-    {"phi3", families::read_phi3},
-    {"qwen2", families::read_qwen2},
-    {"qwen2_moe", families::read_qwen2_moe},
-    {"qwen3", families::read_qwen3},
-    {"qwen3_moe", families::read_qwen3_moe},
-    {"roberta", families::read_roberta},
-    {"starcoder2", families::read_starcoder2},
-    {"t5", families::read_t5},
-});
-
 // Nobody trains at the longest context by default; most pre-training runs use this much or less.
 constexpr std::int64_t kUsualSequence = 8192;
 
-const Family& find_family(const doc::Reader& reader, const std::string& model_type) {
-  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(),
-                                  [&](const Family& family) { return family.model_type == model_type; });
-  if (found != kFamilies.end()) return *found;
-  const auto known = supported_families();
-  reader.fail("model_type", fmt::format("`{}` is not supported; allowed are {}{}", clip(model_type, 40),
-                                        join_words(known), did_you_mean(model_type, known)));
+constexpr std::array kMegatron = std::to_array<families::Family>({{"megatron", families::read_megatron}});
+
+// All families, table by table.
+std::array<std::span<const families::Family>, 9> tables() {
+  return {families::llama_families(), families::gpt_families(),   families::sparse_families(),
+          families::state_families(), families::delta_families(), families::encoder_families(),
+          families::bart_families(),  families::media_families(), std::span<const families::Family>(kMegatron)};
+}
+
+families::Read find_family(std::string_view model_type) {
+  for (const auto& table : tables()) {
+    for (const families::Family& family : table) {
+      if (family.model_type == model_type) return family.read;
+    }
+  }
+  return nullptr;
+}
+
+std::string without_digits(std::string_view name) {
+  std::string letters(name);
+  std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+  return letters;
+}
+
+// A name that lacks a letter, has one too many, another one or two exchanged. Other families' names are often as near
+// as two letters, or differ in their number.
+std::string misspelling(const std::string& model_type) {
+  constexpr std::size_t kLongestName = 100;
+  if (model_type.size() > kLongestName) return {};
+  for (const std::string& known : supported_families()) {
+    const bool near = known.size() >= 4 && edit_distance(model_type, known) == 1;
+    if (near && without_digits(model_type) != without_digits(known)) return fmt::format(" (did you mean `{}`?)", known);
+  }
+  return {};
+}
+
+[[noreturn]] void refuse_family(const families::Config& config, const std::string& model_type) {
+  config.fail(
+      "model_type",
+      fmt::format("`{}` is not supported: none of the {} families that nest reads by itself{}; {}",
+                  clip(model_type, 40), supported_families().size(), misspelling(model_type), families::kTraceInstead));
 }
 
 // What a preset says beyond its config: the sequence length to train with.
@@ -76,10 +73,11 @@ std::optional<std::int64_t> read_sequence(doc::Reader& reader) {
 Architecture read_config(const Document& config, std::string name) {
   doc::Reader reader(config);
   const std::string model_type = reader.text("model_type");
-  const Family& family = find_family(reader, model_type);
   const auto sequence = read_sequence(reader);
   families::Config keys(reader);
-  Architecture architecture = family.read(keys);
+  const families::Read read = find_family(model_type);
+  if (read == nullptr) refuse_family(keys, model_type);
+  Architecture architecture = read(keys);
   if (const double parameters = families::estimate_parameters(architecture); parameters > families::kMaxParameters) {
     reader.fail(fmt::format("describes a model of {} parameters; allowed are up to {}", format_count(parameters),
                             format_count(families::kMaxParameters)));
@@ -96,10 +94,20 @@ Architecture read_config(const Document& config, std::string name) {
   return architecture;
 }
 
+Architecture families::read_family(Config& config, std::string_view otherwise) {
+  std::string model_type = config.maybe_text("model_type").value_or("");
+  if (model_type.empty()) model_type = otherwise;
+  const Read read = find_family(model_type);
+  if (read == nullptr) refuse_family(config, model_type);
+  return read(config);
+}
+
 std::vector<std::string> supported_families() {
   std::vector<std::string> names;
-  names.reserve(kFamilies.size());
-  for (const Family& family : kFamilies) names.emplace_back(family.model_type);
+  for (const auto& table : tables()) {
+    for (const families::Family& family : table) names.emplace_back(family.model_type);
+  }
+  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,13 +49,18 @@ class Config {
   bool flag_or(std::string_view key, bool otherwise) { return reader_.flag_or(key, otherwise); }
   std::optional<std::string> maybe_text(std::string_view key) { return reader_.maybe_text(key); }
   double probability_or(std::string_view key, double otherwise);
+  double number_or(std::string_view key, double otherwise);  // between 0 and 1000
+  // A size, or the word that stands for the usual one.
+  std::int64_t word_or_size(std::string_view key, std::string_view word, std::int64_t usual, std::int64_t limit);
   Activation activation_or(Keys keys, Activation otherwise);
   // Share of a head's width that is rotated; transformers 5 moved it into rope_parameters.
   double rotary_fraction_or(std::string_view key, double otherwise);
 
   Config section(std::string_view key) { return Config(reader_.object(key)); }
+  std::optional<Config> maybe_section(std::string_view key);
   bool has(std::string_view key) const { return reader_.has(key); }
-  bool mentions(std::string_view key) const;   // present, if only as null
+  bool mentions(std::string_view key) const;  // present, if only as null
+  bool is_list(std::string_view key);
   std::string_view spelling(Keys keys) const;  // the one that is used, else the first
 
   [[noreturn]] void fail(std::string_view key, std::string_view message) const { reader_.fail(key, message); }
@@ -131,37 +137,69 @@ void read_groups(Config& config, std::string_view groups_key, std::string_view t
 // Weights in matrices, roughly: enough to compare sizes and to refuse absurd ones.
 double estimate_parameters(const Architecture& architecture);
 
+// One word per layer, as the file lists them under `key`; nothing where it does not.
+std::optional<std::vector<std::string>> layer_words(Config& config, std::string_view key, std::int64_t layers,
+                                                    const std::vector<std::string>& allowed);
+
+// Layers that `mlp_layer_types` calls sparse, else those for which `by_default` says so.
+std::vector<bool> sparse_layers(Config& config, std::int64_t layers,
+                                const std::function<bool(std::int64_t)>& by_default);
+
+// The same quantity was renamed from family to family, and again by transformers 5.
+inline constexpr Keys kExpertKeys = {"num_local_experts", "num_experts", "n_routed_experts"};
+inline constexpr Keys kTopKKeys = {"num_experts_per_tok", "experts_per_token", "num_experts_per_token"};
+
+// A dense block's sparse counterpart.
+Block with_mixture(Block block, const Mixture& mixture);
+
+inline constexpr std::int64_t kMaxState = std::int64_t{1} << 12;  // of the widths of a state's heads
+inline constexpr std::int64_t kMaxTaps = 64;
+
+// Widths of heads, groups and states are limited each, and the products that they enter.
+void check_state(const Config& config, std::string_view key, const StateMixer& state);
+
+// A block that carries a state instead of attending.
+Block with_state(Block block, const StateMixer& state);
+
+// Shared experts of the routed ones' shape, as many as `key` says; `otherwise` where it is absent.
+void read_shared_experts(Config& config, std::string_view key, std::int64_t otherwise, Mixture& mixture);
+
+// Layers as in the decoder's block, with a mixture and a window where they are said to be.
+Architecture assemble_sparse(Config& config, Decoder decoder, const Mixture& mixture, const std::vector<bool>& sparse,
+                             std::optional<std::int64_t> window, const std::vector<bool>& sliding);
+
+// Multi-head latent attention as DeepSeek's keys describe it.
+void read_latent_attention(Config& config, Attention& attention, std::int64_t default_query_rank);
+
+// A description by the table of families, for configs inside others (text_config).
+Architecture read_family(Config& config, std::string_view otherwise);
+
+// What to do with a model that nest does not know, for refusals.
+inline constexpr std::string_view kTraceInstead =
+    "`python -m nest.trace config.json -o graph.json` builds the model with your transformers and traces it: "
+    "graph.json "
+    "is then a model like any other";
+
+using Read = Architecture (*)(Config&);
+
+// One table per file of families.
+struct Family {
+  std::string_view model_type;
+  Read read;
+};
+std::span<const Family> llama_families();
+std::span<const Family> gpt_families();
+std::span<const Family> sparse_families();
+std::span<const Family> state_families();
+std::span<const Family> delta_families();
+std::span<const Family> encoder_families();
+std::span<const Family> bart_families();
+std::span<const Family> media_families();
+
 Architecture read_llama(Config& config);
-Architecture read_mistral(Config& config);
-Architecture read_qwen2(Config& config);
-Architecture read_qwen3(Config& config);
-Architecture read_gemma(Config& config);
-Architecture read_gemma2(Config& config);
-Architecture read_gemma3(Config& config);
-Architecture read_gemma3_text(Config& config);
-Architecture read_phi3(Config& config);
-Architecture read_starcoder2(Config& config);
-Architecture read_nemotron(Config& config);
-Architecture read_olmo2(Config& config);
-
-Architecture read_mixtral(Config& config);
-Architecture read_qwen2_moe(Config& config);
-Architecture read_qwen3_moe(Config& config);
-Architecture read_gpt_oss(Config& config);
-Architecture read_deepseek_v2(Config& config);
 Architecture read_deepseek_v3(Config& config);
-
-Architecture read_gpt2(Config& config);
-Architecture read_gpt_neox(Config& config);
 Architecture read_opt(Config& config);
-Architecture read_bloom(Config& config);
-Architecture read_falcon(Config& config);
-Architecture read_phi(Config& config);
-
-Architecture read_bert(Config& config);
-Architecture read_roberta(Config& config);
-Architecture read_t5(Config& config);
-
+Architecture read_bart(Config& config);
 Architecture read_megatron(Config& config);
 
 }  // namespace nest::model::families

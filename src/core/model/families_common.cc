@@ -21,6 +21,8 @@ constexpr std::array kActivations = std::to_array<ActivationName>({
     {"gelu_fast", Activation::gelu_tanh},
     {"gelu_new", Activation::gelu_new},
     {"gelu_python", Activation::gelu},
+    {"quick_gelu", Activation::quick_gelu},
+    {"xielu", Activation::relu_squared},
     {"gelu_pytorch_tanh", Activation::gelu_tanh},
     {"relu", Activation::relu},
     {"relu2", Activation::relu_squared},
@@ -67,7 +69,13 @@ double estimate_feed_forward(const FeedForward& feed_forward, double hidden) {
 }
 
 double estimate_block(const Block& block, double hidden) {
-  double total = estimate_attention(block.attention, hidden);
+  double total = block.attends() ? estimate_attention(block.attention, hidden) : 0;
+  if (block.state) {
+    const StateMixer& state = *block.state;
+    total += 5 * hidden * real(state.inner()) + 2 * hidden * real(state.groups) * real(state.state);
+    total += real(state.inner()) * (2 * real(state.rank) + 3 * real(state.state) + real(state.taps));
+  }
+  total += real(block.unused) + real(block.scales);
   if (block.cross_attention) total += estimate_attention(*block.cross_attention, hidden);
   if (block.feed_forward) total += estimate_feed_forward(*block.feed_forward, hidden);
   if (block.mixture) {
@@ -83,6 +91,8 @@ bool Config::mentions(std::string_view key) const {
   const auto keys = reader_.keys();
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
+
+bool Config::is_list(std::string_view key) { return has(key) && reader_.raw(key)->as_array() != nullptr; }
 
 std::string_view Config::spelling(Keys keys) const {
   for (const std::string_view key : {keys.first, keys.second, keys.third}) {
@@ -119,6 +129,19 @@ double Config::probability_or(std::string_view key, double otherwise) {
   return reader_.maybe_number(key, {0, 1}).value_or(otherwise);
 }
 
+double Config::number_or(std::string_view key, double otherwise) {
+  return reader_.maybe_number(key, {0, 1000}).value_or(otherwise);
+}
+
+std::int64_t Config::word_or_size(std::string_view key, std::string_view word, std::int64_t usual, std::int64_t limit) {
+  if (!reader_.has(key)) return usual;
+  if (reader_.raw(key)->as_string() != nullptr) {
+    if (reader_.text(key) == word) return usual;
+    fail(key, fmt::format("expected a size or `{}`", word));
+  }
+  return reader_.integer(key, up_to(limit));
+}
+
 Activation Config::activation_or(Keys keys, Activation otherwise) {
   const std::string_view key = spelling(keys);
   const auto name = reader_.maybe_text(key);
@@ -135,6 +158,12 @@ double Config::rotary_fraction_or(std::string_view key, double otherwise) {
     return rope->maybe_number("partial_rotary_factor", {0, 1}).value_or(otherwise);
   }
   return otherwise;
+}
+
+std::optional<Config> Config::maybe_section(std::string_view key) {
+  auto object = reader_.maybe_object(key);
+  if (!object) return std::nullopt;
+  return Config(std::move(*object));
 }
 
 std::optional<Activation> parse_activation(std::string_view name) {
@@ -224,7 +253,9 @@ Architecture assemble(Config& config, Decoder decoder, const BlockOfLayer& block
   tower.final_norm_bias = decoder.block.norm_bias;
   tower.final_norm_weight = decoder.block.norm_weight;
   if (decoder.architecture.position == PositionKind::rotary) {
-    for (const Block& block : tower.kinds) check_rotary(config, block.attention);
+    for (const Block& block : tower.kinds) {
+      if (block.attends()) check_rotary(config, block.attention);
+    }
   }
   decoder.architecture.towers.push_back(std::move(tower));
   return std::move(decoder.architecture);
@@ -235,27 +266,84 @@ Architecture assemble(Config& config, Decoder decoder) {
   return assemble(config, std::move(decoder), [&](std::int64_t) { return block; });
 }
 
+std::optional<std::vector<std::string>> layer_words(Config& config, std::string_view key, std::int64_t layers,
+                                                    const std::vector<std::string>& allowed) {
+  auto words = config.maybe_names(key, kMaxLayers);
+  if (!words) return std::nullopt;
+  if (words->size() != at(layers)) {
+    config.fail(key, fmt::format("{} entries for {} layers; allowed is one per layer", words->size(), layers));
+  }
+  for (const std::string& word : *words) {
+    if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) continue;
+    config.fail(key, fmt::format("`{}` is not known; allowed are {}", clip(word, 40), join_words(allowed)));
+  }
+  return words;
+}
+
 std::vector<bool> sliding_layers(Config& config, std::int64_t layers,
                                  const std::function<bool(std::int64_t)>& by_default) {
+  const auto types = layer_words(config, "layer_types", layers, {"full_attention", "sliding_attention"});
   std::vector<bool> sliding;
-  const auto types = config.maybe_names("layer_types", kMaxLayers);
-  if (types && types->size() != at(layers)) {
-    config.fail("layer_types",
-                fmt::format("{} entries for {} layers; allowed is one per layer", types->size(), layers));
-  }
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    if (!types) {
-      sliding.push_back(by_default(layer));
-      continue;
-    }
-    const std::string& type = (*types)[at(layer)];
-    if (type != "sliding_attention" && type != "full_attention") {
-      config.fail("layer_types",
-                  fmt::format("`{}` is not known; allowed are full_attention and sliding_attention", clip(type, 40)));
-    }
-    sliding.push_back(type == "sliding_attention");
+    sliding.push_back(types ? (*types)[at(layer)] == "sliding_attention" : by_default(layer));
   }
   return sliding;
+}
+
+std::vector<bool> sparse_layers(Config& config, std::int64_t layers,
+                                const std::function<bool(std::int64_t)>& by_default) {
+  const auto types = layer_words(config, "mlp_layer_types", layers, {"dense", "sparse"});
+  std::vector<bool> sparse;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    sparse.push_back(types ? (*types)[at(layer)] == "sparse" : by_default(layer));
+  }
+  return sparse;
+}
+
+Block with_mixture(Block block, const Mixture& mixture) {
+  block.feed_forward.reset();
+  block.mixture = mixture;
+  return block;
+}
+
+void read_shared_experts(Config& config, std::string_view key, std::int64_t otherwise, Mixture& mixture) {
+  const std::int64_t shared = config.size_unless_null(key, otherwise, kMaxExperts).value_or(0);
+  if (shared == 0) return;
+  if (shared > kMaxWidth / mixture.expert.width) {
+    config.fail(key, fmt::format("{} shared experts of width {} are wider together than {}, the most allowed", shared,
+                                 mixture.expert.width, kMaxWidth));
+  }
+  mixture.shared = mixture.expert;
+  mixture.shared->width = shared * mixture.expert.width;
+}
+
+Architecture assemble_sparse(Config& config, Decoder decoder, const Mixture& mixture, const std::vector<bool>& sparse,
+                             std::optional<std::int64_t> window, const std::vector<bool>& sliding) {
+  const Block block = decoder.block;
+  return assemble(config, std::move(decoder), [&](std::int64_t layer) {
+    const auto index = at(layer);
+    Block chosen = sparse[index] ? with_mixture(block, mixture) : block;
+    if (sliding[index]) chosen.attention.window = window.value_or(0);
+    return chosen;
+  });
+}
+
+void read_latent_attention(Config& config, Attention& attention, std::int64_t default_query_rank) {
+  LatentAttention latent;
+  latent.query_rank = default_query_rank > 0 || config.has("q_lora_rank")
+                          ? config.size_unless_null("q_lora_rank", default_query_rank, kMaxWidth).value_or(0)
+                          : 0;
+  latent.kv_rank = config.size_or({"kv_lora_rank"}, 512, kMaxWidth);
+  latent.nope_dim = config.size_or({"qk_nope_head_dim"}, 128, kMaxWidth / attention.heads);
+  latent.rope_dim = config.size_or({"qk_rope_head_dim"}, 64, kMaxWidth / attention.heads);
+  latent.value_dim = config.size_or({"v_head_dim"}, 128, kMaxWidth / attention.heads);
+  if (latent.rope_dim % 2 != 0) {
+    config.fail("qk_rope_head_dim", fmt::format("{} elements are rotated; allowed is an even number", latent.rope_dim));
+  }
+  attention.latent = latent;
+  attention.kv_heads = attention.heads;
+  attention.head_dim = latent.nope_dim + latent.rope_dim;
+  attention.rotary_fraction = real(latent.rope_dim) / real(attention.head_dim);
 }
 
 Architecture assemble_sliding(Config& config, Decoder decoder, std::optional<std::int64_t> window,

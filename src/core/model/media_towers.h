@@ -1,0 +1,29 @@
+// Towers that read pictures or sound, as the files of models that have them describe them; internal to families_media.cc.
+//
+// Rows of a picture are its patches, image_size² / patch_size², or kUsualPatches where the file leaves the size open. A
+// sequence has one picture or clip of 30 seconds.
+#pragma once
+
+#include "model/families.h"
+
+namespace nest::model::families {
+
+// Where pictures come in any size: 448 x 448 in patches of 14.
+inline constexpr std::int64_t kUsualPatches = 1024;
+
+// A tower by its model_type, `otherwise` where the file has none.
+Tower read_vision_tower(Config& vision, std::string_view otherwise);
+
+// The vision towers of Qwen's, GLM's and their kin, whose projector is part of the tower.
+Tower read_merging_tower(Config& vision, std::string_view model_type);
+
+// Whisper's encoder and its kin: two convolutions over time, then blocks.
+Tower read_sound_tower(Config& audio, std::string_view model_type);
+
+// Steps of projectors.
+Step linear_step(std::int64_t in, std::int64_t out, bool bias, double rows = 0);
+Step norm_step(std::int64_t in, NormKind norm, double rows = 0);
+Step activation_step();
+Step unused_step(std::int64_t elements);
+
+}  // namespace nest::model::families
