@@ -12,7 +12,7 @@ from ._plan import Comparison, Plan
 
 __version__ = "0.1.0"
 
-_LAZY = {"trace": "_trace", "meta": "_trace", "moe_leaf": "_moe"}
+_LAZY = {"from_config": "_from_config", "meta": "_trace", "moe_leaf": "_moe", "trace": "_trace"}
 
 __all__ = ["Comparison", "Graph", "InputError", "LimitReached", "NoPlanFits", "Plan", "TraceError", "__version__", "check", "compare",
            "evaluate", "export", "plan", "show", "simulate"] + sorted(_LAZY)
