@@ -1,4 +1,5 @@
 """nest.from_config: a config.json, built with the user's transformers on meta tensors, and traced."""
+import copy
 import json
 import os
 
@@ -29,9 +30,12 @@ def from_config(config, *, seq=None, batch=1, kind=None, name=None, dtype="auto"
     if kind is not None and kind not in KINDS:
         raise InputError("kind: %r; one of %s" % (kind, ", ".join(KINDS)))
     config, source = _configuration(transformers, config, trust_remote_code)
+    config = copy.deepcopy(config)
     if attention is not None:
         config._attn_implementation = attention
     model = _build(transformers, config, kind, trust_remote_code)
+    if hasattr(model, "config"):
+        model.config.pad_token_id = None  # else encoders look for padding among tokens, which a trace does not have
     tokens = torch.zeros(batch, seq or _usual_sequence(config), dtype=torch.long)
     inputs = {"input_ids": tokens}
     if getattr(config, "is_encoder_decoder", False) and not getattr(config, "is_decoder", False):
