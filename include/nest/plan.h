@@ -58,6 +58,7 @@ struct StagePlan {
   int last = 0;
   int zero = 0;
   std::int64_t zero_degree = 1;
+  bool zero_outer = false;  // with ZeRO 3 over some of the replicas: the optimizer's state over all of them
   Recomputation recompute;
   StageTime time;
   StageMemory memory;

@@ -32,8 +32,9 @@ Plan evaluate_plan(const TrainingJob& training, std::string_view text) {
   Strategy& strategy = request.strategy;
   if (!request.inner_given) strategy.dp_inner = strategy.dp;
   if (!request.exchange_given) use_stack_exchange(job.stack, strategy.split);
-  const std::vector<StagePlan> stages = cost::even_stages(
-      job, strategy, request.recompute, request.zero.value_or(job.stack.default_zero), request.zero_degree);
+  const std::vector<StagePlan> stages =
+      cost::even_stages(job, strategy, request.recompute, request.zero.value_or(job.stack.default_zero),
+                        request.zero_degree, request.zero_outer);
   if (const std::string reason = cost::refuse_strategy(job, strategy, stages); !reason.empty()) {
     throw InputError(option("strategy") + ": " + reason);
   }

@@ -288,6 +288,7 @@ TEST(Check, BatchIdle) {
 
 TEST(Check, ZeroDegree) {
   EXPECT_EQ(broken([](Plan& p) { p.stages[1].zero_degree = 3; }), Codes{ViolationCode::zero_degree});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[1].zero_outer = true; }), Codes{ViolationCode::zero_degree});
 }
 
 TEST(Check, MemoryFloorByHand) {

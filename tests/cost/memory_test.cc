@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cost/layer_price.h"
+#include "cost/tables.h"
 #include "memory_support.h"
 
 namespace nest::cost {
@@ -121,6 +122,78 @@ TEST(MegatronMemory, ByHand) {
   const double margin = SoftwareStack{}.memory_margin;
   EXPECT_EQ(memory.needed,
             static_cast<std::int64_t>(std::ceil((static_cast<double>(memory.total) + 0.2) * (1 + margin))) + 804061184);
+}
+
+// Megatron-FSDP over two of eight ranks. 592 parameters of a block, 1,024 of the table, 1,032 of norm and head; gradients
+// of 4 bytes are kept and travel.
+TEST(MegatronMemory, FsdpByHand) {
+  const Job job = job_of(kTiny, megatron_fused(), 8);
+  const auto memory = [&](int zero, bool outer) {
+    Strategy strategy;
+    strategy.dp = strategy.dp_inner = 8;
+    std::vector<StagePlan> stages = stages_of(job, strategy, Recompute::none, zero, 2);
+    stages.front().zero_outer = outer;
+    return all_memory(job, strategy, stages).front();
+  };
+  LayerPrice block, head;
+  price_layer_memory(job, 1, {}, 1, block);
+  price_layer_memory(job, job.model.layers.back(), {}, 1, head);
+  EXPECT_EQ(block.scatter_bytes, 0);
+  EXPECT_EQ(head.gather_bytes, 4 * 1032);
+  const std::int64_t kept = 2 * 16 * 232, buffers = 2 * (128 + 64 + 256 + 128) + 2 * 256 + 64 * kMiB;
+  const std::int64_t at_head = 576 + 4096 + 256 + 2048 + 4 * 1032;
+  const StageMemory two = memory(2, false), three = memory(3, false), hybrid = memory(3, true);
+  // Two buffers of a block's gradients, with ZeRO 3 two of its weights too. What is in no block stays gathered.
+  EXPECT_EQ(two.allocated, (2 + 4 / 2 + 12 / 2) * kParameters + buffers + 2 * 4 * 592 + kept + at_head);
+  EXPECT_EQ(three.allocated,
+            (2 + 4 + 12) / 2 * kParameters + buffers + 2 * (4 + 2) * 592 + 2 * (1024 + 1032) + kept + at_head);
+  // (gradient + weight) / 2 + optimizer / 8
+  EXPECT_EQ(hybrid.weights, three.weights);
+  EXPECT_EQ(hybrid.gradients, three.gradients);
+  EXPECT_EQ(hybrid.optimizer, 12 * kParameters / 8);
+  EXPECT_EQ(three.allocated - hybrid.allocated, 12 * kParameters / 2 - 12 * kParameters / 8);
+}
+
+// Every chunk of a stage has its own two buffers.
+TEST(MegatronMemory, FsdpBuffersOfChunks) {
+  const Job job = job_of(kTiny, megatron_fused(), 8);
+  Strategy strategy;
+  strategy.dp = strategy.dp_inner = 8;
+  const std::vector<StagePlan> stages = stages_of(job, strategy, Recompute::none, 3);
+  const StageMemoryModel model(job, strategy.split, 1, treatments_of(stages));
+  const auto allocated = [&](std::int64_t chunks) {
+    strategy.virtual_stages = chunks;
+    return model.estimate(strategy, stages.front(), StageSetting{{8, 8}, {8, 8}, 1, 0}).allocated;
+  };
+  EXPECT_EQ(allocated(3) - allocated(1), 2 * 2 * (4 + 2) * 592);
+}
+
+// Where exchanges of experts hide behind other micro-batches there are no double buffers: n blocks of u parameters, all of
+// them where they are few; else with u = 0.6e9 and so c = 1.2e9, three blocks of weights and four of gradients.
+TEST(MegatronMemory, FsdpBuffersBesideExperts) {
+  const auto more = [](std::int64_t layers, std::int64_t expert_ffn) {
+    Shape shape = kTiny;
+    shape.layers = layers;
+    shape.experts = 4;
+    shape.top_k = 2;
+    shape.expert_ffn = expert_ffn;
+    Strategy strategy;
+    strategy.dp = strategy.dp_inner = 8;
+    strategy.split.ep = 2;
+    const auto allocated = [&](bool overlap, int zero) {
+      SoftwareStack stack = megatron_fused();
+      stack.expert_overlap = overlap;
+      const Job job = job_of(shape, stack, 8);
+      return real(all_memory(job, strategy, stages_of(job, strategy, Recompute::none, zero)).front().allocated);
+    };
+    const Job job = job_of(shape, megatron_fused(), 8);
+    LayerPrice block;
+    price_layer_memory(job, 1, strategy.split, 1, block);
+    const double beside = allocated(true, 0) - allocated(false, 0);  // one layer more in flight, whatever is sharded
+    return (allocated(true, 3) - allocated(false, 3) - beside) / real(block.dense_parameters + block.expert_parameters);
+  };
+  EXPECT_NEAR(more(5, 1024), (5 - 2) * (4 + 2), 1e-6);
+  EXPECT_NEAR(more(5, 12'500'000), (3 - 2) * 2 + (4 - 2) * 4, 1e-6);  // 2 experts of 3 * 8 * 12.5e6
 }
 
 TEST(MegatronMemory, LayersByHand) {

@@ -40,6 +40,38 @@ TEST(ShardingTraffic, FollowsTheTable) {
   expect_traffic(prices, 1, 0, 280 + 2 * 28000, 140);
   expect_traffic(prices, 2, 280, 2 * 28000, 140);
   expect_traffic(prices, 3, 280 + 2 * 140, 2 * 28000, 0);
+  // The hybrid scatters gradients between the groups and gathers 2 bytes of weight: 2000 + 12000.
+  expect_traffic(prices, kHybridRow, 280 + 2 * 140, 28000, 14000);
+}
+
+TEST(ShardingTraffic, TheHybridDividesTheOptimizerOverAllReplicas) {
+  ShardLines lines;
+  lines.dense_degree = 8;
+  lines.expert_degree = 2;
+  lines.replicas = {64, 16};
+  EXPECT_EQ(lines.updated(0).dense, 1);
+  EXPECT_EQ(lines.updated(3).dense, 8);
+  EXPECT_EQ(lines.updated(3).expert, 2);
+  EXPECT_EQ(lines.updated(kHybridRow).dense, 64);
+  EXPECT_EQ(lines.updated(kHybridRow).expert, 16);
+  StagePlan stage;
+  stage.zero_outer = true;
+  EXPECT_EQ(sharding_row(stage), 0);
+  stage.zero = 3;
+  EXPECT_EQ(sharding_row(stage), kHybridRow);
+}
+
+// One byte of update takes 1 s: 32 bytes of 10/64 + 6/16 parameters, and the norm's of as many; 10/8 + 6/2 without.
+TEST(ShardingTraffic, TheHybridUpdatesLess) {
+  Prices prices;
+  prices.rule.update = {32, 32};
+  prices.lines.dense_degree = 8;
+  prices.lines.expert_degree = 2;
+  prices.lines.replicas = {64, 16};
+  const auto seconds = [&](int row) {
+    return state_cost(prices.rule, Strategy{}, prices.sums, prices.lines, row).optimizer_s;
+  };
+  EXPECT_DOUBLE_EQ(seconds(kHybridRow) / seconds(3), (10.0 / 64 + 6.0 / 16) / (10.0 / 8 + 6.0 / 2));
 }
 
 TEST(ShardingTraffic, SomeStacksReduceEverythingUnderZero1) {

@@ -135,20 +135,29 @@ class Everything {
       for (int zero = 0; zero <= 3; ++zero) {
         for (const std::int64_t degree : shard_degrees(s)) {
           if (zero == 0 && degree != 0) continue;
-          for (StagePlan& stage : stages) {
-            stage.recompute = recompute;
-            stage.zero = zero;
-            stage.zero_degree = degree;
+          const bool wider = zero == 3 && degree > 0 && degree < groups::dense_replicas(s);
+          for (const bool outer : {false, true}) {
+            if (outer && !(wider && job_.stack.hybrid_sharding)) continue;
+            for (StagePlan& stage : stages) {
+              stage.recompute = recompute;
+              stage.zero = zero;
+              stage.zero_degree = degree;
+              stage.zero_outer = outer;
+            }
+            if (!cost::refuse_strategy(job_, s, stages).empty()) return;
+            price(s, stages);
           }
-          if (!cost::refuse_strategy(job_, s, stages).empty()) return;
-          if (admits_ && !admits_(s, stages.front())) continue;
-          if (!exporter::obstacles(framework_, job_, s, stages).empty()) continue;
-          ++priced_;
-          const Plan evaluation = cost::evaluate(job_, s, stages);
-          if (evaluation.fits) best_s_ = std::min(best_s_, evaluation.prediction.iteration_s);
         }
       }
     }
+  }
+
+  void price(const Strategy& s, const std::vector<StagePlan>& stages) {
+    if (admits_ && !admits_(s, stages.front())) return;
+    if (!exporter::obstacles(framework_, job_, s, stages).empty()) return;
+    ++priced_;
+    const Plan evaluation = cost::evaluate(job_, s, stages);
+    if (evaluation.fits) best_s_ = std::min(best_s_, evaluation.prediction.iteration_s);
   }
 
   const cost::Job& job_;
@@ -327,7 +336,8 @@ TEST(Obstacles, DependOnTheFramework) {
   EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages), ElementsAre(HasSubstr("ZeRO 1")));
   for (StagePlan& stage : stages) stage.zero = 3;
   EXPECT_THAT(exporter::obstacles(launch::Framework::torchtitan, job, s, stages), IsEmpty());
-  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), ElementsAre(HasSubstr("ZeRO 3, pp=4")));
+  EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), IsEmpty());
+  EXPECT_THAT(exporter::obstacles(launch::Framework::deepspeed, job, s, stages), Contains(HasSubstr("pp=4")));
   // Two stages of four devices in a node, and context parallelism rules the other rank order out.
   s.split = {2, true, 2, 1, 0};
   s.pp = 2;
@@ -362,6 +372,31 @@ TEST(Obstacles, GroupsThatTorchtitanDoesNotForm) {
   EXPECT_EQ(launch::titan_group(4, 10), 5);
   EXPECT_EQ(launch::titan_group(4, 11), 0);
   EXPECT_EQ(launch::titan_group(4, 3), 0);
+}
+
+// Megatron asserts that layers of two micro-batches do not run side by side in a pipeline of its FSDP, nor with graphs of
+// parts of layers.
+TEST(Obstacles, FsdpExcludesPairsOfLayersInAPipeline) {
+  cost::Job job = export_job("mixtral-8x7b", 64, 64, 4096, "megatron-core-moe");
+  job.stack.expert_overlap = true;
+  job.stack.graph_scopes.clear();
+  Strategy s;
+  s.pp = 2;
+  s.dp = s.dp_inner = 32;
+  s.split.ep = 8;
+  const auto found = [&] {
+    return exporter::obstacles(launch::Framework::megatron, job, s, cost::even_stages(job, s, Recompute::none, 3));
+  };
+  EXPECT_THAT(found(), ElementsAre(HasSubstr("ZeRO 3, pp=2")));
+  s.pp = 1;
+  s.dp = s.dp_inner = 64;
+  EXPECT_THAT(found(), IsEmpty());
+  job.stack.graph_scopes = {cost::GraphScope::router};
+  EXPECT_THAT(found(), ElementsAre(HasSubstr("cannot capture parts of layers")));
+  job.stack.expert_overlap = false;
+  s.pp = 2;
+  s.dp = s.dp_inner = 32;
+  EXPECT_THAT(found(), IsEmpty());
 }
 
 TEST(Changes, AreFasterThanTheyWereAndRunnable) {

@@ -133,6 +133,11 @@ const std::map<std::string, Rule>& rules() {
       {"--grad-reduce-in-bf16", {}},
       {"--use-megatron-fsdp", {}},
       {"--data-parallel-sharding-strategy", {Kind::word, {"no_shard", "optim", "optim_grads", "optim_grads_params"}}},
+      {"--outer-dp-sharding-strategy", {Kind::word, {"no_shard", "optim"}}},
+      {"--megatron-fsdp-main-grads-dtype", {Kind::word, {"fp32", "bf16", "fp16", "auto"}}},
+      {"--megatron-fsdp-grad-comm-dtype", {Kind::word, {"fp32", "bf16", "fp16", "auto"}}},
+      {"--fsdp-double-buffer", {}},
+      {"--megatron-fsdp-max-pool-double-buffer", {}},
       {"--ckpt-format", {Kind::word, {"torch", "torch_dist", "torch_dcp", "fsdp_dtensor"}}},
       {"--recompute-granularity", {Kind::word, {"full", "selective"}}},
       {"--recompute-method", {Kind::word, {"uniform", "block"}}},
@@ -286,6 +291,13 @@ class Validator {
     refuse(fsdp && a_.word("--ckpt-format", "") != "fsdp_dtensor", "fsdp checkpoint format");
     refuse(has("--data-parallel-sharding-strategy") && !fsdp, "sharding strategy without fsdp");
     const long instances = a_.number("--num-distributed-optimizer-instances", 1);
+    const bool whole =
+        fsdp && a_.word("--data-parallel-sharding-strategy", "optim_grads_params") == "optim_grads_params";
+    refuse(a_.word("--outer-dp-sharding-strategy", "no_shard") == "optim" && (!whole || instances == 1),
+           "outer strategy");
+    refuse(fsdp && has("--overlap-moe-expert-parallel-comm") && pp_ > 1, "expert overlap and fsdp in a pipeline");
+    const bool buffers = has("--fsdp-double-buffer") || has("--megatron-fsdp-max-pool-double-buffer");
+    refuse(fsdp && has("--overlap-moe-expert-parallel-comm") && buffers, "expert overlap and double buffers");
     refuse(instances > 1 && (!dist || world_ / (tp_ * pp_) % instances != 0), "instances");
     refuse(instances > 1 && has("--num-experts") && world_ / (etp_ * ep_ * pp_) % instances != 0, "experts' instances");
     refuse(instances > 1 && a_.word("--optimizer", "adam") == "muon", "instances of a layer-wise optimizer");

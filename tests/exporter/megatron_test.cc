@@ -251,6 +251,34 @@ TEST(MegatronExport, ShardsInGroupsAndWithFsdp) {
   }
 }
 
+// Megatron-FSDP in an interleaved pipeline, over all replicas, over some, and with the optimizer over all.
+TEST(MegatronExport, ShardsPipelinesWithFsdp) {
+  const cost::Job job = export_job("llama3-8b", 64, 64, 4096);
+  Strategy s;
+  s.pp = 4;
+  s.virtual_stages = 2;
+  s.schedule = Schedule::interleaved;
+  s.dp = s.dp_inner = 16;
+  for (const std::int64_t degree : {0, 8}) {
+    for (const bool outer : {false, true}) {
+      if (outer && degree == 0) continue;
+      const std::vector<StagePlan> stages = cost::even_stages(job, s, Recompute::none, 3, degree, outer);
+      ASSERT_EQ(cost::refuse_strategy(job, s, stages), "");
+      EXPECT_THAT(exporter::obstacles(launch::Framework::megatron, job, s, stages), ::testing::IsEmpty());
+      expect_accepted({job, s, stages}, "fsdp pipeline");
+      expect_round_trip({job, s, stages}, "fsdp pipeline");
+      const std::string text = exporter::arguments_text(exporter::export_megatron({job, s, stages}).options);
+      EXPECT_EQ(text.find("--outer-dp-sharding-strategy optim\n") != text.npos, outer);
+      EXPECT_THAT(text, HasSubstr("--megatron-fsdp-main-grads-dtype"));
+      EXPECT_THAT(text, HasSubstr("\n--fsdp-double-buffer\n"));
+    }
+  }
+  const std::vector<StagePlan> hybrid = cost::even_stages(job, s, Recompute::none, 3, 8, true);
+  for (const launch::Framework other : {launch::Framework::torchtitan, launch::Framework::deepspeed}) {
+    EXPECT_THAT(exporter::obstacles(other, job, s, hybrid), ::testing::Contains(HasSubstr("zero_outer")));
+  }
+}
+
 TEST(MegatronExport, RefusesModelsItHasNot) {
   for (const char* name : {"bert-large", "t5-11b", "gemma2-9b", "falcon-7b", "gpt-oss-20b", "bloom-176b"}) {
     const cost::Job job = export_job(name, 8, 8, 512);

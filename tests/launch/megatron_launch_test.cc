@@ -195,6 +195,16 @@ TEST(MegatronLaunch, RefusesWhatMegatronRefuses) {
       {"--optimizer-cpu-offload --use-precision-aware-optimizer --optimizer-offload-fraction 1.5", "0 … 1"},
       {"--optimizer muon --use-precision-aware-optimizer", "needs --optimizer adam, not muon"},
       {"--optimizer dist_muon --use-megatron-fsdp", "needs --optimizer adam or sgd, not muon"},
+      {"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads --num-distributed-optimizer-instances 2 "
+       "--outer-dp-sharding-strategy optim",
+       "needs --data-parallel-sharding-strategy optim_grads_params"},
+      {"--use-megatron-fsdp --outer-dp-sharding-strategy optimizer", "optim"},
+      {"--use-megatron-fsdp --megatron-fsdp-version 2 --pipeline-model-parallel-size 2", "2 needs tp, cp and pp of 1"},
+      {"--use-megatron-fsdp --megatron-fsdp-version 2 --use-distributed-optimizer", "excludes --use-distributed"},
+      {"--use-megatron-fsdp --megatron-fsdp-main-grads-dtype fp8", "fp32"},
+      {"--use-megatron-fsdp --overlap-moe-expert-parallel-comm --fsdp-double-buffer", "excludes --overlap-moe-expert"},
+      {"--use-megatron-fsdp --overlap-moe-expert-parallel-comm --pipeline-model-parallel-size 2",
+       "excludes --use-megatron-fsdp in a pipeline"},
       {"--recompute-granularity full", "full needs"},
       {"--recompute-granularity selective --recompute-method block", "selective takes"},
       {"--recompute-granularity selective --recompute-modules core_atn", "`core_atn` is no module"},
@@ -356,6 +366,33 @@ TEST(MegatronLaunch, ReadsWhatWaitsOnTheHost) {
   EXPECT_EQ(graphs.offload, set_of(OffloadModule::core_attn));
   EXPECT_THAT(graphs.notes, ::testing::Contains(HasSubstr("norms stay on the device")));
   EXPECT_EQ(setup_of(kSizes + std::string("--cpu-offloading-num-layers 3")).stack.offloaded_layers, 3);
+}
+
+TEST(MegatronLaunch, ReadsHybridFsdp) {
+  const std::string fsdp = kSizes + "--global-batch-size 64 --pipeline-model-parallel-size 2 --use-megatron-fsdp ";
+  const launch::LaunchSetup all = setup_of(fsdp);
+  EXPECT_EQ(all.zero, 3);
+  EXPECT_FALSE(all.shard_outer);
+  EXPECT_EQ(all.stack.gradient_bytes, 2);  // of bf16 weights, whatever --grad-reduce-in-bf16 says
+  EXPECT_EQ(all.stack.gradient_traffic_bytes, 2);
+  const launch::LaunchSetup setup =
+      setup_of(fsdp +
+               "--num-distributed-optimizer-instances 4 --outer-dp-sharding-strategy optim "
+               "--megatron-fsdp-main-grads-dtype fp32 --megatron-fsdp-grad-comm-dtype bf16");
+  EXPECT_TRUE(setup.shard_outer);
+  EXPECT_EQ(setup.stack.gradient_bytes, 4);
+  EXPECT_EQ(setup.stack.gradient_traffic_bytes, 2);
+  const launch::LaunchedPlan plan = launch::lay_out(setup, job_of(setup, 16));
+  for (const StagePlan& stage : plan.stages) {
+    EXPECT_EQ(stage.zero, 3);
+    EXPECT_EQ(stage.zero_degree, 2);
+    EXPECT_TRUE(stage.zero_outer);
+  }
+  EXPECT_FALSE(setup_of(fsdp + "--outer-dp-sharding-strategy optim").shard_outer);
+  EXPECT_THAT(all.notes, ::testing::Contains(HasSubstr("priced with --fsdp-double-buffer")));
+  for (const char* buffers : {"--fsdp-double-buffer", "--megatron-fsdp-max-pool-double-buffer", "--use-nccl-ub"}) {
+    EXPECT_THAT(setup_of(fsdp + buffers).notes, ::testing::Not(::testing::Contains(HasSubstr("double-buffer"))));
+  }
 }
 
 TEST(MegatronLaunch, RefusesSizesThatDoNotFitTogether) {

@@ -67,6 +67,8 @@ std::vector<StagePlan> random_stages(std::mt19937& random, const PlanSpace& spac
     stages[s].recompute = static_cast<Recompute>(random() % 4 == 0 ? static_cast<int>(random() % 3) : common);
     stages[s].zero = static_cast<int>(random() % 4);
     stages[s].zero_degree = inner && stages[s].zero > 0 && random() % 2 == 0 ? *inner : 0;
+    const bool wider = stages[s].zero == 3 && stages[s].zero_degree > 0 && space.job().stack.hybrid_sharding;
+    stages[s].zero_outer = wider && random() % 2 == 0;
   }
   return stages;
 }

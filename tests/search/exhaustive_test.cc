@@ -54,9 +54,11 @@ void count_stages(const Plan& best, const cost::Job& job, Counts& seen) {
   seen["ZeRO 3"] += all > 1 && any([](const StagePlan& s) { return s.zero == 3; });
   seen["sharding in a node"] +=
       any([&](const StagePlan& s) { return s.zero > 0 && s.zero_degree > 1 && s.zero_degree < all; });
+  seen["optimizer over all replicas"] += any([](const StagePlan& s) { return s.zero_outer; });
   seen["different stages"] += any([&](const StagePlan& s) {
     const StagePlan& first = stages.front();
-    return s.recompute != first.recompute || s.zero != first.zero || s.zero_degree != first.zero_degree;
+    return s.recompute != first.recompute || s.zero != first.zero || s.zero_degree != first.zero_degree ||
+           s.zero_outer != first.zero_outer;
   });
   const std::vector<StagePlan> even = cost::even_stages(job, strategy, Recompute::none, 0);
   bool uneven = false;

@@ -337,6 +337,7 @@ TEST(Metamorphic, WiderLimitsAreNotWorse) {
     widened("sp", [](plan::PlanLimits& limits) { limits.sp = {true, true}; });
     widened("recompute", [](plan::PlanLimits& limits) { limits.recompute.fill(true); });
     widened("zero", [](plan::PlanLimits& limits) { limits.zero = {true, true, true, true}; });
+    widened("zero outer", [](plan::PlanLimits& limits) { limits.zero_outer = {true, true}; });
     for (std::size_t kind = 0; kind < 3; ++kind) {
       widened(to_string(static_cast<Schedule>(kind)),
               [=](plan::PlanLimits& limits) { limits.schedule.at(kind) = true; });

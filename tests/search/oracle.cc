@@ -24,6 +24,7 @@ struct Choice {
   Recomputation recompute;
   int zero = 0;
   std::int64_t degree = 0;
+  bool outer = false;  // the optimizer's state over all replicas
 };
 
 cost::Treatments treatments_for(const std::vector<Recomputation>& recomputations) {
@@ -117,8 +118,12 @@ class Looker {
       for (int zero = 0; zero < 4; ++zero) {
         for (const std::int64_t degree : degrees) {
           if (!limits_.zero[static_cast<std::size_t>(zero)] || (zero == 0 && degree != 0)) continue;
-          options_.push_back({0, 0, recompute, zero, degree});
-          lines_.push_back(lines_for(zero, degree));
+          for (const bool outer : {false, true}) {
+            const bool wider = zero == 3 && degree != 0 && job_.stack.hybrid_sharding;
+            if (!limits_.zero_outer[outer ? 1 : 0] || (outer && !wider)) continue;
+            options_.push_back({0, 0, recompute, zero, degree, outer});
+            lines_.push_back(lines_for(zero, degree));
+          }
         }
       }
     }
@@ -177,7 +182,7 @@ class Looker {
   }
 
   bool fits(const Choice& choice, std::int64_t stage, std::int64_t begin, std::int64_t end) {
-    const FitName name{stage, begin, end, choice.zero, choice.degree, choice.recompute};
+    const FitName name{stage, begin, end, choice.zero, choice.degree, choice.outer, choice.recompute};
     const auto [place, fresh] = fits_.try_emplace(name, false);
     if (fresh) {
       StagePlan plan = stage_plan(choice, begin, end);
@@ -192,6 +197,7 @@ class Looker {
     plan.last = static_cast<int>(end - 1);
     plan.zero = choice.zero;
     plan.zero_degree = choice.degree;
+    plan.zero_outer = choice.outer;
     plan.recompute = choice.recompute;
     return plan;
   }
@@ -210,7 +216,8 @@ class Looker {
       Choice choice = options_[k];
       const cost::StageAgain again =
           cost::stage_again(job_, *table_, stage_plan(choice, begin, end), strategy_.virtual_stages);
-      const cost::StageCost cost = cost::stage_cost(job_, rule(), strategy_, sums, lines_[k], choice.zero, again);
+      const cost::StageCost cost = cost::stage_cost(job_, rule(), strategy_, sums, lines_[k],
+                                                    cost::sharding_row(choice.zero, choice.outer), again);
       const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
       const double alone = cost::alone_share(job_, strategy_, m, choice.recompute);
       choice.time_s = sums.forward_s + sums.backward_s + again.seconds +
@@ -274,7 +281,7 @@ class Looker {
   std::vector<Choice> options_;          // without times
   std::vector<cost::ShardLines> lines_;  // of each option
   std::map<std::array<std::int64_t, 4>, cost::ShardGroups> groups_known_;
-  using FitName = std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::int64_t, Recomputation>;
+  using FitName = std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::int64_t, bool, Recomputation>;
   std::vector<Recomputation> recomputations_;
   cost::Treatments treatments_;
   std::map<FitName, bool> fits_;  // of strategies that differ in their placement only

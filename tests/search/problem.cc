@@ -239,6 +239,13 @@ void choose_offload(Problem& problem) {
   limits.zero = {false, true, false, false};
 }
 
+// Optimizer state over all replicas, nothing else. Without a throw of its own.
+void choose_outer(Problem& problem) {
+  plan::PlanLimits& limits = problem.limits;
+  const bool wider = problem.job.stack.hybrid_sharding && limits.zero[3] && limits.shard_in_node;
+  if (wider && problem.leaning == Leaning::node_shards && problem.seed % 3 == 2) limits.zero_outer = {false, true};
+}
+
 }  // namespace
 
 double Dice::magnitude(double low, double high) { return low * std::exp(real(0, std::log(high / low))); }
@@ -317,10 +324,15 @@ std::vector<StagePlan> random_stages(Dice& dice, const cost::Job& job, const pla
       stage.recompute = dice.any(recomputations);
       stage.zero = pick(limits.zero);
       stage.zero_degree = stage.zero == 0 ? 0 : dice.any(degrees);
+      const bool wider = stage.zero == 3 && stage.zero_degree != 0 && job.stack.hybrid_sharding;
+      // Without a throw of its own.
+      stage.zero_outer = wider && limits.zero_outer[1] && (begin % 2 == 0 || !limits.zero_outer[0]);
+      if (!stage.zero_outer && !limits.zero_outer[0]) break;
       if (limits.uniform && s > 0) {
         stage.recompute = stages.front().recompute;
         stage.zero = stages.front().zero;
         stage.zero_degree = stages.front().zero_degree;
+        stage.zero_outer = stages.front().zero_outer;
       }
       stages.push_back(stage);
       begin = end;
@@ -349,6 +361,7 @@ Problem random_problem(std::uint32_t seed, Leaning leaning) {
   if (dice.one_in(8) || (leaning == Leaning::crossing && dice.one_in(2))) add_edges(dice, problem);
   if (leaning == Leaning::measured || dice.one_in(10)) measure_layers(dice, problem);
   choose_offload(problem);
+  choose_outer(problem);
   choose_memory(dice, problem);
   problem.top = dice.any({1, 1, 1, 2, 3, 5, 20});
   problem.objective = dice.one_in(3) ? PlanObjective::device_hours : PlanObjective::time;

@@ -139,8 +139,8 @@ std::string strategy_line(const Strategy& strategy, const std::vector<StagePlan>
   std::string text =
       fmt::format("{} dp_inner={} pitch={}:", plan::strategy_text(strategy), strategy.dp_inner, strategy.pitch);
   for (const StagePlan& stage : stages) {
-    text += fmt::format(" [{}-{} {} zero {}/{}]", stage.first, stage.last, to_string(stage.recompute), stage.zero,
-                        stage.zero_degree);
+    text += fmt::format(" [{}-{} {} zero {}/{}{}]", stage.first, stage.last, to_string(stage.recompute), stage.zero,
+                        stage.zero_degree, stage.zero_outer ? " outer" : "");
   }
   return text;
 }

@@ -31,7 +31,7 @@ constexpr std::uint32_t kProblems = 600, kFirst = 20'000;
 constexpr double kNear = 1e-9;
 
 // Whether a plan has what makes it odd, in the order of simplest.h; written from those words.
-using Words = std::array<bool, 8>;
+using Words = std::array<bool, 9>;
 
 class Judge {
  public:
@@ -46,10 +46,11 @@ class Judge {
   Words words_of(const Strategy& s, const std::vector<StagePlan>& stages) {
     const std::int64_t batch = problem_.job.run.global_batch, at_once = s.micro_batch * s.dp;
     const std::int64_t rounds = (batch + at_once - 1) / at_once;
-    bool differ = false;
+    bool differ = false, groups = false;
     for (const StagePlan& stage : stages) {
+      groups = groups || (stage.zero > 0 && stage.zero_degree != 0 && stage.zero_degree != s.dp * s.split.cp);
       differ = differ || stage.recompute != stages[0].recompute || stage.zero != stages[0].zero ||
-               stage.zero_degree != stages[0].zero_degree;
+               stage.zero_degree != stages[0].zero_degree || stage.zero_outer != stages[0].zero_outer;
     }
     const bool counts = problem_.objective == PlanObjective::time;
     return {counts && s.pp * s.dp * s.split.tp * s.split.cp < problem_.devices(),
@@ -59,6 +60,7 @@ class Judge {
             s.split.offload != 0,
             differ,
             is_uneven(s, stages),
+            groups,
             s.schedule == Schedule::interleaved};
   }
 

@@ -261,6 +261,11 @@ class Judge {
                fmt::format("stage {}: degree {} does not divide the data-parallel group of {}", s, stage.zero_degree,
                            dense_group()));
       }
+      if (stage.zero_outer && (stage.zero != 3 || stage.zero_degree >= dense_group())) {
+        report(ViolationCode::zero_degree,
+               fmt::format("stage {}: optimizer state over all {} ranks needs ZeRO 3 over fewer, not ZeRO {} over {}",
+                           s, dense_group(), stage.zero, stage.zero_degree));
+      }
     }
   }
 
@@ -312,8 +317,9 @@ class Judge {
     const auto held = [&](double bytes, int from_zero) {
       return stage.zero >= from_zero ? bytes * (dense / degree + expert / expert_degree) : bytes * (dense + expert);
     };
-    return held(state_.weights, 3) + held(state_.gradients, 2) + held(state_.optimizer, 1) +
-           held_bytes(plan_, at, kept_by_run);
+    const double spread = dense / static_cast<double>(dense_group()) + expert / std::max(1.0, expert_group());
+    const double optimizer = stage.zero_outer ? state_.optimizer * spread : held(state_.optimizer, 1);
+    return held(state_.weights, 3) + held(state_.gradients, 2) + optimizer + held_bytes(plan_, at, kept_by_run);
   }
 
   void check_memory() {

@@ -76,10 +76,11 @@ class Evaluator {
   // Stages that treat their state alike share their lines.
   const ShardLines& lines_for(const StagePlan& stage) {
     const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;  // what is not sharded has no degree
+    const int row = sharding_row(stage);
     for (const auto& known : lines_) {
-      if (known.zero == stage.zero && known.degree == degree) return known.lines;
+      if (known.zero == row && known.degree == degree) return known.lines;
     }
-    lines_.push_back({stage.zero, degree, sync_lines(job_, strategy_, table_, stage.zero, degree)});
+    lines_.push_back({row, degree, sync_lines(job_, strategy_, table_, row, degree)});
     return lines_.back().lines;
   }
 
@@ -99,7 +100,7 @@ class Evaluator {
     const StageSums sums = sum_stage(job_, table_, stage, strategy_.pp);
     PricedStage priced;
     const StageAgain again = stage_again(job_, table_, stage, strategy_.virtual_stages);
-    priced.once = stage_cost(job_, rule_, strategy_, sums, lines_for(stage), stage.zero, again);
+    priced.once = stage_cost(job_, rule_, strategy_, sums, lines_for(stage), sharding_row(stage), again);
     const auto m = real(micro_batches(strategy_, job_.run.global_batch));
     const double alone = alone_share(job_, strategy_, m, stage.recompute);
     StageTime& time = priced.time;

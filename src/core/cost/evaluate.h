@@ -21,7 +21,7 @@ std::string refuse_strategy(const Job& job, const Strategy& strategy, const std:
 
 // Layers over stages as Megatron does it: evenly when they divide, else embedding and head count as one layer each.
 std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, const Recomputation& recompute, int zero,
-                                   std::int64_t zero_degree = 0);
+                                   std::int64_t zero_degree = 0, bool zero_outer = false);
 
 // The whole plan, priced: stages with their time and memory, the prediction, whether it fits, what was taken for
 // granted, and everything that it is for. The strategy must be sound.

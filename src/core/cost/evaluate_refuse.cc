@@ -115,6 +115,18 @@ std::string refuse_recomputation(const SoftwareStack& stack, const Recomputation
   return {};
 }
 
+// Why the optimizer's state of this stage is not divided over all replicas.
+std::string refuse_outer(const Job& job, const Strategy& strategy, const StagePlan& stage) {
+  if (!stage.zero_outer) return {};
+  if (!job.stack.hybrid_sharding) {
+    return fmt::format("zero_outer=1: stack {} does not shard optimizer state wider than weights", job.stack.name);
+  }
+  if (stage.zero != 3) return fmt::format("zero_outer=1 needs zero=3, not {}", stage.zero);
+  const std::int64_t all = groups::dense_replicas(strategy);
+  if (stage.zero_degree > 0 && stage.zero_degree < all) return {};
+  return fmt::format("zero_outer=1 needs a zero_degree below its {} data-parallel ranks", all);
+}
+
 // Chunks that stages list: v each, which cover the layers once in the order of the chain. Any but the first and the last
 // one may be empty.
 std::string refuse_chunks(const Strategy& strategy, const std::vector<StagePlan>& stages, int layers) {
@@ -174,7 +186,7 @@ std::string refuse_treatment(const Job& job, const Strategy& strategy, const Sta
     return fmt::format("a sharding degree of {} does not divide its {} data-parallel ranks evenly", stage.zero_degree,
                        groups::dense_replicas(strategy));
   }
-  return {};
+  return refuse_outer(job, strategy, stage);
 }
 
 std::string refuse_stages(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
@@ -213,7 +225,7 @@ std::string refuse_strategy(const Job& job, const Strategy& strategy, const std:
 }
 
 std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, const Recomputation& recompute, int zero,
-                                   std::int64_t zero_degree) {
+                                   std::int64_t zero_degree, bool zero_outer) {
   const std::vector<int>& layers = job.model.layers;
   const auto is_block = [&](std::size_t i) { return job.model.kinds[at(layers[i])].counted_block(); };
   const auto trails = [&](std::size_t i) {
@@ -233,6 +245,7 @@ std::vector<StagePlan> even_stages(const Job& job, const Strategy& strategy, con
     stage.first = static_cast<int>(next);
     stage.zero = zero;
     stage.zero_degree = zero_degree;
+    stage.zero_outer = zero_outer;
     stage.recompute = recompute;
     // Where blocks divide evenly, whatever stands before a block goes with it; norms and the head stay with the block
     // before.

@@ -353,6 +353,7 @@ ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strate
   ShardGroups groups;
   groups.dense_degree = degrees.dense;
   groups.expert_degree = degrees.expert;
+  groups.replicas = ranks.zero_degrees(0);
   place_state(cluster, ranks, groups::Weights::dense, degrees.dense, law, groups.dense_shard, groups.dense_replicate);
   place_state(cluster, ranks, groups::Weights::expert, degrees.expert, law, groups.expert_shard,
               groups.expert_replicate);
@@ -364,6 +365,7 @@ ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& group
   ShardLines lines;
   lines.dense_degree = groups.dense_degree;
   lines.expert_degree = groups.expert_degree;
+  lines.replicas = groups.replicas;
   lines.calls = calls;
   const bool least = law == schedule::Law::least;
   if (least && cluster.torus) return lines;

@@ -22,6 +22,7 @@
 
 #include "cluster/cluster.h"
 #include "cost/dispatch.h"
+#include "cost/sharding_traffic.h"
 #include "groups/rank_groups.h"
 #include "plan/plan.h"
 #include "schedule/step_time.h"
@@ -112,6 +113,7 @@ struct ShardGroups {
   cluster::GroupLayout dense_shard, dense_replicate, expert_shard, expert_replicate;
   std::int64_t dense_degree = 1;
   std::int64_t expert_degree = 1;
+  groups::ZeroDegrees replicas{1, 1};  // of all groups together
 };
 
 // Degree 0: over all replicas; else one that can_shard.
@@ -133,6 +135,13 @@ struct ShardLines {
   std::int64_t dense_degree = 1;
   std::int64_t expert_degree = 1;
   CallBytes calls;
+  groups::ZeroDegrees replicas{1, 1};  // of all groups together
+
+  // Ranks over which the optimizer's state is divided, by sharding_row().
+  groups::ZeroDegrees updated(int row) const {
+    if (row == 0) return {1, 1};
+    return row == kHybridRow ? replicas : groups::ZeroDegrees{dense_degree, expert_degree};
+  }
 };
 ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& groups, const CallBytes& calls,
                        schedule::Law law = schedule::Law::formula);

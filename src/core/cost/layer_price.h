@@ -40,6 +40,7 @@ struct LayerPrice {
   ByTreatment working_bytes = ByTreatment(kFirstSet);  // short-lived at the worst moment of this layer
   std::vector<split::HostBytes> host;                  // by treatment: not kept here; empty where nothing is there
   double gather_bytes = 0;                             // besides, when weights are sharded (ZeRO 3)
+  double scatter_bytes = 0;                            // besides, when gradients alone are (ZeRO 2)
   double largest_block_bytes = 0;     // largest single short-lived tensor: what the allocator keeps a spare of
   std::int64_t dense_parameters = 0;  // before ZeRO
   std::int64_t expert_parameters = 0;

@@ -24,8 +24,9 @@ constexpr double kDeepSpeedContextBytes = 7.9e9;        // all that nvidia-smi s
 struct StageTotals {
   double dense = 0;
   double expert = 0;
-  double plain = 0;  // of the dense ones, those that no product of 8 or 4 bits reads
-  double rest = 0;   // of the dense ones, those that are no matrices of blocks
+  double plain = 0;    // of the dense ones, those that no product of 8 or 4 bits reads
+  double rest = 0;     // of the dense ones, those that are no matrices of blocks
+  double outside = 0;  // of the dense ones, those of no block
   double kept = 0;
   double moving = 0;  // of one layer that is on its way to the host or back
   double away = 0;    // on the host, per micro-batch
@@ -58,6 +59,7 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const Stage
       held[tied.weight] = true;
     }
     totals.dense += real(kind.price.dense_parameters - shared);
+    if (!kind.block) totals.outside += real(kind.price.dense_parameters - shared);
     totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
     totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
     totals.expert += real(kind.price.expert_parameters);
@@ -76,12 +78,14 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const Stage
 }
 
 double largest_working(const MemoryKinds& kinds, const StagePlan& stage, const StageTreatment& treatment,
-                       double gather_share, bool head) {
+                       const Account& account, bool head) {
   double largest = 0;
   for_each_layer(kinds, stage, treatment, [&](const KindMemory& kind, std::int64_t /*block*/, int how) {
     if (kind.head != head) return;
     const double group = kind.block ? real(treatment.group - 1) * kind.price.kept_bytes[kNothing] : 0;
-    largest = std::max(largest, kind.price.working_bytes[at(how)] + group + gather_share * kind.price.gather_bytes);
+    const double state =
+        account.gather_share * kind.price.gather_bytes + account.scatter_share * kind.price.scatter_bytes;
+    largest = std::max(largest, kind.price.working_bytes[at(how)] + group + state);
   });
   return largest;
 }
@@ -113,6 +117,10 @@ StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds&
     facts.rotary_bytes = std::max(facts.rotary_bytes, kind.rotary_bytes);
     facts.encoder_bytes = std::max(facts.encoder_bytes, kind.encoder_bytes);
     facts.experts |= kind.experts;
+    if (kind.block) {
+      const auto all = real(kind.price.dense_parameters + kind.price.expert_parameters);
+      facts.block_parameters = std::max(facts.block_parameters, all);
+    }
     feed_forward = std::max(feed_forward, kind.feed_forward_parameters);
   });
   facts.freed_parameters = feed_forward + facts.embedding_parameters;
@@ -135,7 +143,8 @@ Account account_of(const StageFacts& facts) {
   account.flight_bytes += facts.encoder_bytes;
   // Elsewhere weights are gathered only where they are sharded; sharded gradients are whole until they are scattered.
   if (facts.job->stack.memory != MemoryModel::fsdp) {
-    account.gather_share = facts.zero >= 3 ? 1.0 : facts.zero == 2 ? 1.0 / 3 : 0.0;
+    account.gather_share = facts.zero >= 3 ? 1 : 0;
+    account.scatter_share = facts.zero == 2 ? 1 : 0;
   }
   return account;
 }
@@ -147,10 +156,13 @@ struct State {
   double total() const { return weights + gradients + optimizer; }
 };
 
-State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, const StageTotals& totals) {
+// `updated`: degrees of the optimizer's state.
+State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, const groups::ZeroDegrees& updated,
+               const StageTotals& totals) {
   const auto held = [&](double bytes_each, int sharded_from, double dense, double expert) {
     if (zero < sharded_from) return bytes_each * (dense + expert);
-    return bytes_each * (dense / real(degrees.dense) + expert / real(degrees.expert));
+    const groups::ZeroDegrees& ranks = sharded_from == 1 ? updated : degrees;
+    return bytes_each * (dense / real(ranks.dense) + expert / real(ranks.expert));
   };
   const auto all = [&](double bytes_each, int from) { return held(bytes_each, from, totals.dense, totals.expert); };
   const StateBytes bytes = state_bytes(job);
@@ -292,6 +304,7 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   return estimate(
       strategy, stage,
       StageSetting{groups::zero_degrees(strategy, stage.zero == 0 ? 0 : stage.zero_degree),
+                   groups::zero_degrees(strategy, 0),
                    stage.chunks.empty() ? in_flight(*job_, strategy.split, strategy.schedule, shape, stage_index)
                                         : listed_in_flight(strategy, stage, stage_index),
                    context_bytes(*job_, strategy), waiting_messages(shape, stage_index)});
@@ -337,18 +350,19 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   totals.dense += folded_parameters(strategy, stage);
   StageFacts facts = facts_of(job, strategy, *kinds_, stage, treatment, setting.degrees);
   facts.parameters = totals.parameters();
+  facts.outside_parameters = totals.outside;
+  const groups::ZeroDegrees& updated = stage.zero_outer ? setting.replicas : setting.degrees;
   facts.updated_parameters =
-      stage.zero == 0 ? totals.parameters()
-                      : totals.dense / real(facts.degrees.dense) + totals.expert / real(facts.degrees.expert);
+      stage.zero == 0 ? totals.parameters() : totals.dense / real(updated.dense) + totals.expert / real(updated.expert);
   const Account account = account_of(facts);
-  const State state = state_of(job, stage.zero, facts.degrees, totals);
+  const State state = state_of(job, stage.zero, facts.degrees, updated, totals);
 
   StageQuantities q;
   q.parameters = totals.parameters();
   q.kept = totals.kept;
   q.flight = setting.in_flight;
-  q.block_working = largest_working(*kinds_, stage, treatment, account.gather_share, false);
-  q.head_working = largest_working(*kinds_, stage, treatment, account.gather_share, true);
+  q.block_working = largest_working(*kinds_, stage, treatment, account, false);
+  q.head_working = largest_working(*kinds_, stage, treatment, account, true);
 
   Peak peak;
   double backward = 0, step = 0;

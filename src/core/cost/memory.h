@@ -26,6 +26,7 @@ class MemoryKinds;  // cost/memory_kinds.h
 // What the memory of a stage has to do with the rest of its strategy.
 struct StageSetting {
   groups::ZeroDegrees degrees;     // over which its state is divided, where it is
+  groups::ZeroDegrees replicas;    // over which that of the optimizer is, where it is divided wider (zero_outer)
   double in_flight = 1;            // micro-batches
   std::int64_t context_bytes = 0;  // context_bytes()
   std::int64_t waiting = 0;        // messages that are there before their turn

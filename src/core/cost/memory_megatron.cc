@@ -35,6 +35,35 @@ double head_backward(const LayerView& view, const Job& job) {
   return view.head_kept_bytes() + further + std::max(softmax, linear);
 }
 
+// Megatron-FSDP (megatron/core/distributed/fsdp; docs/user-guide/features/megatron_fsdp.md, August 2026). A block is
+// gathered while the one before it runs, and its gradients are scattered while the next ones are computed. With double
+// buffers, as exports ask for, every chunk of a stage has two for weights and two for gradients of its largest block, and
+// they stay: u parameters of a block, v chunks, n blocks on the stage,
+//     2 v u (w + g)                        w only where weights are sharded (ZeRO 3); both as they travel
+// Where exchanges of experts hide behind other micro-batches it takes no double buffers: it gathers ahead until it has
+// c/2 parameters and lets more than c gradients wait for their scatters, c = max(1e9, 2u); besides, each has one block in
+// use and one that goes beyond:
+//     min(n u, c/2 + 2u) w + min(n u, c + 2u) g
+double block_buffers(const StageFacts& facts) {
+  constexpr double kBuffers = 2, kUnit = 1e9;
+  const SoftwareStack& stack = facts.job->stack;
+  const bool narrow = storage_of(*facts.job) != Storage::bf16;
+  const double weight = narrow ? std::min(facts.element_bytes, stack.weight_traffic_bytes) : facts.element_bytes;
+  const double w = facts.zero >= 3 ? weight : 0, g = stack.gradient_traffic_bytes, u = facts.block_parameters;
+  if (!overlaps_experts(*facts.job, facts.strategy->split)) {
+    return kBuffers * real(facts.strategy->virtual_stages) * u * (w + g);
+  }
+  const double unit = std::max(kUnit, 2 * u), all = facts.blocks * u;
+  return std::min(all, unit / 2 + 2 * u) * w + std::min(all, unit + 2 * u) * g;
+}
+
+// Tables, norms and the head belong to no block: gathered once, their weights stay (StageFacts::outside_parameters);
+// their gradients are whole until they are scattered.
+void price_outside_gradients(const LayerView& view, const Job& job, LayerPrice& price) {
+  const double parameters = view.block() ? 0 : real(price.dense_parameters + price.expert_parameters);
+  price.scatter_bytes = price.gather_bytes = job.stack.gradient_traffic_bytes * parameters;
+}
+
 double widest_gradient(const LayerView& view) {
   double widest = std::max(view.projected_bytes(), view.attention_bytes());
   if (const split::LocalOperator* experts = view.first_grouped()) {
@@ -55,6 +84,7 @@ Spare block_spare() {
 }
 
 void price_megatron(const LayerView& view, const Job& job, LayerPrice& price) {
+  price_outside_gradients(view, job, price);
   if (view.head()) {
     price.working_bytes.assign(price.working_bytes.size(), head_backward(view, job));
     const double logit_bytes = job.stack.loss == LossKernel::fused ? view.element_bytes : 4;
@@ -77,6 +107,8 @@ Account account_megatron(const StageFacts& facts) {
   account.buffer_bytes = facts.weight_buffers + 2 * facts.stream_bytes + kWorkspaceBytes;
   account.spare = block_spare();
   if (facts.experts) account.buffer_bytes += kExpertWorkspaceBytes;
+  if (facts.zero >= 2) account.buffer_bytes += block_buffers(facts);
+  if (facts.zero >= 3) account.buffer_bytes += facts.element_bytes * facts.outside_parameters;
   // A graph of the whole step has one pool, which is the peak itself.
   const auto& scopes = stack.graph_scopes;
   const bool whole = std::find(scopes.begin(), scopes.end(), GraphScope::full) != scopes.end();

@@ -78,6 +78,8 @@ struct StageFacts {
   double blocks = 0;
   double encoder_bytes = 0;  // the encoder's output, read by decoder layers of this stage
   double parameters = 0;
+  double outside_parameters = 0;  // of them, in no block
+  double block_parameters = 0;    // of the largest block
   double updated_parameters = 0;  // of them, by this device in the optimizer's step
   bool experts = false;
   bool input_only = false;  // every layer keeps its input only
@@ -109,6 +111,7 @@ struct Account {
   double buffer_bytes = 0;
   double parameter_bytes = 0;  // buffers that grow with the parameters
   double gather_share = 0;     // of a layer's gather_bytes: part of its working set
+  double scatter_share = 0;    // of its scatter_bytes, likewise
   double flight_bytes = 0;     // per micro-batch in flight, beside what layers keep
   double cached_bytes = 0;     // held by the allocator as well, and given back before it fails: need not fit
   std::vector<Moment> moments;

@@ -287,6 +287,7 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.number("weight_traffic_bytes", kStateBytes, stack.weight_traffic_bytes);
   facts.flag("offload_overlap", stack.offload_overlap);
   facts.count("default_zero", {0, 3}, stack.default_zero);
+  facts.flag("hybrid_sharding", stack.hybrid_sharding);
   facts.choice("memory", kMemory, stack.memory);
   facts.choice("loss", kLoss, stack.loss);
   facts.flag("weight_gradient_buffers", stack.weight_gradient_buffers);

@@ -108,6 +108,7 @@ struct SoftwareStack {
   double weight_traffic_bytes = 2;
   bool offload_overlap = true;  // where optimizer state waits on the host, gradients and weights travel beside updates
   int default_zero = 1;
+  bool hybrid_sharding = false;  // weights sharded inside groups of replicas, optimizer state over all (HFSDP)
 
   // Memory.
   MemoryModel memory = MemoryModel::megatron;

@@ -226,6 +226,10 @@ StageTraffic stage_traffic(const SyncRule& rule, const StageSums& sums, const Sh
     traffic.micro_s += often.micro_gathers() * gather_s;
     traffic.gather_s = often.step_gathers * gather_s;
   }
+  if (often.across > 0) {
+    traffic.gather_s += often.across * (lines.dense_replicate.at(rule.weight_bytes * dense) +
+                                        lines.expert_replicate.at(rule.weight_bytes * expert));
+  }
   traffic.reduce_s += often.between * (lines.dense_replicate.at(rule.gradient_bytes * dense) +
                                        lines.expert_replicate.at(rule.gradient_bytes * expert));
   return traffic;
@@ -251,24 +255,19 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   const double exposed = exposed_s(may_hide_s, rule.hides_what_it_can ? may_hide_s : hide_s, fraction);
   if (rule.least && strategy.pp > 1 && may_hide_s > 0) cost.reduce_s = exposed * traffic.reduce_s / may_hide_s;
   cost.sync_exposed_s = exposed - cost.reduce_s + (gathers_hide ? 0 : traffic.gather_s);
-  const auto shared = [&](bool sharded) {
-    if (!sharded) return dense + expert;
-    return dense / real(lines.dense_degree) + expert / real(lines.expert_degree);
-  };
-  const double dense_ranks = zero >= 1 ? real(lines.dense_degree) : 1;
-  const double more = (rule.update.rest - rule.update.matrices) * sums.rest_parameters / dense_ranks;
-  const double update_s = (rule.update.matrices * shared(zero >= 1) + more) / rule.memory_bytes_per_s;
-  cost.optimizer_s = update_s + kNormBytes * shared(zero == 3) / rule.memory_bytes_per_s;
+  const groups::ZeroDegrees ranks = lines.updated(zero);
+  const double updated = dense / real(ranks.dense) + expert / real(ranks.expert);
+  const double more = (rule.update.rest - rule.update.matrices) * sums.rest_parameters / real(ranks.dense);
+  const double update_s = (rule.update.matrices * updated + more) / rule.memory_bytes_per_s;
+  cost.optimizer_s = update_s + kNormBytes * (zero >= 3 ? updated : dense + expert) / rule.memory_bytes_per_s;
   // Beside it the host updates its share.
   if (rule.offload.share > 0) {
-    cost.optimizer_s += std::max(0.0, rule.offload.seconds(shared(zero >= 1), sums.tensors) - update_s);
+    cost.optimizer_s += std::max(0.0, rule.offload.seconds(updated, sums.tensors) - update_s);
   }
   if (sums.matrices != nullptr) {
-    const std::int64_t dense_ranks_of = zero >= 1 ? lines.dense_degree : 1;
-    const std::int64_t expert_ranks_of = zero >= 1 ? lines.expert_degree : 1;
     cost.optimizer_s += sums.chunks == nullptr
-                            ? sums.matrices->seconds(sums.first, sums.last, dense_ranks_of, expert_ranks_of)
-                            : sums.matrices->seconds(*sums.chunks, dense_ranks_of, expert_ranks_of);
+                            ? sums.matrices->seconds(sums.first, sums.last, ranks.dense, ranks.expert)
+                            : sums.matrices->seconds(*sums.chunks, ranks.dense, ranks.expert);
   }
   return cost;
 }

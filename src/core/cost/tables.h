@@ -13,7 +13,7 @@
 // as cost/sharding_traffic.h says:
 //     scatter = shard(g P) + shard(g E)
 //     gather  = shard(w P) + shard(w E)   and a latency per tensor where a stack gathers tensor by tensor, ZeRO < 3
-//     between = replicate(g P) + replicate(g E)
+//     between = replicate(g P) + replicate(g E)     across = replicate(w P) + replicate(w E)
 //
 // What of it is exposed: max(traffic - hide, fraction * traffic), with
 //
@@ -99,6 +99,7 @@ struct SyncRule {
   bool least = false;
   bool hides_what_it_can = false;
 
+  // By sharding_row(), as everything below that takes a ZeRO stage.
   const ShardingTraffic& traffic(int zero) const { return often[at(zero)]; }
 };
 SyncRule sync_rule(const Job& job, std::int64_t stages);

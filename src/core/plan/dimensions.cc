@@ -235,6 +235,21 @@ constexpr PlanDimension zero_degree() {
   return row;
 }
 
+constexpr PlanDimension zero_outer() {
+  PlanDimension row{};
+  row.name = row.key = "zero_outer";
+  row.label = "optimizer over all replicas";
+  row.meaning = "with ZeRO 3 over some ranks: the optimizer's state over all replicas (Megatron's hybrid FSDP)";
+  row.otherwise = "no";
+  row.kind = DimensionKind::flag;
+  row.high = 1;
+  row.of_stage = [](const StagePlan& stage) { return std::int64_t{stage.zero_outer}; };
+  row.set_stage = [](StagePlan& stage, std::int64_t value) { stage.zero_outer = value != 0; };
+  row.is_stage_written = [](const StagePlan& stage) { return stage.zero_outer; };
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.zero_outer); };
+  return row;
+}
+
 // A recomputation as a whole number: its kind, then modules, then layers.
 std::int64_t packed(const Recomputation& recomputation) {
   return static_cast<std::int64_t>(recomputation.kind) + (std::int64_t{recomputation.modules} << 8) +
@@ -293,6 +308,7 @@ constexpr std::array kDimensions = {
     micro_batch(),
     zero(),
     zero_degree(),
+    zero_outer(),
     recompute(),
     offload(),
     inner_replicas(),

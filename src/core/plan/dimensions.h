@@ -45,6 +45,7 @@ struct PlanDimension {
 
   bool (*is_shown)(const Strategy& strategy);    // in one line about a strategy; null: never
   bool (*is_written)(const Strategy& strategy);  // to plan files; null: always
+  bool (*is_stage_written)(const StagePlan& stage);
 
   // How searches are limited, at most one of: a range or list of counts; some of the words; on and off.
   Limit PlanLimits::*limit;

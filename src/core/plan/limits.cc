@@ -184,6 +184,7 @@ void narrow(PlanLimits& limits, const PlanLimits& by) {
   for (const auto degree : kDegrees) narrow_limit(limits.*degree, by.*degree);
   keep_common(limits.sp, by.sp);
   keep_common(limits.zero, by.zero);
+  keep_common(limits.zero_outer, by.zero_outer);
   keep_common(limits.cp_comm, by.cp_comm);
   keep_common(limits.recompute, by.recompute);
   if (limits.recompute_only.empty()) limits.recompute_only = by.recompute_only;
@@ -217,7 +218,7 @@ void narrow(PlanLimits& limits, const PlanLimits& by) {
 
 bool is_empty(const PlanLimits& limits) {
   const auto none = [](const auto& words) { return std::find(words.begin(), words.end(), true) == words.end(); };
-  return none(limits.zero) || none(limits.cp_comm) || none(limits.recompute) ||
+  return none(limits.zero) || none(limits.zero_outer) || none(limits.cp_comm) || none(limits.recompute) ||
          (none(limits.offload) && limits.offload_only.empty() && !limits.more_offloads) ||
          (none(limits.schedule) && !limits.more_schedules) ||
          std::any_of(kDegrees.begin(), kDegrees.end(),

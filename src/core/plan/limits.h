@@ -37,6 +37,7 @@ struct PlanLimits {
   std::vector<OffloadSet> offload_only;
   bool more_offloads = true;  // any may be tried where nothing fits without; until somebody names what
   std::array<bool, 4> zero{true, true, true, true};
+  std::array<bool, 2> zero_outer{true, true};  // optimizer state with the rest, over all replicas; if the stack does so
   // By ContextExchange. Where all are admitted, a search keeps to those that the stack names.
   std::array<bool, kContextWords.size()> cp_comm{true, true, true, true};
   // By Schedule: 1F1B, interleaved. GPipe is never faster than 1F1B and never smaller: only where asked for; the others

@@ -98,7 +98,8 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
     json["chunks"].push_back(std::move(one));
   }
   for (const PlanDimension& row : plan_dimensions()) {
-    if (row.of_stage != nullptr) json[row.key] = value_json(row, row.of_stage(stage));
+    if (row.of_stage == nullptr || (row.is_stage_written != nullptr && !row.is_stage_written(stage))) continue;
+    json[row.key] = value_json(row, row.of_stage(stage));
   }
   json["time_s"] = std::move(time);
   json["memory_bytes"] = std::move(memory);

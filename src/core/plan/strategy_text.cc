@@ -78,6 +78,7 @@ StrategyRequest parse_strategy(std::string_view text, std::string_view source) {
   request.recompute = stage.recompute;
   if (given("zero")) request.zero = stage.zero;
   if (given("zero_degree")) request.zero_degree = stage.zero_degree;
+  request.zero_outer = stage.zero_outer;
   Strategy& s = request.strategy;
   if (!given("schedule") && s.virtual_stages > 1) s.schedule = Schedule::interleaved;
   if (s.group == s.pp) s.group = 0;

@@ -21,6 +21,7 @@ struct StrategyRequest {
   Recomputation recompute;
   std::optional<int> zero;
   std::int64_t zero_degree = 0;  // 0: the whole data-parallel group
+  bool zero_outer = false;
 };
 
 // Throws InputError that names `source` (a flag), the key, the value and what is allowed.

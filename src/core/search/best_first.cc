@@ -153,7 +153,7 @@ class Opener {
         group[whole] = cost::fold_calls(space_.job(), rule, prices.table(), whole == 1 ? 3 : 1, group[whole]);
       }
     }
-    const TrafficFloor traffic(space_.limits(), rule, prices, sync, strategy, groups::zero_degrees(largest, 0),
+    const TrafficFloor traffic(space_.shardings(), rule, prices, sync, strategy, groups::zero_degrees(largest, 0),
                                solver_.memory_floor());
     const double m = form.micro_batches, v = form.chunks, p = real(strategy.pp);
     const StageTimes least = least_times(key, prices, node.slowest_s);

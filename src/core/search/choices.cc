@@ -5,6 +5,7 @@
 
 #include "base/index.h"
 #include "cost/activation_offload.h"
+#include "cost/facts.h"
 #include "cost/layer_price.h"
 
 namespace nest::search {
@@ -135,12 +136,24 @@ bool offers_blocks(const cost::Job& job, const plan::PlanLimits& limits) {
   return job.stack.recompute_layers && limits.recompute[at(Recompute::block)];
 }
 
-std::vector<StageChoice> list_shardings(const plan::PlanLimits& limits) {
+std::vector<StageChoice> list_shardings(const cost::Job& job, const plan::PlanLimits& limits) {
+  // Where weights travel in no more bytes than gradients, ZeRO 3 inside a node with the optimizer's state there too is
+  // never better than with that over all replicas. Micro-batches exchange the same; a step exchanges g + w bytes between
+  // the groups instead of 2 g over the same lines, and what is exposed grows with what is exchanged; every rank updates
+  // and holds less. Not so for FSDP2, which scatters once per step in pipelines; nor for matrices that are updated whole
+  // and dealt out to ranks: with more of them a deal may be worse; nor under the law of the least, which lets scatters
+  // wait behind other stages, but no gathers.
+  const bool wider_is_better =
+      job.law == schedule::Law::formula && job.stack.weight_traffic_bytes <= job.stack.gradient_traffic_bytes &&
+      job.stack.memory != cost::MemoryModel::fsdp && !cost::facts_of(job.run.optimizer).orthogonalises;
   std::vector<StageChoice> ways;
   for (int zero = 0; zero < 4; ++zero) {
     if (!limits.zero[at(zero)]) continue;
-    ways.push_back({{}, zero, false});
-    if (zero > 0 && limits.shard_in_node) ways.push_back({{}, zero, true});
+    const bool inside = zero > 0 && limits.shard_in_node;
+    const bool wider = inside && zero == 3 && limits.zero_outer[1];
+    if (limits.zero_outer[0]) ways.push_back({{}, zero, false});
+    if (limits.zero_outer[0] && inside && !(wider && wider_is_better)) ways.push_back({{}, zero, true});
+    if (wider) ways.push_back({{}, zero, true, true});
   }
   return ways;
 }
@@ -157,6 +170,7 @@ StagePlan stage_of(std::int64_t begin, std::int64_t end, const StageChoice& choi
   stage.last = static_cast<int>(end - 1);
   stage.zero = choice.zero;
   stage.zero_degree = choice.in_node ? node_degree : 0;
+  stage.zero_outer = choice.outer;
   stage.recompute = choice.recompute;
   return stage;
 }

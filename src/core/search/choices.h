@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cost/job.h"
+#include "cost/sharding_traffic.h"
 #include "plan/limits.h"
 #include "plan/plan.h"
 
@@ -20,7 +21,9 @@ struct StageChoice {
   Recomputation recompute;
   int zero = 0;          // 0 … 3
   bool in_node = false;  // sharded inside a node; else over all replicas
+  bool outer = false;    // with ZeRO 3 inside a node: the optimizer's state over all replicas
 
+  int row() const { return cost::sharding_row(zero, outer); }
   bool operator==(const StageChoice&) const = default;
 };
 
@@ -41,8 +44,9 @@ std::vector<OffloadSet> list_offloads(const cost::Job& job, const plan::PlanLimi
 std::vector<Recomputation> list_recomputations(const cost::Job& job, const plan::PlanLimits& limits);
 bool offers_blocks(const cost::Job& job, const plan::PlanLimits& limits);
 
-// Ways to shard: the lower ZeRO stage first, then all replicas.
-std::vector<StageChoice> list_shardings(const plan::PlanLimits& limits);
+// Ways to shard that are part of some best plan: the lower ZeRO stage first, then all replicas, then optimizer state with
+// the rest.
+std::vector<StageChoice> list_shardings(const cost::Job& job, const plan::PlanLimits& limits);
 
 // Index of a choice; nothing where it is not admitted.
 std::optional<int> find_choice(const std::vector<StageChoice>& choices, const StageChoice& choice);

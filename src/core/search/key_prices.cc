@@ -107,7 +107,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
     problem_.once_low_s = cost::constants::kStep_s;
     return (form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s) * kBelow;
   }
-  const TrafficFloor traffic(space_->limits(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
+  const TrafficFloor traffic(space_->shardings(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
                              floor_);
   problem_.once_low_s = traffic.seconds(stages / v);
   return std::max(form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
@@ -121,7 +121,7 @@ double KeyPrices::most_reduce_s() const {
   for (const StageChoice& sharding : space_->shardings()) {
     if (sharding.in_node && !sync_->has_inner) continue;
     const cost::ShardLines& lines = sync_->of(sharding);
-    const cost::ShardingTraffic& often = rule().traffic(sharding.zero);
+    const cost::ShardingTraffic& often = rule().traffic(sharding.row());
     const auto all = [&](const cost::CostLine& dense, const cost::CostLine& expert) {
       return real(strategy_.pp) * (dense.latency_s + expert.latency_s) +
              rule().gradient_bytes *
@@ -164,8 +164,12 @@ PartitionProblem& KeyPrices::problem() {
     known_blocks_.clear();
     known_fits_count_ = 0;
   }
-  const MemoryContext context{key_.split,    key_.micro_batch,  p,
-                              key_.replicas, sync_->degrees[1], schedule::rule_of(strategy_.schedule).is_v() ? 1 : 0};
+  const std::array<bool, 4>& zero = space_->limits().zero;
+  const bool buffers = job.stack.memory == cost::MemoryModel::megatron && (zero[2] || zero[3]);
+  const MemoryContext context{
+      key_.split,          key_.micro_batch,  p,
+      key_.replicas,       sync_->degrees[1], schedule::rule_of(strategy_.schedule).is_v() ? 1 : 0,
+      buffers ? chunks : 1};
   fits_ = &known_fits_[context];
   blocks_ = &known_blocks_[{context, chunks}];
   problem_.layers = n;
@@ -238,7 +242,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   states_.resize(shardings.size());  // what is recomputed does not matter to them
   for (std::size_t z = 0; z < shardings.size(); ++z) {
     if (!is_offered(z)) continue;
-    states_[z] = cost::state_cost(rule(), strategy_, sums, sync_->of(shardings[z]), shardings[z].zero);
+    states_[z] = cost::state_cost(rule(), strategy_, sums, sync_->of(shardings[z]), shardings[z].row());
   }
   struct Again {  // what a recomputation costs, whatever the sharding
     double seconds, alone_s, deferred_s;
@@ -258,7 +262,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     const cost::StateCost& state = states_[z];
     OptionPrice made;
     made.micro_s = again.seconds + again.alone_s +
-                   cost::micro_exposed_s(rule(), sums, state, shardings[z].zero, again.seconds) +
+                   cost::micro_exposed_s(rule(), sums, state, shardings[z].row(), again.seconds) +
                    state.reduce_s / problem_.form.micro_batches;
     made.step_s = state.sync_exposed_s + state.optimizer_s + again.deferred_s + cost::constants::kStep_s;
     return made;
@@ -312,7 +316,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
 bool KeyPrices::extend(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) {
   StageChoice choice = space_->choice(option);
   const std::int64_t blocks = pair(stage).blocks(begin, end), chunks = strategy_.virtual_stages;
-  const auto same = [&](const StageChoice& way) { return way.zero == choice.zero && way.in_node == choice.in_node; };
+  const auto same = [&](const StageChoice& way) { return way.row() == choice.row() && way.in_node == choice.in_node; };
   const auto& shardings = space_->shardings();
   const auto z = at(std::find_if(shardings.begin(), shardings.end(), same) - shardings.begin());
   BlockFits& looked_at = blocks_of(begin, end);
@@ -380,8 +384,9 @@ bool KeyPrices::reaches_end(const StageChoice& choice) const {
 bool KeyPrices::within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end,
                              const StageChoice& choice) const {
   const cost::ShardLines& lines = sync_->of(choice);
-  const double floor = floor_.bytes(pair(stage), begin, end, choice.zero, {lines.dense_degree, lines.expert_degree},
-                                    treatment(choice.recompute), problem_.stages[at(stage)].pressure, strategy_.pp > 1);
+  const double floor = floor_.bytes(pair(stage), begin, end, choice.row(), {lines.dense_degree, lines.expert_degree},
+                                    lines.updated(choice.row()), treatment(choice.recompute),
+                                    problem_.stages[at(stage)].pressure, strategy_.pp > 1);
   return floor <= real(device(stage).memory_bytes - context_bytes_);
 }
 
@@ -390,7 +395,7 @@ bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, i
   if (!within_floor(stage, begin, end, choice)) return false;
   const cost::ShardLines& lines = sync_->of(choice);
   const cost::StageSetting setting{
-      {lines.dense_degree, lines.expert_degree}, problem_.stages[at(stage)].pressure, context_bytes_};
+      {lines.dense_degree, lines.expert_degree}, lines.replicas, problem_.stages[at(stage)].pressure, context_bytes_};
   const StagePlan plan = stage_of(begin, end, choice, sync_->degrees[1]);
   return pair(stage).memory().estimate(strategy_, plan, setting).needed <= device(stage).memory_bytes;
 }

@@ -67,8 +67,8 @@ class KeyPrices final : public StagePrices {
 
  private:
   // All that the memory of given layers and options depends on besides what is in flight: split, micro-batch, stages,
-  // replicas, sharding degree inside a node, whether the chain is folded.
-  using MemoryContext = std::array<std::int64_t, 6>;
+  // replicas, sharding degree inside a node, whether the chain is folded, chunks where each has buffers of its own.
+  using MemoryContext = std::array<std::int64_t, 7>;
   using PlainFits = std::vector<FitRange>;  // by offered recomputation and sharding
   struct BlockFits {
     std::vector<std::deque<FitRange>> numbers;  // by sharding, then n - 1; growing does not move them

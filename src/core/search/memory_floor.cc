@@ -24,18 +24,19 @@ MemoryFloor::MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits)
 }
 
 double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-                          const groups::ZeroDegrees& degrees, const cost::StageTreatment& treatment, double in_flight,
-                          bool many) const {
+                          const groups::ZeroDegrees& degrees, const groups::ZeroDegrees& updated,
+                          const cost::StageTreatment& treatment, double in_flight, bool many) const {
   const double expert = pair.expert_parameters(begin, end);
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
-  const double state = parameter_bytes(zero, degrees.dense, groups::Weights::dense) * dense +
-                       parameter_bytes(zero, degrees.expert, groups::Weights::expert) * expert;
+  const double state = parameter_bytes(zero, degrees.dense, updated.dense, groups::Weights::dense) * dense +
+                       parameter_bytes(zero, degrees.expert, updated.expert, groups::Weights::expert) * expert;
   const double flight = flying(in_flight);
   const double more = end > begin ? pair.more_bytes(begin, end, zero, treatment.rest, many) : 0;
   return state + flight * pair.kept_bytes(begin, end, treatment) * margin_ + more;
 }
 
-double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, groups::Weights weights) const {
+double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, std::int64_t updated,
+                                    groups::Weights weights) const {
   const double share = 1 / real(degree);
   const double gradient = gradients_ ? state_.gradient : 0;
   // Experts' weights are all of products; of the others that is not known here.
@@ -44,7 +45,7 @@ double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, groups::Weigh
   const double optimizer =
       weights == groups::Weights::expert ? state_.optimizer : std::min(state_.optimizer, state_.rest_optimizer);
   return margin_ * (weight * (zero >= state_.weights_shared_from ? share : 1) + gradient * (zero >= 2 ? share : 1) +
-                    optimizer * (zero >= 1 ? share : 1));
+                    optimizer * (zero >= 1 ? 1 / real(updated) : 1));
 }
 
 double MemoryFloor::flying(double in_flight) const {
@@ -234,8 +235,8 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
   std::vector<double> state(width * zeros_.size());
   for (std::size_t z = 0; z < zeros_.size(); ++z) {
     const int zero = zeros_[z];
-    const double dense = parameter_bytes(zero, degrees.dense, groups::Weights::dense);
-    const double expert = parameter_bytes(zero, degrees.expert, groups::Weights::expert);
+    const double dense = parameter_bytes(zero, degrees.dense, degrees.dense, groups::Weights::dense);
+    const double expert = parameter_bytes(zero, degrees.expert, degrees.expert, groups::Weights::expert);
     double* const own = &state[z * width];
     for (std::int64_t i = 0; i <= n; ++i) {
       own[i] = dense * pair.dense_parameters(0, i) + expert * pair.expert_parameters(0, i);

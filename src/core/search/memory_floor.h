@@ -17,12 +17,13 @@ class MemoryFloor {
   MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits);
 
   // Of layers [begin, end), without what context_bytes() counts.
+  // `updated`: degrees of the optimizer's state.
   double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-               const groups::ZeroDegrees& degrees, const cost::StageTreatment& treatment, double in_flight,
-               bool many) const;
+               const groups::ZeroDegrees& degrees, const groups::ZeroDegrees& updated,
+               const cost::StageTreatment& treatment, double in_flight, bool many) const;
 
-  // Of the state of one parameter that is divided over so many ranks, at least.
-  double parameter_bytes(int zero, std::int64_t degree, groups::Weights weights) const;
+  // Of the state of one parameter that is divided over so many ranks, that of the optimizer over `updated`, at least.
+  double parameter_bytes(int zero, std::int64_t degree, std::int64_t updated, groups::Weights weights) const;
   // Bytes that a stage has, contexts apart; the most that strategies with fewer replicas have.
   double room_of(const Strategy& strategy) const;
 

@@ -160,13 +160,14 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
       if (seen[kind] != 0) continue;
       seen[kind] = 1;
       const double parameters = dense_parameters(i, i + 1) + expert_parameters(i, i + 1);
-      for (int zero = 0; zero < 4; ++zero) {
+      for (int zero = 0; zero <= cost::kHybridRow; ++zero) {
         for (std::size_t mode = 0; mode < 3; ++mode) {
           StagePlan stage;
           stage.first = stage.last = static_cast<int>(i);
-          stage.zero = zero;
+          stage.zero = std::min(zero, 3);
+          stage.zero_outer = zero == cost::kHybridRow;
           stage.recompute = static_cast<Recompute>(mode);  // none, selective, full
-          const cost::StageSetting setting{{kRanks, kRanks}, kFlight, 0};
+          const cost::StageSetting setting{{kRanks, kRanks}, {kRanks, kRanks}, kFlight, 0};
           const double needed = real(memory().estimate(strategy, stage, setting).needed);
           const auto held = [&](double bytes, bool shared) { return bytes * parameters / (shared ? real(kRanks) : 1); };
           const double own = held(std::max(state.weight, state.plain_weight), zero >= state.weights_shared_from) +

@@ -107,7 +107,7 @@ class PairPrices {
   };
   static constexpr std::size_t kKindsApart = 8;  // told apart by more_bytes; of more kinds, the least of all counts
   // By kind of layer; of all kinds together where they are many.
-  using More = std::array<std::array<std::vector<double>, 3>, 4>;  // [zero][recompute]
+  using More = std::array<std::array<std::vector<double>, 3>, cost::kHybridRow + 1>;  // [row][recompute]
   const More& more(bool many) const;
   More look_at_more(bool many) const;
   const Kept& kept() const {

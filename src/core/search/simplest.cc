@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "groups/rank_groups.h"
 #include "plan/strategy_text.h"
 #include "search/even_cuts.h"
 #include "search/kind.h"
@@ -42,7 +43,8 @@ bool has_host_tensors(const cost::Job& /*job*/, std::int64_t /*devices*/, const 
 bool has_different_stages(const cost::Job& /*job*/, std::int64_t /*devices*/, const Plan& plan) {
   const StagePlan& first = plan.stages.front();
   return std::any_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
-    return stage.recompute != first.recompute || stage.zero != first.zero || stage.zero_degree != first.zero_degree;
+    return stage.recompute != first.recompute || stage.zero != first.zero || stage.zero_degree != first.zero_degree ||
+           stage.zero_outer != first.zero_outer;
   });
 }
 
@@ -53,6 +55,13 @@ bool has_uneven_cuts(const cost::Job& job, std::int64_t /*devices*/, const Plan&
     if (plan.stages[s].last + 1 != even[s + 1]) return true;
   }
   return false;
+}
+
+bool has_shard_groups(const cost::Job& /*job*/, std::int64_t /*devices*/, const Plan& plan) {
+  const std::int64_t all = groups::dense_replicas(plan.strategy);
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
+    return stage.zero > 0 && stage.zero_degree > 0 && stage.zero_degree < all;
+  });
 }
 
 bool has_chunks(const cost::Job& /*job*/, std::int64_t /*devices*/, const Plan& plan) {
@@ -83,6 +92,7 @@ constexpr std::array kOddities = {
            }},
     Oddity{"different stages", has_different_stages, [](plan::PlanLimits& limits) { limits.uniform = true; }},
     Oddity{"uneven cuts", has_uneven_cuts, [](plan::PlanLimits& limits) { limits.even_cuts = true; }},
+    Oddity{"groups that shard", has_shard_groups, [](plan::PlanLimits& limits) { limits.shard_in_node = false; }},
     Oddity{"interleaved chunks", has_chunks, [](plan::PlanLimits& limits) { limits.refuse(Schedule::interleaved); }},
 };
 
@@ -178,10 +188,11 @@ class SimplestSearch {
   }
 
   static bool same_stages(const Plan& a, const Plan& b) {
-    return std::equal(
-        a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(), [](const StagePlan& x, const StagePlan& y) {
-          return x.last == y.last && x.zero == y.zero && x.zero_degree == y.zero_degree && x.recompute == y.recompute;
-        });
+    return std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+                      [](const StagePlan& x, const StagePlan& y) {
+                        return x.last == y.last && x.zero == y.zero && x.zero_degree == y.zero_degree &&
+                               x.zero_outer == y.zero_outer && x.recompute == y.recompute;
+                      });
   }
 
   const PlanRequest& request_;

@@ -10,6 +10,7 @@
 //   on the host          what modules keep waits there
 //   different stages     stages recompute or shard differently
 //   uneven cuts          chunks hold different numbers of layers (search/even_cuts.h)
+//   groups that shard    state is divided over some of the replicas, not over all
 //   interleaved chunks   more than one chunk per stage
 //
 // Plans compare by these words in that order, without before with (lexicographically), then by time: the first of all

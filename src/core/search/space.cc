@@ -1,11 +1,14 @@
 #include "search/space.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
 #include <string>
 
 #include "base/checked.h"
+#include "base/error.h"
 #include "base/index.h"
 #include "cost/group_time.h"
 #include "schedule/rules.h"
@@ -17,9 +20,15 @@ namespace {
 constexpr std::int64_t kMostTensor = 64, kMostContext = 64, kMostMicroBatch = 64;
 constexpr std::array<std::int64_t, 8> kChunks = {2, 3, 4, 5, 6, 8, 10, 12};
 
-// Optimizer state that waits on the host is sharded as ZeRO 1.
+// Optimizer state that waits on the host is sharded as ZeRO 1; that is wider than weights where the stack knows how.
 plan::PlanLimits limits_for(const cost::Job& job, plan::PlanLimits limits) {
   if (job.run.optimizer_offload > 0) limits.zero[0] = limits.zero[2] = limits.zero[3] = false;
+  if (!job.stack.hybrid_sharding) limits.zero_outer[1] = false;
+  const bool hybrid = limits.zero_outer[1] && limits.zero[3] && limits.shard_in_node;
+  if (!limits.zero_outer[0] && !hybrid) {
+    throw InputError(fmt::format("zero_outer=1 needs zero=3, shard_in_node=1 and a stack with hybrid_sharding, not {}",
+                                 job.stack.name));
+  }
   return limits;
 }
 
@@ -41,7 +50,7 @@ PlanSpace::PlanSpace(const cost::Job& job, const plan::PlanLimits& limits, std::
       limits_(limits_for(job, limits)),
       devices_(devices),
       recomputations_(list_recomputations(job, limits_)),
-      shardings_(list_shardings(limits_)),
+      shardings_(list_shardings(job, limits_)),
       motif_(model::find_motif(job.model.layers)) {
   for (const Recomputation& recompute : recomputations_) {
     for (StageChoice choice : shardings_) {

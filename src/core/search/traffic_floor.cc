@@ -4,14 +4,15 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "base/error.h"
 #include "base/index.h"
 #include "cost/constants.h"
 
 namespace nest::search {
 
-TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule& rule, const PairPrices& pair,
-                           const SyncPrices& sync, const Strategy& strategy, const groups::ZeroDegrees& most,
-                           const MemoryFloor& memory)
+TrafficFloor::TrafficFloor(const std::vector<StageChoice>& shardings, const cost::SyncRule& rule,
+                           const PairPrices& pair, const SyncPrices& sync, const Strategy& strategy,
+                           const groups::ZeroDegrees& most, const MemoryFloor& memory)
     : rule_(&rule),
       dense_(pair.dense_parameters()),
       expert_(pair.expert_parameters()),
@@ -20,38 +21,40 @@ TrafficFloor::TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule&
       hide_s_(rule.step_hide * (strategy.virtual_stages > 1 ? stages_ : 1) * pair.hide_s()),
       micro_hide_s_(rule.micro_hide * (pair.hide_s() + pair.recompute_s())) {
   const double room = memory.room_of(strategy);
-  for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
-    for (int zero = group; zero < 4; ++zero) {
-      if (!limits.zero[at(zero)]) continue;
-      const cost::ShardLines& lines = sync.lines[group][zero == 3 ? 1 : 0];
-      const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
-      const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
-      Rate& rate = rates_[options_++];
-      const std::int64_t dense_degree = group == 0 ? most.dense : lines.dense_degree;
-      const std::int64_t expert_degree = group == 0 ? most.expert : lines.expert_degree;
-      rate.most = room / std::min(memory.parameter_bytes(zero, dense_degree, groups::Weights::dense),
-                                  memory.parameter_bytes(zero, expert_degree, groups::Weights::expert));
-      double bucket = cost::constants::kBucketParameters;
-      if (group == 0) {
-        bucket = std::max(bucket, cost::constants::kBucketParametersPerRank * real(lines.dense_degree));
-      }
-      const bool buckets = rule.step_hide > 0 && !rule.hides_backward_only && dense_ + expert_ > 0;
-      rate.exposed = std::max(rule.step_exposed, buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
-      const cost::ShardingTraffic often = rule.traffic(zero);
-      const double shard_s = lines.dense_shard.latency_s, between_s = often.between * lines.dense_replicate.latency_s;
-      rate.each_latency_s = (often.backward_scatters + often.micro_gathers()) * shard_s;
-      rate.once_latency_s = between_s + (often.step_scatters + often.step_gathers) * shard_s;
-      for (std::size_t kind = 0; kind < 2; ++kind) {
-        const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
-        const double between = often.between * rule.gradient_bytes * replicate[kind];
-        const auto degree = real(kind == 0 ? dense_degree : expert_degree);
-        const double least_update = std::min(rule.update.matrices, rule.update.rest);
-        rate.optimizer[kind] =
-            (least_update / (zero >= 1 ? degree : 1) + cost::constants::kNormBytes / (zero == 3 ? degree : 1)) /
-            rule.memory_bytes_per_s;
-        rate.each[kind] = often.backward_scatters * scatter + often.micro_gathers() * gather;
-        rate.once[kind] = often.step_scatters * scatter + between + often.step_gathers * gather;
-      }
+  NEST_CHECK(shardings.size() <= rates_.size(), "more ways to shard than rows and groups");
+  for (const StageChoice& way : shardings) {
+    if (way.in_node && !sync.has_inner) continue;
+    const int group = way.in_node ? 1 : 0, zero = way.row();
+    const cost::ShardLines& lines = sync.lines[group][zero >= 3 ? 1 : 0];
+    const double shard[2] = {lines.dense_shard.s_per_byte, lines.expert_shard.s_per_byte};
+    const double replicate[2] = {lines.dense_replicate.s_per_byte, lines.expert_replicate.s_per_byte};
+    Rate& rate = rates_[options_++];
+    const std::int64_t dense_degree = group == 0 ? most.dense : lines.dense_degree;
+    const std::int64_t expert_degree = group == 0 ? most.expert : lines.expert_degree;
+    const groups::ZeroDegrees updated = way.outer ? most : groups::ZeroDegrees{dense_degree, expert_degree};
+    rate.most = room / std::min(memory.parameter_bytes(zero, dense_degree, updated.dense, groups::Weights::dense),
+                                memory.parameter_bytes(zero, expert_degree, updated.expert, groups::Weights::expert));
+    double bucket = cost::constants::kBucketParameters;
+    if (group == 0) {
+      bucket = std::max(bucket, cost::constants::kBucketParametersPerRank * real(lines.dense_degree));
+    }
+    const bool buckets = rule.step_hide > 0 && !rule.hides_backward_only && dense_ + expert_ > 0;
+    rate.exposed = std::max(rule.step_exposed, buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
+    const cost::ShardingTraffic often = rule.traffic(zero);
+    const double shard_s = lines.dense_shard.latency_s;
+    const double between_s = (often.between + often.across) * lines.dense_replicate.latency_s;
+    rate.each_latency_s = (often.backward_scatters + often.micro_gathers()) * shard_s;
+    rate.once_latency_s = between_s + (often.step_scatters + often.step_gathers) * shard_s;
+    for (std::size_t kind = 0; kind < 2; ++kind) {
+      const double scatter = rule.gradient_bytes * shard[kind], gather = rule.weight_bytes * shard[kind];
+      const double between = (often.between * rule.gradient_bytes + often.across * rule.weight_bytes) * replicate[kind];
+      const auto degree = real(kind == 0 ? updated.dense : updated.expert);
+      const double least_update = std::min(rule.update.matrices, rule.update.rest);
+      rate.optimizer[kind] =
+          (least_update / (zero >= 1 ? degree : 1) + cost::constants::kNormBytes / (zero >= 3 ? degree : 1)) /
+          rule.memory_bytes_per_s;
+      rate.each[kind] = often.backward_scatters * scatter + often.micro_gathers() * gather;
+      rate.once[kind] = often.step_scatters * scatter + between + often.step_gathers * gather;
     }
   }
   for (std::size_t k = 0; k < options_; ++k) {
@@ -67,7 +70,7 @@ double TrafficFloor::seconds(double weight) const {
   using Rates = std::array<double, 3>;  // dense, expert, latency
   constexpr std::size_t kWays = 3;      // fractions of all; what happens once whole; what happens often whole
   const double micro = weight * rule_->micro_exposed;
-  std::array<std::array<Rates, 8>, kWays> costs;  // of every option
+  std::array<std::array<Rates, 9>, kWays> costs;  // of every option
   for (std::size_t k = 0; k < options_; ++k) {
     const Rate& rate = rates_[k];
     const double each[3] = {rate.each[0], rate.each[1], rate.each_latency_s};

@@ -4,9 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "cost/tables.h"
-#include "plan/limits.h"
+#include "search/choices.h"
 #include "search/memory_floor.h"
 #include "search/pair_prices.h"
 #include "search/placement.h"
@@ -26,7 +27,7 @@ namespace nest::search {
 class TrafficFloor {
  public:
   // `most`: degrees over which the state of all replicas is divided at most; those of `sync` where it is exact.
-  TrafficFloor(const plan::PlanLimits& limits, const cost::SyncRule& rule, const PairPrices& pair,
+  TrafficFloor(const std::vector<StageChoice>& shardings, const cost::SyncRule& rule, const PairPrices& pair,
                const SyncPrices& sync, const Strategy& strategy, const groups::ZeroDegrees& most,
                const MemoryFloor& memory);
 
@@ -49,9 +50,9 @@ class TrafficFloor {
   double stages_;
   bool all_exchange_;             // every stage has parameters
   double hide_s_, micro_hide_s_;  // of all stages
-  std::array<Rate, 8> rates_;     // of the options
+  std::array<Rate, 9> rates_;     // of the options
   std::size_t options_ = 0;
-  std::array<Displaced, 8> displaced_;
+  std::array<Displaced, 9> displaced_;
   std::size_t displacements_ = 0;
 };
 

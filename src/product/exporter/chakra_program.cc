@@ -118,8 +118,10 @@ class StageProgram {
         last_(kTraceGroups) {
     const cost::DataOverlap overlap = job.stack.data_overlap;
     overlaps_ = overlap != cost::DataOverlap::none;
-    const cost::ShardingTraffic often = rule.traffic(plan.zero);
+    const cost::ShardingTraffic often = rule.traffic(cost::sharding_row(plan));
     gathers_layers_ = often.forward_gathers > 0;
+    scatters_between_ = often.across > 0;
+    replicas_ = groups::zero_degrees(strategy, 0);
     gathers_first_ = often.step_gathers > 0 && overlaps_ && overlap != cost::DataOverlap::per_tensor;
     const std::vector<std::vector<int>> chunks = chunk_layers(job, plan, strategy.virtual_stages);
     order_ = schedule::order_of(schedule::rule_of(strategy.schedule), chain.shape(), stage);
@@ -261,7 +263,9 @@ class StageProgram {
     for (const simulate::StateCall& call : calls) {
       const double elements = parameters(call, layers_[at(layer)]);
       if (call.bytes <= 0 || elements <= 0) continue;
-      done.push_back(collective(TraceCollective::all_gather, traced(call), rule_.weight_bytes * elements / degree(call),
+      const auto all = static_cast<double>(call.weights == groups::Weights::dense ? replicas_.dense : replicas_.expert);
+      done.push_back(collective(TraceCollective::all_gather, traced(call),
+                                rule_.weight_bytes * elements / (call.between ? all : degree(call)),
                                 name + " weights"));
     }
   }
@@ -277,7 +281,8 @@ class StageProgram {
       Id done = 0;
       if (call.between) {
         // What was reduced inside the sharding groups is summed between them.
-        done = collective(TraceCollective::all_reduce, traced(call), bytes / degree(call), name + " gradients");
+        done = collective(scatters_between_ ? TraceCollective::reduce_scatter : TraceCollective::all_reduce,
+                          traced(call), bytes / degree(call), name + " gradients");
         Ids& shard = last_[static_cast<std::size_t>(call.weights == groups::Weights::dense ? TraceGroup::dense_shard
                                                                                            : TraceGroup::expert_shard)];
         Ids& after = nodes_[done].after;
@@ -378,8 +383,10 @@ class StageProgram {
   std::vector<TracedLayer> layers_;
   std::vector<int> numbers_;  // of these in the model
   bool overlaps_ = false;
-  bool gathers_layers_ = false;  // weights are gathered layer by layer, in every pass
-  bool gathers_first_ = false;   // weights are gathered in the first forward instead of after the optimizer
+  bool gathers_layers_ = false;    // weights are gathered layer by layer, in every pass
+  bool scatters_between_ = false;  // the optimizer's state is divided over all replicas
+  groups::ZeroDegrees replicas_;   // so many
+  bool gathers_first_ = false;     // weights are gathered in the first forward instead of after the optimizer
   schedule::Order order_;
   std::vector<Visit> visits_;
   std::vector<TraceNode> nodes_;

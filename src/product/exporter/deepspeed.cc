@@ -119,6 +119,7 @@ void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std:
                                 sharding.zero, strategy.pp));
   }
   if (strategy.virtual_stages > 1) found.emplace_back("cannot interleave; its pipelines run plain 1F1B");
+  refuse_hybrid(sharding, found);
   refuse_split_gradients(strategy, found);
   refuse_host_activations(strategy, found);
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
@@ -154,7 +155,7 @@ std::vector<plan::PlanLimits> deepspeed_cover(const cost::Job& job) {
   plan::set_limit(flat, "cp=1");
   flat.sp[1] = false;
   admit_common_recomputation(false, flat);
-  flat.shard_in_node = false;
+  flat.shard_in_node = flat.zero_outer[1] = false;
   if (has_experts(job.model)) plan::set_limit(flat, "etp=1");
   plan::PlanLimits spread = flat, grouped = flat, pipeline = flat;
   plan::set_limit(flat, "ep=1");

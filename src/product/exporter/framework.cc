@@ -48,7 +48,8 @@ std::optional<Odd> odd_stages(const std::vector<std::pair<std::size_t, std::stri
 
 std::string sharding_word(const Sharding& sharding, std::int64_t all) {
   if (sharding.zero == 0 || sharding.degree == all) return fmt::format("ZeRO {}", sharding.zero);
-  return fmt::format("ZeRO {} over {} ranks", sharding.zero, sharding.degree);
+  return fmt::format("ZeRO {} over {} ranks{}", sharding.zero, sharding.degree,
+                     sharding.outer ? ", optimizer over all" : "");
 }
 
 void check_uniform(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,

@@ -22,8 +22,6 @@ bool any_precision(Precision /*precision*/) { return true; }
 bool no_narrow_precision(Precision precision) { return precision != Precision::fp8 && precision != Precision::fp4; }
 bool torchtitan_precision(Precision precision) { return precision != Precision::fp4 && precision != Precision::fp16; }
 
-void restrict_megatron(const cost::Job& /*job*/, plan::PlanLimits& limits) { plan::restrict_to_megatron(limits); }
-
 // Megatron-DeepSpeed's stack is of 2022, without flash attention: DeepSpeed holds more today.
 // clang-format off
 constexpr std::array<FrameworkRules, launch::kFrameworkNames.size()> kRules = {{
@@ -84,7 +82,7 @@ Sharding sharding_of(const Strategy& strategy, const StagePlan& stage) {
   const std::int64_t all = groups::dense_replicas(strategy);
   const std::int64_t degree = stage.zero_degree == 0 ? all : stage.zero_degree;
   if (stage.zero == 0 || degree <= 1) return {0, 1};
-  return {stage.zero, degree};
+  return {stage.zero, degree, stage.zero_outer};
 }
 
 bool recomputes(const std::vector<StagePlan>& stages, Recompute mode) {
@@ -106,6 +104,11 @@ void admit_common_recomputation(bool selective, plan::PlanLimits& limits) {
     limits.recompute[at(kind)] = false;
   }
   if (!selective) limits.recompute[at(Recompute::selective)] = false;
+}
+
+void refuse_hybrid(const Sharding& sharding, Obstacles& found) {
+  if (sharding.outer)
+    found.emplace_back("cannot shard the optimizer's state over more ranks than weights (zero_outer)");
 }
 
 void refuse_split_gradients(const Strategy& strategy, Obstacles& found) {

@@ -39,10 +39,12 @@ struct FrameworkRules {
 const std::array<FrameworkRules, launch::kFrameworkNames.size()>& framework_rules();
 const FrameworkRules& rules_of(launch::Framework framework);
 
-// How a stage shards its state: ZeRO stage and over how many ranks; {0, 1} where there is nothing to divide by.
+// How a stage shards its state: ZeRO stage and over how many ranks, the optimizer's perhaps over all; {0, 1} where there
+// is nothing to divide by.
 struct Sharding {
   int zero = 0;
   std::int64_t degree = 1;
+  bool outer = false;
   bool operator==(const Sharding&) const = default;
 };
 Sharding sharding_of(const Strategy& strategy, const StagePlan& stage);
@@ -60,6 +62,9 @@ void admit_common_recomputation(bool selective, plan::PlanLimits& limits);
 void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                          Obstacles& found);
 
+// Optimizer state over more ranks than weights: Megatron's alone.
+void refuse_hybrid(const Sharding& sharding, Obstacles& found);
+
 // Orders with weight gradients apart, of a framework that has none.
 void refuse_split_gradients(const Strategy& strategy, Obstacles& found);
 
@@ -76,6 +81,7 @@ void restrict_to_common(plan::PlanLimits& limits);
 void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                      Obstacles& found);
 std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job);
+void restrict_megatron(const cost::Job& job, plan::PlanLimits& limits);
 void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                       Obstacles& found);
 std::vector<plan::PlanLimits> deepspeed_cover(const cost::Job& job);

@@ -149,11 +149,17 @@ void add_sharding(Arguments& args, const ExportTask& task) {
     args.value("--data-parallel-sharding-strategy",
                std::string(sharding.zero == 2 ? "optim_grads" : "optim_grads_params"));
     args.value("--ckpt-format", std::string("fsdp_dtensor"));
+    // It has words of its own for what others say with --grad-reduce-in-bf16.
+    const auto format = [](double bytes) { return std::string(bytes < 4 ? "bf16" : "fp32"); };
+    args.value("--megatron-fsdp-main-grads-dtype", format(stack.gradient_bytes));
+    args.value("--megatron-fsdp-grad-comm-dtype", format(stack.gradient_traffic_bytes));
+    if (const char* const buffers = fsdp_buffers(task)) args.flag(buffers);
   }
   // Megatron-FSDP in its first version runs on the distributed optimizer.
   args.flag_if(distributed, "--use-distributed-optimizer");
   const std::int64_t instances = sharding.zero > 0 ? groups::dense_replicas(task.strategy) / sharding.degree : 1;
   if (instances > 1) args.value("--num-distributed-optimizer-instances", instances);
+  if (sharding.outer) args.value("--outer-dp-sharding-strategy", std::string("optim"));
   args.flag_if(overlaps, "--overlap-grad-reduce");
   args.flag_if(overlaps && distributed, "--overlap-param-gather");
   args.flag_if(stack.gradient_traffic_bytes < 4, "--grad-reduce-in-bf16");

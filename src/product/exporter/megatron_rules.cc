@@ -33,22 +33,44 @@ void refuse_instances(const cost::Job& job, const Strategy& strategy, const Shar
   }
 }
 
+// Layers of two micro-batches run side by side to hide the exchanges of experts.
+bool pairs_layers(const cost::Job& job) { return job.stack.expert_overlap && has_experts(job.model); }
+
+bool has_partial_graphs(const cost::SoftwareStack& stack) {
+  const auto& scopes = stack.graph_scopes;
+  return !scopes.empty() && std::find(scopes.begin(), scopes.end(), cost::GraphScope::full) == scopes.end();
+}
+
+// Megatron-FSDP, its first version: in pipelines as without them, its hooks gather and scatter layers with every
+// micro-batch. combined_1f1b.py and mcore_fsdp_adapter.py assert the rest.
+void refuse_fsdp(const cost::Job& job, const Strategy& strategy, const Sharding& sharding, Obstacles& found) {
+  if (sharding.zero < 2) return;
+  if (job.run.optimizer == Optimizer::muon) {
+    found.emplace_back("cannot shard gradients or weights (ZeRO 2, 3) with Muon, which updates whole matrices");
+  }
+  if (!pairs_layers(job) || strategy.split.ep == 1) return;
+  if (strategy.pp > 1) {
+    found.push_back(
+        fmt::format("cannot hide exchanges of experts behind other micro-batches in a pipeline whose gradients or "
+                    "weights are sharded (ZeRO {}, pp={})",
+                    sharding.zero, strategy.pp));
+  }
+  if (has_partial_graphs(job.stack)) {
+    found.push_back(
+        fmt::format("cannot capture parts of layers in graphs where exchanges of experts hide behind other "
+                    "micro-batches and gradients or weights are sharded (ZeRO {})",
+                    sharding.zero));
+  }
+}
+
 }  // namespace
 
 void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                      Obstacles& found) {
   const Sharding sharding = sharding_of(strategy, stages.front());
-  if (sharding.zero >= 2 && strategy.pp > 1) {
-    found.push_back(
-        fmt::format("cannot shard gradients or weights of a pipeline (ZeRO {}, pp={}); its distributed "
-                    "optimizer is ZeRO 1",
-                    sharding.zero, strategy.pp));
-  }
   if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy))
     refuse_instances(job, strategy, sharding, found);
-  if (sharding.zero >= 2 && job.run.optimizer == Optimizer::muon) {
-    found.emplace_back("cannot shard gradients or weights (ZeRO 2, 3) with Muon, which updates whole matrices");
-  }
+  refuse_fsdp(job, strategy, sharding, found);
   refuse_split_gradients(strategy, found);
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
   if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::modules) {
@@ -71,10 +93,26 @@ std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job) {
   classic.shard_in_node = job.run.optimizer != Optimizer::muon;
   plan::PlanLimits sharded = classic;  // Megatron-FSDP
   plan::set_limit(sharded, "zero=2,3");
-  plan::set_limit(sharded, "pp=1");
   if (job.stack.selective != cost::SelectiveKind::modules) classic.recompute[1] = sharded.recompute[1] = false;
   if (job.run.optimizer == Optimizer::muon) return {classic};
-  return {classic, sharded};
+  if (!pairs_layers(job)) return {classic, sharded};
+  plan::PlanLimits alone = sharded;
+  plan::set_limit(alone, "ep=1");
+  plan::set_limit(sharded, "pp=1");
+  if (has_partial_graphs(job.stack)) return {classic, alone};
+  return {classic, alone, sharded};
+}
+
+// Of what limits can say: FSDP where nothing else excludes it, part of the ranks where experts do not.
+void restrict_megatron(const cost::Job& job, plan::PlanLimits& limits) {
+  const plan::PlanLimits asked = limits;
+  plan::restrict_to_megatron(limits);
+  if (job.run.optimizer == Optimizer::muon) return;
+  if (!pairs_layers(job)) {
+    limits.zero[2] = asked.zero[2];
+    limits.zero[3] = asked.zero[3];
+  }
+  if (!has_experts(job.model)) limits.shard_in_node = asked.shard_in_node;
 }
 
 }  // namespace nest::exporter

@@ -140,6 +140,14 @@ bool overlaps_tensor(const ExportTask& task) {
   return !task.job.stack.deterministic && cost::overlaps_tensor(task.job, task.strategy.split);
 }
 
+const char* fsdp_buffers(const ExportTask& task) {
+  if (overlaps_experts(task)) return nullptr;
+  const auto& kinds = task.job.model.kinds;
+  const auto blocks = std::count_if(kinds.begin(), kinds.end(),
+                                    [](const model::Layer& layer) { return layer.kind == model::LayerKind::block; });
+  return blocks > 1 ? "--megatron-fsdp-max-pool-double-buffer" : "--fsdp-double-buffer";
+}
+
 std::vector<LaunchOption> layer_options(const ExportTask& task) {
   std::vector<LaunchOption> options;
   const cost::SoftwareStack& stack = task.job.stack;

@@ -29,6 +29,10 @@ bool overlaps_experts(const ExportTask& task);
 // Whether its tensor-parallel collectives run behind products (cost/layer_price.h), and Megatron accepts that.
 bool overlaps_tensor(const ExportTask& task);
 
+// Which two buffers Megatron-FSDP has of every chunk's blocks, those that memory is priced with, as an option: the fixed
+// ones are for blocks of one size. Null where routed tokens travel behind another micro-batch: it has none then.
+const char* fsdp_buffers(const ExportTask& task);
+
 // Of anything: experts may have replicas where the rest has none.
 bool has_replicas(const ExportTask& task);
 

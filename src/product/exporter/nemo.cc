@@ -169,9 +169,15 @@ class Overrides {
     if (sharding.zero >= 2) {
       add(d + "use_megatron_fsdp", true);
       text(d + "data_parallel_sharding_strategy", sharding.zero == 2 ? "optim_grads" : "optim_grads_params");
+      if (const char* const buffers = fsdp_buffers(task_)) {
+        std::string field = std::string(buffers).substr(2);
+        std::replace(field.begin(), field.end(), '-', '_');
+        add(d + field, true);
+      }
     }
     const std::int64_t instances = sharding.zero > 0 ? groups::dense_replicas(task_.strategy) / sharding.degree : 1;
     if (instances > 1) add(keys_.ddp + "num_distributed_optimizer_instances", instances);
+    if (sharding.outer) text(d + "outer_dp_sharding_strategy", "optim");
     add(keys_.order + "use_tp_pp_dp_mapping", task_.order == groups::RankOrder::replicas_last);
     if (sharding.zero < 2 && (task_.strategy.split.tp > 1 || task_.strategy.split.cp > 1) &&
         needs_one_connection(task_.job.cluster.device)) {

@@ -231,6 +231,7 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
     if (split.ep > 1) found.emplace_back("cannot shard over part of the ranks in a model with spread experts");
     if (sharding.degree % split.cp != 0) found.emplace_back("cannot shard over part of a context-parallel group");
   }
+  refuse_hybrid(sharding, found);
   if (split.context_heads() > 1) {
     found.push_back(fmt::format("cannot trade heads of contexts (cp_comm={})", to_string(split.cp_comm)));
   }
@@ -261,6 +262,7 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
   sharded.sp[0] = false;
   refuse_heads(sharded);
   sharded.shard_in_node = false;
+  sharded.zero_outer[1] = false;
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, sharded);
   if (has_experts(job.model)) plan::set_limit(sharded, "etp=1");
   limit_family(job, sharded);

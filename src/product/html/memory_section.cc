@@ -31,7 +31,8 @@ bool alike(const PlanView& view, std::size_t a, std::size_t b) {
   const auto& stages = view.report.plan.stages;
   const auto x = static_cast<double>(stages[a].memory.needed), y = static_cast<double>(stages[b].memory.needed);
   return std::abs(x - y) <= 0.01 * std::max(x, y) && view.plan.stages[a].recompute == view.plan.stages[b].recompute &&
-         view.plan.stages[a].zero == view.plan.stages[b].zero;
+         view.plan.stages[a].zero == view.plan.stages[b].zero &&
+         view.plan.stages[a].zero_outer == view.plan.stages[b].zero_outer;
 }
 
 std::string lead(const PlanView& view) {
@@ -103,8 +104,8 @@ Markup memory_table(const PlanView& view) {
     table.add({std::to_string(s), report::layers_label(view.report.model, stage), gibibytes(m.weights),
                gibibytes(m.gradients), gibibytes(m.optimizer), gibibytes(m.activations),
                fmt::format("{:.3g}", m.in_flight), gibibytes(m.working), gibibytes(m.buffers), gibibytes(m.total),
-               gibibytes(m.needed), to_string(stage.recompute), std::to_string(stage.zero),
-               format_integer(stage.zero_degree)});
+               gibibytes(m.needed), to_string(stage.recompute),
+               fmt::format("{}{}", stage.zero, stage.zero_outer ? " hybrid" : ""), format_integer(stage.zero_degree)});
   }
   Markup body = table.markup();
   body.element(

@@ -287,19 +287,20 @@ class Counter {
   SyncTraffic sync_of(const StagePlan& stage) const {
     SyncTraffic sync;
     const cost::SyncRule rule = cost::sync_rule(job_, strategy_.pp);
-    sync.lines = cost::sync_lines(job_, strategy_, table_, stage.zero, stage.zero == 0 ? 0 : stage.zero_degree);
+    const int row = cost::sharding_row(stage);
+    sync.lines = cost::sync_lines(job_, strategy_, table_, row, stage.zero == 0 ? 0 : stage.zero_degree);
     const cost::StageSums sums = cost::sum_stage(job_, table_, stage, strategy_.pp);
     sync.dense = sums.dense_parameters;
     sync.expert = sums.expert_parameters;
     const double g = rule.gradient_bytes, w = rule.weight_bytes;
-    const cost::ShardingTraffic often = rule.traffic(stage.zero);
+    const cost::ShardingTraffic often = rule.traffic(row);
     sync.shard_step = often.step_scatters * g + often.step_gathers * w;
     sync.shard_micro = often.backward_scatters * g + often.micro_gathers() * w;
-    sync.between = often.between * g;
-    const cost::StageTraffic traffic = cost::stage_traffic(rule, sums, sync.lines, stage.zero);
+    sync.between = often.between * g + often.across * w;
+    const cost::StageTraffic traffic = cost::stage_traffic(rule, sums, sync.lines, row);
     sync.step_s = traffic.reduce_s + traffic.gather_s;
     sync.micro_s = traffic.micro_s;
-    const cost::StageCost cost = cost::stage_cost(job_, rule, strategy_, sums, sync.lines, stage.zero,
+    const cost::StageCost cost = cost::stage_cost(job_, rule, strategy_, sums, sync.lines, row,
                                                   cost::stage_again(job_, table_, stage, strategy_.virtual_stages));
     sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s;
     return sync;

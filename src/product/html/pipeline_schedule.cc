@@ -42,7 +42,7 @@ std::vector<std::vector<ScheduleCell>> play_cells(const schedule::Pipeline& pipe
 PassTimes pass_times(const StagePlan& stage) {
   const StageTime& time = stage.time;
   PassTimes pass;
-  const double gathered_s = time.zero * cost::sharding_traffic(false)[at(stage.zero)].forward_share();
+  const double gathered_s = time.zero * cost::sharding_traffic(false)[at(cost::sharding_row(stage))].forward_share();
   pass.forward_s = time.forward + time.p2p / 2 + gathered_s;
   pass.backward_s = time.total - pass.forward_s;
   pass.weight_s = std::min(time.weight, pass.backward_s);

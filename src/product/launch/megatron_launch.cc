@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launch/fsdp_options.h"
 #include "launch/options.h"
 #include "launch/pipeline_text.h"
 #include "launch/setup.h"
@@ -397,10 +398,7 @@ class MegatronReader {
     const bool layer_wise = options_.text("--optimizer").value_or("") == "dist_muon";
     setup_.zero = options_.flag("--use-distributed-optimizer") || layer_wise ? 1 : 0;
     if (options_.flag("--use-megatron-fsdp")) {
-      const std::vector<std::string> words = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
-      const std::string strategy =
-          options_.choice("--data-parallel-sharding-strategy", words).value_or("optim_grads_params");
-      setup_.zero = static_cast<int>(std::find(words.begin(), words.end(), strategy) - words.begin());
+      read_fsdp_options(options_, setup_);
     } else if (options_.flag("--use-torch-fsdp2")) {
       setup_.zero = options_.flag("--torch-fsdp2-no-reshard-after-forward") ? 2 : 3;
     }

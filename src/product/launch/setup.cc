@@ -333,6 +333,7 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
     stage.recompute = setup.recompute;
     stage.zero = setup.zero;
     stage.zero_degree = setup.zero == 0 ? 0 : degree;
+    stage.zero_outer = setup.shard_outer;
   }
   const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
                                          [](const model::Layer& layer) { return layer.counted_block(); });

@@ -57,6 +57,7 @@ struct LaunchSetup {
   int zero = 0;
   std::int64_t shard_instances = 1;  // groups that shard on their own
   std::int64_t shard_degree = 0;     // or ranks of one such group; 0: all
+  bool shard_outer = false;          // the optimizer's state over the ranks of all groups
 
   cost::SoftwareStack stack;       // the framework's, with what the text switches on and off
   std::vector<std::string> notes;  // what is not priced, not read or unknown

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "launch/fsdp_options.h"
 #include "split/local_layer.h"
 
 namespace nest::launch {
@@ -75,6 +76,9 @@ class StackReader {
       options_.fail("--no-overlap-p2p-communication", "two stages cannot be interleaved without the overlap");
     }
     stack_.expert_overlap = flag("--overlap-moe-expert-parallel-comm");
+    if (stack_.expert_overlap && flag("--use-megatron-fsdp") && setup_.pp > 1) {
+      options_.fail("--overlap-moe-expert-parallel-comm", "excludes --use-megatron-fsdp in a pipeline");
+    }
     stack_.shared_expert_overlap = flag("--moe-shared-expert-overlap");
     stack_.delay_wgrad = flag("--delay-wgrad-compute");
     stack_.fused_router = flag("--moe-router-fusion");
@@ -214,6 +218,7 @@ class StackReader {
         }
       }
     }
+    if (flag("--use-megatron-fsdp")) read_fsdp_formats(options_, setup_.precision, stack_);
     offload();
     const bool eight = setup_.precision == Precision::fp8, four = setup_.precision == Precision::fp4;
     if (!eight && !four) return;

@@ -67,7 +67,8 @@ bool same_sizes(const StagePlan& a, const StagePlan& b) {
 
 bool alike(const StagePlan& a, const StagePlan& b) {
   const auto close = [](double x, double y) { return std::abs(x - y) <= 0.002 * std::max(std::abs(x), std::abs(y)); };
-  return same_sizes(a, b) && a.zero == b.zero && a.recompute == b.recompute && close(a.time.total, b.time.total) &&
+  return same_sizes(a, b) && a.zero == b.zero && a.zero_outer == b.zero_outer && a.recompute == b.recompute &&
+         close(a.time.total, b.time.total) &&
          close(static_cast<double>(a.memory.total), static_cast<double>(b.memory.total));
 }
 
@@ -113,7 +114,8 @@ std::string stage_table(const PlanReport& report, const Style& style) {
     table.add({index, layers_label(report.model, stage, stages[end - 1]),
                report.plan.fits ? fmt::format("{:.2f}", 1e3 * stage.time.total) : "",
                report.plan.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "",
-               recompute_cell(stage.recompute), fmt::format("{}", stage.zero), gibibytes(stage.memory.needed),
+               recompute_cell(stage.recompute), fmt::format("{}{}", stage.zero, stage.zero_outer ? " hybrid" : ""),
+               gibibytes(stage.memory.needed),
                bar(std::min(1.0, static_cast<double>(stage.memory.needed) / memory), 12)});
     s = end;
   }

@@ -18,7 +18,7 @@ class StateCalls {
              const StagePlan& stage)
       : rule_(cost::sync_rule(job, strategy.pp)), sums_(sums) {
     const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
-    lines_ = cost::sync_lines(job, strategy, table, stage.zero, degree);
+    lines_ = cost::sync_lines(job, strategy, table, cost::sharding_row(stage), degree);
   }
 
   const cost::SyncRule& rule() const { return rule_; }
@@ -36,11 +36,16 @@ class StateCalls {
     return calls;
   }
 
-  std::vector<StateCall> between(double passes) const {
+  // Gradients, or weights.
+  std::vector<StateCall> between(double passes) const { return between(rule_.gradient_bytes, passes); }
+  std::vector<StateCall> across(double passes) const { return between(rule_.weight_bytes, passes); }
+
+ private:
+  std::vector<StateCall> between(double bytes_each, double passes) const {
     std::vector<StateCall> calls;
     const auto add = [&](groups::Weights weights, const cost::CostLine& line, double parameters, std::int64_t degree) {
-      const double bytes = rule_.gradient_bytes * parameters;
-      if (bytes <= 0 || line.at(bytes) <= 0) return;
+      const double bytes = bytes_each * parameters;
+      if (passes <= 0 || bytes <= 0 || line.at(bytes) <= 0) return;
       calls.push_back({weights, true, passes * bytes / static_cast<double>(degree), passes, passes * line.at(bytes),
                        cost::kLargeCallBytes});
     };
@@ -49,7 +54,6 @@ class StateCalls {
     return calls;
   }
 
- private:
   std::vector<StateCall> shard(double bytes_each, double passes) const {
     std::vector<StateCall> calls;
     const auto add = [&](groups::Weights weights, const cost::CostLine& line, double call_bytes, double parameters) {
@@ -84,7 +88,7 @@ void add_traffic(const StateCalls& calls, const cost::StageCost& cost, int zero,
   const double micro_s = work.in_forward.predicted_s() + work.in_backward.predicted_s();
   work.in_forward.exposed = work.in_backward.exposed = share_of(cost.micro_exposed_s, micro_s);
   work.reduce.calls = joined(calls.scatter(often.step_scatters), calls.between(often.between));
-  work.gather.calls = calls.gather(often.step_gathers, zero);
+  work.gather.calls = joined(calls.gather(often.step_gathers, zero), calls.across(often.across));
   if (zero == 1 && rule.hides_backward_only) {  // gathers hide behind nothing
     work.reduce.exposed = share_of(cost.sync_exposed_s - work.gather.predicted_s(), work.reduce.predicted_s());
   } else {
@@ -271,8 +275,9 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     }
     const cost::StageSums sums = cost::sum_stage(job, table, stage, strategy.pp);
     const StateCalls calls(job, strategy, table, sums, stage);
-    const cost::StageCost cost = cost::stage_cost(job, calls.rule(), strategy, sums, calls.lines(), stage.zero,
-                                                  cost::stage_again(job, table, stage, strategy.virtual_stages));
+    const cost::StageCost cost =
+        cost::stage_cost(job, calls.rule(), strategy, sums, calls.lines(), cost::sharding_row(stage),
+                         cost::stage_again(job, table, stage, strategy.virtual_stages));
     StageWork work;
     work.time = evaluation.stages[s].time;
     work.forward_s = work.time.forward;
@@ -282,7 +287,7 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     work.optimizer_s = cost.optimizer_s;
     work.dense_degree = calls.lines().dense_degree;
     work.expert_degree = calls.lines().expert_degree;
-    add_traffic(calls, cost, stage.zero, work);
+    add_traffic(calls, cost, cost::sharding_row(stage), work);
     work.chunks = chunk_shares(job, strategy, stage, static_cast<std::int64_t>(s), listed ? &*listed : nullptr);
     add_tokens(
         job, kinds, stage,

@@ -8,6 +8,7 @@
 #include "accuracy/software.h"
 #include "base/error.h"
 #include "base/index.h"
+#include "cost/group_time.h"
 
 namespace nest::accuracy {
 namespace {
@@ -135,7 +136,11 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
     const cluster::Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
     made.job = cost::make_job(architecture_for(run), what, software.stack, cluster);
     const int zero = static_cast<int>(std::clamp<std::int64_t>(run.zero.value_or(1), 0, 3));
-    made.stages = cost::even_stages(made.job, made.strategy, recompute_of(run), zero, run.zero_degree.value_or(0));
+    const std::int64_t replicas = groups::dense_replicas(made.strategy);
+    const std::int64_t instances = std::max<std::int64_t>(1, run.settings.optimizer_instances.value_or(1));
+    const std::int64_t degree = run.zero_degree.value_or(instances > 1 ? replicas / instances : 0);
+    const bool outer = run.settings.outer_sharding && instances > 1;
+    made.stages = cost::even_stages(made.job, made.strategy, recompute_of(run), zero, degree, outer);
     const std::vector<StagePlan> even = made.stages;
     place_blocks(made.job, blocks_of_layout(run, made.strategy), made.stages);
     if (!cost::refuse_strategy(made.job, made.strategy, made.stages).empty()) {

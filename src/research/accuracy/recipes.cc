@@ -34,7 +34,7 @@ std::string job_key(const PublishedRun& run, const cost::Job& job) {
 bool same_stages(const std::vector<StagePlan>& a, const std::vector<StagePlan>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const StagePlan& x, const StagePlan& y) {
     return x.first == y.first && x.last == y.last && x.zero == y.zero && x.zero_degree == y.zero_degree &&
-           x.recompute == y.recompute;
+           x.zero_outer == y.zero_outer && x.recompute == y.recompute;
   });
 }
 
@@ -154,7 +154,7 @@ search::PlanAnswer search(const cost::Job& job, const plan::PlanLimits& limits, 
   }
 }
 
-// Its distributed optimizer with any pipeline, or, where a recipe uses it, its FSDP without one.
+// Its distributed optimizer or, where a recipe uses it, its FSDP.
 search::PlanAnswer megatron_plan(const RecipeJob& job, search::PriceCache& prices) {
   plan::PlanLimits limits;
   plan::restrict_to_megatron(limits);
@@ -163,7 +163,6 @@ search::PlanAnswer megatron_plan(const RecipeJob& job, search::PriceCache& price
                                 [](const Recipe& recipe) { return recipe.evaluation.stages.front().zero == 3; });
   if (!fsdp) return best;
   limits.zero = {false, false, false, true};
-  limits.pp.high = 1;
   search::PlanAnswer sharded = search(job.job, limits, prices);
   const bool better = !sharded.plans.empty() && (best.plans.empty() || sharded.plans.front().prediction.iteration_s <
                                                                            best.plans.front().prediction.iteration_s);

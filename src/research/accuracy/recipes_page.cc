@@ -428,7 +428,7 @@ what planning adds if the model is right; docs/generated/accuracy.md says how ri
 
 - *measured s*: time of a step as the source publishes it, a range where several releases measured the same recipe. Only recipes were measured.
 - *our plan*: the optimum of the whole space (docs/planning.md), proven, in the memory of the device less our margin.
-- *plan for Megatron-Core*: what that framework can be told: one setting for all stages, ZeRO 0 or 1 (or its FSDP without a pipeline,
+- *plan for Megatron-Core*: what that framework can be told: one setting for all stages, ZeRO 0 or 1 (or its FSDP,
   where a recipe for the job uses it), its rank orders, a batch that divides.
 - *ratio*: predicted time of the plan over that of the recipe; below 1 the plan is faster.
 - \* the recipe does not fit by our count, although somebody ran it: most such rows do not say what is recomputed or moved to the host, and

@@ -36,6 +36,8 @@ void read_formats(const Fields& row, Settings& settings) {
 void read_overlap(const Fields& row, Settings& settings) {
   settings.distributed_optimizer = row.flag("distributed_optimizer");
   settings.megatron_fsdp = row.flag("megatron_fsdp");
+  settings.optimizer_instances = row.integer("num_distributed_optimizer_instances");
+  settings.outer_sharding = word(row, "outer_dp_sharding_strategy") == "optim";
   settings.overlap_gradients = row.flag("overlap_grad_reduce");
   settings.overlap_weights = row.flag("overlap_param_gather");
   settings.overlap_tensor = row.flag("tp_comm_overlap");

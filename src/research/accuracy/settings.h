@@ -23,6 +23,8 @@ struct Settings {
 
   // What overlaps.
   std::optional<bool> distributed_optimizer, megatron_fsdp, overlap_gradients, overlap_weights, overlap_tensor;
+  std::optional<std::int64_t> optimizer_instances;  // groups of ranks that shard on their own,
+  bool outer_sharding = false;                      // the optimizer's state over all of them
   std::optional<bool> overlap_experts, delay_weight_gradients, overlap_shared_experts;
   std::string context_exchange;  // "p2p", "a2a"
 

@@ -65,7 +65,7 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
     const double again_s = prices.again_s(
         begin, end, cost::stage_treatment(prices.treatments(), choice.recompute, strategy.virtual_stages));
     const cost::StageCost cost = cost::stage_cost(job, rules_[strategy.pp > 1 ? 1 : 0], strategy, sums, sync.of(choice),
-                                                  choice.zero, {again_s, again_s});
+                                                  choice.row(), {again_s, again_s});
     const double leaves_s = s + 1 < p ? share * v * messages.hops[at(s)].at(prices.table().cut_bytes[at(end - 1)]) : 0;
     const double messages_s = arrives_s + leaves_s + (s == 0 || s + 1 == p ? wrap_s : 0);
     arrives_s = leaves_s;

@@ -16,7 +16,7 @@ std::vector<int> carried_options(const search::PlanSpace& space, const std::vect
     int option = options[at(s * std::ssize(options) / stages)];
     if (!is_admitted(option)) {  // then it may be admitted over all replicas
       search::StageChoice choice = space.choices()[at(option)];
-      choice.in_node = false;
+      choice.in_node = choice.outer = false;
       option = search::find_choice(space.choices(), choice).value_or(admitted.front());
     }
     carried.push_back(is_admitted(option) ? option : admitted.front());

@@ -58,14 +58,15 @@ bool admits_stages(const search::PlanSpace& space, const Strategy& strategy, con
     if (stage.zero < 0 || stage.zero > 3 || !limits.zero[at(stage.zero)]) return false;
     const bool all = stage.zero_degree == 0 || stage.zero_degree == groups::dense_replicas(strategy);
     if (stage.zero > 0 && !all && stage.zero_degree != inner) return false;
+    if (!limits.zero_outer[stage.zero_outer ? 1 : 0]) return false;
     if (s > 0 && !space.may_cut(stage.first, strategy.virtual_stages)) return false;
     if (stage.last - stage.first + 1 <
         space.fewest_layers(static_cast<std::int64_t>(s), strategy.pp, strategy.virtual_stages)) {
       return false;
     }
     const StagePlan& front = stages.front();
-    const bool alike =
-        stage.zero == front.zero && stage.zero_degree == front.zero_degree && stage.recompute == front.recompute;
+    const bool alike = cost::sharding_row(stage) == cost::sharding_row(front) &&
+                       stage.zero_degree == front.zero_degree && stage.recompute == front.recompute;
     if (limits.uniform && !alike) return false;
   }
   return true;
