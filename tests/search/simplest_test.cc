@@ -98,22 +98,37 @@ std::map<Words, double> best_by_words(const Problem& problem) {
   return best;
 }
 
+// All sets of modules and numbers of layers are too many to combine; the exhaustive tests look at them. Here two at a
+// time, instead of selective and full recomputation, or none of them.
+void narrow_recomputations(Dice& dice, Problem& problem) {
+  plan::PlanLimits& limits = problem.limits;
+  const auto admitted = [&](Recompute kind) -> bool& { return limits.recompute.at(static_cast<std::size_t>(kind)); };
+  std::vector<Recomputation> fine = test::all_recomputations(problem.job, limits);
+  std::erase_if(fine, [](const Recomputation& one) { return one.kind <= Recompute::full; });
+  for (const Recompute kind : {Recompute::modules, Recompute::block, Recompute::uniform}) admitted(kind) = false;
+  limits.recompute_only.clear();
+  if (fine.empty() || dice.one_in(3)) return;
+  for (const Recompute kind : {Recompute::selective, Recompute::full}) admitted(kind) = false;
+  for (int k = 0; k < 2; ++k) {
+    const Recomputation& one = dice.any(fine);
+    admitted(one.kind) = true;
+    limits.recompute_only.push_back(one);
+  }
+}
+
 // Small enough to look at every combination of what stages do.
 Problem small_problem(std::uint32_t seed) {
   Problem problem = test::random_problem(seed);
   problem.limits.pp.high = std::min<std::int64_t>(problem.limits.pp.high, problem.job.model.layers.size() > 6 ? 2 : 3);
   Dice dice(seed);
-  // Sets of modules and numbers of layers are too many to combine; the exhaustive tests look at them.
-  for (const Recompute kind : {Recompute::modules, Recompute::block, Recompute::uniform}) {
-    problem.limits.recompute.at(static_cast<std::size_t>(kind)) = false;
-  }
+  narrow_recomputations(dice, problem);
   if (dice.one_in(2)) problem.limits.zero[2] = problem.limits.zero[3] = false;
   if (dice.one_in(3)) problem.limits.schedule[static_cast<std::size_t>(Schedule::gpipe)] = true;
   return problem;
 }
 
 TEST(Simplest, IsTheFirstOfAllPlansWithinTheTie) {
-  std::map<std::string, int> avoided;
+  std::map<std::string, int> avoided, kinds;
   int simpler = 0;
   const std::uint32_t count = test::scaled(kProblems, 60);
   for (std::uint32_t seed = kFirst; seed < kFirst + count; ++seed) {
@@ -154,11 +169,14 @@ TEST(Simplest, IsTheFirstOfAllPlansWithinTheTie) {
     EXPECT_EQ(plan.search->tie, tie);
     EXPECT_TRUE(plan.search->optimal);
     simpler += plan.search->simpler.empty() ? 0 : 1;
+    for (const StagePlan& stage : plan.stages) kinds[to_string(stage.recompute.kind)] += 1;
+    kinds["activations on the host"] += plan.strategy.split.offload != 0 ? 1 : 0;
     const Words before = judge.words_of(fastest.strategy, fastest.stages);
     const auto list = oddities(PlanObjective::time);
     for (std::size_t k = 0; k < before.size(); ++k) avoided[list[k].name] += before[k] && !first->first[k] ? 1 : 0;
   }
   for (const auto& [name, times] : avoided) RecordProperty(name, times);
+  for (const auto& [name, times] : kinds) RecordProperty("with " + name, times);
   EXPECT_GE(simpler, static_cast<int>(count) / 20);
   if (count < kProblems) return;
   for (const Oddity& oddity : oddities(PlanObjective::time)) EXPECT_GE(avoided[oddity.name], 1) << oddity.name;
