@@ -315,8 +315,11 @@ TEST(Obstacles, WeightGradientsApart) {
   EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::zbv, 2), IsEmpty());
   EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::dualpipev, 2), IsEmpty());
   EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::zbv, 3), ElementsAre(HasSubstr("ZeRO 3")));
-  EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::v_half, 2), ElementsAre(HasSubstr("by a name")));
-  EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", Schedule::zb_h1, 2), Contains(HasSubstr("by a name")));
+  for (const Schedule filed : {Schedule::zb_h1, Schedule::v_half, Schedule::v_min}) {
+    EXPECT_THAT(of(Framework::torchtitan, "torchtitan-graph", filed, 2), IsEmpty());
+    EXPECT_THAT(of(Framework::torchtitan, "fsdp2", filed, 2), ElementsAre(HasSubstr("torch.compile")));
+    EXPECT_THAT(of(Framework::megatron, "megatron-core", filed, 1), Contains(HasSubstr("cannot run schedule")));
+  }
 }
 
 TEST(Obstacles, DependOnTheFramework) {

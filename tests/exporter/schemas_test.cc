@@ -191,6 +191,7 @@ TomlFile read_strict_toml(const std::string& text, std::vector<std::string>& pro
         {"expert_tensor_parallel_degree", integer},
         {"pipeline_parallel_degree", integer},
         {"pipeline_parallel_schedule", std::regex("\"(1F1B|GPipe|Interleaved1F1B|ZBVZeroBubble|DualPipeV)\"")},
+        {"pipeline_parallel_schedule_csv", std::regex("\"[a-z0-9-]+\\.csv\"")},
         {"pipeline_parallel_microbatch_size", integer},
         {"module_fqns_per_model_part", any}};
     keys["activation_checkpoint"] = {{"mode", std::regex("\"(selective|full|none)\"")},

@@ -14,7 +14,9 @@
 #include "exporter/nemo.h"
 #include "exporter/rankfile.h"
 #include "exporter/sbatch.h"
+#include "exporter/titan_order.h"
 #include "exporter/torchtitan.h"
+#include "launch/titan_schedules.h"
 #include "nest/option.h"
 
 namespace nest::exporter {
@@ -107,13 +109,23 @@ ExportedText write_deepspeed(const ExportTask& task, std::size_t /*format*/) {
 }
 
 constexpr std::array kTorchtitanFormats = {
-    ExportFormat{"toml", "torchtitan's configuration (v0.2.2, the last that reads TOML)"}};
+    ExportFormat{"toml", "torchtitan's configuration (v0.2.2, the last that reads TOML)"},
+    ExportFormat{"csv", "the order of a pipeline that torchtitan has no name for: `pipeline_parallel_schedule_csv`"}};
 
-ExportedText write_torchtitan(const ExportTask& task, std::size_t /*format*/) {
+ExportedText write_torchtitan(const ExportTask& task, std::size_t format) {
+  const bool filed = task.strategy.pp > 1 && launch::titan_file(task.strategy.schedule) != nullptr;
+  if (format == 1 && !filed) {
+    throw InputError(fmt::format("{}: {} needs no file", option("format"),
+                                 task.strategy.pp > 1 ? fmt::format("torchtitan knows schedule {} by name, which",
+                                                                    to_string(task.strategy.schedule))
+                                                      : std::string("a plan without a pipeline")));
+  }
   TorchtitanExport exported = export_torchtitan(task);
+  const std::string order = filed ? titan_order(task.strategy, task.job.run.global_batch) : "";
   ExportedText written;
-  written.text = std::move(exported.toml);
-  written.json["toml"] = written.text;
+  written.json["toml"] = exported.toml;
+  if (filed) written.json["csv"] = order;
+  written.text = format == 1 ? order : std::move(exported.toml);
   written.notes = std::move(exported.notes);
   return written;
 }

@@ -42,6 +42,12 @@ struct NearestPlan {
   double wall_s = 0;
 };
 
+// The same cuts of a V with their chunks listed, to be priced one by one: where layers are of several kinds its first stage
+// holds both ends of the model, and no run of layers says so. All stages are treated as the first. Nothing where there is
+// no V, or chunks are listed.
+std::optional<std::vector<StagePlan>> folded_stages(const cost::Job& job, const Strategy& strategy,
+                                                    const std::vector<StagePlan>& stages);
+
 // Nothing when no plan that the framework can run, inside what was asked for, fits (or, with a time limit, none was
 // found). Throws InputError for a setting that is none.
 std::optional<NearestPlan> nearest_plan(launch::Framework framework, const cost::Job& job,

@@ -7,6 +7,9 @@
 #include "cost/group_time.h"
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
+#include "plan/pipeline_shape.h"
+#include "schedule/pipeline.h"
+#include "schedule/rules.h"
 
 namespace nest::exporter {
 namespace {
@@ -53,9 +56,19 @@ class NearestSearch {
       take_balanced(plan.strategy);
       return false;
     }
-    if (!obstacles(framework_, job_, plan.strategy, plan.stages, asked_.per_host).empty()) return false;
+    if (!obstacles(framework_, job_, plan.strategy, plan.stages, asked_.per_host).empty()) {
+      take_folded(plan);
+      return false;
+    }
     take(plan);
     return true;
+  }
+
+  void take_folded(const Plan& plan) {
+    const std::optional<std::vector<StagePlan>> stages = folded_stages(job_, plan.strategy, plan.stages);
+    if (!stages || !cost::refuse_strategy(job_, plan.strategy, *stages).empty()) return;
+    if (!obstacles(framework_, job_, plan.strategy, *stages, asked_.per_host).empty()) return;
+    take(cost::evaluate(job_, plan.strategy, *stages));
   }
 
   // The same strategy with as many blocks on every stage.
@@ -110,6 +123,20 @@ class NearestSearch {
 };
 
 }  // namespace
+
+std::optional<std::vector<StagePlan>> folded_stages(const cost::Job& job, const Strategy& strategy,
+                                                    const std::vector<StagePlan>& stages) {
+  const schedule::Rule& rule = schedule::rule_of(strategy.schedule);
+  if (!rule.is_v() || strategy.pp == 1 || plan::lists_chunks(stages)) return std::nullopt;
+  const schedule::Chain chain(rule, plan::pipeline_shape(strategy, job.run.global_batch));
+  std::vector<StagePlan> folded = plan::stages_of_chunks(job.model, chain, v_blocks(job.model, stages));
+  for (StagePlan& stage : folded) {
+    stage.zero = stages.front().zero;
+    stage.zero_degree = stages.front().zero_degree;
+    stage.recompute = stages.front().recompute;
+  }
+  return folded;
+}
 
 std::optional<NearestPlan> nearest_plan(launch::Framework framework, const cost::Job& job,
                                         const search::SearchSettings& search, search::PriceCache* prices,

@@ -99,9 +99,15 @@ class TitanFile {
   }
 
   void add_pipeline() {
-    const launch::TitanSchedule* const schedule = launch::titan_schedule(strategy_.schedule);
-    NEST_CHECK(schedule != nullptr, "what has no name there was refused");
+    const launch::TitanSchedule* const file = launch::titan_file(strategy_.schedule);
+    const launch::TitanSchedule* const schedule = file != nullptr ? file : launch::titan_schedule(strategy_.schedule);
+    NEST_CHECK(schedule != nullptr, "schedules have a name there or a file");
     key("pipeline_parallel_schedule", toml_quoted(schedule->name));
+    if (file != nullptr) {
+      const std::string name = launch::titan_file_name(strategy_.schedule);
+      key("pipeline_parallel_schedule_csv", toml_quoted(name));
+      notes_.push_back(fmt::format("{} holds the order of the stages: `--format csv` writes it", name));
+    }
     key("pipeline_parallel_microbatch_size", strategy_.micro_batch);
     std::vector<std::string> parts;
     std::int64_t layer = 0;
@@ -150,10 +156,8 @@ void refuse_schedule(const cost::Job& job, const Strategy& strategy, const Shard
     found.push_back(
         fmt::format("cannot be told groups of {} micro-batches; its {} form groups of their own", strategy.group, m));
   }
-  if (launch::titan_schedule(strategy.schedule) == nullptr) {
-    found.push_back(fmt::format("cannot be told schedule {} by a name", word));
-  } else if (is_graph_trainer(job.stack)) {
-    if (strategy.virtual_stages == 1) {
+  if (is_graph_trainer(job.stack)) {
+    if (strategy.virtual_stages == 1 && launch::titan_file(strategy.schedule) == nullptr) {
       found.push_back(
           fmt::format("cannot run schedule {} in its graph trainer, whose stages have several chunks", word));
     }
@@ -273,7 +277,7 @@ std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
     plan::PlanLimits folded = sharded;
     plan::set_limit(folded, "zero=2");
     plan::set_limit(folded, "pp=2..");
-    plan::set_limit(folded, "schedule=interleaved,zbv,dualpipev");
+    plan::set_limit(folded, "schedule=interleaved,zb-h1,zbv,v-half,v-min,dualpipev");
     for (plan::PlanLimits* whole : {&sharded, &grouped}) plan::set_limit(*whole, "pp=1");
     return {sharded, grouped, folded};
   }

@@ -171,15 +171,38 @@ class TitanReader {
                     fmt::format("`{}` is not priced; understood are {}", clip(schedule, 40), join_words(names)));
     }
     setup_.schedule = known->kind;
+    read_order(parallel, *known);
     setup_.micro_batch = parallel.integer_or("pipeline_parallel_microbatch_size", 1, kBatch);
     if (local_batch_ % *setup_.micro_batch != 0) {
       parallel.fail(
           "pipeline_parallel_microbatch_size",
           fmt::format("{} does not divide training.local_batch_size = {}", *setup_.micro_batch, local_batch_));
     }
-    setup_.vpp = schedule::rule_of(known->kind).interleaves() ? 2 : 1;
+    setup_.vpp = schedule::rule_of(setup_.schedule).interleaves() ? 2 : 1;
     setup_.stack.pipeline_overlap = false;
     read_parts(parallel);
+  }
+
+  // pipeline_parallel_schedule_csv: an order in a file of its own, which is known by its name.
+  void read_order(doc::Reader& parallel, const TitanSchedule& named) {
+    constexpr const char* kKey = "pipeline_parallel_schedule_csv";
+    const std::string path = parallel.text_or(kKey, "");
+    if (path.empty()) return;
+    const std::string file = path.substr(path.find_last_of('/') + 1);
+    std::vector<std::string> names;
+    names.reserve(kTitanFiles.size());
+    for (const TitanSchedule& one : kTitanFiles) {
+      names.push_back(titan_file_name(one.kind));
+      if (file != names.back()) continue;
+      if (titan_schedule(one.name)->kind != named.kind) {
+        parallel.fail("pipeline_parallel_schedule", fmt::format("{} goes with {}", file, one.name));
+      }
+      setup_.schedule = one.kind;
+      setup_.notes.push_back(fmt::format("{} is not opened: priced as the order that nest writes", file));
+      return;
+    }
+    parallel.fail(kKey,
+                  fmt::format("`{}` is not read; orders that nest writes are {}", clip(file, 40), join_words(names)));
   }
 
   // module_fqns_per_model_part: what every stage holds, in order.

@@ -1,4 +1,4 @@
-// The schedules that torchtitan is told by name, by its names and ours.
+// The schedules that torchtitan is told by name, by its names and ours, and those that it reads from a file.
 #pragma once
 
 #include <array>
@@ -30,6 +30,24 @@ inline const TitanSchedule* titan_schedule(Schedule kind) {
   }
   return nullptr;
 }
+
+// Orders that it has no name for: read from a file (pipeline_parallel_schedule_csv). The name beside it then says only
+// which parts of the model a rank holds: every p-th one, or those of a V.
+inline constexpr std::array kTitanFiles = std::to_array<TitanSchedule>({
+    {Schedule::zb_h1, "Interleaved1F1B"},
+    {Schedule::v_half, "ZBVZeroBubble"},
+    {Schedule::v_min, "ZBVZeroBubble"},
+});
+
+inline const TitanSchedule* titan_file(Schedule kind) {
+  for (const TitanSchedule& known : kTitanFiles) {
+    if (known.kind == kind) return &known;
+  }
+  return nullptr;
+}
+
+// What nest calls such a file; how a configuration that names it is read back.
+inline std::string titan_file_name(Schedule kind) { return std::string(to_string(kind)) + ".csv"; }
 
 // Whatever the case of its letters, as there.
 inline const TitanSchedule* titan_schedule(std::string_view name) {
