@@ -1,6 +1,7 @@
 #include "door/judged_search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -101,7 +102,10 @@ class JudgedSearch {
   double elapsed_s() const {
     return searched_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
   }
-  bool is_late() const { return elapsed_s() > request_.search.time_limit_s; }
+  bool is_late() const {
+    const std::atomic<bool>* const stop = request_.search.stop;
+    return elapsed_s() > request_.search.time_limit_s || (stop != nullptr && stop->load());
+  }
 
   double priced(const Plan& plan) const { return value_of(plan, plan.prediction.iteration_s); }
 
@@ -147,6 +151,7 @@ class JudgedSearch {
     std::vector<std::pair<double, const Plan*>> bounds(plans.size());
     workers_.for_each(plans.size(), [&](std::size_t k, int /*worker*/) {
       const Plan& plan = *plans[k];
+      if (is_late()) return;  // nothing of this list is executed
       bounds[k] = {value_of(plan, judge_.least_s(plan.strategy, plan.stages)) * (1 - kRounding), &plan};
     });
     std::stable_sort(bounds.begin(), bounds.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
