@@ -13,6 +13,7 @@
 #include "megatron_parser.h"
 #include "model/config.h"
 #include "model/count.h"
+#include "test_support/scale.h"
 
 namespace nest::test {
 namespace {
@@ -341,7 +342,7 @@ TEST(MegatronExport, InterleavesLayersOfSeveralKinds) {
 
 TEST(PipelineLayout, UnfoldsToTheStagesItWasMadeFrom) {
   std::mt19937 random(5);
-  for (int round = 0; round < 2000; ++round) {
+  for (std::uint32_t round = 0; round < test::scaled(4000, 500); ++round) {
     std::vector<exporter::StageBlocks> stages(1 + random() % 24);
     for (exporter::StageBlocks& stage : stages)
       stage.blocks = 1 + static_cast<std::int64_t>(random() % 3 == 0 ? random() % 14 : 4);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "export_support.h"
+#include "test_support/scale.h"
 
 namespace nest::test {
 namespace {
@@ -160,21 +161,22 @@ class RankfileCases : public ::testing::Test {
     }
   }
 
-  int checked_ = 0;
+  std::uint32_t checked_ = 0;
 };
 
 TEST_F(RankfileCases, ReadBackTheyAreThePlansPlacement) {
   const cluster::Cluster cluster = *cluster::find_cluster("dgx-h100", 64);
   std::mt19937 random(11);
   const cost::Job job = export_job("mixtral-8x7b", 64);
-  for (int round = 0; round < 300; ++round) {
+  const std::uint32_t rounds = test::scaled(600, 90);
+  for (std::uint32_t round = 0; round < rounds; ++round) {
     Strategy s = random_plan(job, random).strategy;
     if (random() % 3 == 0) s.pitch = (s.pipeline_block() + 7) / 8 * 8;
     if (s.devices_spanned() > 64) continue;
     check(cluster, s, groups::RankOrder::stages_last);
     if (exporter::can_put_replicas_last(s)) check(cluster, s, groups::RankOrder::replicas_last);
   }
-  EXPECT_GT(checked_, 400);
+  EXPECT_GT(checked_, rounds * 4 / 3);
 }
 
 TEST_F(RankfileCases, NamesComeFromTheCluster) {

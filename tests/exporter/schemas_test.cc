@@ -13,6 +13,7 @@
 #include "exporter/torchtitan.h"
 #include "launch/setup.h"
 #include "megatron_parser.h"
+#include "test_support/scale.h"
 
 namespace nest::test {
 namespace {
@@ -122,10 +123,11 @@ void check_deepspeed(const StrictJson& config, const cost::Job& job, const Strat
 
 TEST(DeepspeedExport, FollowsTheSchemaAndComesBack) {
   std::mt19937 random(21);
-  int flat = 0, pipelines = 0, spread = 0;
+  std::uint32_t flat = 0, pipelines = 0, spread = 0;
+  const std::uint32_t rounds = test::scaled(6000, 1000);
   for (const char* name : {"llama3-8b", "llama3-70b", "mixtral-8x7b", "bloom-176b", "gpt-oss-20b"}) {
     const cost::Job job = export_job(name, 256, 768, 4096, "megatron-deepspeed");
-    for (int round = 0; round < 3000; ++round) {
+    for (std::uint32_t round = 0; round < rounds; ++round) {
       SomePlan plan = random_plan(job, random);
       plan.strategy.dp_inner = plan.strategy.dp;
       if (!exporter::obstacles(launch::Framework::deepspeed, job, plan.strategy, plan.stages).empty()) continue;
@@ -148,9 +150,9 @@ TEST(DeepspeedExport, FollowsTheSchemaAndComesBack) {
       ASSERT_FALSE(HasFailure());
     }
   }
-  EXPECT_GT(flat, 50);
-  EXPECT_GT(pipelines, 10);
-  EXPECT_GT(spread, 3);
+  EXPECT_GT(flat, rounds / 60);
+  EXPECT_GT(pipelines, rounds / 300);
+  EXPECT_GT(spread, rounds / 1000);
 }
 
 // --- torchtitan: TOML with a fixed set of keys
@@ -270,10 +272,11 @@ void check_torchtitan(const TomlFile& file, const cost::Job& job, const SomePlan
 
 TEST(TorchtitanExport, FollowsTheSchemaAndComesBack) {
   std::mt19937 random(31);
-  int exported = 0, interleaved = 0, hybrid = 0, spread = 0;
+  std::uint32_t exported = 0, interleaved = 0, hybrid = 0, spread = 0;
+  const std::uint32_t rounds = test::scaled(6000, 800);
   for (const char* name : {"llama3-8b", "llama3-405b", "qwen3-30b-a3b", "mixtral-8x7b"}) {
     const cost::Job job = export_job(name, 256, 768, 4096, "fsdp2");
-    for (int round = 0; round < 3000; ++round) {
+    for (std::uint32_t round = 0; round < rounds; ++round) {
       SomePlan plan = random_plan(job, random);
       plan.strategy.dp_inner = plan.strategy.dp;
       const std::int64_t all = groups::dense_replicas(plan.strategy);
@@ -305,10 +308,10 @@ TEST(TorchtitanExport, FollowsTheSchemaAndComesBack) {
       ASSERT_FALSE(HasFailure()) << name;
     }
   }
-  EXPECT_GT(exported, 200);
-  EXPECT_GT(interleaved, 5);
-  EXPECT_GT(hybrid, 10);
-  EXPECT_GT(spread, 10);
+  EXPECT_GT(exported, rounds / 15);
+  EXPECT_GT(interleaved, rounds / 600);
+  EXPECT_GT(hybrid, rounds / 300);
+  EXPECT_GT(spread, rounds / 300);
 }
 
 // --- Megatron-Bridge: Hydra's override grammar and the documented keys
@@ -391,10 +394,11 @@ const std::set<std::string>& bridge_keys() {
 
 TEST(NemoExport, FollowsTheOverrideGrammar) {
   std::mt19937 random(41);
-  int exported = 0, layouts = 0;
+  std::uint32_t exported = 0, layouts = 0;
+  const std::uint32_t rounds = test::scaled(600, 90);
   for (const char* name : {"llama3-70b", "mixtral-8x22b", "deepseek-v3", "gpt3-175b"}) {
     const cost::Job job = export_job(name, 256, 768, 4096);
-    for (int round = 0; round < 300; ++round) {
+    for (std::uint32_t round = 0; round < rounds; ++round) {
       SomePlan plan = random_plan(job, random);
       plan.strategy.dp_inner = plan.strategy.dp;
       if (!exporter::obstacles(launch::Framework::nemo, job, plan.strategy, plan.stages).empty()) continue;
@@ -428,8 +432,8 @@ TEST(NemoExport, FollowsTheOverrideGrammar) {
       ASSERT_FALSE(HasFailure());
     }
   }
-  EXPECT_GT(exported, 50);
-  EXPECT_GT(layouts, 5);
+  EXPECT_GT(exported, rounds / 6);
+  EXPECT_GT(layouts, rounds / 60);
 }
 
 // A recipe's own settings of what the plan decides do not survive.
