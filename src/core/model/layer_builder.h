@@ -69,7 +69,7 @@ class LayerBuilder {
   TensorId gate_heads(const Attention& attention, TensorId x, TensorId heads_out);
   // A norm over rows that the split divides, or over parts of them.
   TensorId inner_norm(const std::string& name, TensorId x, NormKind kind, const std::string& weight,
-                      std::vector<Extent> shape, std::vector<Extent> statistics, Module module);
+                      std::vector<Extent> shape, const std::vector<Extent>& statistics, Module module);
   TensorId like(TensorId x, std::string name) { return tensor(std::move(name), width_of(x), rows_of(x)); }
   std::vector<Extent> width_of(TensorId x) const;
   Rows rows_of(TensorId x) const;

@@ -24,7 +24,7 @@ std::vector<Extent> LayerBuilder::width_of(TensorId x) const { return layer_.ten
 Rows LayerBuilder::rows_of(TensorId x) const { return layer_.tensors[at(x)].rows; }
 
 TensorId LayerBuilder::inner_norm(const std::string& name, TensorId x, NormKind kind, const std::string& weight,
-                                  std::vector<Extent> shape, std::vector<Extent> statistics, Module module) {
+                                  std::vector<Extent> shape, const std::vector<Extent>& statistics, Module module) {
   const TensorId out = like(x, name + " out");
   Operator& op =
       add_operator(OperatorKind::norm, name, module, {x}, {out}, kept_by_norm(name, x, width_of(x), kind, statistics));

@@ -125,7 +125,7 @@ ExportedText write_torchtitan(const ExportTask& task, std::size_t format) {
   ExportedText written;
   written.json["toml"] = exported.toml;
   if (filed) written.json["csv"] = order;
-  written.text = format == 1 ? order : std::move(exported.toml);
+  written.text = format == 1 ? order : exported.toml;
   written.notes = std::move(exported.notes);
   return written;
 }
