@@ -109,7 +109,7 @@ std::string page(const std::vector<Row>& rows) {
       "# Regret\n\nThe step of nest's plan against the fastest of all that were executed: its own, the formula's best "
       "of "
       "every kind, and those of\nmanual rules, Phaze and Mist. {} cases: mean {:.2f} %, worst {:.2f} %, above 1 % in "
-      "{}. Written by `make regret`.\n\n"
+      "{}.\n\n"
       "| cluster | devices | model | batch | predicted s | executed s | formula's plan s | no plan below s | best s | "
       "regret % | whose | search s |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
       rows.size(), 100 * mean, 100 * regrets.back(),
