@@ -27,7 +27,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr double kWithPresets = 0.1;  // of test::scale()
 
-std::uint32_t scaled(std::uint32_t count) { return test::scaled(count, 14); }
+std::uint32_t scaled(std::uint32_t count) { return test::scaled(count, 24); }
 
 Problem preset_problem(const char* model, const char* cluster, std::int64_t devices, std::int64_t batch) {
   Problem problem;
