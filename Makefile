@@ -16,6 +16,7 @@ SIMULATE_PACKAGES := libsimgrid-dev
 ONNX_PACKAGES := libonnx-dev libprotobuf-dev protobuf-compiler
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-pybind11
 ALPA_PACKAGES := coinor-libcbc-dev
+SLURM_PACKAGES := slurm-wlm munge
 
 .PHONY: help
 help: ## Show this list
@@ -139,6 +140,11 @@ simulation-check: deps ## Compare predictions with simulations of many plans; wr
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-simulation-check
 	@build/nest-simulation-check --folder docs/generated/simulation
+
+.PHONY: slurm-check
+slurm-check: build ## Submit exported jobs to a real Slurm whose nodes are this machine; where ranks start must be the plan's (needs root)
+	$(call install,$(SLURM_PACKAGES))
+	@tools/slurm build/nest
 
 .PHONY: regret
 regret: deps ## Execute our plans beside all others that are known, on many networks; writes docs/generated/simulation/regret.md (hours)

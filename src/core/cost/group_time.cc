@@ -47,6 +47,28 @@ CostLine line_at_most(const cluster::Cluster& cluster, const cluster::GroupLayou
   return {latency_s, endless->bandwidth_s / kEndlessBytes};
 }
 
+// Whether units of every level hold whole numbers of what a strategy repeats, or the other way round. Where not, groups
+// differ in how they lie, and a layout is the worst of each of its numbers: more than any of them takes.
+bool lies_evenly(const cluster::Fabric& fabric, const Strategy& strategy, const groups::RankGroups& ranks,
+                 const groups::ZeroDegrees& degrees) {
+  if (!fabric.regular) return false;
+  const Split& split = strategy.split;
+  const std::array<std::int64_t, 7> parts = {split.tp,
+                                             split.tp * split.cp,
+                                             split.tp * degrees.dense,
+                                             split.expert_devices(),
+                                             split.expert_devices() * degrees.expert,
+                                             ranks.block(),
+                                             ranks.pitch()};
+  for (std::size_t l = 1; l < fabric.levels; ++l) {
+    const std::int64_t unit = fabric.unit[l];
+    if (std::any_of(parts.begin(), parts.end(),
+                    [&](std::int64_t part) { return part % unit != 0 && unit % part != 0; }))
+      return false;
+  }
+  return true;
+}
+
 void place_state(const cluster::Cluster& cluster, const groups::RankGroups& ranks, groups::Weights weights,
                  std::int64_t degree, schedule::Law law, cluster::GroupLayout& shard, cluster::GroupLayout& replicate) {
   groups::StateGroups state = ranks.state(weights, 0, degree);
@@ -354,6 +376,7 @@ ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strate
   groups.dense_degree = degrees.dense;
   groups.expert_degree = degrees.expert;
   groups.replicas = ranks.zero_degrees(0);
+  if (law == schedule::Law::least && !lies_evenly(cluster.fabric, strategy, ranks, degrees)) return groups;
   place_state(cluster, ranks, groups::Weights::dense, degrees.dense, law, groups.dense_shard, groups.dense_replicate);
   place_state(cluster, ranks, groups::Weights::expert, degrees.expert, law, groups.expert_shard,
               groups.expert_replicate);
@@ -392,15 +415,29 @@ CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy,
                                                                   cluster::Collective::send_recv, kLargeCallBytes);
     return {time.latency_s, time.bandwidth_s / kLargeCallBytes};
   }
-  CostLine chosen;
   const std::int64_t pipelines = std::min(ranks.pipelines(), kReplicasTried);
+  const auto line_of = [&](std::int64_t start, std::int64_t count) {
+    return message_between(cluster.fabric, start + from * block, start + to * block, count);
+  };
+  CostLine chosen = line_of(0, block);
+  if (!least) {
+    for (std::int64_t r = 1; r < pipelines; ++r) {
+      const CostLine line = line_of(r * ranks.pitch(), block);
+      chosen.latency_s = std::max(chosen.latency_s, line.latency_s);
+      chosen.s_per_byte = std::max(chosen.s_per_byte, line.s_per_byte);
+    }
+    return chosen;
+  }
+  // Replicas that all lie alike send at the same time. Others may not.
+  if (lies_evenly(cluster.fabric, strategy, ranks, {1, 1})) return chosen;
+  const std::int64_t devices = strategy.split.replica_devices();
+  const std::int64_t inner = std::min(block / devices, kReplicasTried);
   for (std::int64_t r = 0; r < pipelines; ++r) {
-    const std::int64_t start = r * ranks.pitch();
-    const CostLine line = message_between(cluster.fabric, start + from * block, start + to * block, block);
-    if (r == 0) chosen = line;
-    chosen.latency_s = least ? std::min(chosen.latency_s, line.latency_s) : std::max(chosen.latency_s, line.latency_s);
-    chosen.s_per_byte =
-        least ? std::min(chosen.s_per_byte, line.s_per_byte) : std::max(chosen.s_per_byte, line.s_per_byte);
+    for (std::int64_t i = 0; i < inner; ++i) {
+      const CostLine line = line_of(r * ranks.pitch() + i * devices, devices);
+      chosen.latency_s = std::min(chosen.latency_s, line.latency_s);
+      chosen.s_per_byte = std::min(chosen.s_per_byte, line.s_per_byte);
+    }
   }
   return chosen;
 }

@@ -13,8 +13,9 @@
 //     slope = f(c) / c        latency = max over k of latency_k, of the first call
 //
 // By the least law (schedule/step_time.h) no other stage and no other team uses the links, a message is that of the
-// replica which is best placed, groups exchange at the slope of their slowest link, and on a torus nothing takes time:
-// routes there are simpler than those that are executed.
+// replica which is best placed (with those that lie alike, and send at the same time), and groups exchange at the slope
+// of their slowest link. Nothing takes time on a torus, where routes are simpler than those that are executed, nor
+// among sharding groups that lie unevenly on the network.
 #pragma once
 
 #include <cstdint>

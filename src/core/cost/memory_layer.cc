@@ -288,7 +288,7 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
   const bool narrow = storage_of(job) != Storage::bf16;
   const double gathered = narrow ? std::min(view.element_bytes, job.stack.weight_traffic_bytes) : view.element_bytes;
   price.gather_bytes = (2 * gathered + view.element_bytes) * parameters;
-  price.scatter_bytes = price.gather_bytes / 3;
+  price.scatter_bytes = view.element_bytes * parameters;
   switch (job.stack.memory) {
     case MemoryModel::megatron: price_megatron(view, job, price); break;
     case MemoryModel::fsdp: price_fsdp(view, job, price); break;
