@@ -8,12 +8,14 @@
 #include "plan/strategy_text.h"
 #include "search/planner.h"
 #include "simulate_client/client.h"
+#include "simulation_check/networks.h"
 
 namespace nest {
 namespace {
 
 constexpr double kSearchSeconds = 60;
 constexpr std::int64_t kTokensPerStep = std::int64_t{4} << 20;
+constexpr std::int64_t kFewTokensPerStep = std::int64_t{1} << 20;  // where messages of the fill and the drain count
 
 simulate::SimulationSummary simulated(const cost::Job& job, const Strategy& strategy, const Plan& evaluation,
                                       SimulationEngine engine, std::int64_t* classes = nullptr) {
@@ -32,6 +34,7 @@ bool has_experts(const cost::Job& job) {
 ComparedPlan compare(const RandomPlan& plan, SimulationEngine engine) {
   ComparedPlan row;
   row.seed = plan.seed;
+  row.from = plan.from;
   row.cluster = plan.job.cluster.name;
   row.devices = plan.job.cluster.devices;
   row.model = plan.model;
@@ -45,23 +48,46 @@ ComparedPlan compare(const RandomPlan& plan, SimulationEngine engine) {
   return row;
 }
 
+namespace {
+
+struct CaseSize {
+  std::int64_t devices;
+  const char* model;
+};
+
+void add_slow_cases(std::vector<TopCase>& cases) {
+  constexpr std::array<CaseSize, 6> kSizes = {{{16, "llama3-8b"},
+                                               {64, "llama3-8b"},
+                                               {64, "mixtral-8x7b"},
+                                               {256, "llama3-70b"},
+                                               {256, "gpt3-35b"},
+                                               {256, "mixtral-8x7b"}}};
+  for (const Network& network : slow_networks()) {
+    for (const CaseSize& size : kSizes) {
+      TopCase& added = cases.emplace_back();
+      added.from = DrawnFrom::slow;
+      added.cluster = network.name;
+      added.devices = size.devices;
+      added.model = size.model;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<TopCase> top_cases() {
-  struct Size {
-    std::int64_t devices;
-    const char* model;
-  };
-  constexpr std::array<Size, 9> kSizes = {{{8, "bert-large"},
-                                           {16, "mixtral-790m"},
-                                           {16, "llama3-8b"},
-                                           {64, "llama3-70b"},
-                                           {64, "mixtral-8x7b"},
-                                           {128, "gpt3-35b"},
-                                           {256, "gpt3-175b"},
-                                           {256, "mixtral-8x22b"},
-                                           {512, "llama3-405b"}}};
+  constexpr std::array<CaseSize, 9> kSizes = {{{8, "bert-large"},
+                                               {16, "mixtral-790m"},
+                                               {16, "llama3-8b"},
+                                               {64, "llama3-70b"},
+                                               {64, "mixtral-8x7b"},
+                                               {128, "gpt3-35b"},
+                                               {256, "gpt3-175b"},
+                                               {256, "mixtral-8x22b"},
+                                               {512, "llama3-405b"}}};
   std::vector<TopCase> cases;
   for (const cluster::Cluster& preset : cluster::cluster_presets()) {
-    for (const Size& size : kSizes) {
+    for (const CaseSize& size : kSizes) {
       if (size.devices < preset.sizes.at_least || size.devices > preset.sizes.at_most) continue;
       try {
         static_cast<void>(cluster::resized(preset, size.devices));
@@ -74,15 +100,17 @@ std::vector<TopCase> top_cases() {
       added.model = size.model;
     }
   }
+  add_slow_cases(cases);
   return cases;
 }
 
 void settle(TopCase& question, int plans, SimulationEngine engine) {
-  const cluster::Cluster cluster = cluster::find_cluster(question.cluster, question.devices).value();
+  const cluster::Cluster cluster = network_cluster(question.cluster, question.devices);
   const model::Architecture architecture = model::find_model_preset(question.model).value();
   Run run;
   run.sequence = architecture.default_sequence;
-  run.global_batch = std::max<std::int64_t>(question.devices, kTokensPerStep / run.sequence);
+  run.global_batch = question.from == DrawnFrom::slow ? std::max(question.devices / 8, kFewTokensPerStep / run.sequence)
+                                                      : std::max(question.devices, kTokensPerStep / run.sequence);
   const bool old = cluster.device.peak(Precision::bf16) <= 0;
   run.precision = old ? Precision::fp16 : Precision::bf16;
   const cost::Job job = cost::make_job(architecture, run, cost::find_stack(run.stack).value(), cluster);

@@ -13,6 +13,7 @@ namespace nest {
 
 struct ComparedPlan {
   std::uint32_t seed = 0;
+  DrawnFrom from = DrawnFrom::presets;
   std::string cluster;
   std::int64_t devices = 0;
   std::string model;
@@ -31,6 +32,7 @@ ComparedPlan compare(const RandomPlan& plan, SimulationEngine engine);
 // One case of the other question: does the plan that the search prefers stay the best when its runners-up are
 // simulated too?
 struct TopCase {
+  DrawnFrom from = DrawnFrom::presets;
   std::string cluster;
   std::int64_t devices = 0;
   std::string model;
@@ -44,10 +46,11 @@ struct TopCase {
   std::string strategy;
   std::string best_strategy;
 
+  double difference() const { return predicted_s > 0 ? simulated_s / predicted_s - 1 : 0; }
   double loss() const { return best_s > 0 ? simulated_s / best_s - 1 : 0; }
 };
 
-// Cases on every preset cluster, small and large, dense models and mixtures.
+// Cases on every preset cluster and every slow network, small and large, dense models and mixtures.
 std::vector<TopCase> top_cases();
 // Searches, simulates the best `plans`, and fills in the rest.
 void settle(TopCase& question, int plans, SimulationEngine engine);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cost/group_time.h"
 #include "model/presets.h"
+#include "simulation_check/networks.h"
 
 namespace nest {
 namespace {
@@ -50,6 +51,16 @@ constexpr std::array kClusters = {"dgx-a100",       "dgx-b200",    "dgx-h100",  
                                   "gb200-nvl64",    "gb200-nvl72", "h100-spine-leaf", "mi300x-cluster",
                                   "tpuv4-fat-tree", "tpuv4-torus", "tpuv5p-torus",    "v100-cluster"};
 
+std::optional<cluster::Cluster> draw_slow_cluster(Dice& dice, std::uint32_t seed) {
+  static const std::vector<Network> kNetworks = slow_networks();
+  const std::int64_t devices = dice.pick(kDevices);
+  try {
+    return network_cluster(kNetworks[seed % kNetworks.size()].name, devices);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<cluster::Cluster> draw_cluster(Dice& dice, std::uint32_t seed) {
   const cluster::Cluster preset = cluster::find_cluster(kClusters[seed % kClusters.size()]).value();
   const std::int64_t devices = dice.pick(kDevices);
@@ -61,11 +72,12 @@ std::optional<cluster::Cluster> draw_cluster(Dice& dice, std::uint32_t seed) {
   }
 }
 
-std::optional<Strategy> draw_strategy(Dice& dice, const cost::Job& job) {
+std::optional<Strategy> draw_strategy(Dice& dice, const cost::Job& job, DrawnFrom from) {
   constexpr std::array<std::int64_t, 5> kTensor = {1, 2, 4, 8, 16};
   constexpr std::array<std::int64_t, 6> kContext = {1, 1, 1, 1, 2, 4};
   constexpr std::array<std::int64_t, 5> kExpert = {1, 2, 4, 8, 16};
   constexpr std::array<std::int64_t, 10> kStages = {1, 2, 2, 3, 4, 4, 6, 8, 8, 16};
+  constexpr std::array<std::int64_t, 10> kDeepStages = {1, 2, 2, 4, 4, 8, 8, 16, 16, 32};
   constexpr std::array<std::int64_t, 4> kMicro = {1, 1, 2, 4};
   const bool mixture = std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
                                    [](const model::Layer& layer) { return layer.experts > 0; });
@@ -78,7 +90,7 @@ std::optional<Strategy> draw_strategy(Dice& dice, const cost::Job& job) {
     s.split.etp = 1;
     s.split.ep *= s.split.tp;
   }
-  s.pp = dice.pick(kStages);
+  s.pp = dice.pick(from == DrawnFrom::slow ? kDeepStages : kStages);
   s.micro_batch = dice.pick(kMicro);
   const std::int64_t team = s.split.team(), teams = job.cluster.devices / (s.split.team_devices() * s.pp);
   if (teams < 1) return std::nullopt;
@@ -94,9 +106,10 @@ std::optional<Strategy> draw_strategy(Dice& dice, const cost::Job& job) {
 }
 
 // Micro-batches from few to many; interleaved schedules want multiples of the stages.
-std::int64_t draw_batch(Dice& dice, const Strategy& s) {
+std::int64_t draw_batch(Dice& dice, const Strategy& s, DrawnFrom from) {
   constexpr std::array<std::int64_t, 9> kMicroBatches = {1, 2, 4, 8, 12, 16, 24, 32, 64};
-  std::int64_t m = dice.pick(kMicroBatches);
+  constexpr std::array<std::int64_t, 9> kMoreMicroBatches = {2, 4, 8, 12, 16, 24, 32, 64, 128};
+  std::int64_t m = dice.pick(from == DrawnFrom::slow ? kMoreMicroBatches : kMicroBatches);
   if (s.schedule == Schedule::interleaved) m = std::max<std::int64_t>(1, m / s.pp) * s.pp;
   return m * s.micro_batch * s.dp;
 }
@@ -124,10 +137,12 @@ std::vector<StagePlan> draw_stages(Dice& dice, const cost::Job& job, const Strat
   return stages;
 }
 
-std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed) {
-  const std::optional<cluster::Cluster> cluster = draw_cluster(dice, seed);
+std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed, DrawnFrom from) {
+  const std::optional<cluster::Cluster> cluster =
+      from == DrawnFrom::slow ? draw_slow_cluster(dice, seed) : draw_cluster(dice, seed);
   RandomPlan plan;
   plan.seed = seed;
+  plan.from = from;
   plan.model = dice.pick(kModels);
   const auto stack = cost::find_stack(dice.pick(kStacks));
   if (!cluster || !stack) return std::nullopt;
@@ -140,10 +155,10 @@ std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed) {
   const bool old = cluster->device.peak(Precision::bf16) <= 0;
   run.precision = old ? Precision::fp16 : Precision::bf16;
   plan.job = cost::make_job(*architecture, run, *stack, *cluster);
-  const std::optional<Strategy> strategy = draw_strategy(dice, plan.job);
+  const std::optional<Strategy> strategy = draw_strategy(dice, plan.job, from);
   if (!strategy || strategy->pp > static_cast<std::int64_t>(plan.job.model.layers.size())) return std::nullopt;
   plan.strategy = *strategy;
-  plan.job.run.global_batch = draw_batch(dice, plan.strategy);
+  plan.job.run.global_batch = draw_batch(dice, plan.strategy, from);
   const split::RunShape shape{plan.strategy.micro_batch, run.sequence, 0, 1.0};
   if (!split::refuse_split(plan.job.model, shape, plan.strategy.split).empty()) return std::nullopt;
   plan.stages = draw_stages(dice, plan.job, plan.strategy);
@@ -155,10 +170,10 @@ std::optional<RandomPlan> draw(Dice& dice, std::uint32_t seed) {
 
 }  // namespace
 
-RandomPlan random_plan(std::uint32_t seed) {
+RandomPlan random_plan(std::uint32_t seed, DrawnFrom from) {
   Dice dice(seed);
   for (int i = 0; i < kTries; ++i) {
-    if (std::optional<RandomPlan> plan = draw(dice, seed)) return std::move(*plan);
+    if (std::optional<RandomPlan> plan = draw(dice, seed, from)) return std::move(*plan);
   }
   throw InternalError("no plan was found for seed " + std::to_string(seed));
 }

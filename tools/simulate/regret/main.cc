@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <numeric>
@@ -16,8 +17,8 @@
 #include "nest/error.h"
 #include "nest/search.h"
 #include "nest/simulate.h"
-#include "networks.h"
 #include "plan/strategy_text.h"
+#include "simulation_check/networks.h"
 
 namespace {
 
@@ -105,15 +106,20 @@ std::string page(const std::vector<Row>& rows) {
   for (const Row& row : rows) regrets.push_back(row.regret());
   std::sort(regrets.begin(), regrets.end());
   const double mean = std::accumulate(regrets.begin(), regrets.end(), 0.0) / static_cast<double>(regrets.size());
+  std::vector<double> errors;
+  for (const Row& row : rows) errors.push_back(std::abs(row.simulated_s / row.predicted_s - 1));
+  std::sort(errors.begin(), errors.end());
+  const auto error = [&](std::size_t tenths) { return 100 * errors[(errors.size() * tenths + 9) / 10 - 1]; };
   std::string text = fmt::format(
       "# Regret\n\nThe step of nest's plan against the fastest of all that were executed: its own, the formula's best "
       "of "
       "every kind, and those of\nmanual rules, Phaze and Mist. {} cases: mean {:.2f} %, worst {:.2f} %, above 1 % in "
-      "{}.\n\n"
+      "{}.\nExecuted against predicted: median {:.2f} %, 90 % within {:.2f} %, at most {:.2f} %.\n\n"
       "| cluster | devices | model | batch | predicted s | executed s | formula's plan s | no plan below s | best s | "
       "regret % | whose | search s |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
       rows.size(), 100 * mean, 100 * regrets.back(),
-      std::count_if(regrets.begin(), regrets.end(), [](double regret) { return regret > kWorth; }));
+      std::count_if(regrets.begin(), regrets.end(), [](double regret) { return regret > kWorth; }), error(5), error(9),
+      error(10));
   for (const Row& row : rows) {
     text += fmt::format("| {} | {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {} | {:.3f} | {:.2f} | {} | {:.1f} |\n",
                         row.network, row.devices, row.model, row.batch, row.predicted_s, row.simulated_s, row.formula_s,

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::uint32_t first = 0;
   std::uint32_t plans = 480;
+  std::uint32_t slow_plans = 600;
   int top = 20;
   bool no_top = false;
   nest::SimulationEngine engine = nest::SimulationEngine::own;
@@ -32,10 +33,14 @@ void write_file(const fs::path& path, const std::string& text) {
 
 int run(const Options& options) {
   std::vector<nest::ComparedPlan> rows;
-  for (std::uint32_t seed = options.first; seed < options.first + options.plans; ++seed) {
-    rows.push_back(nest::compare(nest::random_plan(seed), options.engine));
-    std::cerr << fmt::format("\r{} of {} plans", rows.size(), options.plans) << std::flush;
-  }
+  const auto draw = [&](std::uint32_t plans, nest::DrawnFrom from) {
+    for (std::uint32_t seed = options.first; seed < options.first + plans; ++seed) {
+      rows.push_back(nest::compare(nest::random_plan(seed, from), options.engine));
+      std::cerr << fmt::format("\r{} of {} plans", rows.size(), options.plans + options.slow_plans) << std::flush;
+    }
+  };
+  draw(options.plans, nest::DrawnFrom::presets);
+  draw(options.slow_plans, nest::DrawnFrom::slow);
   std::cerr << '\n';
   std::vector<nest::TopCase> cases;
   if (!options.no_top) cases = nest::top_cases();
@@ -68,7 +73,8 @@ int main(int argc, char** argv) {
   CLI::App app("compares predictions with simulations, over many plans", "nest-simulation-check");
   Options options;
   app.add_option("--first", options.first, "first seed");
-  app.add_option("--plans", options.plans, "random plans; 0: none");
+  app.add_option("--plans", options.plans, "random plans on preset clusters; 0: none");
+  app.add_option("--slow-plans", options.slow_plans, "random plans on slow networks; 0: none");
   app.add_option("--top", options.top, "plans of every search that are simulated")->check(CLI::PositiveNumber);
   app.add_flag("--no-top", options.no_top, "random plans only");
   app.add_option("--folder", options.folder, "write results.md, plans.csv, top.csv and difference.svg here");

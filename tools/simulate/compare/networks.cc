@@ -1,6 +1,9 @@
-#include "networks.h"
+#include "simulation_check/networks.h"
 
 #include <fmt/format.h>
+
+#include "base/error.h"
+#include "doc/value.h"
 
 namespace nest {
 namespace {
@@ -30,20 +33,43 @@ Network rails(int oversubscription) {
                                          oversubscription))};
 }
 
+// One link per direction and dimension.
+Network slow_torus(const std::string& name, const std::string& device, const std::string& dims, double gigabytes) {
+  return {name, fmt::format("name: {}\ndevice: {}\ntorus: {{dims: {}, wrap: true, bandwidth: {}GB/s, latency: 1us}}\n"
+                            "resize: {{at_most: 4096}}\n",
+                            name, device, dims, gigabytes)};
+}
+
 }  // namespace
 
-std::vector<Network> networks() {
+std::vector<Network> slow_networks() {
   std::vector<Network> all;
   for (const double gigabytes : {12.5, 25.0, 50.0, 100.0}) all.push_back(shared_uplinks("h100", gigabytes, 1));
   for (const int oversubscription : {2, 4, 8}) all.push_back(shared_uplinks("h100", 25, oversubscription));
   all.push_back(shared_uplinks("a100", 25, 1));
   all.push_back(shared_uplinks("b200", 50, 1));
   for (const int oversubscription : {2, 4, 8}) all.push_back(rails(oversubscription));
+  all.push_back(slow_torus("tpuv4-torus-slow", "tpuv4", "[4, 4, 4]", 11));
+  all.push_back(slow_torus("tpuv6e-torus-slow", "tpuv6e", "[8, 8]", 22));
+  return all;
+}
+
+std::vector<Network> networks() {
+  std::vector<Network> all = slow_networks();
   for (const char* preset : {"h100-spine-leaf", "dgx-h100", "dgx-b200", "dgx-a100", "mi300x-cluster", "gb200-nvl72",
                              "tpuv4-fat-tree", "tpuv4-torus", "tpuv5p-torus"}) {
     all.push_back({preset, ""});
   }
   return all;
+}
+
+cluster::Cluster network_cluster(const std::string& name, std::int64_t devices) {
+  for (const Network& network : slow_networks()) {
+    if (network.name != name) continue;
+    return cluster::resized(cluster::read_cluster(doc::parse_yaml(name + ".yaml", network.yaml), name), devices);
+  }
+  if (std::optional<cluster::Cluster> preset = cluster::find_cluster(name, devices)) return std::move(*preset);
+  throw InputError("there is no network " + name);
 }
 
 }  // namespace nest
