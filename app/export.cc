@@ -1,5 +1,6 @@
 // nest export: a plan in the words of the framework that runs it.
 #include "nest/export.h"
+#include "nest/search.h"
 
 #include <fmt/format.h>
 
@@ -43,7 +44,7 @@ std::string about_text(const Export& exported) {
   std::string text = exported.about;
   // Frameworks whose memory is known are told another plan.
   if (!exported.fits && exported.cannot.empty()) text += "The plan does not fit in memory: see nest eval.\n";
-  const std::string ranks = fmt::format("nest export PLAN --to rankfile --framework {}\n", exported.framework);
+  const std::string ranks = fmt::format("nest export PLAN --to rankfile --target {}\n", exported.framework);
   if (exported.placing == Export::Placing::hosts_in_order) {
     text += "Hosts must be started in the plan's order: " + ranks;
   }
@@ -104,7 +105,7 @@ ExitCode run_export(const ExportRun& run, Session& session) {
     session.out = file;
     if (!ranks) write_stderr(about_text(exported));
     if (ranks && !exported.cannot.empty()) {
-      write_stderr(exported.about + "The ranks of the plan as it is: --framework any\n");
+      write_stderr(exported.about + "The ranks of the plan as it is: --target any\n");
     }
   } else {
     session.out = ranks ? fmt::format("Written to {}: {}", run.output, exported.about)
@@ -128,7 +129,7 @@ Command add_export(CLI::App& program) {
       ->type_name("FILE");
   app->add_option("--ranks", options.ranks, "chakra: whose traces, 0,8,16-23 or all")->type_name("LIST");
   add_word(
-      *app, "--framework", rank_frameworks(), options.framework,
+      *app, "--target", plan_targets(), options.target,
       "rankfile: whose plan, where the framework cannot run the one asked for; any: that one as it is; default: the "
       "stack's framework");
   app->add_flag("--no-model", run->no_model, "only what the plan decides, without the sizes of the model");

@@ -44,7 +44,7 @@ ExitCode plan_job(const PlanRun& run, Session& session) {
   SearchOptions options = run.options;
   options.why = !run.no_why;
   if (!session.json && isatty(STDERR_FILENO) != 0) options.progress = print_progress;
-  const TrainingJob job = read_small_job(run.question);
+  const TrainingJob job = read_small_job(for_target(run.question, options.target));
   const Interrupt interrupt;
   options.stop = interrupt.flag();
   const Answer answer = find_plan(job, options);
@@ -87,7 +87,7 @@ void add_plan_options(CLI::App& app, PlanRun& run) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   add_word(app, "--target", plan_targets(), options.target,
-           "plans that this framework can run: one setting for all stages, its rank order");
+           "plans that this framework can run, priced with its stack; any: all there are; default: the stack's own");
   add_choice(app, "--objective", options.objective,
              {{"time", PlanObjective::time}, {"device-hours", PlanObjective::device_hours}}, "what is made least");
   add_enum(

@@ -16,9 +16,9 @@ namespace nest {
 struct ExportOptions {
   std::string format = {};  // of the target, one of export_formats(); empty: the first
   bool model = true;        // sizes of the model too; false: only what the plan decides
-  // rankfile: the ranks of the plan that this framework runs, where it cannot run the one asked for; empty: the stack's
-  // own framework, "any": the plan as it is.
-  std::string framework = {};
+  // rankfile: the ranks of the plan that this framework runs, where it cannot run the one asked for (plan_targets() of
+  // nest/search.h); empty: the stack's own framework, "any": the plan as it is.
+  std::string target = {};
   std::int64_t per_host = 0;          // devices of one host, where that is less than the cluster's first level
   std::int64_t cores_per_device = 0;  // openmpi: binds every rank to so many cores; 0: does not
   std::string folder = {};            // chakra: where the files go, for the report
@@ -37,8 +37,6 @@ std::vector<std::string> export_formats(const std::string& target);
 // For help: "the framework, or rankfile: which rank …", and "megatron: args, script; …".
 std::string export_help();
 std::string formats_text();
-// Whose plan a rank file may be of: "any", "megatron", …
-std::vector<std::string> rank_frameworks();
 // Whether it writes a folder of files rather than one text.
 bool exports_folder(const std::string& target);
 

@@ -159,6 +159,8 @@ struct SearchRecord {
   // close to this one keeps to them.
   std::vector<std::string> set;
   std::int64_t max_devices = 0;  // 0: all of the cluster
+  std::string target;            // plans of this framework were searched for, "megatron"; empty: all there are
+  std::string target_version;    // whose rules they keep: "Megatron-Core 0.19"
 };
 
 struct ModelReference {

@@ -55,7 +55,7 @@ enum class PlanOutcome : std::uint8_t {
 struct SearchOptions {
   std::vector<std::string> set = {};  // admits only some values: "tp=8", "pp=1..16", "zero=0,1", "recompute=none"
   std::string micro_batch = "auto";   // or sizes such as "1,2,4"
-  std::string target = "any";         // plans that a framework can run, one of plan_targets()
+  std::string target = {};            // plans that a framework can run, one of plan_targets(); empty: that of the stack
   PlanObjective objective = PlanObjective::time;
   OffloadSearch offload = OffloadSearch::needed;
   PlanJudge judge = PlanJudge::simulation;
@@ -70,7 +70,12 @@ struct SearchOptions {
   std::function<void(const PlanProgress&)> progress = {};  // called by the searching thread
 };
 
+// "any": all plans there are; "megatron", …: those that it runs.
 std::vector<std::string> plan_targets();
+
+// The question for plans of a target: priced with the target's usual stack, unless the question names one or its default
+// is the target's own.
+Question for_target(Question question, const std::string& target);
 
 enum class WhyOutcome : std::uint8_t {
   slower,     // by `excess`

@@ -115,7 +115,7 @@ std::pair<std::string, std::string> find(const Question& question, const SearchO
   return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
     SearchOptions options = asked;
     options.stop = stop;
-    const Answer answer = find_plan(read_job(question), options);
+    const Answer answer = find_plan(read_job(for_target(question, options.target)), options);
     if (!answer.plans.empty()) return {"plan", to_json(answer)};
     if (answer.outcome == PlanOutcome::limit) return {"limit", ""};
     return {"no_plan", to_text(answer)};
@@ -245,7 +245,7 @@ void add_options(py::module_& module) {
       .def(py::init<>())
       .def_readwrite("format", &ExportOptions::format)
       .def_readwrite("model", &ExportOptions::model)
-      .def_readwrite("framework", &ExportOptions::framework)
+      .def_readwrite("target", &ExportOptions::target)
       .def_readwrite("per_host", &ExportOptions::per_host)
       .def_readwrite("cores_per_device", &ExportOptions::cores_per_device)
       .def_readwrite("ranks", &ExportOptions::ranks);

@@ -102,17 +102,17 @@ def simulate(plan, *, engine=None, steps=1, runs=None, noise=None, seed=None, tr
     return record(json.loads(answer))
 
 
-def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, framework=None, per_host=None, cores_per_device=None,
+def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, target=None, per_host=None, cores_per_device=None,
            profile=None):
     """The plan in the words of a framework, as text: to "megatron", "nemo", "deepspeed", "torchtitan" or "rankfile".
 
-    A rank file is of the plan that `framework` runs ("any": of this one as it is; else that of the stack).
+    A rank file is of the plan that the framework `target` runs ("any": of this one as it is; else that of the stack).
     "chakra" writes execution traces for network simulators, one file for each rank (of `ranks`, "0,8-15"), to the folder
     `output`; the text says what was written.
     """
     core = call.core()
     options = core.ExportOptions()
-    call.words(options, format=format, ranks=ranks, framework=framework)
+    call.words(options, format=format, ranks=ranks, target=target)
     call.numbers(options, per_host=per_host, cores_per_device=cores_per_device)
     options.model = not no_model
     asked = given(as_plan(plan)), _profile(profile), str(to)

@@ -14,6 +14,7 @@
 #include "exporter/framework.h"
 #include "exporter/framework_rules.h"
 #include "load/job.h"
+#include "nest/search.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
 #include "report/json.h"
@@ -186,8 +187,8 @@ Export started(Choice& choice) {
 
 // Whose plan the ranks are of; nothing: the one asked for.
 std::optional<launch::Framework> rank_framework(const ExportOptions& options, const cost::SoftwareStack& stack) {
-  if (options.framework.empty()) return exporter::framework_of(stack);
-  const std::size_t chosen = require_word("framework", options.framework, rank_frameworks());
+  if (options.target.empty()) return exporter::framework_of(stack);
+  const std::size_t chosen = require_word("target", options.target, plan_targets());
   if (chosen == 0) return std::nullopt;
   return exporter::framework_rules()[chosen - 1].framework;
 }
@@ -292,12 +293,6 @@ std::vector<std::string> export_targets() { return exporter::exporter_names(); }
 std::vector<std::string> export_formats(const std::string& target) {
   std::vector<std::string> names;
   for (const exporter::ExportFormat& format : exporter_of(target).formats) names.emplace_back(format.name);
-  return names;
-}
-
-std::vector<std::string> rank_frameworks() {
-  std::vector<std::string> names = {"any"};
-  for (const exporter::FrameworkRules& row : exporter::framework_rules()) names.emplace_back(to_string(row.framework));
   return names;
 }
 

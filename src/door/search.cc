@@ -15,6 +15,7 @@
 #include "door/judged_search.h"
 #include "door/option_checks.h"
 #include "door/search_limits.h"
+#include "exporter/framework.h"
 #include "exporter/framework_rules.h"
 #include "nest/option.h"
 #include "search/choices.h"
@@ -28,6 +29,45 @@ namespace {
 constexpr double kWhySeconds = 0.5;      // of each search for an alternative
 constexpr double kHintSeconds = 2;       // of each search on more devices
 constexpr std::int64_t kMostTimes = 64;  // as many devices as there are
+
+// Whose plans are searched for; nothing: all there are. A stack's own framework is not asked for what it does not compute
+// in at all.
+std::optional<launch::Framework> target_of(const SearchOptions& options, const cost::Job& job) {
+  if (options.target.empty()) {
+    const std::optional<launch::Framework> own = exporter::framework_of(job.stack);
+    return own && exporter::precision_obstacle(*own, job.run.precision).empty() ? own : std::nullopt;
+  }
+  const std::size_t target = require_word("target", options.target, plan_targets());
+  if (target == 0) return std::nullopt;
+  const launch::Framework framework = exporter::framework_rules()[target - 1].framework;
+  if (const std::string why = exporter::precision_obstacle(framework, job.run.precision); !why.empty()) {
+    throw InputError(fmt::format("{}: {} {}", option("target"), to_string(framework), why));
+  }
+  return framework;
+}
+
+// The settings that were given, as one list.
+std::vector<std::string> settings_of(const SearchOptions& options) {
+  std::vector<std::string> settings = options.set;
+  if (options.micro_batch != "auto" && !options.micro_batch.empty()) settings.push_back("mbs=" + options.micro_batch);
+  return settings;
+}
+
+// What the target runs and the settings admit. Keeps `job` by reference.
+plan::PlanLimits limits_of(const SearchOptions& options, const cost::Job& job) {
+  plan::PlanLimits asked;
+  set_limits(asked, options.micro_batch, options.set);
+  const std::optional<launch::Framework> target = target_of(options, job);
+  if (!target) return asked;
+  plan::PlanLimits limits = exporter::runnable_limits(*target, job);
+  plan::narrow(limits, asked);
+  if (plan::is_empty(limits)) {
+    throw InputError(fmt::format("{}: {} runs no plan with {}; {} any plans for no framework", option("set"),
+                                 exporter::rules_of(*target).version, fmt::join(settings_of(options), ", "),
+                                 option("target")));
+  }
+  return limits;
+}
 
 search::PlanRequest request_of(const SearchOptions& options, const cost::Job& job, search::PriceCache& prices) {
   require_given("top", options.top, kTop);
@@ -45,9 +85,7 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
   request.search.threads = static_cast<int>(options.threads);
   if (options.time_limit_s > 0) request.search.time_limit_s = options.time_limit_s;
   request.search.stop = options.stop;
-  const std::size_t target = require_word("target", options.target, plan_targets());
-  if (target > 0) exporter::framework_rules()[target - 1].restrict(job, request.limits);
-  set_limits(request.limits, options.micro_batch, options.set);
+  request.limits = limits_of(options, job);
   for (const OffloadSet named : request.limits.offload_only) {
     if (const std::string why = cost::refuse_offload(job, named); !why.empty()) {
       throw InputError(fmt::format("{}: {}", option("set"), why));
@@ -58,13 +96,6 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
 
 bool is_stopped(const SearchOptions& options) { return options.stop != nullptr && options.stop->load(); }
 
-// The settings that were given, as one list.
-std::vector<std::string> settings_of(const SearchOptions& options) {
-  std::vector<std::string> settings = options.set;
-  if (options.micro_batch != "auto" && !options.micro_batch.empty()) settings.push_back("mbs=" + options.micro_batch);
-  return settings;
-}
-
 // A multiple by a power of two on which something fits; the smallest unless its search took too long.
 std::optional<Plan> on_more_devices(const search::PlanRequest& request, const SearchOptions& options) {
   for (std::int64_t times = 2; times <= kMostTimes && !is_stopped(options); times *= 2) {
@@ -73,6 +104,7 @@ std::optional<Plan> on_more_devices(const search::PlanRequest& request, const Se
     try {
       larger.cluster = cluster::resized(larger.cluster, larger.cluster.devices * times);
       other.job = &larger;
+      other.limits = limits_of(options, larger);
       other.prices = nullptr;
       other.most_devices = 0;
       other.search.time_limit_s = kHintSeconds;
@@ -143,6 +175,16 @@ std::vector<std::string> plan_targets() {
   return names;
 }
 
+Question for_target(Question question, const std::string& target) {
+  if (!question.stack.empty() || target.empty()) return question;
+  const std::size_t named = require_word("target", target, plan_targets());
+  if (named == 0) return question;
+  const exporter::FrameworkRules& rules = exporter::framework_rules()[named - 1];
+  // Megatron's stacks are the default, by model, device and precision.
+  if (!rules.is_own(cost::find_stack("megatron-core")->memory)) question.stack = rules.usual_stack;
+  return question;
+}
+
 void set_limits(plan::PlanLimits& limits, const std::string& micro_batch, const std::vector<std::string>& set) {
   if (micro_batch != "auto" && !micro_batch.empty()) {
     plan::set_limit(limits, "mbs=" + micro_batch, option("micro_batch"));
@@ -182,10 +224,14 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
     if (executes) judge_by_execution(request, found.plans.front(), answer.why_not);
   }
   answer.plans = std::move(found.plans);
+  const std::optional<launch::Framework> target = target_of(options, unwrap(answer.job));
   for (Plan& plan : answer.plans) {
     if (!plan.search) continue;
     plan.search->set = settings_of(options);
     plan.search->max_devices = options.max_devices;
+    if (!target) continue;
+    plan.search->target = to_string(*target);
+    plan.search->target_version = exporter::rules_of(*target).version;
   }
   return answer;
 }

@@ -414,14 +414,14 @@ TEST(Export, RankFilesAreOfThePlanThatIsWritten) {
   EXPECT_EQ(placed.at("rank_order"), written.at("rank_order"));
   for (const char* target : {"deepspeed", "torchtitan"}) {
     const Export told = export_plan(plan, target);
-    const Export placed_there = export_plan(plan, "rankfile", {.framework = target});
+    const Export placed_there = export_plan(plan, "rankfile", {.target = target});
     EXPECT_EQ(told.found, placed_there.found) << target;
     EXPECT_EQ(told.plan.strategy, placed_there.plan.strategy) << target;
   }
-  const Export asked = export_plan(plan, "rankfile", {.format = "json", .framework = "any"});
+  const Export asked = export_plan(plan, "rankfile", {.format = "json", .target = "any"});
   EXPECT_EQ(asked.plan.strategy, plan.strategy);
-  EXPECT_THAT(complaint([&] { export_plan(plan, "rankfile", {.framework = "megatorn"}); }),
-              StartsWith("framework: \"megatorn\" is not one of"));
+  EXPECT_THAT(complaint([&] { export_plan(plan, "rankfile", {.target = "megatorn"}); }),
+              StartsWith("target: \"megatorn\" is not one of"));
 }
 
 // --set holds for the plan that a framework runs instead, through the file too.
@@ -483,6 +483,7 @@ Answer narrow_answer(PlanJudge judge, std::int64_t top = 1) {
   question.cluster = Input::memory("cluster.yaml", kNarrowCluster);
   question.seq = 4096;
   SearchOptions options;
+  options.target = "any";
   options.judge = judge;
   options.top = top;
   options.why = false;

@@ -1,6 +1,7 @@
 // Ranks against an independent generator of Megatron's groups, and hosts against devices, rank by rank.
 #include "exporter/rank_map.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
@@ -253,6 +254,43 @@ TEST(Hosts, AreTheNodesOfTheClusterByName) {
   EXPECT_EQ(parts[3].first_device, 6);
   EXPECT_THROW(exporter::hosts_of(named, 3), InputError);
   EXPECT_THROW(exporter::hosts_of(*cluster::find_cluster("tpuv4-torus")), InputError);
+}
+
+// The rule without listing ranks, against listing them: all small strategies on hosts of 1 to 8.
+TEST(HostOrder, IsForeseenWithoutListingRanks) {
+  long reached = 0, all = 0;
+  for (std::int64_t size = 1; size <= 8; ++size) {
+    for (int grid = 0; grid < 2 * 2 * 3 * 6; ++grid) {
+      Strategy s;
+      s.split.tp = 1 + grid % 2;
+      s.split.cp = 1 + grid / 2 % 2;
+      s.pp = 1 + grid / 4 % 3;
+      s.dp = 1 + grid / 12;
+      for (s.dp_inner = 1; s.dp_inner <= s.dp; ++s.dp_inner) {
+        if (s.dp % s.dp_inner != 0) continue;
+        for (std::int64_t gap = 0; gap <= (s.dp_inner < s.dp ? size : 0); ++gap) {
+          s.pitch = gap == 0 ? 0 : s.pipeline_block() + gap;
+          std::vector<exporter::Host> hosts;
+          for (std::int64_t first = 0; first < s.devices_spanned(); first += size) hosts.push_back({"", first, size});
+          for (const std::int64_t shorter : {0, 1}) {
+            if (shorter == size) continue;
+            hosts.back().devices = size - shorter;  // hosts that differ
+            if (hosts.back().first_device + hosts.back().devices < s.devices_spanned()) continue;
+            const bool usual = exporter::host_order(hosts, s, groups::RankOrder::stages_last).has_value();
+            const bool either = exporter::launch_order(hosts, s).has_value();
+            const std::string what = fmt::format("hosts of {}, tp={} cp={} pp={} dp={} dp_inner={} pitch={}", size,
+                                                 s.split.tp, s.split.cp, s.pp, s.dp, s.dp_inner, s.pitch);
+            EXPECT_EQ(exporter::starts_host_by_host(hosts, s, false), usual) << what;
+            EXPECT_EQ(exporter::starts_host_by_host(hosts, s, true), either) << what;
+            reached += either ? 1 : 0;
+            ++all;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(reached, 1000);
+  EXPECT_GT(all, 2 * reached);
 }
 
 // Of a rack of 72 devices 64 are used: 16 trays of 4, each a host.

@@ -51,8 +51,21 @@ Plan example() {
   plan.misfit = "stage 1 needs more";
   plan.assumptions = {"one", "another"};
   plan.measured = {"decoder"};
-  plan.search = SearchRecord{
-      0.25, true, 12.5, 1e6, 42, "nest", 0.005, 12.46, "tp=4 pp=3", "uneven cuts", {}, {"tp=4", "zero=0,1"}, 48};
+  plan.search = SearchRecord{0.25,
+                             true,
+                             12.5,
+                             1e6,
+                             42,
+                             "nest",
+                             0.005,
+                             12.46,
+                             "tp=4 pp=3",
+                             "uneven cuts",
+                             {},
+                             {"tp=4", "zero=0,1"},
+                             48,
+                             "megatron",
+                             "Megatron-Core 0.19"};
   plan.search->execution = ExecutionRecord{12.7, 30, 10, false, 11.5, true, 3, "tp=8 pp=2", 12.4, 13.5};
   return plan;
 }

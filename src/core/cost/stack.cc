@@ -77,6 +77,12 @@ constexpr Names<GraphScope, 5> kScopes = {{{GraphScope::attention, "attn"},
                                            {GraphScope::preprocess, "preprocess"},
                                            {GraphScope::full, "full"}}};
 
+constexpr Names<Runner, 5> kRunners = {{{Runner::usual, "usual"},
+                                        {Runner::none, "none"},
+                                        {Runner::megatron, "megatron"},
+                                        {Runner::deepspeed, "deepspeed"},
+                                        {Runner::torchtitan, "torchtitan"}}};
+
 constexpr Names<Schedule, 5> kSplitSchedules = {{{Schedule::zb_h1, "zb-h1"},
                                                  {Schedule::zbv, "zbv"},
                                                  {Schedule::v_half, "v-half"},
@@ -243,6 +249,7 @@ class FactWriter {
 // Every key of a stack's file after its name, description and source, with the fact that it states.
 template <class Visitor, class AnyStack>
 void visit_facts(const Visitor& facts, AnyStack& stack) {
+  facts.choice("framework", kRunners, stack.framework);
   facts.choice("kernels", kKernels, stack.kernels);
   facts.choice("attention", kAttention, stack.attention);
   facts.flag("fp8_attention", stack.fp8_attention);

@@ -50,10 +50,15 @@ enum class Storage : std::uint8_t { bf16, fp8_tensor, fp8_block, mxfp8, nvfp4 };
 // Which accounting of transient memory applies.
 enum class MemoryModel : std::uint8_t { megatron, fsdp, plain, megatron_deepspeed, nanotron, internevo };
 
+// Whose rules plans keep where nobody names others: the framework whose accounting of memory it is ("usual"), one of those
+// that nest writes plans for, or none of them.
+enum class Runner : std::uint8_t { usual, none, megatron, deepspeed, torchtitan };
+
 struct SoftwareStack {
   std::string name = "megatron-core";
   std::string description;
   std::string source;
+  Runner framework = Runner::usual;
 
   // Kernels.
   model::Stack kernels = model::Stack::megatron;

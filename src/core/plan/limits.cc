@@ -195,7 +195,7 @@ void narrow(PlanLimits& limits, const PlanLimits& by) {
     } else {
       keep_common(limits.offload, by.offload);
     }
-    limits.offload_only = by.offload_only;
+    limits.offload_only = limits.more_offloads ? by.offload_only : std::vector<OffloadSet>{};
     limits.more_offloads = false;
   }
   if (!by.more_schedules) {
@@ -213,6 +213,10 @@ void narrow(PlanLimits& limits, const PlanLimits& by) {
   for (const auto demands : {&PlanLimits::uniform, &PlanLimits::whole_blocks_only, &PlanLimits::replicas_together,
                              &PlanLimits::all_devices, &PlanLimits::even_cuts}) {
     limits.*demands = limits.*demands || by.*demands;
+  }
+  if (by.runs != nullptr) {
+    NEST_CHECK(limits.runs == nullptr || limits.runs == by.runs, "one framework runs a plan");
+    limits.runs = by.runs;
   }
 }
 

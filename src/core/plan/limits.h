@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,14 @@ struct Limit {
     return only.empty() || std::find(only.begin(), only.end(), value) != only.end();
   }
   bool is_free() const { return low <= 1 && high == std::numeric_limits<std::int64_t>::max() && only.empty(); }
+};
+
+// What a framework runs of the plans inside limits, where no list of values can say it: asked of every strategy, and of
+// every strategy with the treatment of its stages (zero, zero_degree, zero_outer and recompute of `like`). A search asks
+// from several threads.
+struct Runnable {
+  std::function<bool(const Strategy& strategy)> places;
+  std::function<bool(const Strategy& strategy, const StagePlan& like)> treats;
 };
 
 struct PlanLimits {
@@ -53,6 +63,7 @@ struct PlanLimits {
   bool any_rounds = false;         // interleaved schedules whose micro-batches are no multiple of the stages
   bool all_devices = false;        // none stays idle
   bool even_cuts = false;          // as many layers in every chunk of every stage
+  std::shared_ptr<const Runnable> runs;  // null: everything. Where there is one, all stages are treated alike (uniform)
 
   bool admits(ContextExchange kind) const { return cp_comm[static_cast<std::size_t>(kind)]; }
   bool admits(Schedule kind) const { return schedule[static_cast<std::size_t>(kind)]; }
@@ -65,7 +76,7 @@ struct PlanLimits {
 // is allowed.
 void set_limit(PlanLimits& limits, std::string_view text, std::string_view source = "--set");
 
-// What both admit: `limits` loses what `by` does not admit.
+// What both admit: `limits` loses what `by` does not admit. Of what a framework runs only one may speak.
 void narrow(PlanLimits& limits, const PlanLimits& by);
 
 // Whether some dimension has no value left; without tensor parallelism sp needs none.

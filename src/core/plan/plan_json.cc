@@ -264,6 +264,8 @@ SearchRecord read_search(doc::Reader reader) {
   if (auto execution = reader.maybe_object("execution")) record.execution = read_execution(*execution);
   record.set = read_settings(reader);
   record.max_devices = reader.integer_or("max_devices", 0, {0, 0x1p53});
+  record.target = reader.text_or("target", "");
+  record.target_version = reader.text_or("target_version", "");
   reader.refuse_unknown_keys();
   return record;
 }
@@ -384,6 +386,10 @@ Json plan_to_json(const Plan& plan) {
     if (plan.search->execution) json["search"]["execution"] = execution_json(*plan.search->execution);
     if (!plan.search->set.empty()) json["search"]["set"] = plan.search->set;
     if (plan.search->max_devices > 0) json["search"]["max_devices"] = plan.search->max_devices;
+    if (!plan.search->target.empty()) {
+      json["search"]["target"] = plan.search->target;
+      json["search"]["target_version"] = plan.search->target_version;
+    }
   }
   json["evaluation"] = evaluation_json(plan);
   return json;

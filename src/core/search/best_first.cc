@@ -298,7 +298,7 @@ class Opener {
         const Strategy strategy = space_.strategy(child.key);
         child.low = std::max(family, traffic_low(child, *prices, strategy, Placed::as_given, child.key.replicas,
                                                  space_.node_degree(strategy)));
-        if (child.low > cutoff_) continue;
+        if (child.low > cutoff_ || !space_.places(strategy)) continue;
         const double time = solver_.message_bound_s(child.key, *prices);
         child.low = std::max(child.low, score(time, strategy.devices_spanned()));
         push(child);

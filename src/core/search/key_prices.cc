@@ -360,6 +360,7 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
   const double slowest_s = std::max(problem_.slowest_low_s, sum_s / real(p));
   if (problem_.form.value(slowest_s, sum_s) + problem_.once_low_s > limit_s * (1 + 2 * PartitionSolver::kEqual))
     return false;
+  if (!space_->treats(strategy_, choice)) return false;
   only_ = option;
   return reaches_end(choice);
 }

@@ -445,6 +445,12 @@ std::vector<StagePlan> PlanSpace::stages(const Strategy& strategy, const std::ve
   return stages;
 }
 
+bool PlanSpace::treats(const Strategy& strategy, const StageChoice& choice) const {
+  if (limits_.runs == nullptr) return true;
+  const std::int64_t degree = choice.in_node ? node_degree(strategy).value_or(0) : 0;
+  return limits_.runs->treats(strategy, stage_of(0, layers(), choice, degree));
+}
+
 double PlanSpace::count_keys() const {
   // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, what the
   // schedule asks of micro-batches) the sum over the admitted ones; for every kind of team.

@@ -111,6 +111,10 @@ class PlanSpace {
   std::vector<std::int64_t> inner_replicas(const Key& key) const;                           // given replicas
   std::vector<std::int64_t> pitches(const Key& key) const;  // given inner replicas; those that fit
 
+  // What a framework runs, where the limits name one.
+  bool places(const Strategy& strategy) const { return limits_.runs == nullptr || limits_.runs->places(strategy); }
+  bool treats(const Strategy& strategy, const StageChoice& choice) const;
+
   std::int64_t micro_batch_count(const Key& key) const;
 
   // Where stages with so many chunks may be cut, and the fewest layers of stage s of p.

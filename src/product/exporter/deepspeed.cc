@@ -110,10 +110,9 @@ DeepspeedExport export_deepspeed(const ExportTask& task) {
   return exported;
 }
 
-void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
-                      Obstacles& found) {
+void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
   const Split& split = strategy.split;
-  const Sharding sharding = sharding_of(strategy, stages.front());
+  const Sharding sharding = sharding_of(strategy, like);
   if (sharding.zero >= 2 && strategy.pp > 1) {
     found.push_back(fmt::format("cannot combine ZeRO {} with a pipeline (pp={}); its pipelines take ZeRO 0 or 1",
                                 sharding.zero, strategy.pp));
@@ -139,53 +138,28 @@ void refuse_deepspeed(const cost::Job& job, const Strategy& strategy, const std:
     found.push_back(fmt::format("cannot shard ZeRO {} over {} of {} ranks", sharding.zero, sharding.degree,
                                 groups::dense_replicas(strategy)));
   }
-  if (recomputes(stages, Recompute::selective))
+  if (like.recompute.kind == Recompute::selective)
     found.emplace_back("cannot recompute selectively; it checkpoints whole layers");
-  refuse_megatron_recomputation(stages, found);
+  refuse_megatron_recomputation(like, found);
+}
+
+void refuse_deepspeed_cuts(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                           Obstacles& found) {
   if (strategy.pp > 1 && !is_even_cut(job.model, stages, 1)) {
     found.emplace_back("cannot cut a pipeline where it is told; it balances blocks itself");
   }
 }
 
-// Sharding over part of the ranks is admitted only where no other choice makes it an obstacle: a search gives one plan
-// per strategy, so that limits must not mix what can be run with what cannot.
-std::vector<plan::PlanLimits> deepspeed_cover(const cost::Job& job) {
-  plan::PlanLimits flat = common_limits();
-  plan::set_limit(flat, "pp=1");
-  plan::set_limit(flat, "cp=1");
-  flat.sp[1] = false;
-  admit_common_recomputation(false, flat);
-  flat.shard_in_node = flat.zero_outer[1] = false;
-  if (has_experts(job.model)) plan::set_limit(flat, "etp=1");
-  plan::PlanLimits spread = flat, grouped = flat, pipeline = flat;
-  plan::set_limit(flat, "ep=1");
-  plan::set_limit(grouped, "ep=1");
-  plan::set_limit(grouped, "tp=1");
-  plan::set_limit(grouped, "zero=3");
-  grouped.shard_in_node = true;
-  pipeline.pp = {};
-  pipeline.pp.low = 2;
-  plan::set_limit(pipeline, "ep=1");
-  plan::set_limit(pipeline, "zero=0,1");
-  plan::set_limit(pipeline, "schedule=1f1b");
-  std::vector<plan::PlanLimits> all = {flat, grouped, pipeline};
-  if (!has_experts(job.model)) return all;
-  plan::set_limit(spread, "tp=1");
-  spread.ep.low = 2;
-  all.push_back(spread);
-  return all;
-}
-
-// Its pipelines balance blocks themselves, which limits cannot say: none. Spread experts keep to tp = 1.
+// Its pipelines balance blocks themselves.
 void restrict_to_deepspeed(const cost::Job& job, plan::PlanLimits& limits) {
-  restrict_to_common(limits);
-  plan::set_limit(limits, "pp=1");
   plan::set_limit(limits, "cp=1");
+  plan::set_limit(limits, "schedule=1f1b");
   limits.sp[1] = false;
+  limits.zero_outer[1] = false;
+  limits.more_offloads = false;
+  limits.even_cuts = true;
   admit_common_recomputation(false, limits);
-  if (!has_experts(job.model)) return;
-  plan::set_limit(limits, "tp=1");
-  plan::set_limit(limits, "etp=1");
+  if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
 }
 
 }  // namespace nest::exporter

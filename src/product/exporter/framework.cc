@@ -6,8 +6,10 @@
 #include <map>
 
 #include "base/units.h"
+#include "cost/evaluate.h"
 #include "cost/group_time.h"
 #include "exporter/gpt.h"
+#include "schedule/rules.h"
 
 namespace nest::exporter {
 namespace {
@@ -78,17 +80,30 @@ void check_batch(const cost::Job& job, const Strategy& strategy, Obstacles& foun
   }
 }
 
-void check_placement(const cost::Job& job, const Strategy& strategy, bool other_order, std::int64_t per_host,
-                     Obstacles& found) {
-  if (job.cluster.torus) {
-    const bool tight = strategy.dp_inner == strategy.dp;
-    if (!tight) found.emplace_back("cannot place ranks on a torus other than in its own order");
-    return;
+// Where ranks can be started: host by host, on a torus in its own order.
+class Placement {
+ public:
+  Placement(const FrameworkRules& rules, const cost::Job& job, std::int64_t per_host)
+      : either_order_(rules.counts_stages_first), torus_(job.cluster.torus) {
+    if (!torus_) hosts_ = hosts_of(job.cluster, per_host);
   }
-  const std::vector<Host> hosts = hosts_of(job.cluster, per_host);
-  const bool reached = other_order ? launch_order(hosts, strategy).has_value()
-                                   : host_order(hosts, strategy, groups::RankOrder::stages_last).has_value();
-  if (!reached) {
+
+  bool is_torus() const { return torus_; }
+  bool reaches(const Strategy& strategy) const {
+    if (torus_) return strategy.dp_inner == strategy.dp;
+    return starts_host_by_host(hosts_, strategy, either_order_);
+  }
+
+ private:
+  bool either_order_, torus_;
+  std::vector<Host> hosts_;
+};
+
+void check_placement(const Placement& placement, const Strategy& strategy, Obstacles& found) {
+  if (placement.reaches(strategy)) return;
+  if (placement.is_torus()) {
+    found.emplace_back("cannot place ranks on a torus other than in its own order");
+  } else {
     found.push_back(
         fmt::format("cannot place ranks like that: hosts would run ranks that are not consecutive "
                     "({} replicas together, {} devices a stage)",
@@ -96,9 +111,38 @@ void check_placement(const cost::Job& job, const Strategy& strategy, bool other_
   }
 }
 
+// Of every treatment that there is; what several have in common once.
+void refuse_treatments(const FrameworkRules& rules, const cost::Job& job, const Strategy& strategy,
+                       const std::vector<StagePlan>& stages, Obstacles& found) {
+  const auto alike = [](const StagePlan& a, const StagePlan& b) {
+    return a.zero == b.zero && a.zero_degree == b.zero_degree && a.zero_outer == b.zero_outer &&
+           a.recompute == b.recompute;
+  };
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (s > 0 && alike(stages[s], stages[s - 1])) continue;
+    Obstacles here;
+    rules.refuse(job, strategy, stages[s], here);
+    for (std::string& obstacle : here) {
+      if (std::find(found.begin(), found.end(), obstacle) == found.end()) found.push_back(std::move(obstacle));
+    }
+  }
+}
+
+bool has_mixed_blocks(const model::Model& model) {
+  return std::count_if(model.kinds.begin(), model.kinds.end(),
+                       [](const model::Layer& layer) { return layer.counted_block(); }) > 1;
+}
+
 }  // namespace
 
 std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack) {
+  switch (stack.framework) {
+    case cost::Runner::usual: break;
+    case cost::Runner::none: return std::nullopt;
+    case cost::Runner::megatron: return launch::Framework::megatron;
+    case cost::Runner::deepspeed: return launch::Framework::deepspeed;
+    case cost::Runner::torchtitan: return launch::Framework::torchtitan;
+  }
   switch (stack.memory) {
     case cost::MemoryModel::megatron: return launch::Framework::megatron;
     case cost::MemoryModel::fsdp: return launch::Framework::torchtitan;
@@ -116,9 +160,36 @@ std::vector<std::string> obstacles(launch::Framework framework, const cost::Job&
   Obstacles found;
   check_uniform(job, strategy, stages, found);
   check_batch(job, strategy, found);
-  rules.refuse(job, strategy, stages, found);
-  check_placement(job, strategy, rules.counts_stages_first, per_host, found);
+  refuse_treatments(rules, job, strategy, stages, found);
+  rules.refuse_cuts(job, strategy, stages, found);
+  check_placement(Placement(rules, job, per_host), strategy, found);
   return found;
+}
+
+plan::PlanLimits runnable_limits(launch::Framework framework, const cost::Job& job, std::int64_t per_host, bool folds) {
+  const FrameworkRules& rules = rules_of(framework);
+  plan::PlanLimits limits;
+  limits.uniform = true;
+  limits.uneven_batch = false;
+  limits.any_rounds = false;
+  rules.restrict(job, limits);
+  auto runs = std::make_shared<plan::Runnable>();
+  const bool flat_only = !folds && has_mixed_blocks(job.model);
+  runs->places = [&rules, &job, flat_only, placement = Placement(rules, job, per_host)](const Strategy& strategy) {
+    if (flat_only && strategy.pp > 1 && schedule::rule_of(strategy.schedule).is_v()) return false;
+    if (!placement.reaches(strategy)) return false;
+    if (!rules.cuts_evenly || strategy.pp == 1) return true;
+    Obstacles found;
+    rules.refuse_cuts(job, strategy, cost::even_stages(job, strategy, Recompute::none, 0), found);
+    return found.empty();
+  };
+  runs->treats = [&rules, &job](const Strategy& strategy, const StagePlan& like) {
+    Obstacles found;
+    rules.refuse(job, strategy, like, found);
+    return found.empty();
+  };
+  limits.runs = std::move(runs);
+  return limits;
 }
 
 std::string precision_obstacle(launch::Framework framework, Precision precision) {

@@ -1,10 +1,10 @@
 // What each training framework can be told, and the best plan inside that.
 //
-// A framework's rules (framework_rules.h) are one predicate, obstacles(): what of a plan it cannot run. The nearest plan is the fastest one
-// without obstacles. It is found with searches over limits that contain every such plan: plans come best first, so the
-// first one without obstacles is the optimum of its search, and the best of all searches the optimum of the framework.
-// DeepSpeed cuts a pipeline by its own rule: there the searches give lower bounds, plan by plan, for the same strategy
-// cut that way, and stop when the bound passes the best.
+// A framework's rules (framework_rules.h) are one predicate, obstacles(): what of a plan it cannot run. Searches for plans
+// that it runs ask the same predicate: runnable_limits() hands it to the search, which asks it of every strategy and of
+// every treatment of stages (plan::Runnable), so that the optimum of one search is the optimum of the framework. What is
+// left, cuts between layers, is no obstacle of plans that a search finds, but of one kind: a V over layers of several
+// kinds, which nearest_plan() lists chunk by chunk. DeepSpeed cuts a pipeline by its own rule: one cut per number of stages.
 #pragma once
 
 #include <optional>
@@ -31,6 +31,12 @@ std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack);
 // (ZeRO 3 there, ZeRO 1 elsewhere)". Empty: it runs the plan as it is. Stages must be sound for the strategy.
 std::vector<std::string> obstacles(launch::Framework framework, const cost::Job& job, const Strategy& strategy,
                                    const std::vector<StagePlan>& stages, std::int64_t per_host = 0);
+
+// Limits under which a search finds the best plan without obstacles. They keep `job` by reference. `folds`: plans over
+// layers of several kinds that fold the pipeline into a V are found too; they are without obstacles when folded_stages()
+// are taken.
+plan::PlanLimits runnable_limits(launch::Framework framework, const cost::Job& job, std::int64_t per_host = 0,
+                                 bool folds = false);
 
 // What the framework cannot compute in at all, with the same beginning; then `usable_precision` is what it can.
 std::string precision_obstacle(launch::Framework framework, Precision precision);

@@ -25,14 +25,14 @@ bool torchtitan_precision(Precision precision) { return precision != Precision::
 // Megatron-DeepSpeed's stack is of 2022, without flash attention: DeepSpeed holds more today.
 // clang-format off
 constexpr std::array<FrameworkRules, launch::kFrameworkNames.size()> kRules = {{
-    {launch::Framework::megatron, "Megatron-LM", "megatron-core", true, true, false,
-     is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
-    {launch::Framework::nemo, "NeMo and Megatron-Bridge", "megatron-core", true, true, false,
-     is_megatron_memory, any_precision, refuse_megatron, megatron_cover, restrict_megatron},
-    {launch::Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "megatron-deepspeed", false, false, true,
-     is_deepspeed_memory, no_narrow_precision, refuse_deepspeed, deepspeed_cover, restrict_to_deepspeed},
-    {launch::Framework::torchtitan, "torchtitan", "fsdp2", true, false, false,
-     is_fsdp_memory, torchtitan_precision, refuse_torchtitan, torchtitan_cover, restrict_to_torchtitan},
+    {launch::Framework::megatron, "Megatron-LM", "Megatron-Core 0.19", "megatron-core", true, true, false,
+     is_megatron_memory, any_precision, refuse_megatron, refuse_chunks, restrict_megatron},
+    {launch::Framework::nemo, "NeMo and Megatron-Bridge", "Megatron-Core 0.19", "megatron-core", true, true, false,
+     is_megatron_memory, any_precision, refuse_megatron, refuse_chunks, restrict_megatron},
+    {launch::Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "DeepSpeed", "megatron-deepspeed", false, false, true,
+     is_deepspeed_memory, no_narrow_precision, refuse_deepspeed, refuse_deepspeed_cuts, restrict_to_deepspeed},
+    {launch::Framework::torchtitan, "torchtitan", "torchtitan 0.2.2", "fsdp2", true, false, false,
+     is_fsdp_memory, torchtitan_precision, refuse_torchtitan, refuse_torchtitan_chunks, restrict_to_torchtitan},
 }};
 // clang-format on
 
@@ -43,34 +43,6 @@ constexpr bool rules_in_order() {
   return true;
 }
 static_assert(rules_in_order());
-
-void check_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
-                  Obstacles& found) {
-  if (strategy.virtual_stages == 1 || plan::lists_chunks(stages)) return;
-  const bool is_v = schedule::rule_of(strategy.schedule).is_v();
-  const std::vector<StageBlocks> chunks =
-      is_v ? v_blocks(job.model, stages) : chunk_blocks(job.model, stages, strategy.virtual_stages);
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (chunks[i].blocks > 0 || chunks[i].embedding || chunks[i].mtp || chunks[i].head) continue;
-    found.push_back(fmt::format("cannot interleave stage {}: it has too few layers for its {} chunks",
-                                i % stages.size(), strategy.virtual_stages));
-    return;
-  }
-  if (is_v) {
-    if (!keeps_priced_layers(job.model, stages, chunks, true)) {
-      found.emplace_back("cannot fold layers of several kinds: the first stage of a V holds both ends of the model");
-    }
-  } else if (!keeps_priced_layers(job.model, stages, chunks)) {
-    found.emplace_back("cannot interleave layers of several kinds that are cut in the middle of their pattern");
-  }
-}
-
-void check_rounds(const cost::Job& job, const Strategy& strategy, Obstacles& found) {
-  const std::int64_t m = micro_batches(strategy, job.run.global_batch);
-  if (strategy.schedule == Schedule::interleaved && strategy.group == 0 && m % strategy.pp != 0) {
-    found.push_back(fmt::format("cannot interleave {} micro-batches on {} stages: no multiple", m, strategy.pp));
-  }
-}
 
 }  // namespace
 
@@ -85,18 +57,10 @@ Sharding sharding_of(const Strategy& strategy, const StagePlan& stage) {
   return {stage.zero, degree, stage.zero_outer};
 }
 
-bool recomputes(const std::vector<StagePlan>& stages, Recompute mode) {
-  return std::any_of(stages.begin(), stages.end(),
-                     [&](const StagePlan& stage) { return stage.recompute.kind == mode; });
-}
-
-void refuse_megatron_recomputation(const std::vector<StagePlan>& stages, Obstacles& found) {
-  for (const StagePlan& stage : stages) {
-    const Recompute kind = stage.recompute.kind;
-    if (kind != Recompute::modules && kind != Recompute::block && kind != Recompute::uniform) continue;
-    found.push_back(fmt::format("cannot be told to recompute {}", to_string(stage.recompute)));
-    return;
-  }
+void refuse_megatron_recomputation(const StagePlan& like, Obstacles& found) {
+  const Recompute kind = like.recompute.kind;
+  if (kind != Recompute::modules && kind != Recompute::block && kind != Recompute::uniform) return;
+  found.push_back(fmt::format("cannot be told to recompute {}", to_string(like.recompute)));
 }
 
 void admit_common_recomputation(bool selective, plan::PlanLimits& limits) {
@@ -123,28 +87,32 @@ void refuse_host_activations(const Strategy& strategy, Obstacles& found) {
   found.push_back(fmt::format("cannot keep what modules save on the host (offload={})", offload_text(modules)));
 }
 
-void refuse_interleaving(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
-                         Obstacles& found) {
-  check_rounds(job, strategy, found);
-  check_chunks(job, strategy, stages, found);
+void refuse_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                   Obstacles& found) {
+  if (strategy.virtual_stages == 1 || plan::lists_chunks(stages)) return;
+  const bool is_v = schedule::rule_of(strategy.schedule).is_v();
+  const std::vector<StageBlocks> chunks =
+      is_v ? v_blocks(job.model, stages) : chunk_blocks(job.model, stages, strategy.virtual_stages);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (chunks[i].blocks > 0 || chunks[i].embedding || chunks[i].mtp || chunks[i].head) continue;
+    found.push_back(fmt::format("cannot interleave stage {}: it has too few layers for its {} chunks",
+                                i % stages.size(), strategy.virtual_stages));
+    return;
+  }
+  if (is_v) {
+    if (!keeps_priced_layers(job.model, stages, chunks, true)) {
+      found.emplace_back("cannot fold layers of several kinds: the first stage of a V holds both ends of the model");
+    }
+  } else if (!keeps_priced_layers(job.model, stages, chunks)) {
+    found.emplace_back("cannot interleave layers of several kinds that are cut in the middle of their pattern");
+  }
 }
 
-plan::PlanLimits common_limits() {
-  plan::PlanLimits limits;
-  limits.uniform = true;
-  limits.uneven_batch = false;
-  limits.any_rounds = false;
-  return limits;
-}
-
-void restrict_to_common(plan::PlanLimits& limits) {
-  limits.uniform = true;
-  limits.uneven_batch = false;
-  limits.any_rounds = false;
-  limits.pitch = false;
-  limits.shard_in_node = false;
-  limits.replicas_together = true;
-  limits.more_offloads = false;
+void refuse_rounds(const cost::Job& job, const Strategy& strategy, Obstacles& found) {
+  const std::int64_t m = micro_batches(strategy, job.run.global_batch);
+  if (strategy.schedule == Schedule::interleaved && strategy.group == 0 && m % strategy.pp != 0) {
+    found.push_back(fmt::format("cannot interleave {} micro-batches on {} stages: no multiple", m, strategy.pp));
+  }
 }
 
 }  // namespace nest::exporter

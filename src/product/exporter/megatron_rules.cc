@@ -65,15 +65,14 @@ void refuse_fsdp(const cost::Job& job, const Strategy& strategy, const Sharding&
 
 }  // namespace
 
-void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
-                     Obstacles& found) {
-  const Sharding sharding = sharding_of(strategy, stages.front());
+void refuse_megatron(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
+  const Sharding sharding = sharding_of(strategy, like);
   if (sharding.zero > 0 && sharding.degree < groups::dense_replicas(strategy))
     refuse_instances(job, strategy, sharding, found);
   refuse_fsdp(job, strategy, sharding, found);
   refuse_split_gradients(strategy, found);
   if (strategy.schedule == Schedule::gpipe) found.emplace_back("cannot run GPipe's schedule; it runs 1F1B");
-  if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::modules) {
+  if (like.recompute.kind == Recompute::selective && job.stack.selective != cost::SelectiveKind::modules) {
     found.push_back(fmt::format("cannot recompute the way stack {} does", job.stack.name));
   }
   const ContextExchange exchange = strategy.split.cp_comm;
@@ -84,35 +83,15 @@ void refuse_megatron(const cost::Job& job, const Strategy& strategy, const std::
   if (strategy.virtual_stages > 1 && strategy.pp == 2 && !job.stack.pipeline_overlap) {
     found.emplace_back("cannot interleave two stages without overlapping their messages");
   }
-  refuse_interleaving(job, strategy, stages, found);
+  refuse_rounds(job, strategy, found);
 }
 
-std::vector<plan::PlanLimits> megatron_cover(const cost::Job& job) {
-  plan::PlanLimits classic = common_limits();
-  plan::set_limit(classic, "zero=0,1");
-  classic.shard_in_node = job.run.optimizer != Optimizer::muon;
-  plan::PlanLimits sharded = classic;  // Megatron-FSDP
-  plan::set_limit(sharded, "zero=2,3");
-  if (job.stack.selective != cost::SelectiveKind::modules) classic.recompute[1] = sharded.recompute[1] = false;
-  if (job.run.optimizer == Optimizer::muon) return {classic};
-  if (!pairs_layers(job)) return {classic, sharded};
-  plan::PlanLimits alone = sharded;
-  plan::set_limit(alone, "ep=1");
-  plan::set_limit(sharded, "pp=1");
-  if (has_partial_graphs(job.stack)) return {classic, alone};
-  return {classic, alone, sharded};
-}
-
-// Of what limits can say: FSDP where nothing else excludes it, part of the ranks where experts do not.
 void restrict_megatron(const cost::Job& job, plan::PlanLimits& limits) {
-  const plan::PlanLimits asked = limits;
-  plan::restrict_to_megatron(limits);
-  if (job.run.optimizer == Optimizer::muon) return;
-  if (!pairs_layers(job)) {
-    limits.zero[2] = asked.zero[2];
-    limits.zero[3] = asked.zero[3];
-  }
-  if (!has_experts(job.model)) limits.shard_in_node = asked.shard_in_node;
+  limits.more_schedules = false;
+  if (job.stack.selective != cost::SelectiveKind::modules) limits.recompute[at(Recompute::selective)] = false;
+  if (job.run.optimizer != Optimizer::muon) return;
+  plan::set_limit(limits, "zero=0,1");
+  limits.shard_in_node = false;
 }
 
 }  // namespace nest::exporter

@@ -20,21 +20,14 @@ class NearestSearch {
  public:
   NearestSearch(launch::Framework framework, const cost::Job& job, const search::SearchSettings& search,
                 search::PriceCache* prices, const Asked& asked)
-      : framework_(framework), job_(job), search_(search), prices_(prices), asked_(asked) {
-    for (const std::string& setting : asked.set) plan::set_limit(admitted_, setting);
-  }
+      : framework_(framework), job_(job), search_(search), prices_(prices), asked_(asked) {}
 
   std::optional<NearestPlan> run() {
     const auto begin = std::chrono::steady_clock::now();
-    // First in the order that every framework has, where no placement is an obstacle: a good plan to beat.
-    std::vector<plan::PlanLimits> cover = rules_of(framework_).cover(job_);
-    for (plan::PlanLimits& limits : cover) plan::narrow(limits, admitted_);
-    for (plan::PlanLimits limits : cover) {
-      limits.replicas_together = true;
-      limits.pitch = false;
-      search(limits);
-    }
-    for (const plan::PlanLimits& limits : cover) search(limits);
+    plan::PlanLimits limits = runnable_limits(framework_, job_, asked_.per_host, true), admitted;
+    for (const std::string& setting : asked_.set) plan::set_limit(admitted, setting);
+    plan::narrow(limits, admitted);
+    search(limits);
     if (!best_) return std::nullopt;
     best_->proven = proven_;
     best_->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -49,19 +42,15 @@ class NearestSearch {
     best_ = NearestPlan{plan, false, 0};
   }
 
-  // Whether the plan settles its search: nothing after it in the list can be better.
+  // Whether the plan settles the search: nothing after it in the list can be better.
   bool settles(const Plan& plan) {
     if (plan.prediction.iteration_s >= best_s()) return true;
-    if (rules_of(framework_).cuts_evenly && plan.strategy.pp > 1) {
-      take_balanced(plan.strategy);
-      return false;
+    if (obstacles(framework_, job_, plan.strategy, plan.stages, asked_.per_host).empty()) {
+      take(plan);
+      return true;
     }
-    if (!obstacles(framework_, job_, plan.strategy, plan.stages, asked_.per_host).empty()) {
-      take_folded(plan);
-      return false;
-    }
-    take(plan);
-    return true;
+    take_folded(plan);
+    return false;
   }
 
   void take_folded(const Plan& plan) {
@@ -69,20 +58,6 @@ class NearestSearch {
     if (!stages || !cost::refuse_strategy(job_, plan.strategy, *stages).empty()) return;
     if (!obstacles(framework_, job_, plan.strategy, *stages, asked_.per_host).empty()) return;
     take(cost::evaluate(job_, plan.strategy, *stages));
-  }
-
-  // The same strategy with as many blocks on every stage.
-  void take_balanced(const Strategy& strategy) {
-    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-      if (!admitted_.admits(Recomputation(recompute))) continue;
-      for (const int zero : {0, 1}) {
-        if (!admitted_.zero[static_cast<std::size_t>(zero)]) continue;
-        const std::vector<StagePlan> stages = cost::even_stages(job_, strategy, recompute, zero);
-        if (!cost::refuse_strategy(job_, strategy, stages).empty()) continue;
-        if (!obstacles(framework_, job_, strategy, stages, asked_.per_host).empty()) continue;
-        take(cost::evaluate(job_, strategy, stages));
-      }
-    }
   }
 
   void search(const plan::PlanLimits& limits) {
@@ -117,7 +92,6 @@ class NearestSearch {
   search::SearchSettings search_;
   search::PriceCache* prices_;
   const Asked& asked_;
-  plan::PlanLimits admitted_;  // by whoever asked
   std::optional<NearestPlan> best_;
   bool proven_ = true;
 };

@@ -15,6 +15,14 @@ std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
   return after - hosts.begin() - 1;
 }
 
+// Devices of every host; nothing where hosts differ.
+std::optional<std::int64_t> host_size(const std::vector<Host>& hosts) {
+  for (const Host& host : hosts) {
+    if (host.devices != hosts.front().devices) return std::nullopt;
+  }
+  return hosts.front().devices;
+}
+
 }  // namespace
 
 bool can_put_replicas_last(const Strategy& strategy) {
@@ -106,6 +114,27 @@ std::optional<LaunchOrder> launch_order(const std::vector<Host>& hosts, const St
     return LaunchOrder{groups::RankOrder::replicas_last, std::move(*found)};
   }
   return std::nullopt;
+}
+
+bool starts_host_by_host(const std::vector<Host>& hosts, const Strategy& strategy, bool replicas_last) {
+  const bool either = replicas_last && can_put_replicas_last(strategy);
+  const auto listed = [&] {
+    return host_order(hosts, strategy, groups::RankOrder::stages_last).has_value() ||
+           (either && host_order(hosts, strategy, groups::RankOrder::replicas_last).has_value());
+  };
+  const std::optional<std::int64_t> size = host_size(hosts);
+  if (!size) return listed();
+  const std::int64_t used = strategy.devices_used(), pitch = strategy.effective_pitch();
+  if (strategy.devices_spanned() <= *size) return true;
+  const bool fills = used % *size == 0;
+  if (strategy.dp_inner == strategy.dp) return fills;
+  if (strategy.block() % *size == 0 && pitch % *size == 0) return true;
+  const std::int64_t bare = strategy.pipeline_block();
+  if (strategy.pp > 1) {
+    if (!either || (strategy.dp_inner > 1 && bare > *size)) return false;
+    if (pitch == bare && (strategy.dp_inner == 1 || *size % bare == 0)) return fills;
+  }
+  return listed();
 }
 
 }  // namespace nest::exporter

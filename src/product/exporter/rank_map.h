@@ -54,6 +54,14 @@ struct LaunchOrder {
 };
 std::optional<LaunchOrder> launch_order(const std::vector<Host>& hosts, const Strategy& strategy);
 
+// Whether there is such an order (the default one, or with `replicas_last` either), in most cases without listing ranks.
+// A stage of d_in replicas holds A = tp · cp · d_in neighbouring devices, consecutive in the default order. Where all
+// hosts have H devices, ranks can be started host by host
+//   of replicas all together (d_out = 1)   if they fill whole hosts, or sit on one
+//   of pp > 1 stages, d_out > 1            if H divides A and the pitch; no other host runs consecutive ranks
+//   replicas last, pp > 1, d_out > 1       if pipelines follow each other (d_in = 1), or whole ones (pp · A) fill a host
+bool starts_host_by_host(const std::vector<Host>& hosts, const Strategy& strategy, bool replicas_last);
+
 // Where every rank sits: rank, host index, device on that host.
 struct PlacedRank {
   std::int64_t rank = 0;

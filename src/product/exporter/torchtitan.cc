@@ -221,10 +221,9 @@ void refuse_heads(plan::PlanLimits& limits) {
 
 }  // namespace
 
-void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
-                       Obstacles& found) {
+void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
   const Split& split = strategy.split;
-  const Sharding sharding = sharding_of(strategy, stages.front());
+  const Sharding sharding = sharding_of(strategy, like);
   if (sharding.zero == 1)
     found.emplace_back("cannot shard the optimizer alone (ZeRO 1); it shards gradients too, or nothing");
   const bool alone = split.tp == 1 && split.cp == 1 && split.ep == 1 && strategy.pp == 1;
@@ -240,17 +239,22 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
     found.push_back(fmt::format("cannot trade heads of contexts (cp_comm={})", to_string(split.cp_comm)));
   }
   if (split.tp > 1 && !split.sp) found.emplace_back("cannot run tensor parallelism without sequence parallelism");
-  if (recomputes(stages, Recompute::selective) && job.stack.selective != cost::SelectiveKind::every_second_matmul) {
+  if (like.recompute.kind == Recompute::selective && job.stack.selective != cost::SelectiveKind::every_second_matmul) {
     found.push_back(fmt::format("cannot recompute selectively the way stack {} does", job.stack.name));
   }
-  refuse_megatron_recomputation(stages, found);
+  refuse_megatron_recomputation(like, found);
   refuse_host_activations(strategy, found);
   if (has_experts(job.model) && split.expert_tp() > 1) {
     found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
   }
   refuse_family(job, strategy, sharding, found);
   refuse_schedule(job, strategy, sharding, found);
-  refuse_interleaving(job, strategy, stages, found);
+  refuse_rounds(job, strategy, found);
+}
+
+void refuse_torchtitan_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                              Obstacles& found) {
+  refuse_chunks(job, strategy, stages, found);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     if (std::none_of(stages[s].chunks.begin(), stages[s].chunks.end(),
                      [](const ChunkPlan& chunk) { return chunk.last < chunk.first; }))
@@ -260,54 +264,17 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const std
   }
 }
 
-std::vector<plan::PlanLimits> torchtitan_cover(const cost::Job& job) {
-  plan::PlanLimits sharded = common_limits();
-  plan::set_limit(sharded, "zero=2,3");
-  sharded.sp[0] = false;
-  refuse_heads(sharded);
-  sharded.shard_in_node = false;
-  sharded.zero_outer[1] = false;
-  admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, sharded);
-  if (has_experts(job.model)) plan::set_limit(sharded, "etp=1");
-  limit_family(job, sharded);
-  plan::PlanLimits grouped = sharded, replicated = sharded;
-  plan::set_limit(grouped, "ep=1");
-  grouped.shard_in_node = true;
-  if (is_graph_trainer(job.stack)) {
-    plan::PlanLimits folded = sharded;
-    plan::set_limit(folded, "zero=2");
-    plan::set_limit(folded, "pp=2..");
-    plan::set_limit(folded, "schedule=interleaved,zb-h1,zbv,v-half,v-min,dualpipev");
-    for (plan::PlanLimits* whole : {&sharded, &grouped}) plan::set_limit(*whole, "pp=1");
-    return {sharded, grouped, folded};
-  }
-  plan::set_limit(replicated, "zero=0");
-  for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1"}) plan::set_limit(replicated, one);
-  if (job.run.precision == Precision::fp32) return {sharded, grouped, replicated};
-  // Something is sharded: data, or else contexts.
-  plan::PlanLimits contexts = sharded;
-  for (plan::PlanLimits* data : {&sharded, &grouped}) data->dp.low = 2;
-  contexts.dp.high = 1;
-  if (!titan_family(job).contexts) return {sharded, grouped, replicated};
-  contexts.cp.low = 2;
-  return {sharded, grouped, contexts, replicated};
-}
-
 // Sharded data parallelism under the rest; experts stay whole.
 void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
-  restrict_to_common(limits);
-  plan::set_limit(limits, "zero=2,3");
+  plan::set_limit(limits, "zero=0,2,3");
   limits.sp[0] = false;
+  limits.zero_outer[1] = false;
+  limits.more_offloads = false;
   refuse_heads(limits);
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, limits);
   if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
   limit_family(job, limits);
-  if (job.cluster.devices > 1 && job.run.precision != Precision::fp32) limits.dp.low = 2;
-  if (is_graph_trainer(job.stack)) {
-    plan::set_limit(limits, "zero=2");
-  } else {
-    limits.more_schedules = false;
-  }
+  if (!is_graph_trainer(job.stack)) limits.more_schedules = false;
 }
 
 }  // namespace nest::exporter

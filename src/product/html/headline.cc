@@ -57,12 +57,11 @@ Markup verdict(const PlanView& view) {
         fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
                     format_integer(search.opened), search.wall_s);
     if (search.execution && !search.execution->formula.empty()) {
-      say("Executed",
-          fmt::format(". {} {}. Checked independently.", report::execution_text(*search.execution), effort));
+      say("Executed", fmt::format(". {} {}. Checked independently.", report::execution_text(search), effort));
     } else if (search.optimal && !search.fastest.empty()) {
       say("Proven", fmt::format(". {} {}. Checked independently.", report::tie_text(search), effort));
     } else if (search.optimal) {
-      say("Proven optimal", fmt::format(" within the search space ({}), and checked independently.", effort));
+      say("Proven optimal", fmt::format(" {} ({}), and checked independently.", report::searched_text(search), effort));
     } else {
       say("Stopped early", fmt::format(" ({}); no plan is faster than {}. Checked independently.", effort,
                                        format_duration(search.lower_bound_s)));

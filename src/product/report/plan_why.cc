@@ -38,8 +38,14 @@ std::string placement_text(const Plan& plan, const cluster::Cluster& cluster) {
   return text;
 }
 
+std::string searched_text(const SearchRecord& search) {
+  return search.target.empty() ? "within the search space"
+                               : fmt::format("among what {} can run", search.target_version);
+}
+
 std::string tie_text(const SearchRecord& search) {
   std::string text = fmt::format("Within {:.2g} % of the proven optimum", 100 * search.tie);
+  if (!search.target.empty()) text += " " + searched_text(search);
   if (!search.simpler.empty()) text += fmt::format(", which has {}", search.simpler);
   return text + fmt::format(": {}, {}.", format_duration(search.fastest_s), search.fastest);
 }
@@ -52,12 +58,15 @@ std::string bound_text(const ExecutionRecord& execution) {
   return text + ".";
 }
 
-std::string execution_text(const ExecutionRecord& execution) {
+std::string execution_text(const SearchRecord& search) {
+  const ExecutionRecord& execution = *search.execution;
   std::string text = fmt::format(
-      "The fastest when executed on the simulated network{}, {}. {}, the formula's optimum, is priced at {} and takes "
+      "The fastest{} when executed on the simulated network{}, {}. {}, the formula's optimum, is priced at {} and "
+      "takes "
       "{} "
       "there. Of {} plans that the formula prices about as low or lower {} were executed, the bounds of {} exceed this "
       "one.",
+      search.target.empty() ? "" : " " + searched_text(search),
       execution.runs > 0 ? fmt::format(" (mean of {} runs with noise)", execution.runs) : "",
       format_duration(execution.simulated_s), execution.formula, format_duration(execution.formula_s),
       format_duration(execution.formula_simulated_s), format_integer(execution.executed + execution.bounded),
@@ -73,7 +82,7 @@ std::string certificate_text(const Plan& plan) {
       fmt::format("{} candidates, {} opened, {:.2f} s", format_integer(static_cast<std::int64_t>(search.candidates)),
                   format_integer(search.opened), search.wall_s);
   if (search.execution && !search.execution->formula.empty()) {
-    return wrap_after("", execution_text(*search.execution) + fmt::format(" {}. Checked independently: ok.", effort));
+    return wrap_after("", execution_text(search) + fmt::format(" {}. Checked independently: ok.", effort));
   }
   const std::string executed = search.execution
                                    ? fmt::format(" Simulated: {}.", format_duration(search.execution->simulated_s)) +
@@ -83,8 +92,8 @@ std::string certificate_text(const Plan& plan) {
     return wrap_after("", tie_text(search) + fmt::format(" {}.{} Checked independently: ok.", effort, executed));
   }
   if (search.optimal) {
-    return wrap_after(
-        "", fmt::format("Proven optimal within the search space: {}.{} Checked independently: ok.", effort, executed));
+    return wrap_after("", fmt::format("Proven optimal {}: {}.{} Checked independently: ok.", searched_text(search),
+                                      effort, executed));
   }
   return wrap_after("", fmt::format("Stopped early: {}. No plan is faster than {}. Checked independently: ok.", effort,
                                     format_duration(search.lower_bound_s)));

@@ -18,9 +18,13 @@ std::string placement_text(const Plan& plan, const cluster::Cluster& cluster);
 // "Within 0.5 % of the proven optimum, which has uneven cuts: 4.31 s, tp=8 pp=4 dp=2 mbs=1." The record says which.
 std::string tie_text(const SearchRecord& search);
 
-// "Proven optimal: 412,806 candidates, 398 opened, 0.21 s. Checked independently: ok."
-// Of a plan that execution preferred to the formula's.
-std::string execution_text(const ExecutionRecord& execution);
+// "among what Megatron-Core 0.19 can run", or "within the search space".
+std::string searched_text(const SearchRecord& search);
+
+// Of a plan that execution preferred to the formula's. The record has an execution.
+std::string execution_text(const SearchRecord& search);
+
+// "Proven optimal among what Megatron-Core 0.19 can run: 412,806 candidates, 398 opened, 0.21 s. Checked independently: ok."
 std::string certificate_text(const Plan& plan);
 
 // "+4.1 %", "> +3.0 %", "does not fit"; empty where nothing was learnt.

@@ -63,6 +63,7 @@ double noisy_s(const nest::Plan& plan) {
 bool settle(const Options& options, const nest::Question& question, Row& row) {
   const nest::TrainingJob job = nest::read_job(question);
   nest::SearchOptions search;
+  search.target = "any";  // as the planners of others
   search.why = search.explain = false;
   search.threads = 1;
   search.time_limit_s = options.time_limit_s;
