@@ -131,6 +131,7 @@ bool same_stages(const Strategy& strategy, const std::vector<StagePlan>& a, cons
 void look_at(const Problem& problem, Outcomes& outcomes) {
   const std::vector<TriedPlan> plans = execute_all(problem);
   SearchOptions options;
+  options.target = "any";  // as execute_all()
   options.set = problem.settings;
   options.threads = 1;
   options.tie_percent = 0;
