@@ -58,7 +58,7 @@ Choice price_choice(const Plan& plan) {
 
 // The job as the framework's own stack prices it; nothing where it is priced so already, or that stack is no guide.
 std::optional<cost::Job> own_job(const exporter::FrameworkRules& rules, const Choice& choice) {
-  if (rules.is_own(choice.job.stack.memory) || !rules.knows_memory) return std::nullopt;
+  if (exporter::is_own_stack(rules.framework, choice.job.stack) || !rules.knows_memory) return std::nullopt;
   Plan other = choice.plan;
   other.run.stack = rules.usual_stack;
   other.run.stack_reason.clear();
@@ -117,7 +117,7 @@ bool find_nearest(const ExportOptions& options, launch::Framework framework, Cho
 // What the plan costs as the framework is usually run, where it was priced as something else.
 std::string stack_note(launch::Framework framework, const Choice& choice) {
   const exporter::FrameworkRules& rules = exporter::rules_of(framework);
-  if (rules.is_own(choice.job.stack.memory)) return {};
+  if (exporter::is_own_stack(framework, choice.job.stack)) return {};
   Plan other = choice.plan;
   other.run.stack = rules.usual_stack;
   other.stack = other.profile = {};

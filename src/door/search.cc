@@ -181,7 +181,7 @@ Question for_target(Question question, const std::string& target) {
   if (named == 0) return question;
   const exporter::FrameworkRules& rules = exporter::framework_rules()[named - 1];
   // Megatron's stacks are the default, by model, device and precision.
-  if (!rules.is_own(cost::find_stack("megatron-core")->memory)) question.stack = rules.usual_stack;
+  if (!exporter::is_own_stack(rules.framework, *cost::find_stack("megatron-core"))) question.stack = rules.usual_stack;
   return question;
 }
 

@@ -68,7 +68,7 @@ TEST_P(Targets, RunTheDefaultPlanAsItIs) {
     std::vector<Plan> plans;
     try {
       plans = find_plan(read_job(question), options).plans;
-    } catch (const InputError& error) {  // torchtitan's qwen3 has no pipelines
+    } catch (const InputError& error) {  // torchtitan's qwen3 has no pipelines, accelerate has none at all
       EXPECT_THAT(error.what(), HasSubstr("runs no plan with pp=2.."));
     }
     if (plans.empty()) continue;
@@ -84,7 +84,7 @@ TEST_P(Targets, RunTheDefaultPlanAsItIs) {
   EXPECT_GT(exported, jobs / 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Targets, ::testing::Values("megatron", "nemo", "deepspeed", "torchtitan"));
+INSTANTIATE_TEST_SUITE_P(All, Targets, ::testing::Values("megatron", "nemo", "deepspeed", "torchtitan", "fsdp"));
 
 std::string target_complaint(const Question& question, const SearchOptions& options) {
   try {
@@ -110,9 +110,9 @@ TEST(Target, SettingsDoNotWidenIt) {
   EXPECT_THAT(target_complaint(question, options), HasSubstr("Megatron-Core 0.19 runs no plan with schedule=zbv"));
   options.target = "deepspeed";
   options.set = {"cp=2"};
-  EXPECT_THAT(target_complaint(question, options), HasSubstr("DeepSpeed runs no plan with cp=2"));
+  EXPECT_THAT(target_complaint(question, options), HasSubstr("DeepSpeed 0.19 runs no plan with cp=2"));
   options.set = {"offload=core_attn"};
-  EXPECT_THAT(target_complaint(question, options), HasSubstr("DeepSpeed runs no plan with offload=core_attn"));
+  EXPECT_THAT(target_complaint(question, options), HasSubstr("DeepSpeed 0.19 runs no plan with offload=core_attn"));
   question.cluster = "dgx-b200";
   question.precision = Precision::fp4;
   options.target = "torchtitan";
@@ -138,6 +138,30 @@ TEST(Target, IsTheStacksOwnFramework) {
   EXPECT_EQ(for_target({}, "torchtitan").stack.name, "fsdp2");
   EXPECT_TRUE(for_target({}, "megatron").stack.empty());
   EXPECT_TRUE(for_target({}, "any").stack.empty());
+}
+
+// Everyday work: 70 B parameters on 64 devices of 80 GB, weights gathered layer by layer.
+TEST(Target, HuggingFaceTrainsLargeModels) {
+  Question question;
+  question.model = "llama3-70b";
+  question.cluster = "dgx-h100";
+  question.devices = 64;
+  question.global_batch = 64;
+  question.seq = 4096;
+  for (const char* target : {"fsdp", "deepspeed"}) {
+    SearchOptions options{.target = target, .judge = PlanJudge::formula, .threads = 1, .why = false};
+    const Question asked = for_target(question, target);
+    EXPECT_THAT(asked.stack.name, testing::StartsWith("hf-"));
+    const Answer answer = find_plan(read_job(asked), options);
+    ASSERT_FALSE(answer.plans.empty()) << target;
+    options.set = {"zero=3", "tp=1", "pp=1"};
+    const Answer sharded = find_plan(read_job(asked), options);
+    ASSERT_FALSE(sharded.plans.empty()) << target;
+    // 70.6 B x (4 + 4 + 8) or (2 + 2 + 12) bytes over 64 devices: 16.4 GiB each.
+    const StageMemory& memory = sharded.plans.front().stages.front().memory;
+    EXPECT_NEAR(static_cast<double>(memory.weights + memory.gradients + memory.optimizer) / 0x1p30, 16.4, 0.1);
+    EXPECT_THAT(export_plan(sharded.plans.front(), target).cannot, IsEmpty());
+  }
 }
 
 // What is wider costs no more.

@@ -40,7 +40,7 @@ TEST(Exporters, EveryFrameworkHasOne) {
   for (const exporter::FrameworkRules& rules : exporter::framework_rules()) {
     EXPECT_EQ(&exporter::rules_of(rules.framework), &rules);
     EXPECT_TRUE(cost::find_stack(rules.usual_stack).has_value()) << rules.usual_stack;
-    EXPECT_TRUE(rules.is_own(cost::find_stack(rules.usual_stack)->memory)) << rules.usual_stack;
+    EXPECT_TRUE(exporter::is_own_stack(rules.framework, *cost::find_stack(rules.usual_stack))) << rules.usual_stack;
     EXPECT_TRUE(rules.computes_in(Precision::bf16));
     const exporter::Exporter* exporter = exporter::find_exporter(to_string(rules.framework));
     ASSERT_NE(exporter, nullptr) << to_string(rules.framework);

@@ -77,11 +77,12 @@ constexpr Names<GraphScope, 5> kScopes = {{{GraphScope::attention, "attn"},
                                            {GraphScope::preprocess, "preprocess"},
                                            {GraphScope::full, "full"}}};
 
-constexpr Names<Runner, 5> kRunners = {{{Runner::usual, "usual"},
+constexpr Names<Runner, 6> kRunners = {{{Runner::usual, "usual"},
                                         {Runner::none, "none"},
                                         {Runner::megatron, "megatron"},
                                         {Runner::deepspeed, "deepspeed"},
-                                        {Runner::torchtitan, "torchtitan"}}};
+                                        {Runner::torchtitan, "torchtitan"},
+                                        {Runner::fsdp, "fsdp"}}};
 
 constexpr Names<Schedule, 5> kSplitSchedules = {{{Schedule::zb_h1, "zb-h1"},
                                                  {Schedule::zbv, "zbv"},

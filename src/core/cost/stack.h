@@ -52,7 +52,7 @@ enum class MemoryModel : std::uint8_t { megatron, fsdp, plain, megatron_deepspee
 
 // Whose rules plans keep where nobody names others: the framework whose accounting of memory it is ("usual"), one of those
 // that nest writes plans for, or none of them.
-enum class Runner : std::uint8_t { usual, none, megatron, deepspeed, torchtitan };
+enum class Runner : std::uint8_t { usual, none, megatron, deepspeed, torchtitan, fsdp };
 
 struct SoftwareStack {
   std::string name = "megatron-core";

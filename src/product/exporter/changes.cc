@@ -79,10 +79,23 @@ class ChangeFinder {
   }
 
   // How the framework writes a degree.
-  std::string degree_text(const char* megatron, const char* titan, const char* deepspeed, std::int64_t value) const {
-    if (framework_ == launch::Framework::torchtitan) return fmt::format("{} = {}", titan, value);
-    if (framework_ == launch::Framework::deepspeed) return fmt::format("{}: {}", deepspeed, value);
-    return fmt::format("{} {}", megatron, value);
+  struct Degree {
+    const char* megatron;
+    const char* titan;
+    const char* deepspeed;
+    const char* accelerate;
+    TimeTerm term;
+    std::function<std::int64_t&(Strategy&)> of;
+  };
+  std::string degree_text(const Degree& degree, std::int64_t value) const {
+    switch (framework_) {
+      case launch::Framework::torchtitan: return fmt::format("{} = {}", degree.titan, value);
+      case launch::Framework::deepspeed: return fmt::format("{}: {}", degree.deepspeed, value);
+      case launch::Framework::fsdp: return fmt::format("{}: {}", degree.accelerate, value);
+      case launch::Framework::megatron:
+      case launch::Framework::nemo: break;
+    }
+    return fmt::format("{} {}", degree.megatron, value);
   }
 
   // Stages as the framework cuts them by itself, or as they were where their number stays.
@@ -120,45 +133,40 @@ class ChangeFinder {
   }
 
   void list_degrees() {
-    struct Degree {
-      const char* megatron;
-      const char* titan;
-      const char* deepspeed;
-      TimeTerm term;
-      std::function<std::int64_t&(Strategy&)> of;
-    };
     const std::array<Degree, 4> degrees = {
         Degree{"--tensor-model-parallel-size", "parallelism.tensor_parallel_degree", "tensor_parallel.autotp_size",
-               TimeTerm::tensor, [](Strategy& s) -> std::int64_t& { return s.split.tp; }},
+               "parallelism_config_tp_size", TimeTerm::tensor, [](Strategy& s) -> std::int64_t& { return s.split.tp; }},
         Degree{"--pipeline-model-parallel-size", "parallelism.pipeline_parallel_degree", "pipeline.stages",
-               TimeTerm::bubble, [](Strategy& s) -> std::int64_t& { return s.pp; }},
+               "parallelism_config_pp_size", TimeTerm::bubble, [](Strategy& s) -> std::int64_t& { return s.pp; }},
         Degree{"--context-parallel-size", "parallelism.context_parallel_degree", "sequence_parallel_size",
-               TimeTerm::context, [](Strategy& s) -> std::int64_t& { return s.split.cp; }},
+               "parallelism_config_cp_size", TimeTerm::context,
+               [](Strategy& s) -> std::int64_t& { return s.split.cp; }},
         Degree{"--expert-model-parallel-size", "parallelism.expert_parallel_degree", "expert_parallel.autoep_size",
-               TimeTerm::expert, [](Strategy& s) -> std::int64_t& { return s.split.ep; }}};
+               "parallelism_config_ep_size", TimeTerm::expert,
+               [](Strategy& s) -> std::int64_t& { return s.split.ep; }}};
     for (const Degree& degree : degrees) {
       Strategy own = mine_.strategy;
       const std::int64_t now = degree.of(own);
       for (const std::int64_t value : {now * 2, now / 2}) {
         if (value < 1 || (&degree == &degrees[3] && !has_experts(job_.model))) continue;
-        add(degree_text(degree.megatron, degree.titan, degree.deepspeed, value), degree.term,
-            [this, degree, value](SetupVariant& variant) {
-              degree.of(variant.strategy) = value;
-              Strategy& s = variant.strategy;
-              if (s.split.tp == 1) s.split.sp = false;
-              if (s.split.etp == s.split.tp) s.split.etp = 0;
-              if (s.pp == 1) s.virtual_stages = 1;
-              if (s.virtual_stages < schedule::rule_of(s.schedule).fewest_chunks) s.schedule = Schedule::one_f_one_b;
-              return refill(variant);
-            });
+        add(degree_text(degree, value), degree.term, [this, degree, value](SetupVariant& variant) {
+          degree.of(variant.strategy) = value;
+          Strategy& s = variant.strategy;
+          if (s.split.tp == 1) s.split.sp = false;
+          if (s.split.etp == s.split.tp) s.split.etp = 0;
+          if (s.pp == 1) s.virtual_stages = 1;
+          if (s.virtual_stages < schedule::rule_of(s.schedule).fewest_chunks) s.schedule = Schedule::one_f_one_b;
+          return refill(variant);
+        });
       }
     }
     for (const std::int64_t size : {mine_.strategy.micro_batch * 2, mine_.strategy.micro_batch / 2}) {
       if (size < 1) continue;
-      const std::string text = framework_ == launch::Framework::deepspeed
-                                   ? fmt::format("train_micro_batch_size_per_gpu: {}", size)
-                               : megatron_ ? fmt::format("--micro-batch-size {}", size)
-                                           : fmt::format("micro-batches of {}", size);
+      const std::string text =
+          framework_ == launch::Framework::deepspeed ? fmt::format("train_micro_batch_size_per_gpu: {}", size)
+          : framework_ == launch::Framework::fsdp    ? fmt::format("--per_device_train_batch_size {}", size)
+          : megatron_                                ? fmt::format("--micro-batch-size {}", size)
+                                                     : fmt::format("micro-batches of {}", size);
       add(text, TimeTerm::compute, [size](SetupVariant& variant) {
         variant.strategy.micro_batch = size;
         return true;
@@ -190,6 +198,8 @@ class ChangeFinder {
   std::string recompute_text(Recompute mode) const {
     if (framework_ == launch::Framework::torchtitan)
       return fmt::format("activation_checkpoint.mode = \"{}\"", to_string(mode));
+    if (framework_ == launch::Framework::fsdp)
+      return fmt::format("fsdp_activation_checkpointing: {}", mode == Recompute::full);
     if (framework_ == launch::Framework::deepspeed)
       return fmt::format("{} activation checkpoints", mode == Recompute::none ? "no" : "full");
     switch (mode) {
@@ -202,6 +212,7 @@ class ChangeFinder {
 
   std::string zero_text(int zero) const {
     if (framework_ == launch::Framework::deepspeed) return fmt::format("zero_optimization.stage: {}", zero);
+    if (framework_ == launch::Framework::fsdp) return fmt::format("fsdp_reshard_after_forward: {}", zero == 3);
     if (framework_ == launch::Framework::torchtitan) {
       return zero == 0 ? "data_parallel_shard_degree = 1"
                        : fmt::format("fsdp_reshard_after_forward = \"{}\"", zero == 3 ? "always" : "never");
@@ -404,7 +415,7 @@ ChangeList price_changes(launch::Framework framework, const cost::Job& job, cons
 }
 
 cost::SoftwareStack best_stack(launch::Framework framework, const cost::SoftwareStack& mine) {
-  if (framework == launch::Framework::deepspeed || framework == launch::Framework::torchtitan) return mine;
+  if (framework != launch::Framework::megatron && framework != launch::Framework::nemo) return mine;
   const cost::SoftwareStack usual = *cost::find_stack(rules_of(framework).usual_stack);
   cost::SoftwareStack best = mine;
   best.name = usual.name;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "exporter/accelerate.h"
 #include "exporter/chakra.h"
 #include "exporter/deepspeed.h"
 #include "exporter/nemo.h"
@@ -130,6 +131,28 @@ ExportedText write_torchtitan(const ExportTask& task, std::size_t format) {
   return written;
 }
 
+constexpr std::array kAccelerateFormats = {
+    ExportFormat{"accelerate",
+                 "Hugging Face accelerate's configuration, FSDP2: `accelerate launch --config_file FILE`"},
+    ExportFormat{"trainer", "arguments of transformers' Trainer (TrainingArguments), one option per line"}};
+
+ExportedText write_accelerate(const ExportTask& task, std::size_t format) {
+  AccelerateExport exported = export_accelerate(task);
+  ExportedText written;
+  written.json["yaml"] = exported.yaml;
+  written.json["options"] = option_list(exported.arguments);
+  if (format == 0) {
+    written.text = exported.yaml;
+  } else {
+    for (LaunchOption& each : exported.arguments) {
+      for (std::string& value : each.values) value = shell_quoted(value);
+    }
+    written.text = arguments_text(exported.arguments);
+  }
+  written.notes = std::move(exported.notes);
+  return written;
+}
+
 // In the order of RankfileForm.
 constexpr std::array kRankfileFormats = {
     ExportFormat{"slurm", "`SLURM_HOSTFILE`, one line per rank: task i runs on line i"},
@@ -188,6 +211,8 @@ constexpr std::array kExporters = {
     Exporter{"nemo", "Megatron-Bridge and NeMo 2", kNemoFormats, launch::Framework::nemo, write_nemo},
     Exporter{"deepspeed", "DeepSpeed", kDeepspeedFormats, launch::Framework::deepspeed, write_deepspeed},
     Exporter{"torchtitan", "torchtitan", kTorchtitanFormats, launch::Framework::torchtitan, write_torchtitan},
+    Exporter{"fsdp", "Hugging Face accelerate and Trainer", kAccelerateFormats, launch::Framework::fsdp,
+             write_accelerate},
     Exporter{"sbatch", "a job script for Slurm", kSbatchFormats, launch::Framework::megatron, write_sbatch},
     Exporter{"rankfile", "which rank runs on which host and device", kRankfileFormats, std::nullopt, write_rankfile},
     Exporter{"chakra", "execution traces of a step", kChakraFormats, std::nullopt, nullptr, write_chakra},

@@ -142,6 +142,7 @@ std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack) 
     case cost::Runner::megatron: return launch::Framework::megatron;
     case cost::Runner::deepspeed: return launch::Framework::deepspeed;
     case cost::Runner::torchtitan: return launch::Framework::torchtitan;
+    case cost::Runner::fsdp: return launch::Framework::fsdp;
   }
   switch (stack.memory) {
     case cost::MemoryModel::megatron: return launch::Framework::megatron;
@@ -152,6 +153,13 @@ std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack) 
     case cost::MemoryModel::internevo: break;
   }
   return std::nullopt;
+}
+
+bool is_own_stack(launch::Framework framework, const cost::SoftwareStack& stack) {
+  if (stack.framework == cost::Runner::usual) return rules_of(framework).is_own(stack.memory);
+  const launch::Framework engine =
+      framework == launch::Framework::nemo ? launch::Framework::megatron : framework;  // the same one
+  return framework_of(stack) == engine;
 }
 
 std::vector<std::string> obstacles(launch::Framework framework, const cost::Job& job, const Strategy& strategy,

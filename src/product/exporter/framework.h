@@ -27,6 +27,9 @@ struct Asked {
 // The framework whose habits a stack prices; nothing where it is none of them.
 std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack);
 
+// Whether a stack's prices are those of the framework: it says so itself, or its accounting of memory does.
+bool is_own_stack(launch::Framework framework, const cost::SoftwareStack& stack);
+
 // What the framework cannot do, each as the rest of a sentence that starts with its name: "cannot shard stage 3 alone
 // (ZeRO 3 there, ZeRO 1 elsewhere)". Empty: it runs the plan as it is. Stages must be sound for the strategy.
 std::vector<std::string> obstacles(launch::Framework framework, const cost::Job& job, const Strategy& strategy,

@@ -22,17 +22,19 @@ bool any_precision(Precision /*precision*/) { return true; }
 bool no_narrow_precision(Precision precision) { return precision != Precision::fp8 && precision != Precision::fp4; }
 bool torchtitan_precision(Precision precision) { return precision != Precision::fp4 && precision != Precision::fp16; }
 
-// Megatron-DeepSpeed's stack is of 2022, without flash attention: DeepSpeed holds more today.
+// DeepSpeed's own buffers (live parameters, buckets) are not counted: its memory is no reason to refuse a plan.
 // clang-format off
 constexpr std::array<FrameworkRules, launch::kFrameworkNames.size()> kRules = {{
     {launch::Framework::megatron, "Megatron-LM", "Megatron-Core 0.19", "megatron-core", true, true, false,
      is_megatron_memory, any_precision, refuse_megatron, refuse_chunks, restrict_megatron},
     {launch::Framework::nemo, "NeMo and Megatron-Bridge", "Megatron-Core 0.19", "megatron-core", true, true, false,
      is_megatron_memory, any_precision, refuse_megatron, refuse_chunks, restrict_megatron},
-    {launch::Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "DeepSpeed", "megatron-deepspeed", false, false, true,
+    {launch::Framework::deepspeed, "DeepSpeed and Megatron-DeepSpeed", "DeepSpeed 0.19", "hf-deepspeed", false, false, true,
      is_deepspeed_memory, no_narrow_precision, refuse_deepspeed, refuse_deepspeed_cuts, restrict_to_deepspeed},
     {launch::Framework::torchtitan, "torchtitan", "torchtitan 0.2.2", "fsdp2", true, false, false,
      is_fsdp_memory, torchtitan_precision, refuse_torchtitan, refuse_torchtitan_chunks, restrict_to_torchtitan},
+    {launch::Framework::fsdp, "Hugging Face accelerate (FSDP2)", "accelerate 1.15", "hf-fsdp", true, false, false,
+     is_fsdp_memory, no_narrow_precision, refuse_accelerate, refuse_chunks, restrict_to_accelerate},
 }};
 // clang-format on
 

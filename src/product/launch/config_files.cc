@@ -30,11 +30,18 @@ std::optional<std::int64_t> maybe_count(doc::Reader& reader, std::string_view ke
   return reader.maybe_integer(key, range);
 }
 
+// The same for switches. What the Trainer's arguments say of them comes later.
+std::optional<bool> maybe_switch(doc::Reader& reader, std::string_view key) {
+  const doc::Value* value = reader.raw(key);
+  if (value != nullptr && value->as_string() != nullptr && *value->as_string() == "auto") return std::nullopt;
+  return reader.maybe_flag(key);
+}
+
 void read_deepspeed_zero(doc::Reader& root, LaunchSetup& setup) {
   auto zero = root.maybe_object("zero_optimization");
   if (!zero) return;
   setup.zero = static_cast<int>(zero->integer_or("stage", 0, {0, 3}));
-  const bool overlaps = zero->flag_or("overlap_comm", setup.zero == 3);
+  const bool overlaps = maybe_switch(*zero, "overlap_comm").value_or(setup.zero == 3);
   setup.stack.data_overlap = !overlaps         ? cost::DataOverlap::none
                              : setup.zero == 3 ? cost::DataOverlap::fsdp
                                                : cost::DataOverlap::buckets;
@@ -62,7 +69,7 @@ void read_deepspeed(doc::Reader& root, LaunchSetup& setup) {
   read_deepspeed_zero(root, setup);
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     auto section = root.maybe_object(to_string(precision));
-    if (section && section->flag_or("enabled", false)) setup.precision = precision;
+    if (section && maybe_switch(*section, "enabled").value_or(false)) setup.precision = precision;
   }
   if (auto tensor = root.maybe_object("tensor_parallel")) {
     if (const auto size = maybe_count(*tensor, "autotp_size", {0, 1 << 24}); size.value_or(0) > 0) setup.tp = *size;
@@ -325,13 +332,18 @@ Document with_overrides(const Document& document, const std::vector<ShellWord>& 
 
 }  // namespace
 
-LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text) {
+// Pipelines are Megatron-DeepSpeed's; without one, models are mostly transformers'.
+LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more) {
   LaunchSetup setup;
   setup.framework = Framework::deepspeed;
   setup.source = source;
-  setup.stack = *cost::find_stack("megatron-deepspeed");
+  const Document document = doc::parse_json(std::string(source), text);
+  const doc::Object* const root = document.root().as_object();
+  const bool pipeline = root != nullptr && root->find("pipeline") != nullptr;
+  setup.stack = *cost::find_stack(pipeline ? "megatron-deepspeed" : "hf-deepspeed");
   setup.precision = Precision::fp32;
   add_deepspeed_file(setup, source, text);
+  add_trainer_arguments(setup, more);
   return setup;
 }
 

@@ -9,9 +9,9 @@
 
 namespace nest::launch {
 
-enum class Framework : std::uint8_t { megatron, nemo, deepspeed, torchtitan };
+enum class Framework : std::uint8_t { megatron, nemo, deepspeed, torchtitan, fsdp };
 
-inline constexpr std::array kFrameworkNames = {"megatron", "nemo", "deepspeed", "torchtitan"};
+inline constexpr std::array kFrameworkNames = {"megatron", "nemo", "deepspeed", "torchtitan", "fsdp"};
 
 constexpr const char* to_string(Framework framework) { return kFrameworkNames[static_cast<std::size_t>(framework)]; }
 

@@ -282,7 +282,8 @@ Strategy strategy_of(const LaunchSetup& setup, const cost::Job& job) {
 LaunchSetup read_launch(std::string_view source, const std::string& text, const ShellVariables& variables,
                         std::string_view more_arguments, const ReadNamedFile& read_file) {
   const std::vector<ShellWord> more = read_arguments("--with", more_arguments);
-  if (looks_like_json(text)) return read_deepspeed_file(source, text);
+  if (looks_like_json(text)) return read_deepspeed_file(source, text, more);
+  if (looks_like_accelerate(text)) return read_accelerate_file(source, text, more, read_file);
   if (looks_like_toml(text)) return read_torchtitan_file(source, text, more);
   TrainingCommand command;
   if (looks_like_yaml(text)) {

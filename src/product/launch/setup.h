@@ -63,7 +63,7 @@ struct LaunchSetup {
   std::vector<std::string> notes;  // what is not priced, not read or unknown
 };
 
-// Command line, shell script, file of arguments, Megatron YAML, DeepSpeed JSON or torchtitan TOML: recognised by its
+// Command line, shell script, file of arguments, Megatron YAML, DeepSpeed JSON, accelerate YAML or torchtitan TOML: recognised by its
 // content. `variables` stand for what the text leaves open, `more_arguments` are options added to those of the training
 // program. Throws InputError that names `source`, the line and the
 // option or key; a value that cannot be resolved is an error where it matters, and a note where it does not.
@@ -86,7 +86,13 @@ LaunchSetup read_torchtitan_launch(std::string_view source, const TrainingComman
                                    const ReadNamedFile& read_file);
 LaunchSetup read_torchtitan_file(std::string_view source, const std::string& text,
                                  const std::vector<ShellWord>& overrides);
-LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text);
+LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more);
+bool looks_like_accelerate(const std::string& text);
+LaunchSetup read_accelerate_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more,
+                                 const ReadNamedFile& read_file);
+// Arguments of transformers' Trainer, which say what a configuration leaves open or calls "auto". Throws InputError for
+// others, and where both say different things.
+void add_trainer_arguments(LaunchSetup& setup, const std::vector<ShellWord>& arguments);
 // Takes over what a DeepSpeed file says beside Megatron-DeepSpeed's own options.
 void add_deepspeed_file(LaunchSetup& setup, std::string_view source, const std::string& text);
 
