@@ -153,10 +153,10 @@ regret: deps ## Execute our plans beside all others that are known, on many netw
 	@build/nest-regret --markdown docs/generated/simulation/regret.md
 
 .PHONY: paper
-paper: deps-simulate ## Repeat the evaluation of the NEST paper; writes docs/generated/evaluation.md (half an hour; goes on where it was stopped)
+paper: deps ## Repeat the evaluation of the NEST paper; writes docs/generated/evaluation.md (half an hour; goes on where it was stopped)
 	$(call install,$(ALPA_PACKAGES))
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target nest-simulate nest-paper
+	@cmake --build --preset release -j $(JOBS) --target nest-paper
 	@build/nest-paper --records build/paper.jsonl --threads $(JOBS) --page docs/generated/evaluation.md --figures evaluation
 
 .PHONY: lint format

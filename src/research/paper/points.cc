@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -18,9 +18,7 @@ constexpr std::int64_t kGigabyte = 1'000'000'000;
 void add_fat_tree(std::vector<Point>& points) {
   for (const char* model : kModels) {
     for (const std::int64_t devices : {64, 128, 256, 512, 1024}) {
-      Point point{"fat-tree", model, "tpuv4-fat-tree", devices};
-      point.simulate = true;
-      points.push_back(point);
+      points.push_back({"fat-tree", model, "tpuv4-fat-tree", devices});
     }
   }
 }
@@ -37,15 +35,11 @@ void add_micro_batches(std::vector<Point>& points) {
 
 void add_other_clusters(std::vector<Point>& points) {
   for (const std::int64_t devices : {128, 256, 512, 1024}) {
-    Point point{"spine-leaf", "gpt3-35b", "h100-spine-leaf", devices};
-    point.simulate = true;
-    points.push_back(point);
+    points.push_back({"spine-leaf", "gpt3-35b", "h100-spine-leaf", devices});
   }
   for (const char* model : kModels) points.push_back({"spine-leaf", model, "h100-spine-leaf", 1024});
   for (const std::int64_t devices : {8, 16}) {
-    Point point{"v100", "mixtral-790m", "v100-cluster", devices};
-    point.simulate = true;
-    points.push_back(point);
+    points.push_back({"v100", "mixtral-790m", "v100-cluster", devices});
   }
 }
 
@@ -75,6 +69,17 @@ void add_networks(std::vector<Point>& points) {
   }
 }
 
+// The two groups for which the paper gives means.
+void add_published(std::vector<Point>& points) {
+  const std::vector<Point> all = points;
+  for (const Point& point : all) {
+    if (point.group != "fat-tree" && point.group != "spine-leaf") continue;
+    points.push_back(point);
+    points.back().group = "published-" + point.group;
+    points.back().published = true;
+  }
+}
+
 }  // namespace
 
 std::string Point::id() const {
@@ -82,6 +87,7 @@ std::string Point::id() const {
   if (memory_bytes > 0) text += fmt::format(" memory={:g}GB", static_cast<double>(memory_bytes) * 1e-9);
   if (oversubscription != 1) text += fmt::format(" oversubscription={:g}", oversubscription);
   for (const std::string& setting : settings) text += " " + setting;
+  if (published) text += " as published";
   return text;
 }
 
@@ -92,26 +98,23 @@ std::vector<Point> all_points() {
   add_micro_batches(points);
   add_memory(points);
   add_networks(points);
+  add_published(points);
   return points;
 }
 
 std::vector<Point> distinct_points(const std::string& group) {
   std::vector<Point> points;
-  std::map<std::string, bool> simulated;
-  for (const Point& point : all_points()) simulated[point.id()] |= point.simulate;
+  std::set<std::string> known;
   for (const Point& point : all_points()) {
-    if (!group.empty() && point.group != group) continue;
-    const auto wanted = simulated.find(point.id());
-    if (wanted == simulated.end()) continue;
-    points.push_back(point);
-    points.back().simulate = wanted->second;
-    simulated.erase(wanted);
+    if (group.empty() ? point.published : point.group != group) continue;
+    if (known.insert(point.id()).second) points.push_back(point);
   }
   return points;
 }
 
 std::vector<std::string> group_names() {
-  return {"fat-tree", "spine-leaf", "v100", "micro-batch", "memory", "network"};
+  return {"fat-tree",           "spine-leaf",          "v100", "micro-batch", "memory", "network",
+          "published-fat-tree", "published-spine-leaf"};
 }
 
 cost::Job job_of(const Point& point) {
@@ -126,15 +129,21 @@ cost::Job job_of(const Point& point) {
   Run run;
   run.global_batch = kGlobalBatch;
   run.sequence = architecture->default_sequence;
+  if (point.published) run.optimizer = Optimizer::sgd;
   const bool old = cluster->device.peak(Precision::bf16) <= 0;  // before 16-bit brain floats
   run.precision = old ? Precision::fp16 : Precision::bf16;
   return cost::make_job(*architecture, run, cost::find_stack(run.stack).value(), *cluster);
 }
 
-plan::PlanLimits limits_of(const Point& point) {
+std::vector<std::string> settings_of(const Point& point) {
+  std::vector<std::string> settings = {fmt::format("mbs={}", point.micro_batch)};
+  settings.insert(settings.end(), point.settings.begin(), point.settings.end());
+  return settings;
+}
+
+plan::PlanLimits limits_of(const std::vector<std::string>& settings) {
   plan::PlanLimits limits;
-  plan::set_limit(limits, fmt::format("mbs={}", point.micro_batch));
-  for (const std::string& setting : point.settings) plan::set_limit(limits, setting);
+  for (const std::string& setting : settings) plan::set_limit(limits, setting);
   return limits;
 }
 

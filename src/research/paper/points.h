@@ -14,7 +14,7 @@ inline constexpr std::int64_t kGlobalBatch = 4096;            // sequences, at e
 inline constexpr std::int64_t kPaperBertBytes = 120'000'000;  // of memory, in which the paper trains BERT
 
 struct Point {
-  std::string group;  // "fat-tree", "micro-batch", "spine-leaf", "v100", "memory", "network"
+  std::string group;  // "fat-tree", "micro-batch", "spine-leaf", "v100", "memory", "network", "published-…"
   std::string model;
   std::string cluster;  // a preset
   std::int64_t devices = 0;
@@ -22,7 +22,7 @@ struct Point {
   std::int64_t memory_bytes = 0;        // 0: the device's own
   double oversubscription = 1;          // of the outermost level
   std::vector<std::string> settings{};  // as --set takes them
-  bool simulate = false;                // every planner's plan
+  bool published = false;               // every planner within what it published (publications.h), and SGD
 
   // Everything but the group: points of several groups are run once.
   std::string id() const;
@@ -30,11 +30,12 @@ struct Point {
 
 // Group by group; a point may be in several.
 std::vector<Point> all_points();
-// Every point once, simulated if any of its groups wants that. With a name, those of this group alone.
+// Every point once. With a name, those of this group alone; without, those that are not as published.
 std::vector<Point> distinct_points(const std::string& group = {});
 std::vector<std::string> group_names();
 
 cost::Job job_of(const Point& point);
-plan::PlanLimits limits_of(const Point& point);
+std::vector<std::string> settings_of(const Point& point);
+plan::PlanLimits limits_of(const std::vector<std::string>& settings);
 
 }  // namespace nest::paper

@@ -9,11 +9,14 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "door/job_data.h"
+#include "nest/search.h"
+#include "nest/simulate.h"
+#include "paper/publications.h"
 #include "plan/strategy_text.h"
 #include "report/compare_report.h"
 #include "rivals/side_by_side.h"
-#include "simulate/summary.h"
-#include "simulate_client/client.h"
+#include "simulate/step_judge.h"
 
 namespace nest::paper {
 namespace {
@@ -42,12 +45,9 @@ PlannerResult result_of(const rivals::PlannerRun& run) {
   return result;
 }
 
-void simulate_plan(const cost::Job& job, const Plan& plan, const Effort& effort, PlannerResult& result) {
+void execute_plan(const cost::Job& job, const Plan& plan, const Effort& effort, PlannerResult& result) {
   try {
-    const simulate::LoweredPlan lowered = simulate::lower_plan(job, plan.strategy, plan.stages);
-    const simulate::Timeline timeline =
-        run_simulator(effort.simulator, lowered.program, {.seconds = effort.simulation_s});
-    result.simulated_s = summarise(lowered, timeline, plan.prediction).iteration_s;
+    result.simulated_s = simulate::StepJudge(job, {.seconds = effort.simulation_s}).seconds(plan.strategy, plan.stages);
   } catch (const SimulatorError& error) {
     result.simulation_note = error.what();
   } catch (const InputError& error) {
@@ -55,16 +55,58 @@ void simulate_plan(const cost::Job& job, const Plan& plan, const Effort& effort,
   }
 }
 
-// Planners that agree are simulated once.
-void simulate_or_copy(const cost::Job& job, const rivals::PlannerRun& run, const Effort& effort, Record& record) {
-  PlannerResult& result = record.planners.back();
-  for (const PlannerResult& other : record.planners) {
-    if (&other == &result || other.strategy != result.strategy || other.iteration_s != result.iteration_s) continue;
-    result.simulated_s = other.simulated_s;
-    result.simulation_note = other.simulation_note;
-    return;
+rivals::PlannerRun run_judged(const cost::Job& job, const std::vector<std::string>& settings, const Effort& effort) {
+  SearchOptions options;
+  options.set = settings;
+  options.offload = OffloadSearch::never;
+  options.tie_percent = 0;
+  options.threads = 1;
+  options.time_limit_s = effort.time_limit_s;
+  options.why = options.explain = false;
+  Answer answer = find_plan(wrap_job(job), options);
+  rivals::PlannerRun run;
+  run.planner = rivals::kOwnPlanner;
+  run.stopped = answer.outcome == PlanOutcome::limit;
+  if (answer.plans.empty()) {
+    run.note = run.stopped ? "stopped by the time limit" : "proven: no plan fits in memory";
+    return run;
   }
-  simulate_plan(job, *run.plan, effort, result);
+  const SearchRecord& record = *answer.plans.front().search;
+  run.optimal = record.optimal || (record.execution && record.execution->certain);
+  run.plan = std::move(answer.plans.front());
+  return run;
+}
+
+// Planners of the build; as published, those that published.
+std::vector<std::string> planners_at(const Point& point) {
+  std::vector<std::string> names = rivals::planner_names();
+  if (!point.published) return names;
+  std::erase_if(names, [](const std::string& name) {
+    return std::none_of(publications().begin(), publications().end(),
+                        [&](const Publication& one) { return name == one.planner; });
+  });
+  return names;
+}
+
+// As published. manual is one strategy, deeper where it does not fit.
+rivals::PlannerRun run_published(const std::string& name, const Point& point, rivals::RivalRequest request) {
+  constexpr int kDeepest = 4;
+  if (name != "manual") {
+    request.limits = publication_limits(name, point);
+    return rivals::run_planner(name, request);
+  }
+  rivals::PlannerRun run;
+  for (int deeper = 0; deeper <= kDeepest && !run.plan; ++deeper) {
+    request.limits = publication_limits(name, point, deeper);
+    try {
+      run = rivals::run_planner(rivals::kOwnPlanner, request);
+    } catch (const InputError&) {
+      continue;  // more stages than layers or devices
+    }
+  }
+  run.planner = name;
+  run.optimal = false;
+  return run;
 }
 
 }  // namespace
@@ -79,30 +121,24 @@ const PlannerResult* Record::find(const std::string& planner) const {
 std::optional<double> Record::ratio(const std::string& planner) const {
   const PlannerResult *own = find(rivals::kOwnPlanner), *other = find(planner);
   if (own == nullptr || other == nullptr || !own->has_plan() || !other->has_plan()) return std::nullopt;
+  return other->judged_s() / own->judged_s();
+}
+
+std::optional<double> Record::predicted_ratio(const std::string& planner) const {
+  const PlannerResult *own = find(rivals::kOwnPlanner), *other = find(planner);
+  if (own == nullptr || other == nullptr || !own->has_plan() || !other->has_plan()) return std::nullopt;
   return other->iteration_s / own->iteration_s;
 }
 
-std::optional<double> Record::simulated_ratio(const std::string& planner) const {
-  const PlannerResult *own = find(rivals::kOwnPlanner), *other = find(planner);
-  if (own == nullptr || other == nullptr || own->simulated_s <= 0 || other->simulated_s <= 0) return std::nullopt;
-  return other->simulated_s / own->simulated_s;
-}
-
-bool Record::answers(const Point& point, const Effort& effort) const {
-  if (program != NEST_VERSION || time_limit_s != effort.time_limit_s || seed != effort.seed || batch != kGlobalBatch) {
-    return false;
-  }
-  if (!point.simulate || effort.simulator.empty()) return true;
-  return std::all_of(planners.begin(), planners.end(), [](const PlannerResult& result) {
-    return !result.has_plan() || result.simulated_s > 0 || !result.simulation_note.empty();
-  });
+bool Record::answers(const Effort& effort) const {
+  return program == NEST_VERSION && time_limit_s == effort.time_limit_s && seed == effort.seed && batch == kGlobalBatch;
 }
 
 Record run_point(const Point& point, const Effort& effort, std::mutex& solver) {
   const cost::Job job = job_of(point);
   rivals::RivalRequest request;
   request.job = &job;
-  request.limits = limits_of(point);
+  request.limits = limits_of(settings_of(point));
   request.seed = effort.seed;
   request.time_limit_s = effort.time_limit_s;
   Record record;
@@ -111,17 +147,22 @@ Record run_point(const Point& point, const Effort& effort, std::mutex& solver) {
   record.time_limit_s = effort.time_limit_s;
   record.seed = effort.seed;
   record.batch = kGlobalBatch;
-  for (const std::string& name : rivals::planner_names()) {
+  const auto run_one = [&](const std::string& name) {
+    if (point.published) return run_published(name, point, request);
+    return name == rivals::kOwnPlanner ? run_judged(job, settings_of(point), effort)
+                                       : rivals::run_planner(name, request);
+  };
+  for (const std::string& name : planners_at(point)) {
     std::unique_lock alone(solver, std::defer_lock);
     if (name == "alpa") alone.lock();
     const double start_s = processor_s();
-    const rivals::PlannerRun run = rivals::run_planner(name, request);
+    const rivals::PlannerRun run = run_one(name);
     const double search_s = processor_s() - start_s;
     if (alone.owns_lock()) alone.unlock();
     PlannerResult& result = record.planners.emplace_back(result_of(run));
     result.search_s = search_s;
     result.stopped = run.stopped;
-    if (run.plan && point.simulate && !effort.simulator.empty()) simulate_or_copy(job, run, effort, record);
+    if (run.plan) execute_plan(job, *run.plan, effort, result);
   }
   return record;
 }

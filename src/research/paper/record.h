@@ -21,10 +21,11 @@ struct PlannerResult {
   bool stopped = false;  // by the limit
   bool optimal = false;
   std::string note;
-  double simulated_s = 0;       // one step; 0: was not simulated
+  double simulated_s = 0;       // one step, executed (simulate/step_judge.h); 0: was not
   std::string simulation_note;  // why not
 
   bool has_plan() const { return iteration_s > 0; }
+  double judged_s() const { return simulated_s > 0 ? simulated_s : iteration_s; }
 };
 
 struct Effort;
@@ -38,11 +39,11 @@ struct Record {
   std::int64_t batch = 0;  // sequences
   std::vector<PlannerResult> planners;
   const PlannerResult* find(const std::string& planner) const;
-  // Time of the rival's step over nest's; nothing where one of them has no plan.
+  // Time of the rival's step over nest's, as both are executed; nothing where one of them has no plan.
   std::optional<double> ratio(const std::string& planner) const;
-  std::optional<double> simulated_ratio(const std::string& planner) const;
-  // Whether running the point again would ask the same, and whatever is to be simulated was.
-  bool answers(const Point& point, const Effort& effort) const;
+  std::optional<double> predicted_ratio(const std::string& planner) const;
+  // Whether running the point again would ask the same.
+  bool answers(const Effort& effort) const;
 };
 
 using Records = std::map<std::string, Record>;  // by id
@@ -51,11 +52,11 @@ struct Effort {
   double time_limit_s = 60;  // per planner
   double simulation_s = 60;
   std::uint64_t seed = 1;
-  std::string simulator;  // empty: nothing is simulated
 };
 
-// All planners of the build, one after the other. `solver` is held while alpa plans: its solver takes one program at a
-// time, and waiting for it would be taken from alpa's time.
+// All planners of the build, one after the other, and every plan executed. nest's is the one that nest gives, which
+// execution chose (nest/search.h); as published, the formula's. `solver` is held while alpa plans: its solver takes one
+// program at a time, and waiting for it would be taken from alpa's time.
 Record run_point(const Point& point, const Effort& effort, std::mutex& solver);
 
 std::string to_line(const Record& record);

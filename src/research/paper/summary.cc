@@ -47,7 +47,7 @@ std::optional<Published> published(const std::string& planner) {
 Tally tally(const Records& records, const std::string& planner, const std::string& group) {
   constexpr double kAsFast = 1e-3;
   Tally sum;
-  double logarithms = 0, simulated = 0;
+  double logarithms = 0, predicted = 0;
   std::vector<double> searches;
   for (const Point& point : distinct_points(group)) {
     const auto record = records.find(point.id());
@@ -60,10 +60,7 @@ Tally tally(const Records& records, const std::string& planner, const std::strin
     if (!ratio) continue;
     ++sum.plans;
     logarithms += std::log(*ratio);
-    if (const std::optional<double> other = record->second.simulated_ratio(planner)) {
-      ++sum.simulated;
-      simulated += std::log(*other);
-    }
+    predicted += std::log(record->second.predicted_ratio(planner).value());
     if (std::abs(*ratio - 1) <= kAsFast) ++sum.as_fast;
     if (*ratio > sum.largest) {
       sum.largest = *ratio;
@@ -71,7 +68,7 @@ Tally tally(const Records& records, const std::string& planner, const std::strin
     }
   }
   if (sum.plans > 0) sum.mean = std::exp(logarithms / sum.plans);
-  if (sum.simulated > 0) sum.simulated_mean = std::exp(simulated / sum.simulated);
+  if (sum.plans > 0) sum.predicted_mean = std::exp(predicted / sum.plans);
   std::sort(searches.begin(), searches.end());
   if (!searches.empty()) {
     sum.longest_search_s = searches.back();

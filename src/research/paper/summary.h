@@ -20,14 +20,13 @@ struct Tally {
   int points = 0;   // where nest has a plan
   int plans = 0;    // of those, where the planner has one
   int as_fast = 0;  // within a thousandth of nest
-  double mean = 0;  // geometric, of the time of a step over nest's; 0: no plan anywhere
+  double mean = 0;  // geometric, of the executed time of a step over nest's; 0: no plan anywhere
   double largest = 0;
   std::string largest_id;
-  int simulated = 0;  // where both plans were
-  double simulated_mean = 0;
+  double predicted_mean = 0;  // of the formula's times
   double longest_search_s = 0, median_search_s = 0;
 };
-// Over the points of a group, or of all groups when it is empty; those of several groups count once.
+// Over the points of a group, or of all that are not as published when it is empty; those of several groups count once.
 Tally tally(const Records& records, const std::string& planner, const std::string& group = {});
 
 // Points at which somebody's plan is faster than nest's.

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "paper/page.h"
-#include "simulate_client/client.h"
 
 namespace {
 
@@ -51,9 +50,15 @@ void write_file(const fs::path& path, const std::string& text) {
 // Those that are not known yet, or not as they are asked for now.
 std::vector<Point> open_points(const Options& options, const Records& known) {
   std::vector<Point> open;
-  for (const Point& point : nest::paper::distinct_points(options.group)) {
-    const auto record = known.find(point.id());
-    if (record == known.end() || !record->second.answers(point, options.effort)) open.push_back(point);
+  const auto add = [&](const std::string& group) {
+    for (const Point& point : nest::paper::distinct_points(group)) {
+      const auto record = known.find(point.id());
+      if (record == known.end() || !record->second.answers(options.effort)) open.push_back(point);
+    }
+  };
+  add(options.group);
+  if (options.group.empty()) {
+    for (const char* group : {"published-fat-tree", "published-spine-leaf"}) add(group);
   }
   return open;
 }
@@ -102,12 +107,7 @@ void run_points(const Options& options, Records& records) {
   if (failure) std::rethrow_exception(failure);
 }
 
-int run(Options options) {
-  try {
-    options.effort.simulator = nest::find_simulator();
-  } catch (const nest::SimulatorError& error) {
-    std::cerr << "plans are not simulated: " << error.what() << '\n';
-  }
+int run(const Options& options) {
   Records records = nest::paper::read_records(read_file(options.records));
   if (!options.only_page) run_points(options, records);
   const nest::paper::Page page = make_page(records, options.figures);
