@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/layout.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "plan/strategy_text.h"
 #include "report/table.h"
@@ -13,7 +14,7 @@
 namespace nest::report {
 namespace {
 
-constexpr std::size_t kLinksShown = 5;
+constexpr std::size_t kLinksShown = 5, kSlowedShown = 5;
 
 // Without a sign where it rounds to nothing.
 std::string signed_percent(double fraction) {
@@ -89,6 +90,41 @@ std::string link_table(const simulate::SimulationSummary& summary, const Style& 
   return table.empty() ? std::string() : table.render(style) + "\n";
 }
 
+// Which transfers are slowed by others, where, by whom and when.
+std::string contention_text(const simulate::SimulationSummary& summary) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kSlowedShown, summary.slowed.size()); ++i) {
+    const simulate::SlowedTransfers& slowed = summary.slowed[i];
+    const std::string others = slowed.beside.empty() ? "" : fmt::format(" beside {}", join_words(slowed.beside));
+    const std::string like = slowed.alike > 1 ? fmt::format(" (and {} like it)", format_integer(slowed.alike - 1)) : "";
+    text += wrap_after("contended: ",
+                       fmt::format("{} take {:.2f} times as long as alone ({} of {} lost), on {}{}{}, {} to {} of the "
+                                   "step",
+                                   slowed.what, slowed.taken_s / slowed.alone_s, format_duration(slowed.lost_s()),
+                                   format_duration(slowed.taken_s), slowed.link, like, others,
+                                   format_percent(slowed.begin_s / summary.iteration_s),
+                                   format_percent(slowed.end_s / summary.iteration_s))) +
+            "\n";
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+Json contention_json(const simulate::SimulationSummary& summary) {
+  Json rows = Json::array();
+  for (const simulate::SlowedTransfers& slowed : summary.slowed) {
+    rows.push_back({{"what", slowed.what},
+                    {"transfers", slowed.count},
+                    {"taken_s", slowed.taken_s},
+                    {"alone_s", slowed.alone_s},
+                    {"link", slowed.link},
+                    {"alike", slowed.alike},
+                    {"beside", slowed.beside},
+                    {"begin_s", slowed.begin_s},
+                    {"end_s", slowed.end_s}});
+  }
+  return rows;
+}
+
 std::string symmetry_text(const SimulationReport& report) {
   const std::int64_t replicas = report.plan.strategy.dp;
   std::string text = fmt::format("{} activities in {} {}, executed by {}",
@@ -156,6 +192,7 @@ std::string simulation_text(const SimulationReport& report, const Style& style) 
   if (!summary.cause.empty()) text += wrap_after("cause: ", summary.cause) + "\n";
   text += fmt::format("\n  {}\n\n", plan::strategy_text(report.plan.strategy));
   text += phase_table(summary, style) + "\n" + stage_table(summary, style) + "\n" + link_table(summary, style);
+  text += contention_text(summary);
   text += wrap_after("", symmetry_text(report)) + "\n";
   if (!report.as_predicted.empty()) {
     text += wrap_after("Taken as predicted: ", fmt::format("{}", fmt::join(report.as_predicted, "; "))) + "\n";
@@ -182,7 +219,8 @@ Json simulation_json(const SimulationReport& report) {
            {{"iteration_s", summary.iteration_s},
             {"breakdown_s", breakdown_json(summary.breakdown_s)},
             {"stages", std::move(stages)},
-            {"links", std::move(links)}}},
+            {"links", std::move(links)},
+            {"contention", contention_json(summary)}}},
           {"predicted",
            {{"iteration_s", summary.predicted_s}, {"breakdown_s", breakdown_json(summary.predicted_breakdown_s)}}},
           {"difference", summary.difference()},

@@ -33,6 +33,7 @@ class Summary {
     use_stages();
     break_down();
     use_links();
+    result_.slowed = slowed_transfers(plan_, time_);
     result_.cause = explain();
     return std::move(result_);
   }
@@ -247,20 +248,6 @@ class Summary {
     return fmt::format("{} of stage {}{}", worst->name, slowest_, sizes);
   }
 
-  // How long a transfer takes with every link to itself.
-  double alone_s(const SimulatedActivity& activity) const {
-    double longest_s = 0;
-    for (const SimulatedFlow& flow : activity.flows) {
-      double per_byte_s = 0;
-      for (const RouteLoad& load : plan_.program.routes[at(flow.route)].loads) {
-        const SimulatedLink& link = plan_.program.links[at(load.link)];
-        per_byte_s = std::max(per_byte_s, static_cast<double>(load.times) / link.bytes_per_s);
-      }
-      longest_s = std::max(longest_s, flow.latency_s + flow.bytes * per_byte_s);
-    }
-    return longest_s;
-  }
-
   // The messages that lose most to others on their links; empty when none loses much.
   std::string explain_slowed() const {
     struct Loss {
@@ -274,7 +261,7 @@ class Summary {
       if (!counted(i) || label.part != Part::message) continue;
       Loss& loss = losses[label.exchange];
       loss.seconds += length(i);
-      loss.alone_s += alone_s(plan_.program.activities[i]);
+      loss.alone_s += alone_seconds(plan_.program, plan_.program.activities[i]);
       loss.label = &label;
     }
     const Loss* worst = nullptr;

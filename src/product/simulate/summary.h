@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "simulate/contention.h"
 #include "simulate/lower.h"
 
 namespace nest::simulate {
@@ -38,9 +39,10 @@ struct SimulationSummary {
   Prediction::Breakdown breakdown_s;
   double predicted_s = 0;
   Prediction::Breakdown predicted_breakdown_s;
-  std::vector<StageUse> stages;  // of the replica that ends last
-  std::vector<LinkUse> links;    // busiest first, those that carry anything
-  std::string cause;             // where the two differ by more than kWorthSaying
+  std::vector<StageUse> stages;         // of the replica that ends last
+  std::vector<LinkUse> links;           // busiest first, those that carry anything
+  std::vector<SlowedTransfers> slowed;  // by others on their links; the most lost first
+  std::string cause;                    // where the two differ by more than kWorthSaying
   std::string engine;
 
   double difference() const { return predicted_s > 0 ? iteration_s / predicted_s - 1 : 0; }
