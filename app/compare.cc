@@ -83,7 +83,7 @@ Command add_compare(CLI::App& program) {
   app->add_option("--time-limit", options.time_limit_s, "seconds per planner")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
-  app->add_flag("--simulate", options.simulate, "execute every plan on the simulated network too");
+  app->add_flag("--simulate", options.simulate, "execute every plan on the simulated network, and compare by that");
   app->add_option("-o,--output", run->output, "write the comparison here (nest.compare/1)")->type_name("FILE");
   app->add_option("--html", run->html, "write a page here: the comparison, and the fastest plan with drawings")
       ->type_name("FILE");

@@ -32,10 +32,12 @@ struct CompareOptions {
   std::string micro_batch = "auto";        // as those of SearchOptions, for all planners
   std::vector<std::string> set = {};
   std::int64_t max_devices = 0;
-  std::int64_t seed = 1;                    // of planners that draw lots
-  std::int64_t threads = 0;                 // planners at a time; 0: one per core
-  double time_limit_s = 0;                  // per planner; 0: none
-  bool simulate = false;                    // execute every plan on the simulated network too (nest/simulate.h)
+  std::int64_t seed = 1;     // of planners that draw lots
+  std::int64_t threads = 0;  // planners at a time; 0: one per core
+  double time_limit_s = 0;   // per planner; 0: none
+  // Execute every plan on the simulated network (nest/simulate.h) and compare by that: ours is then the plan that
+  // execution chose (nest/search.h).
+  bool simulate = false;
   const std::atomic<bool>* stop = nullptr;  // becomes true: all planners end early
   std::function<void(const std::string& planner, double wall_s)> done =
       {};  // told of every one that ends, one at a time

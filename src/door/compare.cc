@@ -12,6 +12,7 @@
 #include "door/search_limits.h"
 #include "html/compare_section.h"
 #include "nest/option.h"
+#include "nest/search.h"
 #include "nest/simulate.h"
 #include "report/compare_report.h"
 #include "rivals/side_by_side.h"
@@ -68,6 +69,25 @@ void simulate_planners(const cost::Job& job, const std::atomic<bool>* stop, std:
   }
 }
 
+// Where execution is the judge, ours is the plan that it prefers, as nest/search.h gives it.
+void judge_own(const TrainingJob& job, const CompareOptions& options, ComparedPlanner& own) {
+  if (!own.plan) return;
+  SearchOptions search;
+  search.set = options.set;
+  search.micro_batch = options.micro_batch;
+  search.max_devices = options.max_devices;
+  search.offload = OffloadSearch::never;  // as the others
+  search.tie_percent = 0;
+  search.threads = 1;
+  search.time_limit_s = options.time_limit_s;
+  search.why = search.explain = false;
+  search.stop = options.stop;
+  Answer answer = find_plan(job, search);
+  if (answer.plans.empty()) return;
+  own.plan = std::move(answer.plans.front());
+  own.wall_s = own.plan->search->wall_s;
+}
+
 ComparedPlanner compared(rivals::PlannerRun run) {
   ComparedPlanner planner;
   planner.name = run.planner;
@@ -109,6 +129,9 @@ Comparison compare_planners(const TrainingJob& training, const CompareOptions& o
          if (options.done) options.done(done.planner, done.wall_s);
        })) {
     comparison.planners.push_back(compared(std::move(run)));
+  }
+  for (ComparedPlanner& planner : comparison.planners) {
+    if (options.simulate && planner.name == rivals::kOwnPlanner) judge_own(training, options, planner);
   }
   if (options.simulate) simulate_planners(job, options.stop, comparison.planners);
   return comparison;

@@ -127,11 +127,16 @@ TEST(Compare, SimulatesEveryPlan) {
   const Result result = nest(with({"--planners", "nest,manual", "--simulate", "--json"}));
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("judge"), "simulation");
+  const double own = json.at("planners").at(0).at("simulated").at("iteration_s");
+  EXPECT_TRUE(json.at("planners").at(0).at("search").contains("execution")) << "the plan that execution chose";
   for (const auto& row : json.at("planners")) {
     const double predicted = row.at("prediction").at("iteration_s");
-    EXPECT_NEAR(row.at("simulated").at("iteration_s").get<double>(), predicted, 0.2 * predicted);
+    const double simulated = row.at("simulated").at("iteration_s");
+    EXPECT_NEAR(simulated, predicted, 0.2 * predicted);
+    EXPECT_NEAR(row.at("times_baseline").get<double>(), simulated / own, 1e-9);
   }
-  EXPECT_THAT(nest(with({"--planners", "nest,manual", "--simulate"})).out, HasSubstr("simulated"));
+  EXPECT_THAT(nest(with({"--planners", "nest,manual", "--simulate"})).out, HasSubstr("per step, executed, with nest"));
 }
 
 }  // namespace

@@ -87,16 +87,20 @@ TEST(CompareReport, TheFastestMayBeAnother) {
   EXPECT_EQ(report.baseline()->name, "nest");
 }
 
-TEST(CompareReport, SimulationSpeaksWhereItPutsAnotherFirst) {
+// Executed times count where every plan has one.
+TEST(CompareReport, ExecutionIsTheJudgeWhereAllWereExecuted) {
   report::CompareReport report = two_planners();
-  EXPECT_EQ(report::simulation_verdict(report), "") << "nothing was simulated";
-  report.planners[1].simulated_s = 2.0;
-  report.planners[0].simulated_s = 1.9999;
-  EXPECT_EQ(report::simulation_verdict(report), "") << "as fast";
-  report.planners[0].simulated_s = 1.5;
-  EXPECT_EQ(report::simulation_verdict(report), "Simulated, slow's plan is the fastest: 1.50 s, 0.750 of nest's.");
-  report.planners[1].simulated_s.reset();
-  EXPECT_EQ(report::simulation_verdict(report), "") << "nest's plan was not simulated";
+  report.simulated = true;
+  report.planners[1].simulated_s = 2.5;
+  EXPECT_FALSE(report.is_executed()) << "one was not";
+  EXPECT_EQ(report.fastest()->name, "nest");
+  EXPECT_DOUBLE_EQ(*report::ratio(report, report.planners[0]), 1.5);
+  report.planners[0].simulated_s = 2.0;
+  EXPECT_TRUE(report.is_executed());
+  EXPECT_EQ(report.fastest()->name, "slow");
+  EXPECT_DOUBLE_EQ(*report::ratio(report, report.planners[0]), 0.8);
+  EXPECT_EQ(report::compare_headline(report), "2.50 s per step, executed, with nest; slow takes 0.800 times as long.");
+  EXPECT_EQ(compare_chart(report).groups[0].values.front(), 2.0);
 }
 
 TEST(BarChart, EverySeriesHasAColourAndALegend) {

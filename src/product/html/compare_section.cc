@@ -10,9 +10,9 @@ namespace {
 
 Markup table_of(const report::CompareReport& report) {
   const ComparedPlanner* base = report.baseline();
-  std::vector<HtmlTable::Column> columns = {
-      {"planner", false}, {"per step"}, {base != nullptr ? "/ " + base->name : "ratio"}};
+  std::vector<HtmlTable::Column> columns = {{"planner", false}, {report.simulated ? "predicted" : "per step"}};
   if (report.simulated) columns.push_back({"simulated"});
+  columns.push_back({base != nullptr ? "/ " + base->name : "ratio"});
   for (const char* title : {"tokens/s", "devices", "memory", "search"}) columns.push_back({title});
   HtmlTable table("Planners side by side", columns, "compare-table");
   for (const ComparedPlanner& planner : report.planners) {
@@ -31,8 +31,8 @@ Markup table_of(const report::CompareReport& report) {
     if (planner.plan) {
       const Prediction& prediction = planner.plan->prediction;
       cells[next++].text(format_duration(prediction.iteration_s));
-      cells[next++].text(fmt::format("{:.3f}", report::ratio(report, planner).value_or(0)));
       if (report.simulated) cells[next++].text(planner.simulated_s ? format_duration(*planner.simulated_s) : "-");
+      cells[next++].text(fmt::format("{:.3f}", report::ratio(report, planner).value_or(0)));
       cells[next++].text(format_count(prediction.samples_per_s * static_cast<double>(report.about.run.sequence)));
       cells[next++].text(format_integer(planner.plan->strategy.devices_used()));
       cells[next++].text(format_bytes(prediction.peak_memory_bytes));
@@ -58,19 +58,19 @@ BarChart compare_chart(const report::CompareReport& report) {
   BarChart chart;
   chart.title = fmt::format("{} on {} x {}", report.about.model.title, format_integer(report.about.cluster.devices),
                             report.about.cluster.device);
-  chart.axis = "seconds per step, predicted; less is better";
+  chart.axis = fmt::format("seconds per step, {}; less is better", report.is_executed() ? "executed" : "predicted");
   chart.series = {"per step"};
   for (const ComparedPlanner& planner : report.planners) {
     BarChart::Group group{planner.name, {std::nullopt}, {""}};
     if (planner.plan) {
-      group.values = {planner.plan->prediction.iteration_s};
+      group.values = {report.seconds(planner)};
       group.labels = {fmt::format("{:.3f}x", report::ratio(report, planner).value_or(0))};
     }
     chart.groups.push_back(std::move(group));
   }
   if (const ComparedPlanner* base = report.baseline()) {
     chart.mark = base->name;
-    chart.mark_value = base->plan->prediction.iteration_s;
+    chart.mark_value = report.seconds(*base);
   }
   return chart;
 }
@@ -78,7 +78,6 @@ BarChart compare_chart(const report::CompareReport& report) {
 HtmlSection compare_section(const report::CompareReport& report) {
   Markup body;
   body.element("p", report::compare_headline(report), {{"class", "lead"}});
-  if (const std::string said = report::simulation_verdict(report); !said.empty()) body.element("p", said);
   body.open("figure").add(bar_chart(compare_chart(report))).close();
   body.add(table_of(report));
   body.element("p",

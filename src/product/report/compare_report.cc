@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -30,8 +31,8 @@ std::vector<std::string> row_of(const CompareReport& report, const ComparedPlann
   if (planner.plan) {
     const Prediction& prediction = planner.plan->prediction;
     cells.push_back(format_duration(prediction.iteration_s));
-    cells.push_back(fmt::format("{:.3f}", ratio(report, planner).value_or(0)));
     if (report.simulated) cells.push_back(planner.simulated_s ? format_duration(*planner.simulated_s) : "-");
+    cells.push_back(fmt::format("{:.3f}", ratio(report, planner).value_or(0)));
     cells.push_back(format_count(prediction.samples_per_s * static_cast<double>(report.about.run.sequence)));
     cells.push_back(format_integer(planner.plan->strategy.devices_used()));
     cells.push_back(format_bytes(prediction.peak_memory_bytes));
@@ -54,12 +55,21 @@ std::string notes(const CompareReport& report) {
 
 }  // namespace
 
+bool CompareReport::is_executed() const {
+  return simulated && std::all_of(planners.begin(), planners.end(),
+                                  [](const ComparedPlanner& planner) { return !planner.plan || planner.simulated_s; });
+}
+
+double CompareReport::seconds(const ComparedPlanner& planner) const {
+  return is_executed() ? *planner.simulated_s : planner.plan->prediction.iteration_s;
+}
+
 const ComparedPlanner* CompareReport::baseline() const {
   const ComparedPlanner* best = nullptr;
   for (const ComparedPlanner& planner : planners) {
     if (!planner.plan) continue;
     if (planner.name == "nest") return &planner;
-    if (best == nullptr || planner.plan->prediction.iteration_s < best->plan->prediction.iteration_s) best = &planner;
+    if (best == nullptr || seconds(planner) < seconds(*best)) best = &planner;
   }
   return best;
 }
@@ -67,7 +77,7 @@ const ComparedPlanner* CompareReport::baseline() const {
 const ComparedPlanner* CompareReport::fastest() const {
   const ComparedPlanner* best = baseline();
   for (const ComparedPlanner& planner : planners) {
-    if (planner.plan && planner.plan->prediction.iteration_s < best->plan->prediction.iteration_s) best = &planner;
+    if (planner.plan && seconds(planner) < seconds(*best)) best = &planner;
   }
   return best;
 }
@@ -84,7 +94,7 @@ bool CompareReport::is_open() const {
 std::optional<double> ratio(const CompareReport& report, const ComparedPlanner& planner) {
   const ComparedPlanner* base = report.baseline();
   if (base == nullptr || !planner.plan) return std::nullopt;
-  return planner.plan->prediction.iteration_s / base->plan->prediction.iteration_s;
+  return report.seconds(planner) / report.seconds(*base);
 }
 
 std::string compare_headline(const CompareReport& report) {
@@ -95,16 +105,16 @@ std::string compare_headline(const CompareReport& report) {
   const ComparedPlanner *next = nullptr, *last = nullptr;
   for (const ComparedPlanner& planner : report.planners) {
     if (!planner.plan || &planner == base) continue;
-    const double time = planner.plan->prediction.iteration_s;
+    const double time = report.seconds(planner);
     if (std::abs(*ratio(report, planner) - 1) < kEqual) {
       equal.push_back(planner.name);
       continue;
     }
-    if (next == nullptr || time < next->plan->prediction.iteration_s) next = &planner;
-    if (last == nullptr || time > last->plan->prediction.iteration_s) last = &planner;
+    if (next == nullptr || time < report.seconds(*next)) next = &planner;
+    if (last == nullptr || time > report.seconds(*last)) last = &planner;
   }
-  std::string text =
-      fmt::format("{} per step with {}", format_duration(base->plan->prediction.iteration_s), base->name);
+  std::string text = fmt::format("{} per step{} with {}", format_duration(report.seconds(*base)),
+                                 report.is_executed() ? ", executed," : "", base->name);
   if (!equal.empty()) text += fmt::format("; {} {} as fast", join_words(equal), equal.size() == 1 ? "is" : "are");
   if (next != nullptr) text += fmt::format("; {} takes {:.3f} times as long", next->name, *ratio(report, *next));
   if (last != next) text += fmt::format(", {} {:.3f} times", last->name, *ratio(report, *last));
@@ -135,23 +145,12 @@ std::string memory_measures(const Plan& plan) {
   return text;
 }
 
-std::string simulation_verdict(const CompareReport& report) {
-  const ComparedPlanner *base = report.baseline(), *best = nullptr;
-  for (const ComparedPlanner& planner : report.planners) {
-    if (planner.simulated_s && (best == nullptr || *planner.simulated_s < *best->simulated_s)) best = &planner;
-  }
-  if (base == nullptr || best == nullptr || !base->simulated_s) return {};
-  if (*best->simulated_s >= *base->simulated_s * (1 - kEqual)) return {};
-  return fmt::format("Simulated, {}'s plan is the fastest: {}, {:.3f} of {}'s.", best->name,
-                     format_duration(*best->simulated_s), *best->simulated_s / *base->simulated_s, base->name);
-}
-
 std::string compare_text(const CompareReport& report, const Style& style) {
   const ComparedPlanner* base = report.baseline();
   std::string text = heading(report) + style.paint(Ink::strong, wrap_after("", compare_headline(report))) + "\n\n";
-  std::vector<Column> columns = {{"planner", Align::left}, {"per step"}};
-  columns.push_back({base != nullptr ? "/ " + base->name : "ratio"});
+  std::vector<Column> columns = {{"planner", Align::left}, {report.simulated ? "predicted" : "per step"}};
   if (report.simulated) columns.push_back({"simulated"});
+  columns.push_back({base != nullptr ? "/ " + base->name : "ratio"});
   for (const char* title : {"tokens/s", "devices", "memory", "search"}) columns.push_back({title});
   Table table(std::move(columns));
   for (const ComparedPlanner& planner : report.planners) table.add(row_of(report, planner));
@@ -162,7 +161,6 @@ std::string compare_text(const CompareReport& report, const Style& style) {
     strategies.add({planner.name, plan::strategy_text(planner.plan->strategy) + ", " + memory_measures(*planner.plan)});
   }
   if (!strategies.empty()) text += strategies.render(style) + "\n";
-  if (const std::string said = simulation_verdict(report); !said.empty()) text += wrap_after("", said) + "\n\n";
   if (const std::string said = notes(report); !said.empty()) text += said + "\n";
   return text +
          "One cost model prices all; every plan was checked independently. Each planner\n"
@@ -174,6 +172,7 @@ Json compare_json(const CompareReport& report) {
   Json json = {{"schema", "nest.compare/1"}};
   for (const char* key : {"model", "cluster", "stack", "profile", "run"}) json[key] = frame.at(key);
   json["device_memory_bytes"] = report.about.device_memory_bytes;
+  json["judge"] = report.is_executed() ? "simulation" : "formula";
   json["planners"] = Json::array();
   for (const ComparedPlanner& planner : report.planners) {
     Json row = {{"planner", planner.name}, {"idea", planner.idea}, {"source", planner.source}};

@@ -17,6 +17,10 @@ struct CompareReport {
   std::vector<ComparedPlanner> planners;
   bool simulated = false;  // was asked for
 
+  // Whether every plan was executed: then that is what plans are compared by.
+  bool is_executed() const;
+  // Of a step of a planner that has a plan: executed, or predicted where not every plan was executed.
+  double seconds(const ComparedPlanner& planner) const;
   // What the others are measured by: nest's plan, or the fastest where nest has none or was not asked.
   const ComparedPlanner* baseline() const;
   // The one whose plan takes least; the baseline where it ties.
@@ -30,9 +34,6 @@ std::optional<double> ratio(const CompareReport& report, const ComparedPlanner& 
 
 // One sentence: who is fastest, by how much.
 std::string compare_headline(const CompareReport& report);
-
-// Where the simulation puts another plan first, which one; else empty.
-std::string simulation_verdict(const CompareReport& report);
 
 // What the stages do about memory, "recompute selective, ZeRO 1"; ranges where they differ.
 std::string memory_measures(const Plan& plan);
