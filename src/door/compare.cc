@@ -73,10 +73,11 @@ void simulate_planners(const cost::Job& job, const std::atomic<bool>* stop, std:
 void judge_own(const TrainingJob& job, const CompareOptions& options, ComparedPlanner& own) {
   if (!own.plan) return;
   SearchOptions search;
+  search.target = "any";  // as the others
   search.set = options.set;
   search.micro_batch = options.micro_batch;
   search.max_devices = options.max_devices;
-  search.offload = OffloadSearch::never;  // as the others
+  search.offload = OffloadSearch::never;
   search.tie_percent = 0;
   search.threads = 1;
   search.time_limit_s = options.time_limit_s;

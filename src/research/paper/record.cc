@@ -57,6 +57,7 @@ void execute_plan(const cost::Job& job, const Plan& plan, const Effort& effort, 
 
 rivals::PlannerRun run_judged(const cost::Job& job, const std::vector<std::string>& settings, const Effort& effort) {
   SearchOptions options;
+  options.target = "any";  // as the planners of others
   options.set = settings;
   options.offload = OffloadSearch::never;
   options.tie_percent = 0;
