@@ -171,6 +171,11 @@ TEST(PaperRecords, RatiosAreOfExecutedSteps) {
   record.planners[1].simulated_s = 3.5;
   EXPECT_DOUBLE_EQ(*record.ratio("mist"), 1.75);
   EXPECT_DOUBLE_EQ(*record.predicted_ratio("mist"), 1.2);
+  EXPECT_TRUE(lost_points({{record.id, record}}).empty());
+  record.planners[1].simulated_s = 1.99;
+  EXPECT_TRUE(lost_points({{record.id, record}}).empty()) << "not worth a change";
+  record.planners[1].simulated_s = 1.9;
+  EXPECT_EQ(lost_points({{record.id, record}}).size(), 1U);
   record.planners[1].iteration_s = 0;
   EXPECT_FALSE(record.ratio("mist"));
 }

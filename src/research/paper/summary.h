@@ -29,7 +29,7 @@ struct Tally {
 // Over the points of a group, or of all that are not as published when it is empty; those of several groups count once.
 Tally tally(const Records& records, const std::string& planner, const std::string& group = {});
 
-// Points at which somebody's plan is faster than nest's.
+// Points at which somebody's plan is executed more than 1 % faster than nest's.
 std::vector<std::string> lost_points(const Records& records);
 
 // Names of what differs between two strategies as PlannerResult writes them: "pp, vpp, recompute".
