@@ -84,7 +84,7 @@ void check_batch(const cost::Job& job, const Strategy& strategy, Obstacles& foun
 class Placement {
  public:
   Placement(const FrameworkRules& rules, const cost::Job& job, std::int64_t per_host)
-      : either_order_(rules.counts_stages_first), torus_(job.cluster.torus) {
+      : either_order_(rules.counts_stages_first), torus_(job.cluster.torus.has_value()) {
     if (!torus_) hosts_ = hosts_of(job.cluster, per_host);
   }
 

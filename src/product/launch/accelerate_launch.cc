@@ -43,6 +43,7 @@ struct TrainerArgument {
 // "--a 1", "--a=1", "--a" (true); underscores or hyphens.
 std::vector<TrainerArgument> trainer_arguments(const std::vector<ShellWord>& words) {
   std::vector<TrainerArgument> list;
+  list.reserve(words.size());
   for (const ShellWord& word : words) {
     if (!word.text.starts_with("--")) {
       if (list.empty() || !list.back().value.empty()) {
