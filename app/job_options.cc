@@ -21,6 +21,18 @@ void add_job_options(CLI::App& app, Question& question) {
               "the same for the encoder of an encoder-decoder model; default: as --seq");
   add_integer(app, "--mtp-layers", question.mtp_layers, kMtpLayers,
               "depths that predict further tokens, trained with the model; default: none");
+  app.add_option(
+         "--freeze", question.freeze,
+         "weights that are not trained, by where they stand: vision, embedding, blocks.0-15, blocks.*.ffn; may be "
+         "given several times; default: all are trained")
+      ->type_name("PATTERN")
+      ->join(',');
+  app.add_option(
+         "--lora", question.lora,
+         "low-rank adapters beside frozen weights: rank=16,targets=q,v (k, o, gate, up, down, all, ...), base=nf4 "
+         "for QLoRA; default: none")
+      ->type_name("ADAPTERS")
+      ->join(',');
   app.option_defaults()->group("How it runs");
   app.add_option("--stack", question.stack.name,
                  "the software that runs the training: a preset (nest show stacks) or a YAML file; default by model, "

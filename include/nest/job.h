@@ -27,6 +27,9 @@ struct Question {
   std::int64_t seq = 0;           // tokens per sequence; 0: what the model was trained with
   std::int64_t encoder_seq = 0;   // of the encoder of an encoder-decoder model; 0: as seq
   std::int64_t mtp_layers = 0;    // depths that predict further tokens, trained with the model; 0: none
+  std::string freeze = {};        // weights that are not trained, patterns with commas between: "vision",
+                                  // "embedding,blocks.0-15"; empty: all are
+  std::string lora = {};          // low-rank adapters beside frozen weights: "rank=16,targets=q,v", "…,base=nf4"
   Input stack = {};               // by model, device and precision (Run::stack_reason says why). The software that runs
                                   // the training: a preset or a YAML file
   std::string routing = {};       // how evenly tokens choose experts: "forced", "cv=0.3" (variation of the experts'

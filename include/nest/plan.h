@@ -115,7 +115,9 @@ struct Run {
   std::int64_t encoder_sequence = 0;  // encoder-decoder models; 0: same as sequence
   std::int64_t mtp_layers = 0;        // depths that predict further tokens, beside the model's layers
   std::string
-      routing;  // how evenly tokens choose experts: "forced", "cv=0.3", "overload=1.2"; empty: as the stack says
+      routing;         // how evenly tokens choose experts: "forced", "cv=0.3", "overload=1.2"; empty: as the stack says
+  std::string freeze;  // patterns of weights that are not trained, commas between them
+  std::string lora;    // adapters beside frozen weights: "rank=16,targets=q,v"
   Precision precision = Precision::bf16;
   std::string stack = "megatron-core";  // name of the software
   std::string stack_reason;  // why it was chosen, where nobody named it: "for a dense model in bf16 on hopper"

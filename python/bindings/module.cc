@@ -196,6 +196,8 @@ void add_questions(py::module_& module) {
       .def_readwrite("encoder_seq", &Question::encoder_seq)
       .def_readwrite("mtp_layers", &Question::mtp_layers)
       .def_readwrite("routing", &Question::routing)
+      .def_readwrite("freeze", &Question::freeze)
+      .def_readwrite("lora", &Question::lora)
       .def_readwrite("optimizer_offload", &Question::optimizer_offload)
       .def_readwrite("stack", &Question::stack)
       .def_readwrite("profile", &Question::profile)

@@ -14,6 +14,7 @@
 #include "exporter/framework.h"
 #include "exporter/framework_rules.h"
 #include "load/job.h"
+#include "nest/option.h"
 #include "nest/search.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
@@ -29,6 +30,15 @@ namespace {
 
 const exporter::Exporter& exporter_of(const std::string& name) {
   return exporter::exporters()[require_word("to", name, exporter::exporter_names())];
+}
+
+// No launch line says what is trained, so that one would train everything.
+void refuse_frozen(const Run& run) {
+  const bool adapters = !run.lora.empty();
+  if (!adapters && run.freeze.empty()) return;
+  throw InputError(
+      fmt::format("{} {}: what is exported trains every weight; nothing is written for a run that does not",
+                  option(adapters ? "lora" : "freeze"), adapters ? run.lora : run.freeze));
 }
 
 // The plan that is written, and what became of the one that was asked for.
@@ -271,6 +281,7 @@ Export export_framework(const Plan& plan, const exporter::Exporter& exporter, co
     task.launch = &*launch;
   }
   task.with_model = options.model;
+  refuse_frozen(job.run);
   exporter::ExportedText written = exporter.write(task, format);
   if (choice.without_profile) {
     written.notes.emplace_back(

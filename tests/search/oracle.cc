@@ -52,7 +52,7 @@ bool spares_enough(const cost::Job& job, RecomputeSet module) {
     if (!is_block(job, static_cast<int>(kind))) continue;
     cost::LayerPrice price;
     cost::price_layer_memory(job, static_cast<int>(kind), {}, 1, price, {{module}});
-    if (price.kept_bytes[3] <= 0.995 * price.kept_bytes[0]) return true;
+    if (price.kept_bytes[0] > 0 && price.kept_bytes[3] <= 0.995 * price.kept_bytes[0]) return true;
   }
   return false;
 }
@@ -357,7 +357,7 @@ std::vector<OffloadSet> all_offloads(const cost::Job& job, const plan::PlanLimit
         cost::price_layer_memory(job, kind, Split{.offload = set}, 1, with);
         cost::price_layer_memory(job, kind, {}, 1, without);
         freed += without.kept_bytes[0] - with.kept_bytes[0];
-        enough = enough || with.kept_bytes[0] <= 0.98 * without.kept_bytes[0];
+        enough = enough || (without.kept_bytes[0] > 0 && with.kept_bytes[0] <= 0.98 * without.kept_bytes[0]);
       }
       if (enough) parts.push_back({set, freed});
     }

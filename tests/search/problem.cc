@@ -191,6 +191,17 @@ void choose_memory(Dice& dice, Problem& problem) {
   }
 }
 
+// What is trained. Without a throw of its own.
+void choose_training(std::uint32_t number, const model::Architecture& architecture, Run& run) {
+  const bool towers = architecture.towers.size() > 1;
+  switch (number % 4) {
+    case 0: run.freeze = towers ? "embedding,encoder" : "embedding,blocks.0"; break;
+    case 1: run.lora = "rank=8,targets=all"; break;
+    case 2: run.lora = "rank=64,targets=o,base=nf4"; break;
+    default: run.freeze = towers ? "decoder.blocks" : "blocks"; break;
+  }
+}
+
 void choose_run(Dice& dice, Problem& problem, const model::Architecture& architecture, cluster::Cluster cluster) {
   Run run;
   run.global_batch = dice.any<std::int64_t>({4, 6, 8, 8, 12, 16, 24});
@@ -206,6 +217,7 @@ void choose_run(Dice& dice, Problem& problem, const model::Architecture& archite
   // Without a throw of its own, so that problems of other seeds stay as they are.
   if (run.sequence == 1024 && model::refuse_mtp(architecture, 1).empty())
     run.mtp_layers = run.global_batch % 3 == 0 ? 2 : 1;
+  if (problem.seed % 7 == 3) choose_training(problem.seed / 7, architecture, run);
   const std::vector<cost::SoftwareStack> stacks(cost::stack_presets().begin(), cost::stack_presets().end());
   cost::SoftwareStack stack = dice.one_in(2) ? stacks.front() : dice.any(stacks);
   run.stack = stack.name;

@@ -101,6 +101,8 @@ std::string command_line(const Problem& problem, const std::filesystem::path& fo
       to_string(run.optimizer), problem.top);
   if (run.encoder_sequence > 0) text += fmt::format(" --encoder-seq {}", run.encoder_sequence);
   if (run.mtp_layers > 0) text += fmt::format(" --mtp-layers {}", run.mtp_layers);
+  if (!run.freeze.empty()) text += " --freeze " + run.freeze;
+  if (!run.lora.empty()) text += " --lora " + run.lora;
   if (run.optimizer_offload > 0) text += fmt::format(" --optimizer-offload {}", run.optimizer_offload);
   if (problem.job.profile) text += " --profile " + file("profile.json");
   if (problem.most_devices > 0) text += fmt::format(" --max-devices {}", problem.most_devices);

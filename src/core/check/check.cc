@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/units.h"
 #include "check/chunk_order.h"
+#include "check/held_tables.h"
 #include "check/levels.h"
 #include "split/local_layer.h"
 
@@ -269,26 +270,13 @@ class Judge {
     }
   }
 
-  static std::int64_t held_already(const split::LocalLayer& local, std::set<std::string>& held) {
-    std::int64_t elements = 0;
-    for (const split::LocalOperator& op : local.operators) {
-      std::int64_t shared = 0;
-      for (const model::Weight& weight : op.source->weights) {
-        if (weight.tied_to.empty() || held.insert(weight.tied_to).second) continue;
-        const bool matrix = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
-        shared += matrix && shared == 0 ? op.n * op.k : op.parameters - shared;
-      }
-      elements += std::min(shared, op.parameters);
-    }
-    return elements;
-  }
-
   // Bytes that must be there at once, whatever the allocator does.
   double memory_floor(std::size_t index) const {
     const StagePlan& stage = plan_.stages[index];
     const split::RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
     double dense = 0;
     double expert = 0;
+    double frozen_dense = 0, frozen_expert = 0;
     std::vector<double> kept_by_run;
     std::set<std::string> tables;  // that several layers share
     const model::Implementation implementation{.kept_input_bytes = state_.kept_input_bytes,
@@ -298,8 +286,11 @@ class Judge {
       for (int i = run.first; i <= run.last; ++i) {
         const split::LocalLayer local =
             split::localise(layer(static_cast<std::size_t>(i)), shape, s_.split, implementation);
-        dense += static_cast<double>(local.dense_parameters - held_already(local, tables));
+        const HeldTables already = held_already(local, tables);
+        dense += static_cast<double>(local.dense_parameters - already.trained);
         expert += static_cast<double>(local.expert_parameters);
+        frozen_dense += static_cast<double>(local.frozen_dense - already.frozen);
+        frozen_expert += static_cast<double>(local.frozen_expert);
         // What stacks recompute selectively differs; the layer's input is kept by all of them.
         if (state_.activations && layer(static_cast<std::size_t>(i)).kind == model::LayerKind::block) {
           const double inputs = local.saved.full / std::max(1, stage.recompute.layers);
@@ -319,7 +310,13 @@ class Judge {
     };
     const double spread = dense / static_cast<double>(dense_group()) + expert / std::max(1.0, expert_group());
     const double optimizer = stage.zero_outer ? state_.optimizer * spread : held(state_.optimizer, 1);
-    return held(state_.weights, 3) + held(state_.gradients, 2) + optimizer + held_bytes(plan_, at, kept_by_run);
+    // What is not trained is there in few bits at least, shared where weights are.
+    const double few =
+        model_.frozen_matrix_bytes > 0 ? std::min(model_.frozen_matrix_bytes, state_.weights) : state_.weights;
+    const double frozen =
+        few * (stage.zero >= 3 ? frozen_dense / degree + frozen_expert / expert_degree : frozen_dense + frozen_expert);
+    return held(state_.weights, 3) + held(state_.gradients, 2) + optimizer + frozen +
+           held_bytes(plan_, at, kept_by_run);
   }
 
   void check_memory() {

@@ -14,6 +14,7 @@
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "model/count.h"
+#include "model/training.h"
 
 namespace nest::cost {
 namespace {
@@ -129,6 +130,7 @@ Job make_job(model::Model model, model::Model fused_model, const Run& run, const
   Job job = job_without_model(run, model.architecture.default_sequence, stack, cluster);
   job.model = std::move(model);
   job.fused_model = std::move(fused_model);
+  model::apply_training(model::read_training(run.freeze, run.lora), job.model);
   NEST_CHECK(job.model.layers == job.fused_model.layers, "both models have the same chain of layers");
   apply_routing(job);
   name_model(job);
@@ -147,6 +149,8 @@ Job make_job(const model::Architecture& architecture, const Run& run, const Soft
   job.model = model::build_model(architecture, implementation);
   implementation.stack = model::Stack::megatron;
   job.fused_model = model::build_model(architecture, implementation);
+  const model::Training training = model::read_training(run.freeze, run.lora);
+  for (model::Model* model : {&job.model, &job.fused_model}) model::apply_training(training, *model);
   NEST_CHECK(job.model.layers.size() == job.fused_model.layers.size(), "all stacks have the same chain of layers");
   apply_routing(job);
   name_model(job);

@@ -111,6 +111,7 @@ class LayerPricer {
     price.flops = local_.flops_forward() + local_.flops_backward();
     price.dense_parameters = local_.dense_parameters;
     price.expert_parameters = local_.expert_parameters;
+    add_frozen(price);
     price.measured = price.measured || measured_;
   }
 
@@ -119,6 +120,21 @@ class LayerPricer {
   // Rows that one device routes. Without sp all tensor-parallel ranks hold the same tokens.
   double routed_rows() const { return stream_tokens() * real(layer_.top_k); }
   bool narrow() const { return rates_.element_bytes < 2; }
+
+  // Frozen matrices of blocks may be stored in fewer bits; products read them in 16.
+  bool is_unpacked(const split::LocalOperator& op) const {
+    return job_.model.frozen_matrix_bytes > 0 && layer_.kind == model::LayerKind::block && op.frozen_parameters > 0 &&
+           (op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul);
+  }
+
+  void add_frozen(LayerPrice& price) const {
+    price.frozen_dense = local_.frozen_dense;
+    price.frozen_expert = local_.frozen_expert;
+    for (const split::LocalOperator& op : local_.operators) {
+      const double each = is_unpacked(op) ? job_.model.frozen_matrix_bytes : job_.stack.weight_traffic_bytes;
+      (op.expert_weights ? price.frozen_expert_bytes : price.frozen_dense_bytes) += each * real(op.frozen_parameters);
+    }
+  }
 
   bool is_router(std::size_t i) const {
     return i + 1 < local_.operators.size() && local_.operators[i + 1].kind == model::OperatorKind::router;
@@ -136,7 +152,7 @@ class LayerPricer {
     const double padded = job_.stack.routing.rows;
     const double m = grouped ? std::ceil(std::max(1.0, op.m / batch) / padded) * padded : std::round(op.m);
     const double factor = grouped ? kGrouped : 1;
-    const double weight_s = factor * gemm_s(rates_, {n, k, m, batch}, format);
+    const double weight_s = op.weight_gradient * factor * gemm_s(rates_, {n, k, m, batch}, format);
     if (layer_.kind == model::LayerKind::head) {
       // The last one is the projection to logits, and what has no weights of its own runs it once more.
       times_.head_gradient_s = op.source->weights.empty() ? times_.head_gradient_s + weight_s : weight_s;
@@ -144,8 +160,15 @@ class LayerPricer {
     if (op.source->product.batches == 0) logits_ = op.m * n;
     weight_s_ = weight_s;
     ++times_.matrices;
-    return {factor * gemm_s(rates_, {m, n, k, batch}, format),
-            factor * gemm_s(rates_, {m, k, n, batch}, format) + weight_s};
+    Passes passes{factor * gemm_s(rates_, {m, n, k, batch}, format), weight_s};
+    if (op.input_gradient) passes.backward_s += factor * gemm_s(rates_, {m, k, n, batch}, format);
+    if (is_unpacked(op)) {
+      const double unpack_s = (job_.model.frozen_matrix_bytes + rates_.activation_bytes) * real(op.frozen_parameters) /
+                              rates_.memory_bytes_per_s;
+      passes.forward_s += unpack_s;
+      if (op.input_gradient) passes.backward_s += unpack_s;
+    }
+    return passes;
   }
 
   AttentionSize attention_size(const split::LocalOperator& op) const {
@@ -224,6 +247,7 @@ class LayerPricer {
         passes.forward_s = rowwise_s(rates_, rowwise_bytes(op), job_.stack.fused_rowwise);
         passes.backward_s = kRowwiseBackward * passes.forward_s;
     }
+    if (!op.backward) passes.backward_s = cast.backward_s = 0;
     const double modelled_s = passes.backward_s;
     override_operator(op, passes);
     if (modelled_s > 0) times_.weights_s += weight_s_ * std::min(1.0, passes.backward_s / modelled_s);
@@ -266,6 +290,10 @@ class LayerPricer {
     const MeasuredOperator* found = job_.profile->find_operator(op, attention ? attention_size(op) : AttentionSize{});
     if (!found) return;
     passes = {found->forward_s, found->backward_s};
+    if (!op.backward) passes.backward_s = 0;
+    // Measured products computed both gradients.
+    const bool product = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
+    if (product) passes.backward_s *= ((op.input_gradient ? 1 : 0) + op.weight_gradient) / 2;
     measured_ = true;
   }
 
@@ -285,7 +313,7 @@ class LayerPricer {
   // Biases of experts: inside the products but for the last one's, which is added by itself unless all of it is fused.
   // Their gradients are sums over rows.
   Passes bias_passes(const split::LocalOperator& op) const {
-    if (op.source->weights.size() <= op.source->outputs.size()) return {};
+    if (op.source->weights.size() <= op.source->outputs.size() || op.source->adapter) return {};
     const double each_s = op.m * real(op.n) / rates_.memory_bytes_per_s;
     if (is_last_of_experts(op) && !job_.stack.fused_experts && job_.stack.kernels == model::Stack::megatron) {
       return {kBiasForwardBytes * each_s, kBiasBackwardBytes * each_s};
@@ -383,6 +411,20 @@ class LayerPricer {
     return job_.stack.host_kernel_s * recomputed_launches(local_, modules, set, job_.stack);
   }
 
+  // Nothing in the layer or before it is trained: it has a forward pass, and nothing runs again.
+  void compose_forward(LayerPrice& price, double travelling, const Passes& exposed, const Passes& whole,
+                       double alone_s) const {
+    price.backward_s = 0;
+    price.recompute_s.assign(kFirstSet + sets_.size(), 0);
+    if (job_.stack.expert_overlap) {
+      price.alone_forward_s = alone_s - price.forward_s;
+      price.alone_ep_s = travelling * (whole.forward_s - exposed.forward_s);
+    }
+    price.tp_s = times_.tensor.forward_s;
+    price.cp_s = times_.context.forward_s;
+    price.ep_s = travelling * exposed.forward_s;
+  }
+
   void compose(LayerPrice& price) const {
     const bool block = layer_.kind == model::LayerKind::block;
     const int traced = static_cast<int>(local_.operators.size()) + 1;
@@ -407,6 +449,10 @@ class LayerPricer {
     };
     price.forward_s = joined(own.forward_s + exposed.forward_s, host);
     price.backward_s = joined(own.backward_s + exposed.backward_s, kHostBackward * host);
+    if (!local_.backward) {
+      compose_forward(price, travelling, exposed, whole, joined(own.forward_s + whole.forward_s, host));
+      return;
+    }
     const bool pairs = job_.stack.expert_overlap;
     if (pairs) {
       price.alone_forward_s = joined(own.forward_s + whole.forward_s, host) - price.forward_s;
@@ -455,7 +501,7 @@ class LayerPricer {
 
 const MeasuredLayer* measured_layer(const Job& job, const model::Layer& layer, const Split& split,
                                     std::int64_t micro_batch) {
-  if (!job.profile) return nullptr;
+  if (!job.profile || !layer.trains_all()) return nullptr;  // layers were measured with all their gradients
   return job.profile->find_layer(
       job.model.architecture.name, layer.name, split, micro_batch,
       layer.encoder && job.run.encoder_sequence > 0 ? job.run.encoder_sequence : job.run.sequence);

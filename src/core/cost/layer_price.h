@@ -42,8 +42,12 @@ struct LayerPrice {
   double gather_bytes = 0;                             // besides, when weights are sharded (ZeRO 3)
   double scatter_bytes = 0;                            // besides, when gradients alone are (ZeRO 2)
   double largest_block_bytes = 0;     // largest single short-lived tensor: what the allocator keeps a spare of
-  std::int64_t dense_parameters = 0;  // before ZeRO
+  std::int64_t dense_parameters = 0;  // trained ones, before ZeRO
   std::int64_t expert_parameters = 0;
+  std::int64_t frozen_dense = 0;  // parameters that are not trained
+  std::int64_t frozen_expert = 0;
+  double frozen_dense_bytes = 0;  // of them, where weights are gathered
+  double frozen_expert_bytes = 0;
   bool measured = false;  // at least one number comes from a profile
 };
 

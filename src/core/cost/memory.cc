@@ -24,13 +24,17 @@ constexpr double kDeepSpeedContextBytes = 7.9e9;        // all that nvidia-smi s
 struct StageTotals {
   double dense = 0;
   double expert = 0;
-  double plain = 0;    // of the dense ones, those that no product of 8 or 4 bits reads
-  double rest = 0;     // of the dense ones, those that are no matrices of blocks
-  double outside = 0;  // of the dense ones, those of no block
+  double plain = 0;         // of the dense ones, those that no product of 8 or 4 bits reads
+  double rest = 0;          // of the dense ones, those that are no matrices of blocks
+  double outside = 0;       // of the dense ones, trained or not, those of no block
+  double frozen_dense = 0;  // not trained, and so in none of the above
+  double frozen_expert = 0;
+  double frozen_plain = 0;  // of the frozen dense ones, as plain
   double kept = 0;
   double moving = 0;  // of one layer that is on its way to the host or back
   double away = 0;    // on the host, per micro-batch
   double parameters() const { return dense + expert; }
+  double frozen() const { return frozen_dense + frozen_expert; }
 };
 
 // Calls visit(kind, block, how) for every layer of a stage: `block` counts the blocks before it in its run, `how` is
@@ -53,13 +57,18 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const Stage
   StageTotals totals;
   std::vector<bool> held(kinds.tied_weights(), false);
   for_each_layer(kinds, stage, treatment, [&](const KindMemory& kind, std::int64_t block, int how) {
-    std::int64_t shared = 0;  // with an earlier layer of the stage
+    std::int64_t shared = 0, shared_frozen = 0;  // with an earlier layer of the stage
     for (const KindMemory::Tied& tied : kind.tied) {
-      if (held[tied.weight]) shared += tied.elements;
+      if (held[tied.weight]) (tied.frozen ? shared_frozen : shared) += tied.elements;
       held[tied.weight] = true;
     }
     totals.dense += real(kind.price.dense_parameters - shared);
-    if (!kind.block) totals.outside += real(kind.price.dense_parameters - shared);
+    totals.frozen_dense += real(kind.price.frozen_dense - shared_frozen);
+    totals.frozen_plain += std::max(0.0, kind.frozen_plain - real(shared_frozen));
+    totals.frozen_expert += real(kind.price.frozen_expert);
+    if (!kind.block) {
+      totals.outside += real(kind.price.dense_parameters - shared + kind.price.frozen_dense - shared_frozen);
+    }
     totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
     totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
     totals.expert += real(kind.price.expert_parameters);
@@ -112,6 +121,7 @@ StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds&
     facts.whole_bytes = std::max(facts.whole_bytes, kind.whole_bytes);
     facts.largest_kept = std::max(facts.largest_kept, kind.price.kept_bytes[at(how)]);
     facts.largest_block = std::max(facts.largest_block, kind.price.largest_block_bytes);
+    facts.head |= kind.head;
     facts.head_parameters = std::max(facts.head_parameters, kind.head_parameters);
     facts.embedding_parameters = std::max(facts.embedding_parameters, kind.embedding_parameters);
     facts.rotary_bytes = std::max(facts.rotary_bytes, kind.rotary_bytes);
@@ -119,7 +129,9 @@ StageFacts facts_of(const Job& job, const Strategy& strategy, const MemoryKinds&
     facts.experts |= kind.experts;
     if (kind.block) {
       const auto all = real(kind.price.dense_parameters + kind.price.expert_parameters);
+      const auto frozen = real(kind.price.frozen_dense + kind.price.frozen_expert);
       facts.block_parameters = std::max(facts.block_parameters, all);
+      facts.block_weights = std::max(facts.block_weights, all + frozen);
     }
     feed_forward = std::max(feed_forward, kind.feed_forward_parameters);
   });
@@ -167,9 +179,11 @@ State state_of(const Job& job, int zero, const groups::ZeroDegrees& degrees, con
   const auto all = [&](double bytes_each, int from) { return held(bytes_each, from, totals.dense, totals.expert); };
   const StateBytes bytes = state_bytes(job);
   const int from = bytes.weights_shared_from;
-  const double weights = all(bytes.weight, from) + held(bytes.plain_weight - bytes.weight, from, totals.plain, 0);
+  const double trained = all(bytes.weight, from) + held(bytes.plain_weight - bytes.weight, from, totals.plain, 0);
+  const double frozen = held(bytes.frozen_weight, from, totals.frozen_dense, totals.frozen_expert) +
+                        held(bytes.plain_weight - bytes.frozen_weight, from, totals.frozen_plain, 0);
   const double optimizer = all(bytes.optimizer, 1) + held(bytes.rest_optimizer - bytes.optimizer, 1, totals.rest, 0);
-  return {weights, all(bytes.gradient, 2), optimizer};
+  return {trained + frozen, all(bytes.gradient, 2), optimizer};
 }
 
 // One moment of the step in numbers.
@@ -202,9 +216,7 @@ Peak measure(const Account& account, const Moment& moment, const StageQuantities
 }
 
 // A stage without the head never sees its moment.
-bool happens(const Moment& moment, const StageFacts& facts) {
-  return moment.working != Working::head || facts.head_parameters > 0;
-}
+bool happens(const Moment& moment, const StageFacts& facts) { return moment.working != Working::head || facts.head; }
 
 double with_spare(const Spare& spare, double allocated, double state, double flight, double kept, double block) {
   const double dynamic = allocated - state - (flight - 1) * kept;
@@ -232,7 +244,9 @@ std::int64_t rounded(double bytes) { return static_cast<std::int64_t>(std::llrou
 
 StateBytes state_bytes(const Job& job) {
   constexpr double kSingle = 4, kHalf = 2;
-  StateBytes bytes{job.stack.weight_bytes, job.stack.weight_bytes, job.stack.gradient_bytes, 0, 0};
+  StateBytes bytes;
+  bytes.weight = bytes.plain_weight = job.stack.weight_bytes;
+  bytes.gradient = job.stack.gradient_bytes;
   if (storage_of(job) != Storage::bf16) bytes.plain_weight = kHalf;
   double master = job.stack.master_bytes;
   if (job.run.precision == Precision::fp32 && bytes.weight < kSingle) {
@@ -240,6 +254,7 @@ StateBytes state_bytes(const Job& job) {
     bytes.gradient = std::max(bytes.gradient, kSingle);
     master = 0;
   }
+  bytes.frozen_weight = job.model.frozen_matrix_bytes > 0 ? job.model.frozen_matrix_bytes : bytes.weight;
   const OptimizerFacts& facts = facts_of(job.run.optimizer);
   bytes.optimizer = master + facts.moments(job.stack.moments_bytes);
   bytes.rest_optimizer = master + facts.rest_moments(job.stack.moments_bytes);
@@ -288,6 +303,7 @@ StageMemoryModel::StageMemoryModel(const Job& job, const Split& split, std::int6
     : job_(&job), kinds_(std::make_shared<const MemoryKinds>(job, split, micro_batch, std::move(treatments))) {}
 
 double StageMemoryModel::shared_parameters() const { return kinds_->shared_parameters(); }
+double StageMemoryModel::shared_frozen() const { return kinds_->shared_frozen(); }
 
 double StageMemoryModel::kept_bytes(int layer, int treatment) const {
   return kinds_->of_layer(layer).price.kept_bytes[at(treatment)];
@@ -330,15 +346,16 @@ double StageMemoryModel::listed_in_flight(const Strategy& strategy, const StageP
 }
 
 // Both ends of the model sit on one stage of a V: beside the head, what comes before the blocks, unless they share it.
-double StageMemoryModel::folded_parameters(const Strategy& strategy, const StagePlan& stage) const {
+StageMemoryModel::Folded StageMemoryModel::folded_parameters(const Strategy& strategy, const StagePlan& stage) const {
   const model::Model& model = job_->model;
   const bool is_v = schedule::rule_of(strategy.schedule).is_v();
-  if (!is_v || !stage.chunks.empty() || stage.last + 1 < model.layer_count()) return 0;
-  double parameters = -kinds_->shared_parameters();
+  if (!is_v || !stage.chunks.empty() || stage.last + 1 < model.layer_count()) return {};
+  Folded folded{-kinds_->shared_parameters(), -kinds_->shared_frozen()};
   for (int i = 0; i < stage.first && model.layer(i).kind != model::LayerKind::block; ++i) {
-    parameters += real(kinds_->of_layer(i).price.dense_parameters);
+    folded.trained += real(kinds_->of_layer(i).price.dense_parameters);
+    folded.frozen += real(kinds_->of_layer(i).price.frozen_dense);
   }
-  return std::max(0.0, parameters);
+  return {std::max(0.0, folded.trained), std::max(0.0, folded.frozen)};
 }
 
 StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan& stage,
@@ -347,10 +364,13 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
   const StageTreatment treatment =
       stage_treatment(kinds_->treatments(), stage.recompute, plan::chunks_per_run(stage, strategy.virtual_stages));
   StageTotals totals = add_up(*kinds_, stage, treatment, offloaded_layers(job, strategy, stage.recompute));
-  totals.dense += folded_parameters(strategy, stage);
+  const Folded folded = folded_parameters(strategy, stage);
+  totals.dense += folded.trained;
+  totals.frozen_dense += folded.frozen;
+  totals.frozen_plain += folded.frozen;
   StageFacts facts = facts_of(job, strategy, *kinds_, stage, treatment, setting.degrees);
   facts.parameters = totals.parameters();
-  facts.outside_parameters = totals.outside;
+  facts.outside_weights = totals.outside;
   const groups::ZeroDegrees& updated = stage.zero_outer ? setting.replicas : setting.degrees;
   facts.updated_parameters =
       stage.zero == 0 ? totals.parameters() : totals.dense / real(updated.dense) + totals.expert / real(updated.expert);
@@ -376,7 +396,8 @@ StageMemory StageMemoryModel::estimate(const Strategy& strategy, const StagePlan
       backward = std::max(backward, here.sum());
     }
   }
-  const double buffers = account.buffer_bytes + account.parameter_bytes * q.parameters + totals.moving +
+  const double buffers = account.buffer_bytes + account.parameter_bytes * q.parameters +
+                         account.frozen_bytes * totals.frozen() + totals.moving +
                          real(setting.waiting) * facts.stream_bytes;
   const double base = state.total() + buffers;
   const double allocated = base + peak.sum();

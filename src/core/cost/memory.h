@@ -40,6 +40,7 @@ class StageMemoryModel {
 
   // What the layers of the model count of tables that an earlier layer holds already.
   double shared_parameters() const;
+  double shared_frozen() const;  // the same of tables that are not trained
 
   // Kept by one layer of the model per micro-batch in flight.
   double kept_bytes(int layer, int treatment) const;
@@ -50,7 +51,10 @@ class StageMemoryModel {
   StageMemory estimate(const Strategy& strategy, const StagePlan& stage, const StageSetting& setting) const;
 
  private:
-  double folded_parameters(const Strategy& strategy, const StagePlan& stage) const;
+  struct Folded {
+    double trained = 0, frozen = 0;
+  };
+  Folded folded_parameters(const Strategy& strategy, const StagePlan& stage) const;
   double listed_in_flight(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;
 
   const Job* job_;
@@ -68,8 +72,9 @@ std::int64_t context_bytes(const Job& job, const Strategy& strategy);
 // Bytes of training state per parameter held by every data-parallel rank together: what precision and optimizer make of
 // the stack's recipe. What waits on the host is not part of it.
 struct StateBytes {
-  double weight = 2;        // of products; with their copies where these are of 8 or 4 bits
-  double plain_weight = 2;  // of tables, norms, routers, biases and the head
+  double weight = 2;         // of products; with their copies where these are of 8 or 4 bits
+  double plain_weight = 2;   // of tables, norms, routers, biases and the head
+  double frozen_weight = 2;  // of products whose weights are not trained
   double gradient = 4;
   double optimizer = 12;
   double rest_optimizer = 12;  // of what Muon leaves to Adam: tables, norms, biases and the head; else the same

@@ -27,7 +27,9 @@ double largest_block_parameters(const Job& job, const LayerView& view, std::int6
   for (std::size_t kind = 0; kind < job.model.kinds.size(); ++kind) {
     if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
     const LayerView block = view_layer(job, static_cast<int>(kind), view.split, micro_batch);
-    largest = std::max(largest, block.local.dense_parameters + block.local.expert_parameters);
+    const split::LocalLayer& local = block.local;
+    largest =
+        std::max(largest, local.dense_parameters + local.expert_parameters + local.frozen_dense + local.frozen_expert);
   }
   return real(largest);
 }
@@ -44,8 +46,9 @@ void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price) {
     // At the loss the projection and the last block are gathered; in its backward the projection, its gradient and the
     // fp32 copy of that.
     price.gather_bytes = e * (view.head_weight() + largest_block_parameters(job, view, 1));
-    price.working_bytes.assign(price.working_bytes.size(),
-                               std::max(loss, backward + 4 * e * view.head_weight() - price.gather_bytes));
+    price.working_bytes.assign(
+        price.working_bytes.size(),
+        std::max(loss, backward + e * view.head_weight() + 3 * e * view.head_gradient() - price.gather_bytes));
     price.largest_block_bytes = logits * 4;
     return;
   }
@@ -53,7 +56,8 @@ void price_fsdp(const LayerView& view, const Job& job, LayerPrice& price) {
     price.gather_bytes = 0;
     return;
   }
-  price.gather_bytes = 5 * e * real(price.dense_parameters + price.expert_parameters);
+  price.gather_bytes = 5 * e * real(price.dense_parameters + price.expert_parameters) +
+                       2 * e * real(price.frozen_dense + price.frozen_expert);
   const double gradients = view.wide_bytes() + view.stream_bytes + (view.tensor_parallel() ? 2 * view.whole_bytes : 0);
   for (std::size_t mode = 0; mode < price.kept_bytes.size(); ++mode) {
     price.working_bytes[mode] = gradients + view.local.saved.none - price.kept_bytes[mode];
@@ -71,6 +75,7 @@ Account account_fsdp(const StageFacts& facts) {
   const bool whole = !gathers && (pipeline || facts.zero == 2);
   account.gather_share = !pipeline || gathers ? 1 : 0;
   account.parameter_bytes = (pipeline ? 2 * facts.element_bytes : 0) + (whole ? facts.element_bytes : 0);
+  account.frozen_bytes = whole ? facts.element_bytes : 0;
   account.moments = {{.name = "layer backward", .working = Working::block}, {.name = "loss", .working = Working::head}};
   return account;
 }

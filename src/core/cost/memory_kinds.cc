@@ -36,13 +36,17 @@ bool has_weight_buffer(const split::LocalOperator& op) {
 }
 
 // Tables, norms, biases, the router and the head: of 16 bits in every recipe.
-double plain_parameters(const LayerView& view) {
-  double sum = 0;
+struct PlainParameters {
+  double trained = 0, frozen = 0;
+};
+PlainParameters plain_parameters(const LayerView& view) {
+  PlainParameters sum;
   for (const split::LocalOperator& op : view.local.operators) {
     if (op.expert_weights) continue;
     const bool narrow = view.block() && has_weight_buffer(op) && op.source->product.batches == 0;
     const double matrix = narrow ? std::min(real(op.n) * real(op.k), real(op.parameters)) : 0;
-    sum += real(op.parameters) - matrix;
+    sum.trained += real(op.parameters - op.frozen_parameters) - op.weight_gradient * matrix;
+    sum.frozen += real(op.frozen_parameters) - (1 - op.weight_gradient) * matrix;
   }
   return sum;
 }
@@ -70,12 +74,15 @@ KindMemory memory_of(const Job& job, const LayerView& view, std::int64_t micro_b
   kind.element_bytes = view.element_bytes;
   kind.stream_bytes = view.stream_bytes;
   kind.whole_bytes = view.whole_bytes;
-  kind.head_parameters = view.head_weight();
+  kind.head_parameters = view.head_gradient();
   kind.feed_forward_parameters = view.feed_forward_parameters();
-  kind.plain_parameters = plain_parameters(view);
+  const PlainParameters plain = plain_parameters(view);
+  kind.plain_parameters = plain.trained;
+  kind.frozen_plain = plain.frozen;
   kind.rest_parameters = rest_parameters(*view.layer, view.local);
   if (view.layer->kind == model::LayerKind::embedding) {
-    kind.embedding_parameters = real(view.local.operators.front().parameters);
+    const split::LocalOperator& table = view.local.operators.front();
+    kind.embedding_parameters = real(table.parameters - table.frozen_parameters);
   }
   kind.rotary_bytes = rotary_table(job, *view.layer);
   kind.encoder_bytes = encoder_output(job, view, micro_batch);
@@ -96,7 +103,7 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
       keep_measured(*measured, kind.price);
     }
     for (const split::LocalOperator& op : view.local.operators) {
-      if (kind.block && has_weight_buffer(op)) {
+      if (kind.block && has_weight_buffer(op) && op.weight_gradient > 0) {
         const auto [place, fresh] = shapes.try_emplace({op.n, op.k}, shapes.size());
         if (fresh) shape_elements_.push_back(real(op.n) * real(op.k));
         kind.shapes.push_back(place->second);
@@ -104,7 +111,7 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
       for (const model::Weight& weight : op.source->weights) {
         if (weight.tied_to.empty()) continue;
         const std::size_t number = tied.try_emplace(weight.tied_to, tied.size()).first->second;
-        kind.tied.push_back({number, tied_elements(op, weight)});
+        kind.tied.push_back({number, tied_elements(op, weight), weight.frozen});
       }
     }
     if (static_cast<int>(i) == job.model.layers.back()) logits_ = view.logits();
@@ -114,7 +121,7 @@ MemoryKinds::MemoryKinds(const Job& job, const Split& split, std::int64_t micro_
   std::vector<bool> held(tied_weights_, false);
   for (const int layer : job.model.layers) {
     for (const KindMemory::Tied& weight : kinds_[at(layer)].tied) {
-      if (held[weight.weight]) shared_ += real(weight.elements);
+      if (held[weight.weight]) (weight.frozen ? shared_frozen_ : shared_) += real(weight.elements);
       held[weight.weight] = true;
     }
   }

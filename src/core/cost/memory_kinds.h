@@ -25,6 +25,7 @@ struct KindMemory {
   double feed_forward_parameters = 0;
   double embedding_parameters = 0;
   double plain_parameters = 0;  // dense ones that are no weights of a product in the job's precision
+  double frozen_plain = 0;      // the same of those that are not trained
   double rest_parameters = 0;   // dense ones that are no matrices of blocks (cost/muon.h)
   double rotary_bytes = 0;
   double encoder_bytes = 0;
@@ -32,6 +33,7 @@ struct KindMemory {
   struct Tied {
     std::size_t weight;  // the same number in every layer that shares it
     std::int64_t elements;
+    bool frozen;
   };
   std::vector<Tied> tied;
 };
@@ -45,7 +47,9 @@ class MemoryKinds {
   const KindMemory& of_layer(int layer) const { return kinds_[at(job_->model.layers[at(layer)])]; }
   // One buffer per distinct shape of the linears of a stage.
   double weight_buffers(const StagePlan& stage, double element_bytes) const;
-  double shared_parameters() const { return shared_; }  // elements of tied weights that an earlier layer holds
+  // Elements of tied weights that an earlier layer holds: trained, and not.
+  double shared_parameters() const { return shared_; }
+  double shared_frozen() const { return shared_frozen_; }
   std::size_t tied_weights() const { return tied_weights_; }
   double logits() const { return logits_; }  // of one micro-batch
 
@@ -56,7 +60,7 @@ class MemoryKinds {
   std::vector<double> shape_elements_;
   std::size_t tied_weights_ = 0;
   double logits_ = 0;
-  double shared_ = 0;
+  double shared_ = 0, shared_frozen_ = 0;
 };
 
 }  // namespace nest::cost

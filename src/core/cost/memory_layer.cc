@@ -22,7 +22,7 @@ bool has_axis(const model::Layer& layer, model::TensorId tensor, model::Axis axi
 
 // An input projection of the dense feed-forward: its outputs have the feed-forward's width.
 bool widens(const model::Layer& layer, const split::LocalOperator& op) {
-  return op.kind == model::OperatorKind::matmul && op.module == model::Module::feed_forward &&
+  return !op.source->adapter && op.kind == model::OperatorKind::matmul && op.module == model::Module::feed_forward &&
          has_axis(layer, op.source->outputs.front(), model::Axis::ffn);
 }
 
@@ -89,7 +89,7 @@ double LayerView::feed_forward_parameters() const {
   double sum = 0;
   for (const split::LocalOperator& op : local.operators) {
     if (op.kind == model::OperatorKind::matmul && op.module == model::Module::feed_forward) {
-      sum += real(op.n) * real(op.k);
+      sum += op.weight_gradient * real(op.n) * real(op.k);
     }
   }
   return sum;
@@ -161,6 +161,11 @@ double LayerView::further_logits() const {
 double LayerView::head_weight() const {
   const split::LocalOperator* op = head_projection(*this);
   return op == nullptr ? 0 : real(op->n) * real(op->k);
+}
+
+double LayerView::head_gradient() const {
+  const split::LocalOperator* op = head_projection(*this);
+  return op == nullptr ? 0 : op->weight_gradient * head_weight();
 }
 
 double LayerView::head_kept_bytes() const {
@@ -259,6 +264,16 @@ void widen_unstructured(const Job& job, const LayerView& view, LayerPrice& price
   price.largest_block_bytes = std::max(price.largest_block_bytes, largest);
 }
 
+// The largest matrix that is stored in fewer bits, written out for the product that reads it.
+void add_unpacked(const LayerView& view, LayerPrice& price) {
+  if (!view.block()) return;
+  std::int64_t largest = 0;
+  for (const split::LocalOperator& op : view.local.operators) {
+    if (is_matmul(op)) largest = std::max(largest, op.frozen_parameters);
+  }
+  for (double& bytes : price.working_bytes) bytes += view.element_bytes * real(largest);
+}
+
 // Keys and values of the whole sequence and their gradients, beside those of the attention, where they are gathered.
 void add_gathered_context(const LayerView& view, LayerPrice& price) {
   double gathered = 0;
@@ -282,6 +297,8 @@ void add_gathered_context(const LayerView& view, LayerPrice& price) {
 void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& price) {
   price.dense_parameters = view.local.dense_parameters;
   price.expert_parameters = view.local.expert_parameters;
+  price.frozen_dense = view.local.frozen_dense;
+  price.frozen_expert = view.local.frozen_expert;
   fill_kept(view, price);
   const double parameters = real(price.dense_parameters + price.expert_parameters);
   // The layer at work, the one fetched ahead, and the gradient before it is scattered. Weights come as they travel.
@@ -289,6 +306,8 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
   const double gathered = narrow ? std::min(view.element_bytes, job.stack.weight_traffic_bytes) : view.element_bytes;
   price.gather_bytes = (2 * gathered + view.element_bytes) * parameters;
   price.scatter_bytes = view.element_bytes * parameters;
+  const double frozen = job.model.frozen_matrix_bytes > 0 ? job.model.frozen_matrix_bytes : gathered;
+  price.gather_bytes += 2 * frozen * real(price.frozen_dense + price.frozen_expert);
   switch (job.stack.memory) {
     case MemoryModel::megatron: price_megatron(view, job, price); break;
     case MemoryModel::fsdp: price_fsdp(view, job, price); break;
@@ -297,6 +316,7 @@ void price_viewed_memory(const Job& job, const LayerView& view, LayerPrice& pric
     case MemoryModel::nanotron: price_nanotron(view, price); break;
     case MemoryModel::internevo: price_internevo(view, price); break;
   }
+  if (job.model.frozen_matrix_bytes > 0) add_unpacked(view, price);
   widen_unstructured(job, view, price);
   add_gathered_context(view, price);
   // Of the layer before, one group is on its way back already.

@@ -29,7 +29,7 @@ double head_backward(const LayerView& view, const Job& job) {
   const double gathered = view.split.sp ? view.whole_bytes : 0;
   // The logits' gradient, the gathered input, the input's gradient and the weight's.
   const double linear =
-      view.logits() * view.element_bytes + view.whole_bytes + gathered + view.head_weight() * view.element_bytes;
+      view.logits() * view.element_bytes + view.whole_bytes + gathered + view.head_gradient() * view.element_bytes;
   if (job.stack.loss == LossKernel::fused) return view.head_kept_bytes() + further + linear;
   const double softmax = view.logits() * (4 + view.element_bytes);  // fp32, and the gradient
   return view.head_kept_bytes() + further + std::max(softmax, linear);
@@ -49,15 +49,16 @@ double block_buffers(const StageFacts& facts) {
   const SoftwareStack& stack = facts.job->stack;
   const bool narrow = storage_of(*facts.job) != Storage::bf16;
   const double weight = narrow ? std::min(facts.element_bytes, stack.weight_traffic_bytes) : facts.element_bytes;
-  const double w = facts.zero >= 3 ? weight : 0, g = stack.gradient_traffic_bytes, u = facts.block_parameters;
+  const double w = facts.zero >= 3 ? weight : 0, g = stack.gradient_traffic_bytes;
+  const double u = facts.block_parameters, held = facts.block_weights;  // gradients are of what is trained
   if (!overlaps_experts(*facts.job, facts.strategy->split)) {
-    return kBuffers * real(facts.strategy->virtual_stages) * u * (w + g);
+    return kBuffers * real(facts.strategy->virtual_stages) * (held * w + u * g);
   }
-  const double unit = std::max(kUnit, 2 * u), all = facts.blocks * u;
-  return std::min(all, unit / 2 + 2 * u) * w + std::min(all, unit + 2 * u) * g;
+  const double unit = std::max(kUnit, 2 * held);
+  return std::min(facts.blocks * held, unit / 2 + 2 * held) * w + std::min(facts.blocks * u, unit + 2 * u) * g;
 }
 
-// Tables, norms and the head belong to no block: gathered once, their weights stay (StageFacts::outside_parameters);
+// Tables, norms and the head belong to no block: gathered once, their weights stay (StageFacts::outside_weights);
 // their gradients are whole until they are scattered.
 void price_outside_gradients(const LayerView& view, const Job& job, LayerPrice& price) {
   const double parameters = view.block() ? 0 : real(price.dense_parameters + price.expert_parameters);
@@ -108,7 +109,7 @@ Account account_megatron(const StageFacts& facts) {
   account.spare = block_spare();
   if (facts.experts) account.buffer_bytes += kExpertWorkspaceBytes;
   if (facts.zero >= 2) account.buffer_bytes += block_buffers(facts);
-  if (facts.zero >= 3) account.buffer_bytes += facts.element_bytes * facts.outside_parameters;
+  if (facts.zero >= 3) account.buffer_bytes += facts.element_bytes * facts.outside_weights;
   // A graph of the whole step has one pool, which is the peak itself.
   const auto& scopes = stack.graph_scopes;
   const bool whole = std::find(scopes.begin(), scopes.end(), GraphScope::full) != scopes.end();

@@ -49,6 +49,7 @@ struct LayerView {
   double logits() const;
   double further_logits() const;  // of layers that predict further tokens, kept while the head works
   double head_weight() const;
+  double head_gradient() const;  // elements of the projection's gradient: none where it is frozen
   double head_kept_bytes() const;
 
  private:
@@ -72,14 +73,16 @@ struct StageFacts {
   double largest_block = 0;
   double freed_parameters = 0;      // whose gradients are gone or not yet there in the last layer's backward
   double embedding_parameters = 0;  // of the token table, where the stage holds it
-  double head_parameters = 0;
+  double head_parameters = 0;       // of its projection, where that is trained
+  bool head = false;
   double logits = 0;        // of one micro-batch, wherever the head is
   double rotary_bytes = 0;  // fp32 table of one layer
   double blocks = 0;
   double encoder_bytes = 0;  // the encoder's output, read by decoder layers of this stage
   double parameters = 0;
-  double outside_parameters = 0;  // of them, in no block
-  double block_parameters = 0;    // of the largest block
+  double outside_weights = 0;     // trained or not, in no block
+  double block_parameters = 0;    // of the largest block, trained
+  double block_weights = 0;       // of the largest block, trained or not
   double updated_parameters = 0;  // of them, by this device in the optimizer's step
   bool experts = false;
   bool input_only = false;  // every layer keeps its input only
@@ -109,7 +112,8 @@ struct Spare {
 
 struct Account {
   double buffer_bytes = 0;
-  double parameter_bytes = 0;  // buffers that grow with the parameters
+  double parameter_bytes = 0;  // buffers that grow with the trained parameters
+  double frozen_bytes = 0;     // and with the others
   double gather_share = 0;     // of a layer's gather_bytes: part of its working set
   double scatter_share = 0;    // of its scatter_bytes, likewise
   double flight_bytes = 0;     // per micro-batch in flight, beside what layers keep

@@ -28,12 +28,12 @@ std::vector<double> matrices_of(const split::LocalOperator& op) {
   if (attention) {  // one per weight with an input side
     for (const model::Weight& weight : op.source->weights) {
       const double rows = real(model::elements(weight)) / k;
-      if (weight.shape.size() > 1 && rows >= 1 && real(model::elements(weight)) > n) {
+      if (!weight.frozen && weight.shape.size() > 1 && rows >= 1 && real(model::elements(weight)) > n) {
         flops.push_back(newton_schulz_flops(rows, k));
       }
     }
   }
-  if (flops.size() < 2) flops = {newton_schulz_flops(n, k)};
+  if (flops.size() < 2 && op.frozen_parameters == 0) flops = {newton_schulz_flops(n, k)};
   return flops;
 }
 
@@ -82,7 +82,7 @@ double rest_parameters(const model::Layer& layer, const split::LocalLayer& local
   for (const split::LocalOperator& op : local.operators) {
     if (op.expert_weights) continue;
     const double matrix = is_block_matrix(layer, op) ? std::min(real(op.n) * real(op.k), real(op.parameters)) : 0;
-    rest += real(op.parameters) - matrix;
+    rest += real(op.parameters - op.frozen_parameters) - op.weight_gradient * matrix;
   }
   return rest;
 }
@@ -99,7 +99,7 @@ MatrixTable::MatrixTable(const Job& job, const Split& split) : layers_(&job.mode
     std::vector<double>& expert_flops = expert.emplace_back();
     const split::LocalLayer local = split::localise(layer, shape, whole, implementation);
     for (const split::LocalOperator& op : local.operators) {
-      if (!is_block_matrix(layer, op) || op.parameters == 0) continue;
+      if (!is_block_matrix(layer, op) || op.parameters == op.frozen_parameters) continue;
       if (op.expert_weights) {
         expert_flops.insert(expert_flops.end(), at(std::max<std::int64_t>(1, op.groups)),
                             newton_schulz_flops(real(op.n), real(op.k)));

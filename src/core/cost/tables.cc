@@ -8,6 +8,7 @@
 #include "cost/facts.h"
 #include "cost/memory.h"
 #include "cost/rates.h"
+#include "model/training.h"
 #include "schedule/rules.h"
 
 namespace nest::cost {
@@ -17,7 +18,10 @@ using namespace constants;
 
 std::int64_t count_weights(const model::Layer& layer) {
   std::int64_t tensors = 0;
-  for (const model::Operator& op : layer.operators) tensors += static_cast<std::int64_t>(op.weights.size());
+  for (const model::Operator& op : layer.operators) {
+    tensors +=
+        std::count_if(op.weights.begin(), op.weights.end(), [](const model::Weight& weight) { return !weight.frozen; });
+  }
   return tensors;
 }
 
@@ -65,11 +69,12 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
   }
   // Chunks hand over what blocks hand over: the stream of the last tower.
   if (table.cut_bytes.size() > 1) table.wrap_bytes = table.cut_bytes[table.cut_bytes.size() - 2];
-  if (job.model.architecture.tied_embeddings) {
+  const bool shares_trained = !model::shares_frozen(job.model);
+  if (job.model.architecture.tied_embeddings && shares_trained) {
     const std::int64_t head = table.kinds[at(job.model.layers.back())].dense_parameters;
     table.tied_parameters = std::min(head, table_parameters(job, split));
   }
-  if (job.run.mtp_layers > 0) table.copied_parameters = table_parameters(job, split);
+  if (job.run.mtp_layers > 0 && shares_trained) table.copied_parameters = table_parameters(job, split);
   if (facts_of(job.run.optimizer).orthogonalises) table.matrices = std::make_shared<const MatrixTable>(job, split);
   return table;
 }
@@ -81,6 +86,7 @@ SyncRule sync_rule(const Job& job, std::int64_t stages) {
   rule.weight_bytes = stack.weight_traffic_bytes;
   rule.often = sharding_traffic(stack.all_reduce_zero1 || stack.data_overlap == DataOverlap::per_tensor,
                                 stages > 1 && stack.memory == MemoryModel::fsdp);
+  rule.weights_shared_from = state_bytes(job).weights_shared_from;
   rule.update = update_bytes(job);
   rule.offload = offload_rule(job);
   rule.update.matrices *= 1 - rule.offload.share;
@@ -106,7 +112,8 @@ double parameters_per_call(const Job& job, const PriceTable& table, int zero, st
   for (std::size_t kind = 0; kind < table.kinds.size(); ++kind) {
     if (job.model.kinds[kind].kind != model::LayerKind::block) continue;
     const LayerPrice& price = table.kinds[kind];
-    largest = std::max(largest, real(price.dense_parameters + price.expert_parameters));
+    largest = std::max(
+        largest, real(price.dense_parameters + price.expert_parameters + price.frozen_dense + price.frozen_expert));
   }
   return largest;
 }
@@ -170,6 +177,8 @@ class StageAdder {
     sums_.alone_ep_s += price.alone_ep_s;
     sums_.dense_parameters += real(price.dense_parameters);
     sums_.expert_parameters += real(price.expert_parameters);
+    sums_.frozen_dense_bytes += price.frozen_dense_bytes;
+    sums_.frozen_expert_bytes += price.frozen_expert_bytes;
     sums_.tensors += real(table_.tensors[kind]);
     const model::Layer& what = job_.model.kinds[kind];
     if (what.kind == model::LayerKind::block) {
@@ -220,8 +229,9 @@ StageTraffic stage_traffic(const SyncRule& rule, const StageSums& sums, const Sh
     traffic.reduce_s = often.step_scatters * scatter_s;
   }
   if (often.micro_gathers() + often.step_gathers > 0) {
-    double gather_s =
-        lines.dense_shard.at(rule.weight_bytes * dense) + lines.expert_shard.at(rule.weight_bytes * expert);
+    const bool whole = zero < rule.weights_shared_from;
+    double gather_s = lines.dense_shard.at(rule.weight_bytes * dense + (whole ? 0 : sums.frozen_dense_bytes)) +
+                      lines.expert_shard.at(rule.weight_bytes * expert + (whole ? 0 : sums.frozen_expert_bytes));
     if (rule.per_tensor && zero < 3) gather_s += lines.dense_shard.latency_s * sums.tensors;
     traffic.micro_s += often.micro_gathers() * gather_s;
     traffic.gather_s = often.step_gathers * gather_s;

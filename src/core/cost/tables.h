@@ -14,6 +14,7 @@
 //     scatter = shard(g P) + shard(g E)
 //     gather  = shard(w P) + shard(w E)   and a latency per tensor where a stack gathers tensor by tensor, ZeRO < 3
 //     between = replicate(g P) + replicate(g E)     across = replicate(w P) + replicate(w E)
+// P and E are trained. Frozen weights travel where they are sharded at rest, with every gather.
 //
 // What of it is exposed: max(traffic - hide, fraction * traffic), with
 //
@@ -90,6 +91,7 @@ struct SyncRule {
   bool hides_backward_only = false;  // step_hide counts backward alone, and gathers hide behind nothing
   bool per_tensor = false;
   ShardingTable often = sharding_traffic(false);
+  int weights_shared_from = 3;  // row from which weights are divided at rest, frozen ones too
   // The optimizer's pass over its state.
   UpdateBytes update;  // read and written per parameter, on the device
   OffloadRule offload;
@@ -122,8 +124,9 @@ struct StageSums {
   double tp_s = 0, cp_s = 0, ep_s = 0;
   double alone_forward_s = 0, alone_backward_s = 0, alone_ep_s = 0;  // as LayerPrice says
   double deferred_s = 0;
-  double weight_s = 0;  // of backward_s, weight gradients
-  double dense_parameters = 0, expert_parameters = 0;
+  double weight_s = 0;                                     // of backward_s, weight gradients
+  double dense_parameters = 0, expert_parameters = 0;      // trained
+  double frozen_dense_bytes = 0, frozen_expert_bytes = 0;  // where weights are gathered
   double tensors = 0;
   // Where the optimizer orthogonalises updates: which layers, and the dense parameters whose updates it does not.
   const MatrixTable* matrices = nullptr;

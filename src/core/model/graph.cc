@@ -1,8 +1,17 @@
 #include "model/graph.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 
 namespace nest::model {
+
+bool Layer::trains_all() const {
+  const auto has_frozen = [](const Operator& op) {
+    return std::any_of(op.weights.begin(), op.weights.end(), [](const Weight& weight) { return weight.frozen; });
+  };
+  return input_gradient && std::none_of(operators.begin(), operators.end(), has_frozen);
+}
 
 std::int64_t elements(const Weight& weight) {
   std::int64_t product = 1;

@@ -91,6 +91,7 @@ struct Weight {
   std::string name;  // "attention.q"; the kind is the part before the dot
   std::vector<Extent> shape;
   std::string tied_to;  // weights with the same non-empty label are one
+  bool frozen = false;  // not trained (model/training.h)
   bool operator==(const Weight&) const = default;
 };
 
@@ -152,6 +153,7 @@ struct Operator {
   // matmul only: its input is kept as it is, also where products are of 8 or 4 bits. Transformer Engine does so on
   // demand (save_original_input), where somebody else keeps that tensor anyway.
   bool keeps_original = false;
+  bool adapter = false;  // of a low-rank adapter, beside the product before it (model/training.h)
   bool operator==(const Operator&) const = default;
 };
 
@@ -178,9 +180,13 @@ struct Layer {
   // Predicts further tokens (multi-token prediction, all depths): a block that stands after the others and that nobody
   // counts as one of the model's layers.
   bool mtp = false;
+  // What it reads gets a gradient: false where nothing before it is trained.
+  bool input_gradient = true;
   bool operator==(const Layer&) const = default;
 
   bool counted_block() const { return kind == LayerKind::block && !mtp; }
+  // Every weight is trained and every gradient computed.
+  bool trains_all() const;
 };
 
 // A tensor that flows between layers: produced by one, read by one or more later ones.
@@ -201,6 +207,8 @@ struct Model {
   bool traced = false;             // read from an operator graph
   bool divisible_sequence = true;  // false: sp and cp are not possible
   std::vector<std::string> notes;  // what was assumed about a traced model, for people
+  // Of frozen matrices of blocks, as they are stored; 0: as the stack stores weights.
+  double frozen_matrix_bytes = 0;
 
   std::int64_t layer_count() const { return static_cast<std::int64_t>(layers.size()); }
   int kind_at(std::int64_t position) const { return layers[at(position)]; }                 // an index into kinds

@@ -349,6 +349,8 @@ Json plan_to_json(const Plan& plan) {
   if (plan.run.encoder_sequence > 0) run["encoder_seq"] = plan.run.encoder_sequence;
   if (plan.run.mtp_layers > 0) run["mtp_layers"] = plan.run.mtp_layers;
   if (!plan.run.routing.empty()) run["routing"] = plan.run.routing;
+  if (!plan.run.freeze.empty()) run["freeze"] = plan.run.freeze;
+  if (!plan.run.lora.empty()) run["lora"] = plan.run.lora;
   if (plan.run.optimizer_offload > 0) run["optimizer_offload"] = plan.run.optimizer_offload;
   Json json = {{"schema", kPlanSchema},
                {"model",
@@ -430,6 +432,8 @@ Plan read_plan(const Document& document) {
   plan.run.encoder_sequence = run.integer_or("encoder_seq", 0, {0, 0x1p31});
   plan.run.mtp_layers = run.integer_or("mtp_layers", 0, {0, 64});
   plan.run.routing = run.text_or("routing", "");
+  plan.run.freeze = run.text_or("freeze", "");
+  plan.run.lora = run.text_or("lora", "");
   plan.run.precision = run.word_or("precision", plan.run.precision, kPrecisionWords);
   plan.run.stack = run.text_or("stack", plan.run.stack);
   plan.run.stack_reason = run.text_or("stack_reason", "");

@@ -25,7 +25,8 @@ RecomputeSet worthwhile_modules(const cost::Job& job) {
     cost::price_layer_memory(job, static_cast<int>(kind), Split{}, 1, price, singles);
     for (std::size_t i = 0; i < singles.sets.size(); ++i) {
       const double kept = price.kept_bytes[cost::kNothing];
-      if (kept - price.kept_bytes[cost::kFirstSet + i] >= kLeastSpared * kept) found |= singles.sets[i];
+      const double spared = kept - price.kept_bytes[cost::kFirstSet + i];  // a layer without backward keeps nothing
+      if (kept > 0 && spared >= kLeastSpared * kept) found |= singles.sets[i];
     }
   }
   return found;
@@ -86,7 +87,7 @@ std::vector<OffloadSet> offered_offloads(const cost::Job& job) {
       cost::price_layer_memory(job, kind, Split{.offload = modules}, 1, price);
       const double freed = price.host[cost::kNothing].freed;
       part.freed += freed;
-      worthwhile = worthwhile || freed >= kLeastMoved * (price.kept_bytes[cost::kNothing] + freed);
+      worthwhile = worthwhile || (freed > 0 && freed >= kLeastMoved * (price.kept_bytes[cost::kNothing] + freed));
     }
     if (worthwhile) parts.push_back(part);
   }

@@ -29,7 +29,10 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
   const double expert = pair.expert_parameters(begin, end);
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
   const double state = parameter_bytes(zero, degrees.dense, updated.dense, groups::Weights::dense) * dense +
-                       parameter_bytes(zero, degrees.expert, updated.expert, groups::Weights::expert) * expert;
+                       parameter_bytes(zero, degrees.expert, updated.expert, groups::Weights::expert) * expert +
+                       frozen_bytes(zero, degrees.dense, groups::Weights::dense) *
+                           std::max(0.0, pair.frozen_dense(begin, end) - pair.shared_frozen()) +
+                       frozen_bytes(zero, degrees.expert, groups::Weights::expert) * pair.frozen_expert(begin, end);
   const double flight = flying(in_flight);
   const double more = end > begin ? pair.more_bytes(begin, end, zero, treatment.rest, many) : 0;
   return state + flight * pair.kept_bytes(begin, end, treatment) * margin_ + more;
@@ -46,6 +49,12 @@ double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, std::int64_t 
       weights == groups::Weights::expert ? state_.optimizer : std::min(state_.optimizer, state_.rest_optimizer);
   return margin_ * (weight * (zero >= state_.weights_shared_from ? share : 1) + gradient * (zero >= 2 ? share : 1) +
                     optimizer * (zero >= 1 ? 1 / real(updated) : 1));
+}
+
+double MemoryFloor::frozen_bytes(int zero, std::int64_t degree, groups::Weights weights) const {
+  const double each =
+      weights == groups::Weights::expert ? state_.frozen_weight : std::min(state_.frozen_weight, state_.plain_weight);
+  return margin_ * each / (zero >= state_.weights_shared_from ? real(degree) : 1);
 }
 
 double MemoryFloor::flying(double in_flight) const {
@@ -237,16 +246,20 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
     const int zero = zeros_[z];
     const double dense = parameter_bytes(zero, degrees.dense, degrees.dense, groups::Weights::dense);
     const double expert = parameter_bytes(zero, degrees.expert, degrees.expert, groups::Weights::expert);
+    const double frozen_dense = frozen_bytes(zero, degrees.dense, groups::Weights::dense);
+    const double frozen_expert = frozen_bytes(zero, degrees.expert, groups::Weights::expert);
     double* const own = &state[z * width];
     for (std::int64_t i = 0; i <= n; ++i) {
-      own[i] = dense * pair.dense_parameters(0, i) + expert * pair.expert_parameters(0, i);
+      own[i] = dense * pair.dense_parameters(0, i) + expert * pair.expert_parameters(0, i) +
+               frozen_dense * pair.frozen_dense(0, i) + frozen_expert * pair.frozen_expert(0, i);
     }
     for (std::size_t k = 0; k < sparings.size(); ++k) {
       const bool free = blocks_ || sets;
       // Where layers choose for themselves, the least that any of them needs while it works.
       const int treatment = free ? cost::kFirstSet : treatments[k].rest;
-      stages.add({own, dense * pair.shared_parameters(), &sparings[k].time_s, &sparings[k].kept, &sparings[k].steps,
-                  zero, treatment, pair.more_bytes(0, n, zero, treatment, many)});
+      const double shared = dense * pair.shared_parameters() + frozen_dense * pair.shared_frozen();
+      stages.add({own, shared, &sparings[k].time_s, &sparings[k].kept, &sparings[k].steps, zero, treatment,
+                  pair.more_bytes(0, n, zero, treatment, many)});
     }
   }
   const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);

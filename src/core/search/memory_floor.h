@@ -24,6 +24,8 @@ class MemoryFloor {
 
   // Of the state of one parameter that is divided over so many ranks, that of the optimizer over `updated`, at least.
   double parameter_bytes(int zero, std::int64_t degree, std::int64_t updated, groups::Weights weights) const;
+  // The same of one that is not trained.
+  double frozen_bytes(int zero, std::int64_t degree, groups::Weights weights) const;
   // Bytes that a stage has, contexts apart; the most that strategies with fewer replicas have.
   double room_of(const Strategy& strategy) const;
 

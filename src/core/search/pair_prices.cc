@@ -22,6 +22,8 @@ void add_sums(cost::StageSums& sums, const cost::StageSums& other, double sign) 
   sums.weight_s += sign * other.weight_s;
   sums.dense_parameters += sign * other.dense_parameters;
   sums.expert_parameters += sign * other.expert_parameters;
+  sums.frozen_dense_bytes += sign * other.frozen_dense_bytes;
+  sums.frozen_expert_bytes += sign * other.frozen_expert_bytes;
   sums.tensors += sign * other.tensors;
 }
 
@@ -62,6 +64,14 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
     all_have_parameters_ = all_have_parameters_ && price.dense_parameters > 0;
     dense_ += real(price.dense_parameters);
     expert_ += real(price.expert_parameters);
+  }
+  const bool freezes = std::any_of(table_.kinds.begin(), table_.kinds.end(), [](const cost::LayerPrice& price) {
+    return price.frozen_dense + price.frozen_expert > 0;
+  });
+  if (freezes) frozen_.resize(job.model.layers.size() + 1);
+  for (std::size_t i = 0; freezes && i < job.model.layers.size(); ++i) {
+    const cost::LayerPrice& price = table_.kinds[at(job.model.layers[i])];
+    frozen_[i + 1] = {frozen_[i].dense + real(price.frozen_dense), frozen_[i].expert + real(price.frozen_expert)};
   }
   for (const auto& [kind, stretch] : longest) stretches_.push_back(stretch);
   first_head_ = static_cast<std::int64_t>(job.model.layers.size());
@@ -160,6 +170,7 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
       if (seen[kind] != 0) continue;
       seen[kind] = 1;
       const double parameters = dense_parameters(i, i + 1) + expert_parameters(i, i + 1);
+      const double frozen = frozen_dense(i, i + 1) + frozen_expert(i, i + 1);
       for (int zero = 0; zero <= cost::kHybridRow; ++zero) {
         for (std::size_t mode = 0; mode < 3; ++mode) {
           StagePlan stage;
@@ -169,10 +180,14 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
           stage.recompute = static_cast<Recompute>(mode);  // none, selective, full
           const cost::StageSetting setting{{kRanks, kRanks}, {kRanks, kRanks}, kFlight, 0};
           const double needed = real(memory().estimate(strategy, stage, setting).needed);
-          const auto held = [&](double bytes, bool shared) { return bytes * parameters / (shared ? real(kRanks) : 1); };
-          const double own = held(std::max(state.weight, state.plain_weight), zero >= state.weights_shared_from) +
-                             held(state.gradient, zero >= 2) +
-                             held(std::max(state.optimizer, state.rest_optimizer), zero >= 1);
+          const auto held = [&](double bytes, bool shared, double count) {
+            return bytes * count / (shared ? real(kRanks) : 1);
+          };
+          const bool divided = zero >= state.weights_shared_from;
+          const double own = held(std::max(state.weight, state.plain_weight), divided, parameters) +
+                             held(std::max(state.frozen_weight, state.plain_weight), divided, frozen) +
+                             held(state.gradient, zero >= 2, parameters) +
+                             held(std::max(state.optimizer, state.rest_optimizer), zero >= 1, parameters);
           const double kept = kFlight * memory().kept_bytes(static_cast<int>(i), static_cast<int>(mode));
           more[at(zero)][mode][kind] =
               std::max(0.0, needed - margin * (own + kept) - kRoundedBytes - kRounding * needed);

@@ -72,6 +72,7 @@ class PairPrices {
   // Kept per micro-batch by layers [0, i).
   const std::vector<double>& kept_bytes(int treatment) const { return kept().prefix[at(treatment)]; }
   double shared_parameters() const { return memory().shared_parameters(); }
+  double shared_frozen() const { return memory().shared_frozen(); }
   // What a stage of the layers [begin, end) needs beside its state and what micro-batches in flight keep, at least:
   // working memory, buffers, what the allocator holds, as the layer that needs most of it does alone. 0 where that is
   // not known (accountings other than Megatron's, encoders). Whoever keeps less needs more of it while it works, so that
@@ -95,7 +96,18 @@ class PairPrices {
     return sums_[at(end)].expert_parameters - sums_[at(begin)].expert_parameters;
   }
 
+  // The same of what is not trained.
+  double frozen_dense(std::int64_t begin, std::int64_t end) const {
+    return frozen_.empty() ? 0 : frozen_[at(end)].dense - frozen_[at(begin)].dense;
+  }
+  double frozen_expert(std::int64_t begin, std::int64_t end) const {
+    return frozen_.empty() ? 0 : frozen_[at(end)].expert - frozen_[at(begin)].expert;
+  }
+
  private:
+  struct Frozen {
+    double dense = 0, expert = 0;
+  };
   struct Stretch {         // the longest of layers of one kind
     double one_s, many_s;  // per layer
     std::int64_t length;
@@ -131,6 +143,7 @@ class PairPrices {
   std::vector<std::vector<double>> again_;  // by treatment, of layers [0, i)
   std::vector<std::int64_t> blocks_;        // of layers [0, i)
   std::vector<std::int64_t> block_end_;     // by how many blocks from the first layer on
+  std::vector<Frozen> frozen_;              // parameters of layers [0, i); empty where all are trained
   std::vector<cost::StageSums> sums_;       // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0, mtp_ = -1;
   std::vector<Stretch> stretches_;

@@ -4,6 +4,7 @@
 
 #include "base/index.h"
 #include "split/attention_work.h"
+#include "split/gradients.h"
 #include "split/saved.h"
 #include "split/sizes.h"
 
@@ -44,9 +45,11 @@ class Localiser {
         split_(split),
         implementation_(implementation),
         sizes_(layer, shape, split, implementation),
+        gradients_(layer),
         place_(layer.tensors.size(), Place::stream),
         gathered_(layer.tensors.size(), false) {
     local_.source = &layer;
+    local_.backward = gradients_.any();
   }
 
   LocalLayer run(const RecomputePolicy& policy) {
@@ -56,7 +59,9 @@ class Localiser {
       local_.operators.push_back(localise_operator(op));
       mark_recomputed(op, policy);
       const LocalOperator& local = local_.operators.back();
-      (local.expert_weights ? local_.expert_parameters : local_.dense_parameters) += local.parameters;
+      (local.expert_weights ? local_.expert_parameters : local_.dense_parameters) +=
+          local.parameters - local.frozen_parameters;
+      (local.expert_weights ? local_.frozen_expert : local_.frozen_dense) += local.frozen_parameters;
     }
     reduce_what_leaves();
     mark_fused_norms();
@@ -90,6 +95,7 @@ class Localiser {
   }
 
   void exchange(CollectiveKind kind, Group group, Phase phase, std::int64_t ranks, double size, model::TensorId what) {
+    if (phase == Phase::backward && !gradients_.of(what)) return;  // there is nothing to exchange
     // What follows the last operator counts as its.
     const std::size_t waiting = std::min(local_.operators.size(), layer_.operators.size() - 1);
     local_.collectives.push_back({kind, group, phase, ranks, size, tensor(what).name, static_cast<int>(waiting)});
@@ -104,11 +110,22 @@ class Localiser {
     if (split_.sp) {
       exchange(CollectiveKind::all_gather, Group::tensor, Phase::forward, split_.tp, size, id);
       // Only this rank's part was kept, so the weight gradient needs the tokens gathered once more.
-      exchange(CollectiveKind::all_gather, Group::tensor, Phase::backward, split_.tp, size, id);
+      if (is_kept_for_weights(id)) {
+        exchange(CollectiveKind::all_gather, Group::tensor, Phase::backward, split_.tp, size, id);
+      }
       exchange(CollectiveKind::reduce_scatter, Group::tensor, Phase::backward, split_.tp, size, id);
     } else {
       exchange(CollectiveKind::all_reduce, Group::tensor, Phase::backward, split_.tp, size, id);
     }
+  }
+
+  // A product that divides its columns trains weights on the tensor, or something else than a product reads it.
+  bool is_kept_for_weights(model::TensorId id) const {
+    return std::any_of(layer_.operators.begin(), layer_.operators.end(), [&](const model::Operator& op) {
+      const bool reads = std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end();
+      const bool matmul = op.kind == model::OperatorKind::matmul || op.kind == model::OperatorKind::grouped_matmul;
+      return reads && (!matmul || (divided(op.outputs.front()) && gradients_.trained_share(op) > 0));
+    });
   }
 
   // Turns sums of which every rank holds a term into the stream. Several terms of one addition are summed first.
@@ -311,7 +328,9 @@ class Localiser {
     local.kind = op.kind;
     local.module = op.module;
     for (const model::Weight& weight : op.weights) {
-      local.parameters += sizes_.weight_elements(weight);
+      const std::int64_t own = sizes_.weight_elements(weight);
+      local.parameters += own;
+      if (weight.frozen) local.frozen_parameters += own;
       local.expert_weights |= weight.shape.front().axis == model::Axis::experts;
     }
     double in_bytes = 0;
@@ -340,10 +359,13 @@ class Localiser {
         if (op.kind == model::OperatorKind::grouped_matmul)
           local.groups = sizes_.extent({layer_.experts, model::Axis::experts});
         local.flops_forward = 2 * local.m * real(local.n) * real(local.k);
-        local.flops_backward = 2 * local.flops_forward;
+        local.input_gradient = gradients_.of(op.inputs.front());
+        local.weight_gradient = gradients_.trained_share(op);
+        const double products = (local.input_gradient ? 1 : 0) + local.weight_gradient;
+        local.flops_backward = products * local.flops_forward;
         const double weight_bytes = real(local.parameters) * implementation_.activation_bytes;
         local.bytes_forward = in_bytes + out_bytes + weight_bytes;
-        local.bytes_backward = 2 * local.bytes_forward;  // one product for the input's gradient, one for the weights'
+        local.bytes_backward = products * local.bytes_forward;  // one for the input's gradient, one for the weights'
         break;
       }
       case model::OperatorKind::attention: {
@@ -372,6 +394,8 @@ class Localiser {
         break;
       default: local.bytes_forward = in_bytes + out_bytes; local.bytes_backward = in_bytes + out_bytes + kept_bytes;
     }
+    local.backward = gradients_.runs_backward(op);
+    if (!local.backward) local.flops_backward = local.bytes_backward = 0;
     return local;
   }
 
@@ -428,6 +452,7 @@ class Localiser {
   const Split& split_;
   const model::Implementation& implementation_;
   LocalSizes sizes_;
+  Gradients gradients_;
   std::vector<Place> place_;
   std::vector<bool> gathered_;
   LocalLayer local_;

@@ -33,7 +33,13 @@ struct LocalOperator {
   double flops_backward = 0;  // twice the forward; a kernel that recomputes inside (flash attention) does more
   double bytes_forward = 0;   // read and written once, weights included
   double bytes_backward = 0;
-  std::int64_t parameters = 0;  // of this operator on this device
+  std::int64_t parameters = 0;         // of this operator on this device
+  std::int64_t frozen_parameters = 0;  // of them, not trained
+  // What backward computes (split/gradients.h): anything at all; the gradients of the inputs; of a product, those of its
+  // weights, as the share of their elements that is trained.
+  bool backward = true;
+  bool input_gradient = true;
+  double weight_gradient = 1;
   bool expert_weights = false;
   bool recomputed = false;            // under selective recomputation
   std::uint64_t recomputed_sets = 0;  // bit i: under the i-th of RecomputePolicy::sets
@@ -111,8 +117,11 @@ struct LocalLayer {
   std::vector<LayerCollective> collectives;
   std::vector<SavedTensor> saved_tensors;
   SavedBytes saved;
-  std::int64_t dense_parameters = 0;  // on this device
+  std::int64_t dense_parameters = 0;  // trained ones, on this device
   std::int64_t expert_parameters = 0;
+  std::int64_t frozen_dense = 0;  // parameters that are not trained
+  std::int64_t frozen_expert = 0;
+  bool backward = true;     // false: nothing in it and nothing before it is trained
   double output_bytes = 0;  // what a pipeline boundary after this layer sends from this device
   double flops_forward() const;
   double flops_backward() const;

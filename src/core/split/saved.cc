@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/index.h"
+#include "split/gradients.h"
 #include "split/offload_modules.h"
 
 namespace nest::split {
@@ -24,9 +25,18 @@ bool drops_output(model::Module module) {
 class SavedTensors {
  public:
   SavedTensors(const SavedSituation& situation, LocalLayer& local)
-      : layer_(*local.source), situation_(situation), local_(local) {}
+      : layer_(*local.source), situation_(situation), local_(local) {
+    const Gradients gradients(layer_);
+    saves_.reserve(layer_.operators.size());
+    for (const model::Operator& op : layer_.operators) saves_.push_back(gradients.saves(op));
+  }
 
   void collect(const RecomputePolicy& policy) {
+    if (!local_.backward) {  // nothing waits for it
+      local_.saved.sets.assign(policy.sets.size(), 0);
+      local_.saved.sets_host.resize(policy.sets.size());
+      return;
+    }
     const KeptSet all = kept_by_operators([](std::size_t) { return false; });
     const auto chosen = [this](std::size_t i) { return local_.operators[i].recomputed; };
     const KeptSet some = layer_.kind != model::LayerKind::block ? all
@@ -114,7 +124,7 @@ class SavedTensors {
     KeptSet kept;
     for (std::size_t i = 0; i < layer_.operators.size(); ++i) {
       if (recomputed(i)) continue;
-      for (const model::TensorId id : layer_.operators[i].saves) kept.insert(kept_by(i, id));
+      for (const model::TensorId id : saves_[i]) kept.insert(kept_by(i, id));
     }
     erase_all(kept, layer_.memory);
     return kept;
@@ -161,7 +171,7 @@ class SavedTensors {
       const model::Operator& op = layer_.operators[i];
       for (const model::TensorId id : op.outputs) kept.insert({id});
       if (op.kind != model::OperatorKind::attention) continue;
-      for (const model::TensorId id : op.saves) {
+      for (const model::TensorId id : saves_[i]) {
         if (std::find(op.inputs.begin(), op.inputs.end(), id) == op.inputs.end()) kept.insert({id});
       }
     }
@@ -194,7 +204,7 @@ class SavedTensors {
       const model::Operator& op = layer_.operators[i];
       const bool again = recomputed(i);
       const auto named = static_cast<OffloadSet>(modules[i] & situation_.split.offload);
-      for (const model::TensorId id : again ? op.inputs : op.saves) {
+      for (const model::TensorId id : again ? op.inputs : saves_[i]) {
         const auto found = kept.find(again ? Kept{id} : kept_by(i, id));
         if (found == kept.end()) continue;
         Keepers& of = keepers[*found];
@@ -250,6 +260,7 @@ class SavedTensors {
   const model::Layer& layer_;
   const SavedSituation& situation_;
   LocalLayer& local_;
+  std::vector<std::vector<model::TensorId>> saves_;  // by operator: what its backward needs
 };
 
 }  // namespace

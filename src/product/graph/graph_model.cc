@@ -13,6 +13,7 @@
 #include "graph/label_splits.h"
 #include "graph/layer_maker.h"
 #include "graph/segments.h"
+#include "model/training.h"
 
 namespace nest::graph {
 namespace {
@@ -140,6 +141,10 @@ GraphModels build_graph_models(const RawGraph& graph, const model::Implementatio
     for (const int index : fused.norms) kind.layer.operators[at(index)].module = model::Module::norm;
     models.model.kinds.push_back(kind.layer);
     models.fused_model.kinds.push_back(std::move(fused.layer));
+  }
+  const auto is_frozen = [](const RawWeight& weight) { return !weight.trainable; };
+  if (std::any_of(graph.weights.begin(), graph.weights.end(), is_frozen)) {
+    for (model::Model* model : {&models.model, &models.fused_model}) model::mark_gradients(*model);
   }
   std::vector<std::string> notes = std::move(draft.notes);
   notes.insert(notes.end(), graph.warnings.begin(), graph.warnings.end());

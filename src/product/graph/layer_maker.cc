@@ -110,6 +110,7 @@ class LayerMaker {
                            node.op == RawOp::embedding || node.op == RawOp::expert_matmul;
       if (!counted) continue;  // a buffer
       model::Weight weight;
+      weight.frozen = !raw.trainable;
       weight.name = names_.weight(raw.name, name);
       for (const std::int64_t size : raw.shape) weight.shape.push_back({size});
       if (weight.shape.empty()) weight.shape.push_back({1});

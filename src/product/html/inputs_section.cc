@@ -58,6 +58,8 @@ Markup run_table(const PlanView& view) {
   row("sequence", fmt::format("{} tokens", format_integer(run.sequence)));
   if (run.encoder_sequence > 0) row("encoder sequence", fmt::format("{} tokens", format_integer(run.encoder_sequence)));
   if (!run.routing.empty()) row("routing of tokens to experts", run.routing);
+  if (!run.freeze.empty()) row("frozen weights", run.freeze);
+  if (!run.lora.empty()) row("low-rank adapters", run.lora);
   if (run.mtp_layers > 0) row("layers that predict further tokens", format_integer(run.mtp_layers));
   row("precision", to_string(run.precision));
   row("optimizer", to_string(run.optimizer));

@@ -119,6 +119,8 @@ cost::Job load_job(const Question& question) {
   run.encoder_sequence = question.encoder_seq;
   run.mtp_layers = question.mtp_layers;
   run.routing = question.routing;
+  run.freeze = question.freeze;
+  run.lora = question.lora;
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
   run.precision = question.precision.value_or(Precision::bf16);
   run.optimizer = question.optimizer.value_or(Optimizer::adam);

@@ -125,7 +125,7 @@ ModelFacts gather(model::Model model, const ModelQuestion& question) {
 }  // namespace
 
 std::int64_t LayerFacts::weights_bytes() const {
-  return (local.dense_parameters + local.expert_parameters) * kWeightBytes;
+  return (local.dense_parameters + local.expert_parameters + local.frozen_dense + local.frozen_expert) * kWeightBytes;
 }
 
 ModelFacts gather_facts(const model::Architecture& architecture, ModelQuestion question) {

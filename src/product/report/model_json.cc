@@ -99,7 +99,8 @@ Json layer_json(const LayerFacts& about, const model::LayerStretch& stretch, con
           {"first", stretch.first},
           {"count", stretch.count},
           {"parameters", about.parameters},
-          {"parameters_local", about.local.dense_parameters + about.local.expert_parameters},
+          {"parameters_local", about.local.dense_parameters + about.local.expert_parameters + about.local.frozen_dense +
+                                   about.local.frozen_expert},
           {"weights_bytes", about.weights_bytes()},
           {"saved_bytes", saved_json(about.local.saved)},
           {"output_bytes", json_number(about.local.output_bytes)},

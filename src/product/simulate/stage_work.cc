@@ -27,7 +27,7 @@ class StateCalls {
   std::vector<StateCall> scatter(double passes) const { return shard(rule_.gradient_bytes, passes); }
 
   std::vector<StateCall> gather(double passes, int zero) const {
-    std::vector<StateCall> calls = shard(rule_.weight_bytes, passes);
+    std::vector<StateCall> calls = shard(rule_.weight_bytes, passes, zero >= rule_.weights_shared_from);
     if (passes > 0 && rule_.per_tensor && zero < 3) {
       if (calls.empty()) calls.push_back({groups::Weights::dense, false, 0, 0, 0, lines_.calls.dense});
       calls.front().calls += passes * sums_.tensors;
@@ -54,17 +54,21 @@ class StateCalls {
     return calls;
   }
 
-  std::vector<StateCall> shard(double bytes_each, double passes) const {
+  // `all`: of frozen weights too.
+  std::vector<StateCall> shard(double bytes_each, double passes, bool all = false) const {
     std::vector<StateCall> calls;
-    const auto add = [&](groups::Weights weights, const cost::CostLine& line, double call_bytes, double parameters) {
-      const double bytes = bytes_each * parameters;
+    const auto add = [&](groups::Weights weights, const cost::CostLine& line, double call_bytes, double parameters,
+                         double frozen_bytes) {
+      const double bytes = bytes_each * parameters + (all ? frozen_bytes : 0);
       const double seconds = line.at(bytes);
       if (passes <= 0 || seconds <= 0) return;
       calls.push_back(
           {weights, false, passes * bytes, passes * (1 + bytes / call_bytes), passes * seconds, call_bytes});
     };
-    add(groups::Weights::dense, lines_.dense_shard, lines_.calls.dense, sums_.dense_parameters);
-    add(groups::Weights::expert, lines_.expert_shard, lines_.calls.expert, sums_.expert_parameters);
+    add(groups::Weights::dense, lines_.dense_shard, lines_.calls.dense, sums_.dense_parameters,
+        sums_.frozen_dense_bytes);
+    add(groups::Weights::expert, lines_.expert_shard, lines_.calls.expert, sums_.expert_parameters,
+        sums_.frozen_expert_bytes);
     return calls;
   }
 

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What nest predicts for the rows that tools/gpu/transformers_steps.py measured.
+
+    tools/gpu/compare.py NEST STEPS KEPT > docs/generated/gpu.md
+
+NEST is the program; STEPS and KEPT are folders with rows.json and graphs.tar.gz. Steps are priced with the stack `huggingface`
+on one device of dgx-h200, from the configuration and from the graph; kept bytes are those of the graph.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+
+def evaluate(program, model, row, more):
+    command = [program, "eval", "--model", model, "--cluster", "dgx-h200", "--devices", "1", "--global-batch", str(row["batch"]), "--seq",
+               str(row["seq"]), "--stack", "huggingface", "--json", "--strategy",
+               "mbs=%d%s" % (row["batch"], ",recompute=full" if row["variant"] == "recompute" else "")] + more
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not run.stdout.startswith("{"):
+        return None, run.stderr.strip().splitlines()[0][:160]
+    plan = json.loads(run.stdout)
+    return (plan["prediction"]["iteration_s"], plan["stages"][0]["memory"]["allocated"]), None
+
+
+def options(row):
+    variant = row["variant"] or ""
+    if variant.startswith("lora "):
+        lora = variant[5:].replace("targets=all", "targets=q,k,v,o,gate,up,down")
+        return ["--lora", lora]
+    if variant == "half":
+        return ["--freeze", "embedding,blocks.0-%d" % (row["config"]["num_hidden_layers"] // 2 - 1)]
+    return []
+
+
+def percent(predicted, measured):
+    return 100 * (predicted / measured - 1)
+
+
+def graph_bytes(program, path, row):
+    run = subprocess.run([program, "show", path, "--seq", str(row["seq"]), "--micro-batch", str(row["batch"]), "--json"], capture_output=True,
+                         text=True, check=False)
+    if not run.stdout.startswith("{"):
+        return None, run.stderr.strip().splitlines()[0][:160]
+    return json.loads(run.stdout), None
+
+
+def summary(name, errors, limit_mean, limit_worst):
+    sizes = [abs(error) for error in errors]
+    worst = "" if limit_worst is None else ", worst %.1f %% (asked %g %%)" % (max(sizes), limit_worst)
+    return "- %s, %d rows: mean %.1f %% (asked %g %%)%s, median %.1f %%, bias %+.1f %%" % (
+        name, len(sizes), statistics.mean(sizes), limit_mean, worst, statistics.median(sizes), statistics.mean(errors))
+
+
+def steps(program, folder):
+    rows = json.load(open(os.path.join(folder, "rows.json"), encoding="utf-8"))
+    lines, notes = [], []
+    groups = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(os.path.join(folder, "graphs.tar.gz")) as graphs:
+            graphs.extractall(scratch, filter="data")
+        for row in rows:
+            if "step_s" not in row:
+                notes.append("- %s %s: not measured: %s" % (row["type"], row["variant"] or "", row.get("error")))
+                continue
+            config = os.path.join(scratch, "config.json")
+            with open(config, "w", encoding="utf-8") as file:
+                json.dump(row["config"], file)
+            cells = []
+            group = "frozen" if row["variant"] not in (None, "recompute") else "whole"
+            for way in ("config", "trace"):
+                if way == "config":
+                    found, why = evaluate(program, config, row, options(row))
+                elif "graph" in row:
+                    found, why = evaluate(program, os.path.join(scratch, row["graph"]), row, [])
+                else:
+                    found, why = None, None
+                if why:
+                    notes.append("- %s %s by %s: %s" % (row["type"], row["variant"] or "", way, why))
+                if not found:
+                    cells += ["–", "–"]
+                    continue
+                for k, key in enumerate(("step_s", "peak_bytes")):
+                    error = percent(found[k], row[key])
+                    groups.setdefault((group, key, way), []).append(error)
+                    cells.append("%+.1f %%" % error)
+            lines.append("| %s | %s | %d x %d | %.1f | %.2f | %s |" % (row["type"], row["variant"] or "", row["batch"], row["seq"],
+                                                                 1e3 * row["step_s"], row["peak_bytes"] / 2**30, " | ".join(cells)))
+    print("## Whole steps\n")
+    print("bf16 weights and gradients, AdamW on fp32 master weights, `sdpa`, the loss on logits in fp32. Predictions with the stack `huggingface`; "
+          "none of its constants was fitted to these rows.\n")
+    asked = {"step_s": ("time", 6, 12), "peak_bytes": ("peak of live tensors", 2, None)}
+    for group, word in (("whole", "all weights trained"), ("frozen", "adapters or frozen layers")):
+        for key in ("step_s", "peak_bytes"):
+            for way in ("config", "trace"):
+                if (group, key, way) in groups:
+                    print(summary("%s, %s, by %s" % (word, asked[key][0], way), groups[group, key, way], *asked[key][1:]))
+    print("\n| model | variant | batch | measured ms | measured GiB | time by config | memory by config | time by trace | memory by trace |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    print("\n".join(lines))
+    if notes:
+        print("\n" + "\n".join(notes))
+
+
+def kept_of(shown):
+    """Bytes that the layers of a model keep, as `nest show` tells them."""
+    return sum(layer["count"] * layer["saved_bytes"]["none"] for layer in shown["layers"])
+
+
+def kept(program, folder):
+    rows = json.load(open(os.path.join(folder, "rows.json"), encoding="utf-8"))
+    errors, lines, notes = [], [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(os.path.join(folder, "graphs.tar.gz")) as graphs:
+            graphs.extractall(scratch, filter="data")
+        for row in rows:
+            if "kept_bytes" not in row or "graph" not in row:
+                notes.append("- %s: %s" % (row["type"], row.get("error") or row.get("untraced")))
+                continue
+            shown, why = graph_bytes(program, os.path.join(scratch, row["graph"]), row)
+            if why:
+                notes.append("- %s: %s" % (row["type"], why))
+                continue
+            error = percent(kept_of(shown), row["kept_bytes"])
+            errors.append(error)
+            lines.append("| %s | %s | %.2f | %+.2f %% |" % (row["type"], row["kind"], row["kept_bytes"] / 2**20, error))
+    within = sum(abs(error) <= 2 for error in errors)
+    print("\n## Bytes kept for backward\n")
+    print("Models of two layers and small sizes, forward without loss, batch 2: what autograd keeps on the GPU, every storage once, against what "
+          "the traced graph says.\n")
+    print(summary("all families", errors, 2, None))
+    print("- within 2 %%: %d of %d" % (within, len(errors)))
+    print("\n| type | kind | measured MiB | graph |\n|---|---|---|---|")
+    print("\n".join(lines))
+    if notes:
+        print("\nNot measured or not traced:\n\n" + "\n".join(notes))
+
+
+def main():
+    program, step_folder, kept_folder = sys.argv[1:4]
+    device = "NVIDIA H200, PyTorch 2.11, transformers 5.17"
+    print("# Models of transformers on one GPU\n\nMeasured with `tools/gpu/transformers_steps.py` (%s), compared with `tools/gpu/compare.py`.\n" % device)
+    steps(program, step_folder)
+    kept(program, kept_folder)
+
+
+if __name__ == "__main__":
+    main()
