@@ -8,7 +8,7 @@ Writes OUT/rows.json, one row a measurement, and OUT/graphs.tar.gz, the graph of
     kept    bytes that autograd keeps from the forward pass of small models of many families, weights left out, every storage
             counted once (torch.autograd.graph.saved_tensors_hooks)
     steps   whole training steps: bf16 weights and gradients, AdamW on fp32 master weights of what is trained; the median of
-            several, and the peak of live tensors; also with recomputation, with low-rank adapters, and half frozen
+            several, the peak of live tensors and what the allocator held; also with recomputation, with low-rank adapters, and half frozen
 
 `tools/gpu/compare` says what nest predicts for each.
 """
@@ -34,7 +34,7 @@ SMALL = dict(hidden_size=512, d_model=512, n_embd=512, intermediate_size=1024, f
              encoder_attention_heads=8, decoder_attention_heads=8, num_key_value_heads=4, head_dim=64, d_kv=64, vocab_size=4096,
              max_position_embeddings=1024, n_positions=1024, max_seq_len=1024, num_experts=8, num_local_experts=8, n_routed_experts=8,
              num_experts_per_tok=2, word_embed_proj_dim=512, embedding_size=512, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-             expert_ffn_hidden_size=256, ffn_hidden_size=1024)
+             expert_ffn_hidden_size=256, ffn_hidden_size=1024, mamba_n_heads=16, mamba_d_head=64)
 FAMILIES = {
     "causal": "llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 olmo olmo2 olmo3 granite glm glm4 cohere cohere2 stablelm "
               "starcoder2 smollm3 exaone4 seed_oss arcee apertus helium nemotron gpt2 gpt_neo gpt_neox gptj gpt_bigcode opt bloom "
@@ -115,7 +115,7 @@ def configuration(model_type, changes):
     config = transformers.CONFIG_MAPPING[model_type]()
     known = config.to_dict()
     for key, value in changes.items():
-        if key in known:
+        if key in known and not (key == "head_dim" and "qk_rope_head_dim" in known):
             setattr(config, key, value)
     for key in ("layer_types", "mlp_layer_types", "layers_block_type"):
         if isinstance(known.get(key), list) and "num_hidden_layers" in changes:
@@ -128,7 +128,11 @@ def build(kind, config, device):
     torch.set_default_dtype(torch.bfloat16)
     try:
         with torch.device(device):
-            model = getattr(transformers, AUTO[kind]).from_config(config, attn_implementation="sdpa")
+            auto = getattr(transformers, AUTO[kind])
+            try:
+                model = auto.from_config(config, attn_implementation="sdpa")
+            except ValueError:  # this family has no such kernel
+                model = auto.from_config(config, attn_implementation="eager")
     finally:
         torch.set_default_dtype(torch.float32)
     return model.to(torch.bfloat16).train()
@@ -187,6 +191,7 @@ def whole_steps(model, given, repetitions=6):
     whole()
     whole()
     torch.cuda.synchronize()
+    torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     seconds = []
     for _ in range(repetitions):
@@ -194,7 +199,7 @@ def whole_steps(model, given, repetitions=6):
         whole()
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    return sorted(seconds)[len(seconds) // 2], torch.cuda.max_memory_allocated()
+    return sorted(seconds)[len(seconds) // 2], torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
 
 
 class Results:
@@ -272,7 +277,7 @@ def measure_steps(results):
                 given = inputs_of("causal", batch, seq, config.vocab_size, DEVICE)
                 row["parameters"] = sum(p.numel() for p in model.parameters())
                 row["trained"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
-                row["step_s"], row["peak_bytes"] = whole_steps(model, given)
+                row["step_s"], row["peak_bytes"], row["reserved_bytes"] = whole_steps(model, given)
                 del model
                 torch.cuda.empty_cache()
                 if change is not None:
