@@ -22,6 +22,13 @@ if(NEST_SANITIZE)
   target_link_options(nest_settings INTERFACE -fsanitize=${NEST_SANITIZE})
 endif()
 
+# The library is what AddressSanitizer looks at. The tests' own code, macros for the most part, is as long to compile again.
+function(nest_leave_uninstrumented target)
+  if(NEST_SANITIZE MATCHES address)
+    target_compile_options(${target} PRIVATE -fno-sanitize=all)
+  endif()
+endfunction()
+
 # nest_library(<folder> [TOOL] [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...])
 # Builds every .cc of the calling folder into nest_<folder>, which becomes a part of the one library that strangers link
 # (NestLibrary.cmake), unless it is a TOOL of those who work on nest. ALONE: files whose local names others of the folder use too, and
@@ -68,6 +75,7 @@ function(nest_test name)
   list(TRANSFORM arg_DEPENDS PREPEND nest_)
   target_link_libraries(test_${name} PRIVATE nest_settings ${arg_DEPENDS} ${arg_LIBRARIES} nest_test_support GTest::gmock_main)
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  nest_leave_uninstrumented(test_${name})
   if(arg_OPTIMISED)
     target_compile_options(test_${name} PRIVATE ${NEST_CORE_FLAGS})
   elseif(NEST_PRECOMPILE)
