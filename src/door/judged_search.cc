@@ -11,9 +11,12 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cost/evaluate.h"
+#include "door/executed.h"
 #include "nest/simulate.h"
 #include "plan/strategy_text.h"
 #include "search/kind.h"
+#include "search/moved_cuts.h"
 #include "search/simplest.h"
 #include "search/workers.h"
 #include "simulate/step_judge.h"
@@ -21,16 +24,13 @@
 namespace nest {
 namespace {
 
-// Executions that differ by less say nothing: contended pipelines amplify the smallest differences.
-constexpr double kWorth = 0.01;
 constexpr int kListed = 64;  // plans, at first
 constexpr int kMostListed = 512;
 constexpr std::size_t kRound = 16;  // plans that are executed before the best is looked at again
 // The formula is too high where stages differ, seldom by more than this.
 constexpr double kOverpriced = 1.1;
-constexpr std::ptrdiff_t kFinalists = 4;  // executed with noise, and the formula's plan
-constexpr std::int64_t kNoisyRuns = 3;    // each
-constexpr double kMostPasses = 20'000;    // of all replicas: a second or two
+constexpr std::ptrdiff_t kFinalists = 4;  // cut otherwise and executed with noise, and the formula's plan
+constexpr int kCuts = 8;                  // times that whole layers of one of them are moved
 constexpr double kRounding = 1e-9;        // of a bound
 constexpr double kEqual = 5e-4;           // of a time: as search/why.cc
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -40,7 +40,25 @@ struct ExecutedPlan {
   double simulated_s = 0;
   double value = 0;       // what is made least
   std::int64_t runs = 0;  // with noise
+  bool own = false;       // the formula's optimum
 };
+
+// Whether devices share links that are slower than all of them together. (Torus links are not counted: no law bounds
+// what is exchanged over them.)
+bool has_shared_links(const cluster::Cluster& cluster) {
+  const cluster::Fabric& fabric = cluster.fabric;
+  if (cluster.torus) return false;
+  constexpr double kSlower = 0.9;
+  double each = fabric.capacity[0];  // of a device, where all send
+  for (std::size_t l = 1; l < fabric.levels; ++l) {
+    const double links = fabric.lanes(l) ? real(fabric.unit[fabric.rail_level]) : 1;
+    const double share = fabric.capacity[l] * links / real(fabric.unit[l]);
+    const bool own = fabric.lanes(l) && fabric.unit[l] == fabric.unit[fabric.rail_level];
+    if (!own && share < kSlower * each) return true;
+    each = share;
+  }
+  return false;
+}
 
 class JudgedSearch {
  public:
@@ -59,21 +77,30 @@ class JudgedSearch {
     first_plans.reserve(found_.plans.size());
     for (const Plan& plan : found_.plans) first_plans.push_back(&plan);
     execute(first_plans);
+    plans_.front().own = true;
     double formula_s = plans_.front().simulated_s;
-    if (std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth) look_around(priced(formula));
-    std::stable_sort(plans_.begin(), plans_.end(),
-                     [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
-    if (considered_.size() > found_.plans.size()) formula_s = settle(formula);
-    prefer(formula);
+    const bool differs = std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth;
+    for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
+    if (differs) {
+      look_around(priced(formula));
+    } else if (has_shared_links(request_.job->cluster)) {
+      bound(kListed);  // what the formula prices too high
+    }
+    sort(plans_.end());
+    if (differs || considered_.size() > found_.plans.size()) {
+      cut_otherwise();
+      formula_s = settle();
+    }
+    prefer();
     keep_kinds();
     ExecutionRecord record;
     record.executed = executed_;
     record.bounded = bounded_;
     record.complete = complete_;
     record.certain = certain_;
-    const Plan& first = plans_.front().plan;
-    if (first.strategy != formula.strategy) {
+    if (!plans_.front().own) {
       record.formula = plan::strategy_text(formula.strategy);
+      if (plans_.front().plan.strategy == formula.strategy) record.formula += " with other cuts";
       record.formula_s = formula.prediction.iteration_s;
       record.formula_simulated_s = formula_s;
     }
@@ -141,7 +168,7 @@ class JudgedSearch {
     });
     executed_ += static_cast<std::int64_t>(plans.size());
     for (std::size_t k = 0; k < plans.size(); ++k) {
-      plans_.push_back({*plans[k], seconds[k], value_of(*plans[k], seconds[k]), 0});
+      plans_.push_back({*plans[k], seconds[k], value_of(*plans[k], seconds[k]), 0, false});
     }
   }
 
@@ -201,18 +228,21 @@ class JudgedSearch {
                 (static_cast<int>(answer.plans.size()) < listed || priced(answer.plans.back()) >= most());
   }
 
-  // What the formula likes, what could be fastest, and what the formula likes a little less.
-  void look_around(double formula) {
-    for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
-    complete_ = certain_ = false;
-    widen(formula, kListed);
-    bound(kListed);
-    if (!complete_ && !certain_) widen(formula, kMostListed);
+  void sort(std::vector<ExecutedPlan>::iterator end) {
+    std::stable_sort(plans_.begin(), end,
+                     [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
   }
 
-  // Considers keys by what their plans take at least, and says whether any is left that could be faster by what counts.
-  void bound(int listed) {
-    if (is_late()) return;
+  // What the formula likes, what could be fastest, and what the formula likes a little less.
+  void look_around(double formula) {
+    complete_ = false;
+    widen(formula, kListed);
+    if (!bound(kListed) && !complete_) widen(formula, kMostListed);
+  }
+
+  // Considers keys by what their plans take at least. Whether none is left out that could be faster by what counts.
+  bool bound(int listed) {
+    if (is_late()) return false;
     search::PlanRequest more = request_;
     more.search.top = listed;
     more.search.progress = nullptr;
@@ -225,38 +255,79 @@ class JudgedSearch {
     fresh.reserve(keys.plans.size());
     for (const search::BoundedPlan& bounded : keys.plans) add_unknown(bounded.plan, fresh);
     consider(fresh);
-    certain_ = keys.complete && !is_late() && keys.next >= limit() * (1 - kWorth);
+    const double most = limit() * (1 - kWorth);
+    // Of each key one cut was executed: only a bound on all of them makes it certain.
+    certain_ = keys.complete && least_ >= most;
+    return keys.complete && !is_late() && keys.next >= most;
+  }
+
+  // The best plans, with whole layers moved from stage to stage as long as that makes them faster.
+  void cut_otherwise() {
+    const plan::PlanLimits& limits = request_.limits;
+    if (limits.even_cuts) return;
+    const auto count = std::min<std::ptrdiff_t>(kFinalists, std::ssize(plans_));
+    for (std::ptrdiff_t k = 0; k < count; ++k) {
+      for (int cuts = 0; cuts < kCuts && !is_late(); ++cuts) {
+        const ExecutedPlan& best = plans_[at(k)];
+        std::vector<Plan> others;
+        for (std::vector<StagePlan>& stages : search::moved_cuts(best.plan)) {
+          if (!cost::refuse_strategy(*request_.job, best.plan.strategy, stages).empty()) continue;
+          Plan other = cost::evaluate(*request_.job, best.plan.strategy, stages);
+          if (!other.fits) continue;
+          other.search = best.plan.search;
+          others.push_back(std::move(other));
+        }
+        if (!take_faster(at(k), others)) break;
+      }
+    }
+    sort(plans_.end());
+  }
+
+  // Executes those whose bounds are below plan k and puts the fastest in its place, the formula's optimum beside it.
+  bool take_faster(std::size_t k, const std::vector<Plan>& others) {
+    std::vector<double> seconds(others.size(), kInfinity);
+    const double most = plans_[k].simulated_s * (1 - kEqual);
+    workers_.for_each(others.size(), [&](std::size_t j, int /*worker*/) {
+      const Plan& other = others[j];
+      if (judge_.least_s(other.strategy, other.stages) < most) {
+        seconds[j] = judge_.seconds(other.strategy, other.stages);
+      }
+    });
+    executed_ += std::count_if(seconds.begin(), seconds.end(), [](double each) { return each < kInfinity; });
+    const auto fastest = std::min_element(seconds.begin(), seconds.end());
+    if (fastest == seconds.end() || *fastest >= most) return false;
+    const Plan& other = others[static_cast<std::size_t>(fastest - seconds.begin())];
+    const ExecutedPlan taken{other, *fastest, value_of(other, *fastest), 0, false};
+    if (plans_[k].own) plans_.push_back(plans_[k]);
+    plans_[k] = taken;
+    return true;
   }
 
   // Executes the best, and the formula's, again with noise: in lockstep replicas that share a link wait for each other
   // longer than they do when they drift apart. Returns what the formula's takes. Where that is too much to execute, all
   // stays as it is.
-  double settle(const Plan& formula) {
-    const auto own = [&](const ExecutedPlan& plan) { return plan.plan.strategy == formula.strategy; };
+  double settle() {
+    const auto own = [](const ExecutedPlan& plan) { return plan.own; };
     std::stable_partition(plans_.begin() + std::min<std::ptrdiff_t>(kFinalists, std::ssize(plans_)), plans_.end(), own);
     const auto end = plans_.begin() + std::min<std::ptrdiff_t>(kFinalists + 1, std::ssize(plans_));
-    const auto is_large = [&](const ExecutedPlan& plan) {
-      return simulate::passes_apart(plan.plan.strategy, request_.job->run.global_batch) > kMostPasses;
-    };
-    if (std::none_of(plans_.begin(), end, is_large) && !is_late()) {
+    const auto is_small = [&](const ExecutedPlan& plan) { return is_noise_executed(*request_.job, plan.plan); };
+    if (std::all_of(plans_.begin(), end, is_small) && !is_late()) {
       workers_.for_each(static_cast<std::size_t>(end - plans_.begin()), [&](std::size_t k, int /*worker*/) {
         ExecutedPlan& each = plans_[k];
-        const double factor = judge_.noise_factor(each.plan.strategy, each.plan.stages, kNoisyRuns);
+        const double factor = noise_factor(judge_, *request_.job, each.plan);
         each.simulated_s *= factor;
         each.value *= factor;
         each.runs = kNoisyRuns;
       });
-      std::stable_sort(plans_.begin(), end,
-                       [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; });
+      sort(end);
     }
     return std::find_if(plans_.begin(), plans_.end(), own)->simulated_s;
   }
 
   // The formula's plan stays where it is not worth leaving it; else the simplest within the tie comes first.
-  void prefer(const Plan& formula) {
+  void prefer() {
     const double worth = tie_ > 0 ? std::max(tie_, kWorth) : 0;
-    const auto own = std::find_if(plans_.begin(), plans_.end(),
-                                  [&](const ExecutedPlan& plan) { return plan.plan.strategy == formula.strategy; });
+    const auto own = std::find_if(plans_.begin(), plans_.end(), [](const ExecutedPlan& plan) { return plan.own; });
     if (own->value <= plans_.front().value * (1 + worth)) {
       std::rotate(plans_.begin(), own, own + 1);
     } else {
@@ -322,7 +393,7 @@ void judge_by_execution(const search::PlanRequest& request, double tie, search::
 void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys) {
   if (!best.search || !best.search->execution) return;
   const double best_s = best.search->execution->simulated_s;
-  if (best_s <= best.prediction.iteration_s * (1 + kWorth)) return;
+  if (std::abs(best_s / best.prediction.iteration_s - 1) <= kWorth) return;
   simulate::StepJudge judge(*request.job, {kInfinity, request.search.stop});
   const bool hours = request.search.objective == PlanObjective::device_hours;
   try {

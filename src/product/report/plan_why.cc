@@ -54,7 +54,7 @@ std::string tie_text(const SearchRecord& search) {
 std::string bound_text(const ExecutionRecord& execution) {
   if (execution.least_s <= 0) return {};
   std::string text = fmt::format(" No plan takes less than {} there", format_duration(execution.least_s));
-  if (execution.certain) text += ", and of those that could be 1 % faster than this one none is";
+  if (execution.certain) text += ": none is 1 % faster";
   return text + ".";
 }
 
