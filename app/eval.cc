@@ -35,6 +35,7 @@ struct EvalRun {
   std::string plan_file;
   Question question;
   std::string strategy;
+  PlanJudge judge = PlanJudge::simulation;
   LaunchQuestion launch;
   std::string tokens;
   double price = 0;
@@ -76,8 +77,8 @@ ExitCode eval_plan(const EvalRun& run, Session& session) {
   ReportOptions report = session.report();
   report.tokens = run.tokens.empty() ? 0 : parse_count(run.tokens);
   report.price_per_device_hour = run.price;
-  const Plan plan = run.plan_file.empty() ? evaluate_plan(read_job(run.question), run.strategy)
-                                          : evaluate_plan(read_plan(run.plan_file, run.question.profile));
+  const Plan plan = run.plan_file.empty() ? evaluate_plan(read_job(run.question), run.strategy, run.judge)
+                                          : evaluate_plan(read_plan(run.plan_file, run.question.profile), run.judge);
   if (!run.html.empty()) write_file_atomically(run.html, to_html(plan, report));
   session.out = session.json ? to_json(plan, report) : to_text(plan, report);
   if (!session.json && !run.html.empty()) session.out += fmt::format("\nReport in {}.\n", run.html);
@@ -97,6 +98,9 @@ Command add_eval(CLI::App& program) {
                   fmt::format("any of {}, joined by commas; what is left out is 1 or off, and dp fills the devices",
                               strategy_help()))
       ->type_name("LIST");
+  add_enum(*app, "--judge", run->judge, kJudgeWords,
+           "what a step's time is told by: the formula, or the simulated network where that says otherwise; default "
+           "simulation");
   add_job_options(*app, run->question);
   app->option_defaults()->group("Totals");
   app->add_option("--tokens", run->tokens, "tokens to train on, for example 15T: adds days and device-hours")

@@ -134,13 +134,20 @@ struct ExecutionRecord {
   std::int64_t bounded = 0;   // plans that were not: their lower bounds exceed the best
   bool complete = true;       // none that the formula prices so low was left out
   double least_s = 0;         // no plan takes less, without noise; 0: not worked out
-  bool certain = false;       // nothing was left out whose bound is 1 % below the best executed time
+  bool certain = false;       // least_s is so high that no plan is 1 % faster
   std::int64_t runs = 0;      // executions with noise of which simulated_s is the mean; 0: it is of one without
   // The formula's optimum where that is another plan: its strategy, what it is priced at, what it takes.
   std::string formula;
   double formula_s = 0;
   double formula_simulated_s = 0;
 };
+
+// By what plans are compared and predicted: the formula alone, or what they take when they are executed on the simulated
+// network. The search is the formula's either way; execution chooses among the plans that it prices below the best
+// executed one.
+enum class PlanJudge : std::uint8_t { formula, simulation };
+inline constexpr std::array kJudgeWords = {Word<PlanJudge>{PlanJudge::formula, "formula"},
+                                           Word<PlanJudge>{PlanJudge::simulation, "simulation"}};
 
 // How a plan was found.
 struct SearchRecord {
@@ -188,7 +195,10 @@ struct Plan {
   Run run;
   Strategy strategy;
   std::vector<StagePlan> stages;
-  Prediction prediction;
+  Prediction prediction;  // by the formula
+  // What to expect instead, where a step takes another time (by more than 1 %) when it is executed on the simulated
+  // network: nest/simulate.h.
+  std::optional<Prediction> executed;
   std::int64_t device_memory_bytes = 0;
   bool fits = true;
   std::string misfit;  // "stage 0 needs 91.3 GiB of 79.2 GiB (activations 52.1 GiB …)" when it does not
@@ -197,6 +207,7 @@ struct Plan {
   std::optional<SearchRecord> search;
   std::string source;  // the file that it was read from, for messages; empty: nest made it
 
+  const Prediction& expected() const { return executed ? *executed : prediction; }
   std::size_t fullest_stage() const;  // the first of those that need most memory
 };
 

@@ -33,12 +33,6 @@ inline constexpr std::array kOffloadWords = {Word<OffloadSearch>{OffloadSearch::
                                              Word<OffloadSearch>{OffloadSearch::any, "any"},
                                              Word<OffloadSearch>{OffloadSearch::never, "never"}};
 
-// By what plans are compared: the formula alone, or what they take when they are executed on the simulated network. The
-// search is the formula's either way; execution chooses among the plans that it prices below the best executed one.
-enum class PlanJudge : std::uint8_t { formula, simulation };
-inline constexpr std::array kJudgeWords = {Word<PlanJudge>{PlanJudge::formula, "formula"},
-                                           Word<PlanJudge>{PlanJudge::simulation, "simulation"}};
-
 struct PlanProgress {
   std::int64_t opened = 0;
   double best = std::numeric_limits<double>::infinity();  // seconds, or device-seconds

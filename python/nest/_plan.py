@@ -49,7 +49,9 @@ class Plan:
     run = property(lambda self: record(self._data["run"]), doc="global_batch, seq, precision, stack, optimizer")
     strategy = property(lambda self: record(self._data["strategy"]), doc="tp, sp, cp, ep, etp, pp, dp, edp, micro_batch, schedule, …")
     stages = property(lambda self: record(self._data["stages"]), doc="layers, devices, zero, recompute, time_s, memory_bytes of each")
-    prediction = property(lambda self: record(self._data.get("prediction", {})), doc="iteration_s, mfu, peak_memory_bytes, breakdown_s, …")
+    prediction = property(lambda self: record(self._data.get("prediction", {})), doc="by the formula: iteration_s, mfu, peak_memory_bytes, breakdown_s, …")
+    executed = property(lambda self: record(self._data.get("executed")), doc="the same where execution on the simulated network takes another time; None where not")
+    expected = property(lambda self: self.executed or self.prediction, doc="what to expect: executed, or prediction")
     search = property(lambda self: record(self._data.get("search")), doc="what the search proved; None for a plan that was not searched for")
 
     @property
@@ -112,7 +114,7 @@ class Plan:
 
     def __repr__(self):
         return "<nest.Plan %s on %d x %s: %s; %s>" % (self.model.name, self.cluster.devices, self.cluster.device, words(self.strategy),
-                                                       _costs(self.prediction))
+                                                       _costs(self.expected))
 
     def __eq__(self, other):
         return isinstance(other, Plan) and self._data == other._data

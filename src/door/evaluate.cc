@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "cost/evaluate.h"
+#include "door/executed.h"
 #include "door/job_data.h"
 #include "door/plan_reports.h"
 #include "door/priced_plan.h"
@@ -23,9 +24,13 @@ PricedPlan price_plan(const Plan& plan) {
   return priced;
 }
 
-Plan evaluate_plan(const Plan& plan) { return price_plan(plan).plan; }
+Plan evaluate_plan(const Plan& plan, PlanJudge judge) {
+  PricedPlan priced = price_plan(plan);
+  if (judge == PlanJudge::simulation) expect_execution(priced.job, 0, nullptr, priced.plan);
+  return std::move(priced.plan);
+}
 
-Plan evaluate_plan(const TrainingJob& training, std::string_view text) {
+Plan evaluate_plan(const TrainingJob& training, std::string_view text, PlanJudge judge) {
   const cost::Job& job = unwrap(training);
   plan::StrategyRequest request = plan::parse_strategy(text, option("strategy"));
   plan::fill_devices(request, job.cluster.devices);
@@ -38,7 +43,9 @@ Plan evaluate_plan(const TrainingJob& training, std::string_view text) {
   if (const std::string reason = cost::refuse_strategy(job, strategy, stages); !reason.empty()) {
     throw InputError(option("strategy") + ": " + reason);
   }
-  return cost::evaluate(job, strategy, stages);
+  Plan plan = cost::evaluate(job, strategy, stages);
+  if (judge == PlanJudge::simulation) expect_execution(job, 0, nullptr, plan);
+  return plan;
 }
 
 report::PlanReport plan_report(const Plan& plan, const cost::Job& job, const ReportOptions& options) {

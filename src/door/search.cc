@@ -11,6 +11,7 @@
 #include "cost/activation_offload.h"
 #include "cost/memory.h"
 #include "cost/offload.h"
+#include "door/executed.h"
 #include "door/job_data.h"
 #include "door/judged_search.h"
 #include "door/option_checks.h"
@@ -227,6 +228,9 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   const std::optional<launch::Framework> target = target_of(options, unwrap(answer.job));
   for (Plan& plan : answer.plans) {
     if (!plan.search) continue;
+    if (plan.search->execution) {
+      expect_execution(*request.job, plan.search->execution->simulated_s, options.stop, plan);
+    }
     plan.search->set = settings_of(options);
     plan.search->max_devices = options.max_devices;
     if (!target) continue;

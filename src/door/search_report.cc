@@ -26,9 +26,9 @@ std::string placement_note(const Strategy& strategy) {
 
 std::string other_plans(const std::vector<Plan>& plans) {
   std::string text;
-  const double best = plans.front().prediction.iteration_s;
+  const double best = plans.front().expected().iteration_s;
   for (std::size_t k = 1; k < plans.size(); ++k) {
-    const double time = plans[k].prediction.iteration_s;
+    const double time = plans[k].expected().iteration_s;
     text += fmt::format("  {:>3}  {:>10}  {:>+7.2f} %  {}\n", k + 1, format_duration(time), 100 * (time / best - 1),
                         plan::strategy_text(plans[k].strategy) + placement_note(plans[k].strategy));
   }

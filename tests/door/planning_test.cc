@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <thread>
 
 #include "nest/nest.h"
@@ -470,63 +469,6 @@ TEST(Launch, ALineBesideTheBestPlan) {
   EXPECT_THAT(to_text(answer), Not(IsEmpty()));
   question.job.devices = 8;
   EXPECT_THAT(complaint([&] { evaluate_launch(question); }), StartsWith("devices: 8 were asked for"));
-}
-
-// 32 devices whose nodes of 8 share one narrow uplink: interleaved messages meet there, which the formula does not see.
-constexpr const char* kNarrowCluster =
-    "name: narrow\ndevice: h100\nlevels:\n"
-    "  - {name: node, group: 8, bandwidth: 450GB/s, latency: 3us}\n"
-    "  - {name: spine, group: 4, bandwidth: 3GB/s, latency: 10us}\n";
-
-Answer narrow_answer(PlanJudge judge, std::int64_t top = 1) {
-  Question question = preset_question(32);
-  question.cluster = Input::memory("cluster.yaml", kNarrowCluster);
-  question.seq = 4096;
-  SearchOptions options;
-  options.target = "any";
-  options.judge = judge;
-  options.top = top;
-  options.why = false;
-  return find_plan(read_job(question), options);
-}
-
-// The simulated network is the judge: nobody's plan is faster there, and the record says what was executed.
-TEST(Judge, ExecutionIsNoSlowerThanTheFormulasPlan) {
-  const Answer formula = narrow_answer(PlanJudge::formula), judged = narrow_answer(PlanJudge::simulation, 3);
-  EXPECT_FALSE(formula.plans.front().search->execution.has_value());
-  const auto taken_s = [](const Plan& plan, std::int64_t runs) {
-    const Simulation simulation = simulate_plan(plan, {.runs = runs});
-    if (runs == 0) return simulation.iteration_s;
-    return std::accumulate(simulation.noisy_s.begin(), simulation.noisy_s.end(), 0.0) / static_cast<double>(runs);
-  };
-  for (const Plan& plan : judged.plans) {
-    ASSERT_TRUE(plan.search->execution.has_value());
-    const ExecutionRecord& record = *plan.search->execution;
-    EXPECT_NEAR(taken_s(plan, record.runs) / record.simulated_s, 1, 0.02);
-    EXPECT_GT(record.executed, 3);
-    EXPECT_GT(record.bounded, record.executed);
-  }
-  const ExecutionRecord& first = *judged.plans.front().search->execution;
-  EXPECT_THAT(first.formula, HasSubstr("dp="));
-  EXPECT_GT(first.runs, 1);
-  EXPECT_GT(first.least_s, 0);
-  EXPECT_LT(first.least_s, first.simulated_s);
-  EXPECT_THAT(to_text(judged), HasSubstr("No plan takes less"));
-  EXPECT_NEAR(first.formula_simulated_s / taken_s(formula.plans.front(), first.runs), 1, 0.02);
-  EXPECT_LE(first.simulated_s, first.formula_simulated_s * 1.005);  // it may be the simplest within the tie
-  EXPECT_THAT(to_text(judged), HasSubstr("The fastest when executed on the simulated network"));
-  const Plan again = read_plan(Input::memory("plan.json", plan_file(judged.plans.front())));
-  EXPECT_EQ(again.search->execution->formula, first.formula);
-  EXPECT_EQ(again.search->execution->bounded, first.bounded);
-  EXPECT_EQ(again.search->execution->least_s, first.least_s);
-}
-
-TEST(Judge, WhereNothingIsSharedTheFormulaStands) {
-  const Answer answer = small_answer();
-  const ExecutionRecord& record = *answer.plans.front().search->execution;
-  EXPECT_EQ(record.formula, "");
-  EXPECT_EQ(record.executed, 1);
-  EXPECT_THAT(to_text(answer), HasSubstr("Proven optimal"));
 }
 
 }  // namespace

@@ -106,6 +106,11 @@ TEST(StepJudge, ContinuesLongSteps) {
     EXPECT_LE(judge.least_s(plan.strategy, plan.stages), part * 1.001);
     const double whole = execute(lower_plan(plan.job, plan.strategy, plan.stages).program).total_s;
     EXPECT_NEAR(part / whole, 1, 0.02) << "seed " << seed;
+    const Prediction::Breakdown parts = judge.breakdown(cost::evaluate(plan.job, plan.strategy, plan.stages));
+    double sum = 0;
+    for (const BreakdownPart& each : kBreakdownParts) sum += parts.*each.seconds;
+    EXPECT_NEAR(sum / part, 1, 1e-9) << "seed " << seed;
+    EXPECT_GT(parts.compute, 0);
     close += std::abs(part / whole - 1) < 1e-6;
   }
   EXPECT_GT(close, compared / 2);

@@ -370,6 +370,7 @@ Json plan_to_json(const Plan& plan) {
                {"strategy", strategy_json(plan.strategy)},
                {"stages", std::move(stages)},
                {"prediction", prediction_json(plan.prediction)}};
+  if (plan.executed) json["executed"] = prediction_json(*plan.executed);
   if (plan.search) {
     json["search"] = {{"wall_s", plan.search->wall_s},
                       {"optimal", plan.search->optimal},
@@ -450,6 +451,7 @@ Plan read_plan(const Document& document) {
   for (doc::Reader& stage : root.objects("stages")) plan.stages.push_back(read_stage(std::move(stage)));
   if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
   if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));
+  if (auto executed = root.maybe_object("executed")) plan.executed = read_prediction(std::move(*executed));
   if (auto search = root.maybe_object("search")) plan.search = read_search(std::move(*search));
   if (auto evaluation = root.maybe_object("evaluation"); evaluation && !first) {
     read_evaluation(std::move(*evaluation), plan);

@@ -39,8 +39,8 @@ std::vector<Alternative> overruled(const std::vector<WhyNot>& whys) {
 std::vector<Alternative> ranked(const Plan& best, const std::vector<Plan>& plans) {
   std::vector<Alternative> list;
   for (std::size_t k = 0; k < plans.size(); ++k) {
-    const double time_s = plans[k].prediction.iteration_s;
-    const double excess = time_s / best.prediction.iteration_s - 1;
+    const double time_s = plans[k].expected().iteration_s;
+    const double excess = time_s / best.expected().iteration_s - 1;
     list.push_back({fmt::format("{}", k + 2), fmt::format("{:+.2f} %", 100 * excess),
                     plan::strategy_text(plans[k].strategy), time_s, excess});
   }

@@ -17,7 +17,7 @@ void figure_of(Markup& out, const std::string& value, const std::string& name) {
 }
 
 Markup figures(const PlanView& view) {
-  const Prediction& p = view.plan.prediction;
+  const Prediction& p = view.plan.expected();
   Markup out;
   out.open("dl", {{"class", "figures"}});
   if (view.fits()) {

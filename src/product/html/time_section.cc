@@ -25,7 +25,7 @@ std::vector<Part> parts_of(const Prediction& prediction) {
 }
 
 std::string lead(const PlanView& view, const std::vector<Part>& parts) {
-  const double step_s = view.plan.prediction.iteration_s;
+  const double step_s = view.plan.expected().iteration_s;
   std::vector<Part> losses(parts.begin() + 1, parts.end());
   std::stable_sort(losses.begin(), losses.end(), [](const Part& a, const Part& b) { return a.seconds > b.seconds; });
   std::string text = fmt::format("{} of the step is computing", format_percent(parts.front().seconds / step_s));
@@ -35,13 +35,18 @@ std::string lead(const PlanView& view, const std::vector<Part>& parts) {
   if (losses[1].seconds > 0.005 * step_s) {
     text += fmt::format(", then {}, {}", losses[1].name, format_percent(losses[1].seconds / step_s));
   }
-  return text + ".";
+  text += ".";
+  if (view.plan.executed) {
+    text += fmt::format(" So it is when executed on the simulated network; the formula says {} for the step.",
+                        format_duration(view.plan.prediction.iteration_s));
+  }
+  return text;
 }
 
 }  // namespace
 
 Markup time_section(const PlanView& view) {
-  const Prediction& prediction = view.plan.prediction;
+  const Prediction& prediction = view.plan.expected();
   const std::vector<Part> parts = parts_of(prediction);
   Markup out;
   out.element("p", lead(view, parts), {{"class", "lead"}});

@@ -24,13 +24,16 @@ std::string heading(const PlanReport& report, const Style& style) {
   if (!report.plan.fits) {
     return text + style.paint(Ink::strong, wrap_after("does not fit: ", report.plan.misfit));
   }
-  const Prediction& p = plan.prediction;
+  const Prediction& p = plan.expected();
   const double tokens_per_s = p.samples_per_s * static_cast<double>(plan.run.sequence);
   return text + style.paint(Ink::strong, fmt::format("{} per step", format_duration(p.iteration_s))) +
          fmt::format(", {} tokens/s, {:.0f} tokens/s/device, MFU {}{}", format_count(tokens_per_s),
                      p.tokens_per_s_per_device, format_percent(p.mfu),
                      p.flops_per_s_per_device > 0 ? fmt::format(", {:.0f} TFLOP/s", p.flops_per_s_per_device / 1e12)
-                                                  : std::string());
+                                                  : std::string()) +
+         (plan.executed ? fmt::format("\nas executed on the simulated network; {} by the formula",
+                                      format_duration(plan.prediction.iteration_s))
+                        : std::string());
 }
 
 std::string strategy_lines(const PlanReport& report) {
@@ -44,7 +47,7 @@ std::string strategy_lines(const PlanReport& report) {
 }
 
 std::string breakdown_table(const PlanReport& report, const Style& style) {
-  const Prediction& p = report.plan.prediction;
+  const Prediction& p = report.plan.expected();
   Table table({{"where the time goes", Align::left},
                {"s", Align::right},
                {"%", Align::right},
@@ -152,7 +155,7 @@ TrainingTotals training_totals(const PlanReport& report) {
   const double tokens_per_step =
       static_cast<double>(report.plan.run.global_batch) * static_cast<double>(report.plan.run.sequence);
   TrainingTotals totals;
-  totals.seconds = std::ceil(report.tokens / tokens_per_step) * report.plan.prediction.iteration_s;
+  totals.seconds = std::ceil(report.tokens / tokens_per_step) * report.plan.expected().iteration_s;
   totals.device_hours = totals.seconds / 3600 * static_cast<double>(report.plan.strategy.devices_used());
   totals.price = totals.device_hours * report.price_per_device_hour;
   return totals;

@@ -7,6 +7,7 @@
 #include "simulate/least_time.h"
 #include "simulate/lower.h"
 #include "simulate/noise.h"
+#include "simulate/summary.h"
 
 namespace nest::simulate {
 namespace {
@@ -26,19 +27,24 @@ std::vector<std::int64_t> executed_micro_batches(std::int64_t m, std::int64_t p)
 
 namespace {
 
+// What m micro-batches take where two smaller numbers of them take `first` and `second`.
+double continued(const std::vector<std::int64_t>& counts, std::int64_t m, double first, double second) {
+  return first + real(m - counts[0]) * (second - first) / real(counts[1] - counts[0]);
+}
+
 // The time of a whole step, of times of the programs that are executed of it.
 template <class Time>
 double step_s(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, const Time& time) {
   const std::int64_t m = micro_batches(strategy, job.run.global_batch);
   const std::vector<std::int64_t> counts = executed_micro_batches(m, strategy.pp);
-  if (counts.size() == 1) return time(lower_plan(job, strategy, stages).program);
+  if (counts.size() == 1) return time(lower_plan(job, strategy, stages));
   std::array<double, 2> seconds{};
   for (std::size_t k = 0; k < 2; ++k) {
     cost::Job part = job;
     part.run.global_batch = counts[k] * strategy.micro_batch * strategy.dp;
-    seconds[k] = time(lower_plan(part, strategy, stages).program);
+    seconds[k] = time(lower_plan(part, strategy, stages));
   }
-  return seconds[0] + real(m - counts[0]) * (seconds[1] - seconds[0]) / real(counts[1] - counts[0]);
+  return continued(counts, m, seconds[0], seconds[1]);
 }
 
 }  // namespace
@@ -62,12 +68,34 @@ double StepJudge::noise_factor(const Strategy& strategy, const std::vector<Stage
 }
 
 double StepJudge::least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
-  return step_s(job_, strategy, stages, [](const SimulationProgram& program) { return least_time(program).seconds(); });
+  return step_s(job_, strategy, stages,
+                [](const LoweredPlan& lowered) { return least_time(lowered.program).seconds(); });
 }
 
 double StepJudge::seconds(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
   return step_s(job_, strategy, stages,
-                [&](const SimulationProgram& program) { return execute(program, limits_).total_s; });
+                [&](const LoweredPlan& lowered) { return execute(lowered.program, limits_).total_s; });
+}
+
+Prediction::Breakdown StepJudge::breakdown(const Plan& plan) const {
+  std::vector<Prediction::Breakdown> parts;
+  const double total_s = step_s(job_, plan.strategy, plan.stages, [&](const LoweredPlan& lowered) {
+    const Timeline timeline = execute(lowered.program, limits_);
+    parts.push_back(summarise(lowered, timeline, plan.prediction).breakdown_s);
+    return timeline.total_s;
+  });
+  Prediction::Breakdown& whole = parts.front();
+  if (parts.size() > 1) {
+    const std::int64_t m = micro_batches(plan.strategy, job_.run.global_batch);
+    const std::vector<std::int64_t> counts = executed_micro_batches(m, plan.strategy.pp);
+    for (const BreakdownPart& part : kBreakdownParts) {
+      whole.*part.seconds = std::max(0.0, continued(counts, m, whole.*part.seconds, parts.back().*part.seconds));
+    }
+  }
+  double sum = 0;
+  for (const BreakdownPart& part : kBreakdownParts) sum += whole.*part.seconds;
+  for (const BreakdownPart& part : kBreakdownParts) whole.*part.seconds *= total_s / sum;
+  return whole;
 }
 
 }  // namespace nest::simulate

@@ -25,6 +25,8 @@ class StepJudge {
   // execute (lower.h), the latter SimulatorError when a limit ends it.
   double least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
   double seconds(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
+  // Where these seconds go (summary.h), beside the plan's own prediction.
+  Prediction::Breakdown breakdown(const Plan& plan) const;
   // How much longer a step takes with noise, every replica for itself (noise.h): the mean of so many executions of the
   // longest part that is executed, over its one execution in lockstep.
   double noise_factor(const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t runs) const;

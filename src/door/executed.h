@@ -1,0 +1,29 @@
+// What to expect of a plan where the formula is wrong about the network.
+//
+// A plan is executed once, all that is alike in lockstep (simulate/step_judge.h). Where that takes what the formula says,
+// the formula stands. Where not, the expectation is the mean of three executions with noise and every replica for
+// itself: in lockstep replicas that share a link wait for each other longer than they do when they drift apart.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "cost/job.h"
+#include "nest/plan.h"
+#include "simulate/step_judge.h"
+
+namespace nest {
+
+// Times that differ by less are the same: contended pipelines amplify the smallest differences.
+inline constexpr double kWorth = 0.01;
+
+// How much longer a step takes with noise; 1 where that is too much to execute.
+double noise_factor(const simulate::StepJudge& judge, const cost::Job& job, const Plan& plan);
+bool is_noise_executed(const cost::Job& job, const Plan& plan);
+inline constexpr std::int64_t kNoisyRuns = 3;
+
+// Fills Plan::executed. `known_s`: what a step is known to take when it is executed; 0: to be found out. Plans that do
+// not fit or are too large to execute, and those at which `stop` becomes true, have none.
+void expect_execution(const cost::Job& job, double known_s, const std::atomic<bool>* stop, Plan& plan);
+
+}  // namespace nest
