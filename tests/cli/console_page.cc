@@ -117,7 +117,7 @@ struct Comparable {
 };
 
 Comparable comparable(const std::string& output) {
-  static const std::regex kSearched("( opened,)\\s[0-9.]+\\ss\\.\\s");
+  static const std::regex kSearched("(\\sopened,)\\s[0-9.]+\\ss\\.\\s");
   // The last column of `nest compare`, which is as wide as the longest search.
   static const std::regex kTook("((?:[GM]iB|-|memory) +)(?:[0-9.]+ (?:us|ms|s|min)|search)$");
   Comparable result;

@@ -30,10 +30,7 @@ std::string heading(const PlanReport& report, const Style& style) {
          fmt::format(", {} tokens/s, {:.0f} tokens/s/device, MFU {}{}", format_count(tokens_per_s),
                      p.tokens_per_s_per_device, format_percent(p.mfu),
                      p.flops_per_s_per_device > 0 ? fmt::format(", {:.0f} TFLOP/s", p.flops_per_s_per_device / 1e12)
-                                                  : std::string()) +
-         (plan.executed ? fmt::format("\nas executed on the simulated network; {} by the formula",
-                                      format_duration(plan.prediction.iteration_s))
-                        : std::string());
+                                                  : std::string());
 }
 
 std::string strategy_lines(const PlanReport& report) {
@@ -43,6 +40,10 @@ std::string strategy_lines(const PlanReport& report) {
   std::string text = fmt::format("  {}\n", plan::strategy_text(s));
   text += fmt::format("  {} micro-batch{} of {} x {} tokens per replica, schedule {}\n", format_integer(m),
                       m == 1 ? "" : "es", s.micro_batch, format_integer(plan.run.sequence), to_string(s.schedule));
+  if (plan.fits && plan.executed) {
+    text += fmt::format("  as executed on the simulated network; {} by the formula\n",
+                        format_duration(plan.prediction.iteration_s));
+  }
   return text;
 }
 
