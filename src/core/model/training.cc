@@ -140,6 +140,7 @@ class Adapter {
     for (Operator& op : before) {
       const std::vector<Part> parts = is_matrix_product(op) ? parts_to_adapt(op, used) : std::vector<Part>{};
       std::vector<std::vector<TensorId>> plain;  // what the product itself gives, part by part
+      plain.reserve(parts.size());
       for (const Part& part : parts) plain.push_back(move_outputs(op, part));
       layer_.operators.push_back(std::move(op));
       for (std::size_t i = 0; i < parts.size(); ++i) add(at_operator(layer_.operators.size() - 1), parts[i], plain[i]);
@@ -263,6 +264,7 @@ class Adapter {
     }
     operation(base.kind, "B", {low}, up, {low}).weights = std::move(weights);
     std::vector<TensorId> scaled;
+    scaled.reserve(up.size());
     for (const TensorId id : up) scaled.push_back(copy_of(id, " scaled"));
     operation(OperatorKind::elementwise, "scale", up, scaled, {});
     for (std::size_t k = 0; k < plain.size(); ++k) {
