@@ -8,8 +8,8 @@ void add_job_options(CLI::App& app, Question& question) {
   app.option_defaults()->group("What is trained, where");
   app.add_option(
          "--model", question.model.name,
-         "a model preset, a config.json, a folder that holds one, a graph traced by nest.trace, an ONNX file, or -; "
-         "default llama3-70b")
+         "a model preset, a config.json, a folder that holds one, a graph traced by nest.trace, an ONNX file, -, or "
+         "organisation/name from the local Hugging Face cache; default llama3-70b")
       ->type_name("NAME|FILE");
   app.add_option("--cluster", question.cluster.name, "a cluster preset or a YAML file; default dgx-h100")
       ->type_name("NAME|FILE");

@@ -9,6 +9,7 @@
 #include "door/option_checks.h"
 #include "door/shown_thing.h"
 #include "load/catalogue.h"
+#include "load/hub_cache.h"
 #include "load/input.h"
 #include "model/presets.h"
 #include "nest/option.h"
@@ -47,7 +48,8 @@ Shown show(const Input& what, const ShowOptions& options) {
     return Shown(found);
   }
   const std::string& name = what.name;
-  if (!what.text && name != "-" && !model::find_model_preset(name) && !load::path_exists(name)) {
+  if (!what.text && name != "-" && !model::find_model_preset(name) && !load::path_exists(name) &&
+      !load::looks_like_hub_name(name)) {
     load::fail_unknown(name, "a model, a device or a cluster");
   }
   if (options.devices) {

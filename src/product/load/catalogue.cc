@@ -11,6 +11,7 @@
 #include "doc/value.h"
 #include "graph/graph_model.h"
 #include "graph/read_graph.h"
+#include "load/hub_cache.h"
 #include "load/input.h"
 #include "model/config.h"
 #include "model/presets.h"
@@ -63,6 +64,20 @@ NamedModel read_model_file(const Input& given) {
     return {graph_outline(*graph, graph::write_graph(*graph)), title, source_name(input), graph};
   }
   return read_model(doc::parse_json(source_name(input), read_text(input)), title);
+}
+
+// organisation/name, as far as it was ever downloaded to this machine.
+NamedModel load_from_hub(const std::string& name) {
+  if (!looks_like_hub_name(name)) fail_unknown(name, "a model");
+  const std::string config = find_in_hub_cache(name);
+  if (config.empty()) {
+    const std::string cache = hub_cache();
+    throw InputError(
+        fmt::format("{}: no such file, and no such model in the Hugging Face cache{}; `hf download {} "
+                    "config.json` fetches what is needed",
+                    source_name(name), cache.empty() ? "" : " (" + clip(cache, 200) + ")", clip(name, 200)));
+  }
+  return read_model(doc::parse_json(config, read_text(Input(config))), name.substr(name.find('/') + 1));
 }
 
 // Presets whose names contain the word or are contained in it, and those that a few typing mistakes lead to; closest
@@ -128,7 +143,7 @@ NamedModel load_model(const Input& input) {
     if (std::optional<model::ModelPreset> preset = model::find_preset(name)) {
       return {std::move(preset->architecture), std::move(preset->description), "preset"};
     }
-    if (!path_exists(name)) fail_unknown(name, "a model");
+    if (!path_exists(name)) return load_from_hub(name);
   }
   return read_model_file(input);
 }

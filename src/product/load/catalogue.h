@@ -20,7 +20,8 @@ struct NamedModel {
   std::shared_ptr<const graph::RawGraph> graph = nullptr;  // of a traced model or an ONNX file
 };
 
-// A preset, a config.json, a folder that holds one, a traced graph (nest.graph/1), an ONNX file, or "-". Throws
+// A preset, a config.json, a folder that holds one, a traced graph (nest.graph/1), an ONNX file, "-", or
+// organisation/name of a model in the local cache of the Hugging Face hub (hub_cache.h). Throws
 // InputError with the closest names when it is none of them.
 NamedModel load_model(const Input& input);
 
