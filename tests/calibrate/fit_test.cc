@@ -37,8 +37,8 @@ std::vector<Measurement> synthetic(const BurstConstants& truth, double noise) {
   std::vector<Measurement> rows = shipped().rows;
   const BurstModel model(h200(), truth);
   std::mt19937 random(7);
-  std::normal_distribution<double> scatter(0, noise);
-  for (Measurement& row : rows) row.seconds = predict_burst(model, row) * std::exp(scatter(random));
+  std::normal_distribution<double> scatter(0, 1);
+  for (Measurement& row : rows) row.seconds = predict_burst(model, row) * std::exp(noise * scatter(random));
   return rows;
 }
 
