@@ -134,7 +134,7 @@ struct ExecutionRecord {
   std::int64_t bounded = 0;   // plans that were not: their lower bounds exceed the best
   bool complete = true;       // none that the formula prices so low was left out
   double least_s = 0;         // no plan takes less, without noise; 0: not worked out
-  bool certain = false;       // least_s is so high that no plan is 1 % faster
+  bool certain = false;       // without noise, least_s leaves no room for a plan that is 1 % faster
   std::int64_t runs = 0;      // executions with noise of which simulated_s is the mean; 0: it is of one without
   // The formula's optimum where that is another plan: its strategy, what it is priced at, what it takes.
   std::string formula;

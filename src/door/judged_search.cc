@@ -37,10 +37,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct ExecutedPlan {
   Plan plan;
-  double simulated_s = 0;
-  double value = 0;       // what is made least
-  std::int64_t runs = 0;  // with noise
-  bool own = false;       // the formula's optimum
+  double lockstep_s = 0;   // without noise, as bounds are
+  double simulated_s = 0;  // the same, or with noise
+  double value = 0;        // what is made least, of simulated_s
+  std::int64_t runs = 0;   // with noise
+  bool own = false;        // the formula's optimum
 };
 
 // Whether devices share links that are slower than all of them together. (Torus links are not counted: no law bounds
@@ -97,7 +98,6 @@ class JudgedSearch {
     record.executed = executed_;
     record.bounded = bounded_;
     record.complete = complete_;
-    record.certain = certain_;
     if (!plans_.front().own) {
       record.formula = plan::strategy_text(formula.strategy);
       if (plans_.front().plan.strategy == formula.strategy) record.formula += " with other cuts";
@@ -117,6 +117,7 @@ class JudgedSearch {
     for (ExecutedPlan& executed : plans_) {
       record.simulated_s = executed.simulated_s;
       record.least_s = least_ / value_of(executed.plan, 1);
+      record.certain = record.least_s >= executed.lockstep_s * (1 - kWorth);
       record.runs = executed.runs;
       executed.plan.search = search;
       executed.plan.search->execution = record;
@@ -168,7 +169,7 @@ class JudgedSearch {
     });
     executed_ += static_cast<std::int64_t>(plans.size());
     for (std::size_t k = 0; k < plans.size(); ++k) {
-      plans_.push_back({*plans[k], seconds[k], value_of(*plans[k], seconds[k]), 0, false});
+      plans_.push_back({*plans[k], seconds[k], seconds[k], value_of(*plans[k], seconds[k]), 0, false});
     }
   }
 
@@ -255,10 +256,7 @@ class JudgedSearch {
     fresh.reserve(keys.plans.size());
     for (const search::BoundedPlan& bounded : keys.plans) add_unknown(bounded.plan, fresh);
     consider(fresh);
-    const double most = limit() * (1 - kWorth);
-    // Of each key one cut was executed: only a bound on all of them makes it certain.
-    certain_ = keys.complete && least_ >= most;
-    return keys.complete && !is_late() && keys.next >= most;
+    return keys.complete && !is_late() && keys.next >= limit() * (1 - kWorth);
   }
 
   // The best plans, with whole layers moved from stage to stage as long as that makes them faster.
@@ -297,7 +295,7 @@ class JudgedSearch {
     const auto fastest = std::min_element(seconds.begin(), seconds.end());
     if (fastest == seconds.end() || *fastest >= most) return false;
     const Plan& other = others[static_cast<std::size_t>(fastest - seconds.begin())];
-    const ExecutedPlan taken{other, *fastest, value_of(other, *fastest), 0, false};
+    const ExecutedPlan taken{other, *fastest, *fastest, value_of(other, *fastest), 0, false};
     if (plans_[k].own) plans_.push_back(plans_[k]);
     plans_[k] = taken;
     return true;
@@ -370,7 +368,7 @@ class JudgedSearch {
   search::Workers workers_;
   std::vector<ExecutedPlan> plans_;
   std::vector<Strategy> considered_;
-  bool complete_ = true, certain_ = false;
+  bool complete_ = true;
   double least_ = 0;  // of all plans, seconds or device-seconds; 0: not known
   double searched_s_;
   std::chrono::steady_clock::time_point began_;

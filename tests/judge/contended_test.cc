@@ -167,6 +167,7 @@ void look_at(const Problem& problem, Outcomes& outcomes) {
   }
   outcomes.regrets.push_back(std::max(0.0, regret));
   if (regret <= kWorthChanging) return;
+  EXPECT_FALSE(record.certain) << "seed " << problem.seed;
   outcomes.worse.push_back(
       fmt::format("seed {}: {:.4g} s{}, predicted {:.4g} s, {}\n  {:.1f} % faster: {:.4g} s, predicted {:.4g} s, {}\n",
                   problem.seed, own->judged_s, record.certain ? " (certain)" : "", first.prediction.iteration_s,
@@ -204,6 +205,15 @@ TEST(Contended, NothingIsMuchFasterWhenExecuted) {
   EXPECT_LE(static_cast<double>(outcomes.worse.size()), kMostWorse * count)
       << fmt::format("{}", fmt::join(outcomes.worse, ""));
   EXPECT_LE(mean, kMostMean);
+}
+
+// Where the formula's plan takes what it says and it prices faster ones too high, and where other cuts are faster.
+TEST(Contended, NorWhereTheFormulaPricesTooHighOrCutsWorse) {
+  for (const std::uint32_t seed : {664, 705, 713, 154, 360}) {
+    Outcomes outcomes;
+    look_at(test::contended_problem(seed), outcomes);
+    EXPECT_TRUE(outcomes.worse.empty()) << outcomes.worse.front();
+  }
 }
 
 // One problem, named by $NEST_ORACLE_SEED.

@@ -19,11 +19,11 @@ class _Meta(type(typing.Protocol)):
         return made
 
     def __call__(cls, *args, **kwargs):
-        if cls.__dict__.get("_is_stub", False) or cls in _Meta.made:
+        if cls in _Meta.made:
             return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else Anything.__new__(cls)
         return super().__call__(*args, **kwargs)
 
-    made = set()
+    made = set()  # by nobody's class statement: what was asked of a module
 
     def __new__(mcs, name, bases, space):
         cls = super().__new__(mcs, name, bases, space)
@@ -60,7 +60,7 @@ class Anything(metaclass=_Meta):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return Anything.__dict__.get("_value") or getattr(type(self), name)
+        return getattr(type(self), name)
 
     def __call__(self, *args, **kwargs):
         return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else self
@@ -126,7 +126,8 @@ def _packaging():
     sys.modules["packaging"], sys.modules["packaging.version"] = package, module
 
 
-def stub(*names):
+def install(*names):
+    """From here on modules of these names can be imported."""
     if not hasattr(typing, "override"):  # Python 3.12
         typing.override = lambda function: function
     try:

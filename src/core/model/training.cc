@@ -47,16 +47,6 @@ const std::vector<Target>& targets() {
   return all;
 }
 
-std::vector<std::string_view> parts_of(std::string_view text, char between) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(between);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -93,7 +83,7 @@ bool matches_part(std::string_view pattern, std::string_view text) {
 }
 
 bool matches(const std::vector<std::string_view>& pattern, const std::string& path) {
-  const std::vector<std::string_view> parts = parts_of(path, '.');
+  const std::vector<std::string_view> parts = split_text(path, '.');
   if (pattern.size() > parts.size()) return false;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (!matches_part(pattern[i], parts[i])) return false;
@@ -328,7 +318,7 @@ void freeze(const std::vector<std::string>& patterns, Model& model) {
   const std::vector<std::string> paths = layer_paths(model);
   std::vector<std::vector<std::string_view>> wanted;
   wanted.reserve(patterns.size());
-  for (const std::string& pattern : patterns) wanted.push_back(parts_of(pattern, '.'));
+  for (const std::string& pattern : patterns) wanted.push_back(split_text(pattern, '.'));
   std::vector<bool> used(patterns.size(), false);
   const auto is_frozen = [&](const std::string& path) {
     bool found = false;
@@ -379,7 +369,7 @@ bool has_trained_weights(const Layer& layer) {
 Training read_training(std::string_view freeze_text, std::string_view lora_text) {
   Training training;
   if (!freeze_text.empty()) {
-    for (const std::string_view pattern : parts_of(freeze_text, ',')) {
+    for (const std::string_view pattern : split_text(freeze_text, ',')) {
       if (pattern.empty()) throw InputError(fmt::format("{}: an empty pattern", option("freeze")));
       training.frozen.emplace_back(pattern);
     }
@@ -393,7 +383,7 @@ Training read_training(std::string_view freeze_text, std::string_view lora_text)
   };
   Lora lora;
   bool in_targets = false;
-  for (const std::string_view part : parts_of(lora_text, ',')) {
+  for (const std::string_view part : split_text(lora_text, ',')) {
     const std::size_t equals = part.find('=');
     const std::string_view key = part.substr(0, equals);
     std::string_view value = part;

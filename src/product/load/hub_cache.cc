@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/text.h"
 #include "load/input.h"
 
 namespace nest::load {
@@ -54,7 +55,7 @@ std::string find_in_hub_cache(std::string_view name) {
   const fs::path folder = fs::path(cache) / own;
   if (const fs::path main = folder / "refs" / "main"; is_file(main)) {
     const std::string text = read_text(Input(main.string()));
-    const std::string_view commit = std::string_view(text).substr(0, text.find_first_of(" \r\n"));
+    const std::string_view commit = trim(text);
     const fs::path config = folder / "snapshots" / commit / "config.json";
     return is_hub_word(commit) && is_file(config) ? config.string() : "";
   }
