@@ -32,11 +32,12 @@ constexpr double kHintSeconds = 2;       // of each search on more devices
 constexpr std::int64_t kMostTimes = 64;  // as many devices as there are
 
 // Whose plans are searched for; nothing: all there are. A stack's own framework is not asked for what it does not compute
-// in at all.
+// in at all, nor where some weights are frozen, which no export says.
 std::optional<launch::Framework> target_of(const SearchOptions& options, const cost::Job& job) {
   if (options.target.empty()) {
     const std::optional<launch::Framework> own = exporter::framework_of(job.stack);
-    return own && exporter::precision_obstacle(*own, job.run.precision).empty() ? own : std::nullopt;
+    const bool trains_all = job.run.freeze.empty() && job.run.lora.empty();
+    return own && trains_all && exporter::precision_obstacle(*own, job.run.precision).empty() ? own : std::nullopt;
   }
   const std::size_t target = require_word("target", options.target, plan_targets());
   if (target == 0) return std::nullopt;

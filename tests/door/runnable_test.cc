@@ -181,5 +181,18 @@ TEST(Target, AnyIsNoSlower) {
   EXPECT_THAT(to_text(all), HasSubstr("Proven optimal within the search space"));
 }
 
+// What trains some weights is written for no framework: the certificate names none, unless somebody did.
+TEST(Target, FrozenWeightsHaveNone) {
+  Question question;
+  question.model = "llama3-8b";
+  question.devices = 8;
+  question.global_batch = 8;
+  question.lora = "rank=16";
+  SearchOptions options{.judge = PlanJudge::formula, .threads = 1, .why = false};
+  EXPECT_EQ(find_plan(read_job(question), options).plans.front().search->target, "");
+  options.target = "megatron";
+  EXPECT_EQ(find_plan(read_job(question), options).plans.front().search->target, "megatron");
+}
+
 }  // namespace
 }  // namespace nest::test
