@@ -91,7 +91,7 @@ TEST(LeastLaw, NoPlanIsFaster) {
 TEST(LeastLaw, NorWhereGroupsLieUnevenly) {
   for (const std::uint32_t seed : {2322, 2573, 3256}) {
     SCOPED_TRACE(seed);
-    EXPECT_GT(least_law_share(random_plan(seed, DrawnFrom::presets)), 0.3);
+    EXPECT_GT(least_law_share(random_plan(seed, DrawnFrom::presets)), 0.1);
   }
 }
 
