@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures models of transformers on one GPU, and traces them there: what nest's predictions are compared with.
 
-    PYTHONPATH=python python3 tools/gpu/transformers_steps.py OUT [kept|steps]
+    PYTHONPATH=python python3 tools/gpu/transformers_steps.py OUT [kept|steps] [TYPE...]
 
-Writes OUT/rows.json, one row a measurement, and OUT/graphs.tar.gz, the graph of every row that could be traced:
+Writes OUT/rows.json, one row a measurement (of all types, or of those that are named), and OUT/graphs.tar.gz, the graph of every row that could be traced:
 
     kept    bytes that autograd keeps from the forward pass of small models of many families, weights left out, every storage
             counted once (torch.autograd.graph.saved_tensors_hooks)
@@ -77,6 +77,22 @@ STEPS = [
                        head_dim=128, num_experts=64, num_experts_per_tok=8, vocab_size=151936), 2048, 4),
     ("mixtral", dict(hidden_size=2048, intermediate_size=7168, num_hidden_layers=6, num_attention_heads=16, num_key_value_heads=4,
                      num_local_experts=8, num_experts_per_tok=2), 4096, 2),
+    ("phi", dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=24, num_attention_heads=32, num_key_value_heads=32,
+                 vocab_size=51200, resid_pdrop=0.0, embd_pdrop=0.0, attention_dropout=0.0), 2048, 2),
+    ("cohere", dict(hidden_size=4096, intermediate_size=11264, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=32,
+                    vocab_size=128000), 2048, 2),
+    ("smollm3", dict(hidden_size=2048, intermediate_size=11008, num_hidden_layers=20, num_attention_heads=16, num_key_value_heads=4,
+                     vocab_size=128256), 4096, 1),
+    ("glm4", dict(hidden_size=4096, intermediate_size=13696, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=2,
+                  head_dim=128, vocab_size=151552), 2048, 4),
+    ("arcee", dict(hidden_size=2560, intermediate_size=18432, num_hidden_layers=12, num_attention_heads=20, num_key_value_heads=4,
+                   head_dim=128, vocab_size=128004), 4096, 2),
+    ("exaone4", dict(hidden_size=2048, intermediate_size=4096, num_hidden_layers=30, num_attention_heads=32, num_key_value_heads=8,
+                     vocab_size=102400), 4096, 2),
+    ("seed_oss", dict(hidden_size=5120, intermediate_size=27648, num_hidden_layers=3, num_attention_heads=80, num_key_value_heads=8,
+                      head_dim=128, vocab_size=155136, attention_dropout=0.0, residual_dropout=0.0), 4096, 1),
+    ("olmoe", dict(hidden_size=2048, intermediate_size=1024, num_hidden_layers=5, num_attention_heads=16, num_key_value_heads=16,
+                   num_experts=64, num_experts_per_tok=8), 4096, 2),
 ]
 
 
@@ -230,9 +246,11 @@ def traced(kind, config, batch, seq, loss, change=lambda model: None):
         return None, "%s: %s" % (type(error).__name__, str(error)[:300])
 
 
-def measure_kept(results):
+def measure_kept(results, wanted):
     for kind, types in FAMILIES.items():
         for model_type in types:
+            if wanted and model_type not in wanted:
+                continue
             row = {"what": "kept", "kind": kind, "type": model_type, "batch": 2, "seq": 256}
             graph = None
             try:
@@ -253,13 +271,15 @@ def measure_kept(results):
             torch.cuda.empty_cache()
 
 
-def measure_steps(results):
+def measure_steps(results, wanted):
     variants = [(None, lambda model: None)]
     lora = ("lora rank=16,targets=q,v", lambda model: add_lora(model, 16, ("q_proj", "v_proj")))
     all_lora = ("lora rank=64,targets=all",
                 lambda model: add_lora(model, 64, ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")))
     half = ("half", freeze_half)
     for index, (model_type, changes, seq, batch) in enumerate(STEPS):
+        if wanted and model_type not in wanted:
+            continue
         own = variants + ([lora, all_lora, half] if model_type in ("llama", "mistral", "qwen3") else [])
         own += [("recompute", None)] if index % 3 == 0 else []
         for name, change in own:
@@ -291,13 +311,15 @@ def measure_steps(results):
 
 
 def main():
-    out, what = sys.argv[1], sys.argv[2:] or ["kept", "steps"]
+    out, words = sys.argv[1], sys.argv[2:]
+    what = [word for word in words if word in ("kept", "steps")] or ["kept", "steps"]
+    wanted = [word for word in words if word not in what]
     os.makedirs(out, exist_ok=True)
     results = Results(out)
     if "steps" in what:
-        measure_steps(results)
+        measure_steps(results, wanted)
     if "kept" in what:
-        measure_kept(results)
+        measure_kept(results, wanted)
     results.graphs.close()
 
 
