@@ -106,7 +106,8 @@ def simulate(plan, *, engine=None, steps=1, runs=None, noise=None, seed=None, tr
 
 def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, target=None, per_host=None, cores_per_device=None,
            profile=None):
-    """The plan in the words of a framework, as text: to "megatron", "nemo", "deepspeed", "torchtitan", "fsdp" or "rankfile".
+    """The plan in the words of a framework, as text: to "megatron", "nemo", "deepspeed", "torchtitan", "torchtitan-main", "fsdp" or
+    "rankfile".
 
     A rank file is of the plan that the framework `target` runs ("any": of this one as it is; else that of the stack).
     "chakra" writes execution traces for network simulators, one file for each rank (of `ranks`, "0,8-15"), to the folder

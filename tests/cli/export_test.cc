@@ -107,6 +107,7 @@ TEST_F(Export, EveryFrameworkAndFormatGivesSomething) {
            {"nemo", "nemo2", "trainer.strategy."},
            {"deepspeed", "json", "\"zero_optimization\""},
            {"torchtitan", "toml", "[parallelism]"},
+           {"torchtitan-main", "python", "parallelism=ParallelismConfig("},
            {"sbatch", "megatron", "#SBATCH --nodes=8"},
            {"rankfile", "slurm", "node0007"},
            {"rankfile", "slurm-hosts", "node0007"},

@@ -84,7 +84,8 @@ TEST_P(Targets, RunTheDefaultPlanAsItIs) {
   EXPECT_GT(exported, jobs / 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Targets, ::testing::Values("megatron", "nemo", "deepspeed", "torchtitan", "fsdp"));
+INSTANTIATE_TEST_SUITE_P(All, Targets,
+                         ::testing::Values("megatron", "nemo", "deepspeed", "torchtitan", "torchtitan-main", "fsdp"));
 
 std::string target_complaint(const Question& question, const SearchOptions& options) {
   try {

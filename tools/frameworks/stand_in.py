@@ -75,6 +75,23 @@ class Anything(metaclass=_Meta):
         return False
 
 
+class Operator:
+    """What torch.library.custom_op makes: a function that others are registered with."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: args[0] if args and callable(args[0]) else (lambda function: function)
+
+
+def custom_op(*args, **kwargs):
+    return Operator
+
+
 class _Module(types.ModuleType):
     def __getattr__(self, name):
         if name == "__version__":

@@ -89,7 +89,8 @@ class ChangeFinder {
   };
   std::string degree_text(const Degree& degree, std::int64_t value) const {
     switch (framework_) {
-      case launch::Framework::torchtitan: return fmt::format("{} = {}", degree.titan, value);
+      case launch::Framework::torchtitan:
+      case launch::Framework::torchtitan_main: return fmt::format("{} = {}", degree.titan, value);
       case launch::Framework::deepspeed: return fmt::format("{}: {}", degree.deepspeed, value);
       case launch::Framework::fsdp: return fmt::format("{}: {}", degree.accelerate, value);
       case launch::Framework::megatron:
@@ -107,7 +108,7 @@ class ChangeFinder {
       variant.stages = mine_.stages;
     } else {
       if (s.pp * s.virtual_stages > blocks) return false;
-      if (blocks % (s.pp * s.virtual_stages) != 0 && framework_ != launch::Framework::torchtitan) return false;
+      if (blocks % (s.pp * s.virtual_stages) != 0 && !is_torchtitan(framework_)) return false;
       variant.stages = cost::even_stages(job_, s, first.recompute, first.zero);
     }
     const bool partly =
@@ -196,8 +197,7 @@ class ChangeFinder {
   }
 
   std::string recompute_text(Recompute mode) const {
-    if (framework_ == launch::Framework::torchtitan)
-      return fmt::format("activation_checkpoint.mode = \"{}\"", to_string(mode));
+    if (is_torchtitan(framework_)) return fmt::format("activation_checkpoint.mode = \"{}\"", to_string(mode));
     if (framework_ == launch::Framework::fsdp)
       return fmt::format("fsdp_activation_checkpointing: {}", mode == Recompute::full);
     if (framework_ == launch::Framework::deepspeed)
@@ -213,7 +213,7 @@ class ChangeFinder {
   std::string zero_text(int zero) const {
     if (framework_ == launch::Framework::deepspeed) return fmt::format("zero_optimization.stage: {}", zero);
     if (framework_ == launch::Framework::fsdp) return fmt::format("fsdp_reshard_after_forward: {}", zero == 3);
-    if (framework_ == launch::Framework::torchtitan) {
+    if (is_torchtitan(framework_)) {
       return zero == 0 ? "data_parallel_shard_degree = 1"
                        : fmt::format("fsdp_reshard_after_forward = \"{}\"", zero == 3 ? "always" : "never");
     }
@@ -232,7 +232,7 @@ class ChangeFinder {
     }
     for (int zero = 0; zero <= 3; ++zero) {
       if (zero == mine_.stages.front().zero || (megatron_ && zero != 1)) continue;
-      if (framework_ == launch::Framework::torchtitan && zero == 1) continue;
+      if (is_torchtitan(framework_) && zero == 1) continue;
       add(zero_text(zero), TimeTerm::optimizer, [this, zero](SetupVariant& variant) {
         set_all(variant, [zero](StagePlan& stage) {
           stage.zero = zero;

@@ -15,6 +15,7 @@
 #include "exporter/nemo.h"
 #include "exporter/rankfile.h"
 #include "exporter/sbatch.h"
+#include "exporter/titan_main.h"
 #include "exporter/titan_order.h"
 #include "exporter/torchtitan.h"
 #include "launch/titan_schedules.h"
@@ -113,7 +114,9 @@ constexpr std::array kTorchtitanFormats = {
     ExportFormat{"toml", "torchtitan's configuration (v0.2.2, the last that reads TOML)"},
     ExportFormat{"csv", "the order of a pipeline that torchtitan has no name for: `pipeline_parallel_schedule_csv`"}};
 
-ExportedText write_torchtitan(const ExportTask& task, std::size_t format) {
+// The configuration, or with format 1 the order of the pipeline beside it.
+ExportedText titan_text(const ExportTask& task, std::size_t format, const char* member, std::string configuration,
+                        std::vector<std::string> notes) {
   const bool filed = task.strategy.pp > 1 && launch::titan_file(task.strategy.schedule) != nullptr;
   if (format == 1 && !filed) {
     throw InputError(fmt::format("{}: {} needs no file", option("format"),
@@ -121,14 +124,27 @@ ExportedText write_torchtitan(const ExportTask& task, std::size_t format) {
                                                                     to_string(task.strategy.schedule))
                                                       : std::string("a plan without a pipeline")));
   }
-  TorchtitanExport exported = export_torchtitan(task);
   const std::string order = filed ? titan_order(task.strategy, task.job.run.global_batch) : "";
   ExportedText written;
-  written.json["toml"] = exported.toml;
+  written.json[member] = configuration;
   if (filed) written.json["csv"] = order;
-  written.text = format == 1 ? order : exported.toml;
-  written.notes = std::move(exported.notes);
+  written.text = format == 1 ? order : std::move(configuration);
+  written.notes = std::move(notes);
   return written;
+}
+
+ExportedText write_torchtitan(const ExportTask& task, std::size_t format) {
+  TorchtitanExport exported = export_torchtitan(task);
+  return titan_text(task, format, "toml", std::move(exported.toml), std::move(exported.notes));
+}
+
+constexpr std::array kTitanMainFormats = {
+    ExportFormat{"python", "the same for torchtitan's main: a module whose function `plan` is the configuration"},
+    ExportFormat{"csv", "its `pipeline_parallel_schedule_csv`"}};
+
+ExportedText write_titan_main(const ExportTask& task, std::size_t format) {
+  TitanMainExport exported = export_titan_main(task);
+  return titan_text(task, format, "python", std::move(exported.python), std::move(exported.notes));
 }
 
 constexpr std::array kAccelerateFormats = {
@@ -211,6 +227,8 @@ constexpr std::array kExporters = {
     Exporter{"nemo", "Megatron-Bridge and NeMo 2", kNemoFormats, launch::Framework::nemo, write_nemo},
     Exporter{"deepspeed", "DeepSpeed", kDeepspeedFormats, launch::Framework::deepspeed, write_deepspeed},
     Exporter{"torchtitan", "torchtitan", kTorchtitanFormats, launch::Framework::torchtitan, write_torchtitan},
+    Exporter{"torchtitan-main", "torchtitan's main", kTitanMainFormats, launch::Framework::torchtitan_main,
+             write_titan_main},
     Exporter{"fsdp", "Hugging Face accelerate and Trainer", kAccelerateFormats, launch::Framework::fsdp,
              write_accelerate},
     Exporter{"sbatch", "a job script for Slurm", kSbatchFormats, launch::Framework::megatron, write_sbatch},

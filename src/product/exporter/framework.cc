@@ -157,8 +157,9 @@ std::optional<launch::Framework> framework_of(const cost::SoftwareStack& stack) 
 
 bool is_own_stack(launch::Framework framework, const cost::SoftwareStack& stack) {
   if (stack.framework == cost::Runner::usual) return rules_of(framework).is_own(stack.memory);
-  const launch::Framework engine =
-      framework == launch::Framework::nemo ? launch::Framework::megatron : framework;  // the same one
+  launch::Framework engine = framework;
+  if (framework == launch::Framework::nemo) engine = launch::Framework::megatron;  // the same one
+  if (framework == launch::Framework::torchtitan_main) engine = launch::Framework::torchtitan;
   return framework_of(stack) == engine;
 }
 

@@ -33,6 +33,8 @@ constexpr std::array<FrameworkRules, launch::kFrameworkNames.size()> kRules = {{
      is_deepspeed_memory, no_narrow_precision, refuse_deepspeed, refuse_deepspeed_cuts, restrict_to_deepspeed},
     {launch::Framework::torchtitan, "torchtitan", "torchtitan 0.2.2", "fsdp2", true, false, false,
      is_fsdp_memory, torchtitan_precision, refuse_torchtitan, refuse_torchtitan_chunks, restrict_to_torchtitan},
+    {launch::Framework::torchtitan_main, "torchtitan's main", "torchtitan of August 2026", "fsdp2", true, false, false,
+     is_fsdp_memory, torchtitan_precision, refuse_titan_main, refuse_torchtitan_chunks, restrict_to_titan_main},
     {launch::Framework::fsdp, "Hugging Face accelerate (FSDP2)", "accelerate 1.15", "hf-fsdp", true, false, false,
      is_fsdp_memory, no_narrow_precision, refuse_accelerate, refuse_chunks, restrict_to_accelerate},
 }};

@@ -80,6 +80,8 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const Sta
 void refuse_torchtitan_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                               Obstacles& found);
 void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits);
+void refuse_titan_main(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found);
+void restrict_to_titan_main(const cost::Job& job, plan::PlanLimits& limits);
 void refuse_accelerate(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found);
 void restrict_to_accelerate(const cost::Job& job, plan::PlanLimits& limits);
 

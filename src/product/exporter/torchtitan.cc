@@ -24,9 +24,6 @@ std::string toml_quoted(const std::string& text) {
   return result + "\"";
 }
 
-// The stack of torchtitan's graph trainer, whose graphs compute weight gradients apart.
-bool is_graph_trainer(const cost::SoftwareStack& stack) { return !stack.schedules.empty(); }
-
 class TitanFile {
  public:
   explicit TitanFile(const ExportTask& task) : task_(task), strategy_(task.strategy) {}
@@ -110,28 +107,14 @@ class TitanFile {
     }
     key("pipeline_parallel_microbatch_size", strategy_.micro_batch);
     std::vector<std::string> parts;
-    std::int64_t layer = 0;
-    const bool is_v = schedule::rule_of(strategy_.schedule).is_v();
-    for (const StageBlocks& stage : is_v ? v_blocks(task_.job.model, task_.stages)
-                                         : chunk_blocks(task_.job.model, task_.stages, strategy_.virtual_stages)) {
-      std::vector<std::string> names;
-      if (stage.embedding) names.emplace_back("\"tok_embeddings\"");
-      for (std::int64_t k = 0; k < stage.blocks; ++k) names.push_back(fmt::format("\"layers.{}\"", layer++));
-      if (stage.head) {
-        names.emplace_back("\"norm\"");
-        names.emplace_back("\"output\"");
-      }
+    for (const std::vector<std::string>& names : titan_parts(task_, "output")) {
       parts.push_back(fmt::format("    [{}],\n", fmt::join(names, ", ")));
     }
     text_ += fmt::format("module_fqns_per_model_part = [\n{}]\n", fmt::join(parts, ""));
   }
 
   void add_checkpointing() {
-    const std::vector<StageBlocks> blocks = stage_blocks(task_.job.model, task_.stages);
-    Recomputation mode;
-    for (std::size_t s = 0; s < blocks.size(); ++s) {
-      if (blocks[s].blocks > 0) mode = task_.stages[s].recompute;
-    }
+    const Recomputation mode = titan_recomputation(task_);
     text_ += "\n[activation_checkpoint]\n";
     key("mode", toml_quoted(to_string(mode)));
     if (mode == Recompute::selective) key("selective_ac_option", "\"op\"");
@@ -179,6 +162,36 @@ TitanModel titan_model(const std::string& preset) {
   return found == launch::kTitanFlavors.end() ? TitanModel{} : TitanModel{found->name, found->flavor};
 }
 
+bool is_graph_trainer(const cost::SoftwareStack& stack) { return !stack.schedules.empty(); }
+
+std::vector<std::vector<std::string>> titan_parts(const ExportTask& task, const char* head) {
+  const bool is_v = schedule::rule_of(task.strategy.schedule).is_v();
+  std::vector<std::vector<std::string>> parts;
+  std::int64_t layer = 0;
+  for (const StageBlocks& stage : is_v ? v_blocks(task.job.model, task.stages)
+                                       : chunk_blocks(task.job.model, task.stages, task.strategy.virtual_stages)) {
+    std::vector<std::string> names;
+    names.reserve(static_cast<std::size_t>(stage.blocks) + 3);
+    if (stage.embedding) names.emplace_back("\"tok_embeddings\"");
+    for (std::int64_t k = 0; k < stage.blocks; ++k) names.push_back(fmt::format("\"layers.{}\"", layer++));
+    if (stage.head) {
+      names.emplace_back("\"norm\"");
+      names.push_back(fmt::format("\"{}\"", head));
+    }
+    parts.push_back(std::move(names));
+  }
+  return parts;
+}
+
+Recomputation titan_recomputation(const ExportTask& task) {
+  const std::vector<StageBlocks> blocks = stage_blocks(task.job.model, task.stages);
+  Recomputation mode;
+  for (std::size_t s = 0; s < blocks.size(); ++s) {
+    if (blocks[s].blocks > 0) mode = task.stages[s].recompute;
+  }
+  return mode;
+}
+
 TorchtitanExport export_torchtitan(const ExportTask& task) { return TitanFile(task).run(); }
 
 namespace {
@@ -221,7 +234,7 @@ void refuse_heads(plan::PlanLimits& limits) {
 
 }  // namespace
 
-void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
+void refuse_titan(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
   const Split& split = strategy.split;
   const Sharding sharding = sharding_of(strategy, like);
   if (sharding.zero == 1)
@@ -247,9 +260,13 @@ void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const Sta
   if (has_experts(job.model) && split.expert_tp() > 1) {
     found.push_back(fmt::format("cannot divide an expert over ranks (etp={})", split.expert_tp()));
   }
-  refuse_family(job, strategy, sharding, found);
   refuse_schedule(job, strategy, sharding, found);
   refuse_rounds(job, strategy, found);
+}
+
+void refuse_torchtitan(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
+  refuse_titan(job, strategy, like, found);
+  refuse_family(job, strategy, sharding_of(strategy, like), found);
 }
 
 void refuse_torchtitan_chunks(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
@@ -265,7 +282,7 @@ void refuse_torchtitan_chunks(const cost::Job& job, const Strategy& strategy, co
 }
 
 // Sharded data parallelism under the rest; experts stay whole.
-void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
+void restrict_to_titan(const cost::Job& job, plan::PlanLimits& limits) {
   plan::set_limit(limits, "zero=0,2,3");
   limits.sp[0] = false;
   limits.zero_outer[1] = false;
@@ -273,8 +290,12 @@ void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
   refuse_heads(limits);
   admit_common_recomputation(job.stack.selective == cost::SelectiveKind::every_second_matmul, limits);
   if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
-  limit_family(job, limits);
   if (!is_graph_trainer(job.stack)) limits.more_schedules = false;
+}
+
+void restrict_to_torchtitan(const cost::Job& job, plan::PlanLimits& limits) {
+  restrict_to_titan(job, limits);
+  limit_family(job, limits);
 }
 
 }  // namespace nest::exporter

@@ -1,4 +1,4 @@
-// DeepSpeed's JSON and torchtitan's TOML.
+// DeepSpeed's JSON, torchtitan's TOML and Python.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 #include "doc/reader.h"
 #include "launch/setup.h"
 #include "launch/titan_flavors.h"
+#include "launch/titan_main.h"
+#include "launch/titan_python.h"
 #include "launch/titan_schedules.h"
 #include "launch/toml.h"
 #include "schedule/rules.h"
@@ -97,8 +99,8 @@ void read_deepspeed(doc::Reader& root, LaunchSetup& setup) {
 
 class TitanReader {
  public:
-  TitanReader(std::string_view source, const Document& document) : root_(document) {
-    setup_.framework = Framework::torchtitan;
+  TitanReader(std::string_view source, const Document& document, Framework version) : root_(document) {
+    setup_.framework = version;
     setup_.source = source;
     setup_.stack = *cost::find_stack("fsdp2");
   }
@@ -111,10 +113,14 @@ class TitanReader {
     if (auto training = root_.maybe_object("training")) read_training(*training);
     if (auto parallel = root_.maybe_object("parallelism")) read_parallelism(*parallel);
     if (auto checkpoint = root_.maybe_object("activation_checkpoint")) read_checkpointing(*checkpoint);
-    if (auto compile = root_.maybe_object("compile"); !compile || !compile->flag_or("enable", false)) {
-      setup_.stack.fused_rowwise = false;
-      setup_.stack.loss = cost::LossKernel::eager_fp32;
+    bool model = false, loss = false;
+    if (auto compile = root_.maybe_object("compile"); compile && compile->flag_or("enable", false)) {
+      const auto parts = compile->maybe_texts("components", 64);
+      model = !parts || std::find(parts->begin(), parts->end(), "model") != parts->end();
+      loss = !parts || std::find(parts->begin(), parts->end(), "loss") != parts->end();
     }
+    if (!model) setup_.stack.fused_rowwise = false;
+    if (!loss) setup_.stack.loss = cost::LossKernel::eager_fp32;
     return std::move(setup_);
   }
 
@@ -123,6 +129,10 @@ class TitanReader {
     const std::string name = model.text_or("name", ""), flavor = model.text_or("flavor", "");
     for (const TitanFlavor& known : kTitanFlavors) {
       if (name == known.name && to_lower(flavor) == to_lower(known.flavor)) setup_.model_name = known.preset;
+    }
+    for (const TitanMainFlavor& known : kTitanMainFlavors) {
+      if (setup_.framework != Framework::torchtitan_main || name != known.module) continue;
+      if (to_lower(flavor) == to_lower(known.flavor)) setup_.model_name = known.preset;
     }
     if (const auto converters = model.maybe_texts("converters", 64)) {
       for (const std::string& converter : *converters) {
@@ -261,17 +271,25 @@ class TitanReader {
   std::int64_t local_batch_ = 8;
 };
 
-// Overrides from the command line, as lines of the file they belong to: --parallelism.tensor_parallel_degree 4.
-Document with_overrides(const Document& document, const std::vector<ShellWord>& words) {
-  if (words.empty()) return document;
-  // Values are replaced by rewriting the text: the last one wins there as well once earlier ones are gone.
-  std::string text = document.source->text;
-  std::map<std::string, std::map<std::string, std::string>> sections;
+// Values as TOML writes them: what is no number, switch or list is a text.
+std::string toml_value(const std::string& value) {
+  double number = 0;
+  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool plain = value == "true" || value == "false" || value.starts_with('[') ||
+                     (error == std::errc() && rest == value.data() + value.size() && !value.empty());
+  if (plain) return value;
+  std::string quoted;
+  for (const char c : value) quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return "\"" + quoted + "\"";
+}
+
+// Overrides from the command line by section: --parallelism.tensor_parallel_degree 4; the last one wins.
+TitanSections override_sections(std::string_view source, const std::vector<ShellWord>& words) {
+  TitanSections sections;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const ShellWord& word = words[i];
     if (!word.text.starts_with("--")) {
-      throw InputError(
-          fmt::format("{}: line {}: `{}` is no option", document.source->name, word.line, clip(word.text, 40)));
+      throw InputError(fmt::format("{}: line {}: `{}` is no option", source, word.line, clip(word.text, 40)));
     }
     const std::size_t equals = word.text.find('=');
     const std::string key = word.text.substr(2, equals == std::string::npos ? std::string::npos : equals - 2);
@@ -287,30 +305,26 @@ Document with_overrides(const Document& document, const std::vector<ShellWord>& 
     if (dot == std::string::npos) continue;
     const std::string section = key.substr(0, dot);
     if (!from->unknown.empty() && (section == "parallelism" || section == "training")) {
-      throw InputError(fmt::format("{}: line {}: --{}: {} is not set in the text; give it with --define",
-                                   document.source->name, word.line, key, from->unknown.front()));
+      throw InputError(fmt::format("{}: line {}: --{}: {} is not set in the text; give it with --define", source,
+                                   word.line, key, from->unknown.front()));
     }
-    sections[section][key.substr(dot + 1)] = value;
+    sections[section][key.substr(dot + 1)] = toml_value(value);
   }
-  const auto is_plain = [](const std::string& value) {
-    double number = 0;
-    const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    return value == "true" || value == "false" || value.starts_with('[') ||
-           (error == std::errc() && rest == value.data() + value.size() && !value.empty());
-  };
-  auto root = std::make_shared<doc::Object>();
+  return sections;
+}
+
+// The file with what the command line says instead.
+Document with_overrides(const Document& document, const std::vector<ShellWord>& words) {
+  if (words.empty()) return document;
   std::string extra;
-  for (const auto& [section, keys] : sections) {
+  for (const auto& [section, keys] : override_sections(document.source->name, words)) {
     extra += "[" + section + "]\n";
-    for (const auto& [key, value] : keys) {
-      std::string quoted;
-      for (const char c : value) quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-      extra += key + " = " + (is_plain(value) ? value : "\"" + quoted + "\"") + "\n";
-    }
+    for (const auto& [key, value] : keys) extra += fmt::format("{} = {}\n", key, value);
   }
   const Document added = parse_toml("--from", extra);
   const doc::Object* base = document.root().as_object();
   const doc::Object* over = added.root().as_object();
+  auto root = std::make_shared<doc::Object>();
   for (const doc::Object::Member& member : base->members()) {
     const doc::Value* changed = over->find(member.key);
     if (changed == nullptr || changed->as_object() == nullptr || member.value.as_object() == nullptr) {
@@ -354,27 +368,91 @@ void add_deepspeed_file(LaunchSetup& setup, std::string_view source, const std::
 
 LaunchSetup read_torchtitan_file(std::string_view source, const std::string& text,
                                  const std::vector<ShellWord>& overrides) {
-  return TitanReader(source, with_overrides(parse_toml(std::string(source), text), overrides)).run();
+  const Document document = with_overrides(parse_toml(std::string(source), text), overrides);
+  return TitanReader(source, document, Framework::torchtitan).run();
+}
+
+namespace {
+
+// Main's sections with what the command line says instead, its negations (--no-) as switches.
+LaunchSetup read_titan_sections(std::string_view source, TitanSections sections,
+                                const std::vector<ShellWord>& overrides) {
+  for (const auto& [section, keys] : override_sections(source, overrides)) {
+    for (const auto& [key, value] : keys) {
+      if (key.starts_with("no-") || key.starts_with("no_")) {
+        sections[section][key.substr(3)] = "false";
+      } else {
+        sections[section][key] = value;
+      }
+    }
+  }
+  const Document document = parse_toml(std::string(source), titan_toml(source, std::move(sections)));
+  return TitanReader(source, document, Framework::torchtitan_main).run();
+}
+
+// What to read of a command: the file of 0.2.2, or main's module and configuration.
+struct TitanCommand {
+  std::string file, module, config;
+  std::vector<ShellWord> overrides;
+};
+
+TitanCommand titan_command(const TrainingCommand& command) {
+  TitanCommand found;
+  const std::array<std::pair<std::string_view, std::string*>, 3> names = {
+      {{"--job.config_file", &found.file}, {"--module", &found.module}, {"--config", &found.config}}};
+  for (std::size_t i = 0; i < command.arguments.size(); ++i) {
+    const std::string& word = command.arguments[i].text;
+    bool taken = false;
+    for (const auto& [name, value] : names) {
+      if (word == name && i + 1 < command.arguments.size()) {
+        *value = command.arguments[++i].text;
+        taken = true;
+      } else if (word.starts_with(std::string(name) + "=")) {
+        *value = word.substr(name.size() + 1);
+        taken = true;
+      }
+      if (taken) break;
+    }
+    if (!taken) found.overrides.push_back(command.arguments[i]);
+  }
+  return found;
+}
+
+// Main's configuration: torchtitan's own, or one in a module that can be read here (its dots are folders).
+TitanSections titan_main_sections(std::string_view source, const TitanCommand& command,
+                                  const ReadNamedFile& read_file) {
+  if (TitanSections own = titan_main_config(command.config); !own.empty()) return own;
+  std::string path = command.module;
+  std::replace(path.begin(), path.end(), '.', '/');
+  for (const std::string& file : {path + ".py", path + "/config_registry.py"}) {
+    const std::optional<std::string> text = read_file ? read_file(file) : std::nullopt;
+    if (text) return read_titan_python(file, *text, command.config);
+  }
+  throw InputError(fmt::format("{}: --module {} --config {}: neither torchtitan's own nor a file that can be read here",
+                               source, clip(command.module, 60), clip(command.config, 60)));
+}
+
+}  // namespace
+
+LaunchSetup read_titan_main_file(std::string_view source, const std::string& text,
+                                 const std::vector<ShellWord>& overrides) {
+  return read_titan_sections(source, read_titan_python(source, text), overrides);
 }
 
 LaunchSetup read_torchtitan_launch(std::string_view source, const TrainingCommand& command,
                                    const ReadNamedFile& read_file) {
-  std::vector<ShellWord> overrides;
-  std::string file;
-  for (std::size_t i = 0; i < command.arguments.size(); ++i) {
-    const std::string& word = command.arguments[i].text;
-    if (word == "--job.config_file" && i + 1 < command.arguments.size()) {
-      file = command.arguments[++i].text;
-    } else if (word.starts_with("--job.config_file=")) {
-      file = word.substr(word.find('=') + 1);
-    } else {
-      overrides.push_back(command.arguments[i]);
+  const TitanCommand titan = titan_command(command);
+  LaunchSetup setup;
+  if (!titan.module.empty() || !titan.config.empty()) {
+    setup = read_titan_sections(source, titan_main_sections(source, titan, read_file), titan.overrides);
+  } else {
+    std::optional<std::string> text = std::string();
+    if (!titan.file.empty()) text = read_file ? read_file(titan.file) : std::nullopt;
+    if (!text) {
+      throw InputError(fmt::format("{}: --job.config_file {}: cannot be read here", source, clip(titan.file, 60)));
     }
+    setup = read_torchtitan_file(titan.file.empty() ? std::string(source) : titan.file, *text, titan.overrides);
   }
-  std::optional<std::string> text = std::string();
-  if (!file.empty()) text = read_file ? read_file(file) : std::nullopt;
-  if (!text) throw InputError(fmt::format("{}: --job.config_file {}: cannot be read here", source, clip(file, 60)));
-  LaunchSetup setup = read_torchtitan_file(file.empty() ? std::string(source) : file, *text, overrides);
   setup.source = source;
   setup.notes.insert(setup.notes.begin(), command.notes.begin(), command.notes.end());
   if (const auto world = command.world()) setup.world = world;

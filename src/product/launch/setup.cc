@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
+#include "launch/titan_python.h"
 #include "launch/titan_schedules.h"
 #include "plan/chunk_blocks.h"
 #include "plan/pipeline_shape.h"
@@ -210,7 +211,7 @@ std::vector<StagePlan> stages_from_chunks(const LaunchSetup& setup, const cost::
 
 // What Megatron is told, or PyTorch's own rule.
 std::int64_t group_of(const LaunchSetup& setup, std::int64_t micro_batches) {
-  const bool titan = setup.framework == Framework::torchtitan;
+  const bool titan = is_torchtitan(setup.framework);
   const std::int64_t group = titan ? titan_group(setup.pp, micro_batches) : setup.group;
   return group == setup.pp ? 0 : group;
 }
@@ -285,6 +286,7 @@ LaunchSetup read_launch(std::string_view source, const std::string& text, const 
   if (looks_like_json(text)) return read_deepspeed_file(source, text, more);
   if (looks_like_accelerate(text)) return read_accelerate_file(source, text, more, read_file);
   if (looks_like_toml(text)) return read_torchtitan_file(source, text, more);
+  if (looks_like_titan_python(text)) return read_titan_main_file(source, text, more);
   TrainingCommand command;
   if (looks_like_yaml(text)) {
     command = read_yaml_arguments(source, text, variables);

@@ -86,6 +86,8 @@ LaunchSetup read_torchtitan_launch(std::string_view source, const TrainingComman
                                    const ReadNamedFile& read_file);
 LaunchSetup read_torchtitan_file(std::string_view source, const std::string& text,
                                  const std::vector<ShellWord>& overrides);
+LaunchSetup read_titan_main_file(std::string_view source, const std::string& text,
+                                 const std::vector<ShellWord>& overrides);
 LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more);
 bool looks_like_accelerate(const std::string& text);
 LaunchSetup read_accelerate_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more,
