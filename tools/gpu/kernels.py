@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Where the time of a training step of transformers' models goes on one GPU, by kind of kernel, and what the host needs.
 
-    PYTHONPATH=python python3 tools/gpu/kernels.py OUT [TYPE...]
+    PYTHONPATH=python python3 tools/gpu/kernels.py OUT [recompute] [TYPE...]
 
-Writes OUT/kernels.json, one row a model of transformers_steps.py (all, or the types that are named), with and without variants:
+Writes OUT/kernels.json, one row a model of transformers_steps.py (all, or the types that are named), with adapters too, or only with recomputation,
+and OUT/masked.json, attention with a mask of its own:
 
     step_s, forward_s, forward_backward_s   medians of steps that follow each other for two seconds
     host_s                                  the same three with 16 tokens, where the device waits for the host
@@ -128,21 +129,54 @@ def memory(step):
     return found
 
 
-def variants_of(model_type):
+def recompute(model):
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def variants_of(model_type, only):
+    if only:
+        yield "recompute", recompute
+        return
     yield None, lambda model: None
     if model_type == "llama":
         yield "lora rank=64,targets=all", lambda model: steps.add_lora(
             model, 64, ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"))
 
 
+def masked_attention():
+    """Forward and backward of attention that is given a mask, as sliding windows are in transformers."""
+    rows = []
+    for batch, heads, seq, dim in ((2, 32, 2048, 64), (2, 32, 4096, 64), (2, 16, 4096, 128), (1, 32, 4096, 128), (1, 16, 8192, 128)):
+        q, k, v = (torch.randn(batch, heads, seq, dim, device=steps.DEVICE, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+        mask = torch.ones(seq, seq, device=steps.DEVICE, dtype=torch.bool).tril()[None, None].expand(batch, 1, seq, seq)
+        taken = []
+        for backward in (False, True):
+            seconds = []
+            for _ in range(12):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                out = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+                if backward:
+                    out.backward(out)
+                torch.cuda.synchronize()
+                seconds.append(time.perf_counter() - start)
+            taken.append(sorted(seconds)[6])
+        rows.append({"batch": batch, "heads": heads, "seq": seq, "dim": dim, "forward_s": taken[0], "backward_s": taken[1] - taken[0]})
+        print(rows[-1], flush=True)
+    return rows
+
+
 def main():
-    out, wanted = sys.argv[1], sys.argv[2:]
+    out, wanted = sys.argv[1], [word for word in sys.argv[2:] if word != "recompute"]
+    only = "recompute" in sys.argv[2:]
     os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "masked.json"), "w", encoding="utf-8") as file:
+        json.dump(masked_attention(), file)
     rows = []
     for model_type, changes, seq, batch in steps.STEPS:
         if wanted and model_type not in wanted:
             continue
-        for variant, change in variants_of(model_type):
+        for variant, change in variants_of(model_type, only):
             row = {"type": model_type, "variant": variant, "batch": batch, "seq": seq}
             try:
                 config = steps.configuration(model_type, changes)
