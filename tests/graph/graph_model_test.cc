@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "cost/eager_time.h"
 #include "graph/read_graph.h"
 #include "model/config.h"
 #include "model/count.h"
@@ -132,7 +133,9 @@ void expect_same(const Pair& pair) {
   ASSERT_EQ(second.outcome, PlanOutcome::optimal);
   const Plan &x = first.plans.front(), &y = second.plans.front();
   EXPECT_EQ(x.strategy, y.strategy);
-  EXPECT_NEAR(y.prediction.iteration_s / x.prediction.iteration_s, 1, 0.02);
+  // As written, a norm is one operator that was measured here and its kernels one by one there.
+  const double apart = cost::runs_as_written(pair.config.stack) ? 0.05 : 0.02;
+  EXPECT_NEAR(y.prediction.iteration_s / x.prediction.iteration_s, 1, apart);
 }
 
 TEST(GraphModel, LlamaByConfigAndByTraceAreTheSame) {

@@ -120,5 +120,17 @@ TEST(Adapters, AreDividedAsTheirProducts) {
   EXPECT_EQ(trained.at(5, split).dense_parameters, static_cast<std::int64_t>(q + o));
 }
 
+// transformers' norms keep fp32 copies and statistics; the normalised rows wait for the gradient of the weight.
+TEST(Adapters, FrozenNormsThatAreWrittenOutKeepLess) {
+  const model::Implementation written{.stack = model::Stack::huggingface};
+  TrainedModel all{model::build_model(model::find_model_preset("llama3-8b").value(), written)};
+  TrainedModel frozen = all;
+  model::apply_training(model::read_training("blocks.*.norm", ""), frozen.model);
+  const auto kept = [&](const TrainedModel& trained) {
+    return localise(trained.model.kinds[at(trained.model.layers[5])], {1, 1024, 0, 1}, {}, written).saved.none;
+  };
+  EXPECT_DOUBLE_EQ(kept(all) - kept(frozen), 2 * 2 * 1024 * 4096);
+}
+
 }  // namespace
 }  // namespace nest::split

@@ -11,12 +11,15 @@
 namespace nest::cost::constants {
 
 // Matrix products.
-inline constexpr double kShortK = 208;        // measured: k + 208 columns' worth of time (prologue, epilogue)
-inline constexpr double kMisaligned = 0.284;  // fitted: rate when n or k is no multiple of 8
-inline constexpr double kGrouped = 1.08;      // measured: grouped over batched products of the same size
-inline constexpr double kGap_s = 8e-6;        // measured (8 … 11 us): between kernels of one stream
-inline constexpr int kOtherKernels = 8;       // set: kernels of a block beside its matrix products
-inline constexpr int kAttentionKernels = 4;   // set: of those, for every attention beyond the first
+inline constexpr double kShortK = 208;           // measured: k + 208 columns' worth of time (prologue, epilogue)
+inline constexpr double kMisaligned = 0.284;     // fitted: rate when n or k is no multiple of 8
+inline constexpr double kGrouped = 1.08;         // measured: grouped over batched products of the same size
+inline constexpr double kGap_s = 8e-6;           // measured (8 … 11 us): between kernels of one stream
+inline constexpr double kWrittenGap_s = 1.5e-6;  // measured: the same where a queue of small kernels waits
+inline constexpr double kWrittenProducts =
+    1.06;                                    // measured: rate of products among such kernels over that of long runs
+inline constexpr int kOtherKernels = 8;      // set: kernels of a block beside its matrix products
+inline constexpr int kAttentionKernels = 4;  // set: of those, for every attention beyond the first
 
 // Attention.
 inline constexpr double kAttentionStart = 64;  // set: keys' worth of time per query beside those it sees
@@ -31,6 +34,16 @@ inline constexpr double kScorePasses = 4;                   // write, read, writ
 inline constexpr double kScoreDropoutPasses = 2.5;          // read, write, one-byte mask
 inline constexpr double kScoreMemory = 0.982;               // fitted
 inline constexpr int kUnfusedKernels = 4;
+// Where modules run as written, native kernels by themselves (H200, cuDNN, sequences of 1,024 … 8,192): measured, over
+// what a device's native_forward and native_backward say, and 0.95 of it for long runs. Heads of 64 and of 96 elements.
+inline constexpr double kWrittenForward = 1.17, kWrittenBackward = 1.34;
+inline constexpr double kWrittenStart = 408, kWrittenStartBack = 500;
+inline constexpr double kWrittenSmall = 0.73, kWrittenSmallBack = 0.80;
+inline constexpr double kWrittenMiddle = 0.77, kWrittenMiddleBack = 0.78;
+inline constexpr double kWrittenWide = 0.82, kWrittenWideBack = 0.63;
+// Kernels that are given a mask see all keys: measured, share of the peak, and of that with heads of at most 64.
+inline constexpr double kMaskedForward = 0.32, kMaskedBackward = 0.287;
+inline constexpr double kMaskedSmall = 0.78, kMaskedSmallBack = 0.86;
 
 // Chunked scans of states: their products are small, and run at this share of the peak (set, not measured).
 inline constexpr double kStateProducts = 0.25;
@@ -54,6 +67,8 @@ inline constexpr double kLossForwardBytes = 10.0;  // set: per logit
 inline constexpr double kLossBackwardBytes = 8.0;
 inline constexpr double kEagerLossForwardBytes = 20.0 / 3;  // set: additional passes of an eager loss
 inline constexpr double kEagerLossBackwardBytes = 40.0 / 3;
+inline constexpr double kWrittenLoss = 27.0;  // measured: where modules run as written (cost/eager_time.h), per logit
+inline constexpr double kWrittenLossBack = 25.5;
 inline constexpr double kAccumulateBytes = 10.0;  // set: per parameter, adding a 16-bit gradient to an fp32 buffer
 
 // Host.

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/index.h"
 #include "cost/activation_offload.h"
 #include "cost/attention_size.h"
 #include "cost/constants.h"
+#include "cost/eager_time.h"
 #include "cost/group_time.h"
 #include "cost/operator_time.h"
 #include "cost/overlap.h"
@@ -28,6 +30,7 @@ struct LayerTimes {
   Passes experts, shared;                           // of the operators above, those of routed and of shared experts
   double expert_weights_s = 0;                      // of their backward, weight gradients
   double recomputed_s = 0;                          // forward time of the modules that selective recomputation names
+  double unrepeated_s = 0;                          // forward time that recomputation of everything leaves out
   double exchanged_again_s = 0;                     // and of their exchanges
   std::vector<double> set_s;                        // both, of every set of modules that is asked for
   double permuted_s = 0;                            // of the exchanges, what the dispatcher does on the device itself
@@ -80,8 +83,9 @@ double rotated_share(const model::Architecture& architecture) {
 
 class LayerPricer {
  public:
-  LayerPricer(const Job& job, const model::Layer& layer, const Split& split, std::int64_t micro_batch,
-              const PricingContext& context)
+  // `layer` is of the fused graph, `written` the same as the stack's modules have it.
+  LayerPricer(const Job& job, const model::Layer& layer, const model::Layer& written, const Split& split,
+              std::int64_t micro_batch, const PricingContext& context)
       : job_(job),
         layer_(layer),
         split_(split),
@@ -91,15 +95,21 @@ class LayerPricer {
         groups_(context.groups),
         busiest_(layer.experts > 0 ? time_imbalance(job.stack.routing, choice_of(layer), split, stream_tokens()) : 1),
         sets_(context.policy.sets),
-        local_(split::localise(layer, {micro_batch, job.run.sequence, job.run.encoder_sequence, busiest_}, split,
-                               context.implementation, context.policy)) {
+        local_(localise(layer, context)) {
     times_.set_s.assign(sets_.size(), 0);
+    if (!runs_as_written(job.stack)) return;
+    written_ = localise(written, context);
+    const double width = real(job.fused_model.architecture.hidden);
+    works_ = eager_work(*written_, {.activation_bytes = rates_.activation_bytes,
+                                    .routed_elements = layer.experts > 0 ? busiest_ * routed_rows() * width : 0,
+                                    .rotated = rotated_share(job.fused_model.architecture)});
+    needed_ = repeated_operators(*written_->source);
   }
 
   void fill(LayerPrice& price) {
     bool routed = false;
-    for (std::size_t i = 0; i < local_.operators.size(); ++i) {
-      const split::LocalOperator& op = local_.operators[i];
+    for (std::size_t i = 0; i < computed().operators.size(); ++i) {
+      const split::LocalOperator& op = computed().operators[i];
       const bool shared = op.module == model::Module::shared_experts || op.module == model::Module::shared_activation;
       routed = routed || op.kind == model::OperatorKind::dispatch;
       price_operator(i, shared ? Part::shared : routed ? Part::experts : Part::attention);
@@ -116,6 +126,12 @@ class LayerPricer {
   }
 
  private:
+  split::LocalLayer localise(const model::Layer& layer, const PricingContext& context) const {
+    return split::localise(layer, {micro_batch_, job_.run.sequence, job_.run.encoder_sequence, busiest_}, split_,
+                           context.implementation, context.policy);
+  }
+  // Whose operators are timed; what is exchanged is that of the fused graph.
+  const split::LocalLayer& computed() const { return written_ ? *written_ : local_; }
   double stream_tokens() const { return split::stream_tokens(micro_batch_, sequence_, split_); }
   // Rows that one device routes. Without sp all tensor-parallel ranks hold the same tokens.
   double routed_rows() const { return stream_tokens() * real(layer_.top_k); }
@@ -137,7 +153,8 @@ class LayerPricer {
   }
 
   bool is_router(std::size_t i) const {
-    return i + 1 < local_.operators.size() && local_.operators[i + 1].kind == model::OperatorKind::router;
+    const auto& operators = computed().operators;
+    return i + 1 < operators.size() && operators[i + 1].kind == model::OperatorKind::router;
   }
 
   // Whether a product runs in 16 bits whatever the job's precision is.
@@ -174,6 +191,13 @@ class LayerPricer {
   AttentionSize attention_size(const split::LocalOperator& op) const {
     const split::RunShape run{micro_batch_, job_.run.sequence, job_.run.encoder_sequence, 1.0};
     AttentionSize size = cost::attention_size(op, layer_, run, split_.cp);
+    if (written_) {
+      const auto& saves = op.source->saves;
+      size.masked = size.fused && std::any_of(saves.begin(), saves.end(), [&](model::TensorId id) {
+                      const model::Rows rows = written_->source->tensors[at(id)].rows;
+                      return rows == model::Rows::squared || rows == model::Rows::pairs;
+                    });
+    }
     size.dropout = job_.stack.dropout && job_.fused_model.architecture.attention_dropout > 0;
     return size;
   }
@@ -209,6 +233,9 @@ class LayerPricer {
   }
 
   Passes price_loss() const {
+    if (written_)
+      return {kWrittenLoss * logits_ / rates_.memory_bytes_per_s,
+              kWrittenLossBack * logits_ / rates_.memory_bytes_per_s};
     const double extra = job_.stack.eager_loss ? 1 : 0;
     const double memory = rates_.memory_bytes_per_s;
     return {(kLossForwardBytes + extra * kEagerLossForwardBytes) * logits_ / memory,
@@ -216,7 +243,7 @@ class LayerPricer {
   }
 
   void price_operator(std::size_t i, Part part) {
-    const split::LocalOperator& op = local_.operators[i];
+    const split::LocalOperator& op = computed().operators[i];
     Passes passes, cast;
     weight_s_ = 0;
     Passes* sum = &times_.rowwise;
@@ -226,7 +253,7 @@ class LayerPricer {
         const bool sixteen = is_sixteen(i);
         passes = price_matrix(op, sixteen ? GemmFormat::sixteen : GemmFormat::job);
         if (narrow() && !sixteen) cast = cast_passes(op);
-        if (op.kind == model::OperatorKind::grouped_matmul) add(times_.rowwise, bias_passes(op));
+        if (op.kind == model::OperatorKind::grouped_matmul && !written_) add(times_.rowwise, bias_passes(op));
         sum = &times_.matrix;
         break;
       }
@@ -243,9 +270,13 @@ class LayerPricer {
         passes = scan_s(rates_, op.bytes_forward, op.source->scan.state ? op.flops_forward : 0);
         break;
       default:
-        if (job_.stack.fused_experts && op.module == model::Module::moe_activation) break;
+        if (written_ || (job_.stack.fused_experts && op.module == model::Module::moe_activation)) break;
         passes.forward_s = rowwise_s(rates_, rowwise_bytes(op), job_.stack.fused_rowwise);
         passes.backward_s = kRowwiseBackward * passes.forward_s;
+    }
+    if (written_) {
+      passes.forward_s += works_[i].forward_bytes / rates_.memory_bytes_per_s;
+      passes.backward_s += works_[i].backward_bytes / rates_.memory_bytes_per_s;
     }
     if (!op.backward) passes.backward_s = cast.backward_s = 0;
     const double modelled_s = passes.backward_s;
@@ -261,6 +292,7 @@ class LayerPricer {
     }
     if (op.recomputed) times_.recomputed_s += passes.forward_s;
     add_to_sets(op, passes.forward_s);
+    if (written_ && i >= needed_) times_.unrepeated_s += passes.forward_s;
     add(*sum, passes);
     add(times_.casts, cast);
     if (part == Part::attention) return;
@@ -377,7 +409,26 @@ class LayerPricer {
     times_.context.backward_s += beside_s(context_.backward_s, times_.attention.backward_s, kContextExposed);
   }
 
-  double host_s() const {
+  // Launches that the host makes for the layer, as its modules are written.
+  Passes written_launches() const {
+    Passes launches;
+    for (const EagerWork& work : works_) {
+      launches.forward_s += work.forward_launches;
+      launches.backward_s += work.backward_launches;
+    }
+    return launches;
+  }
+
+  Passes host_s() const {
+    if (written_) {
+      const Passes launches = written_launches();
+      return {job_.stack.host_kernel_s * launches.forward_s, job_.stack.host_kernel_s * launches.backward_s};
+    }
+    const double forward_s = host_forward_s();
+    return {forward_s, kHostBackward * forward_s};
+  }
+
+  double host_forward_s() const {
     if (layer_.kind != model::LayerKind::block) return 0;
     HostWork work;
     for (const split::LocalOperator& op : local_.operators) {
@@ -432,8 +483,11 @@ class LayerPricer {
                             ? traced
                             : times_.matrices + kOtherKernels + kAttentionKernels * std::max(0, times_.attentions - 1);
     const double gaps_s = block ? kernels * kGap_s : 0;
-    const double compute_forward_s = times_.forward_s() + gaps_s;
-    double compute_backward_s = times_.backward_s() + 2 * gaps_s;
+    const Passes launches = written_launches();
+    const Passes gaps = written_ ? Passes{rates_.gap_s * launches.forward_s, rates_.gap_s * launches.backward_s}
+                                 : Passes{gaps_s, 2 * gaps_s};
+    const double compute_forward_s = times_.forward_s() + gaps.forward_s;
+    double compute_backward_s = times_.backward_s() + gaps.backward_s;
     if (job_.stack.unfused_accumulation) {
       const auto parameters = real(local_.dense_parameters + local_.expert_parameters);
       if (block) compute_backward_s += kAccumulateBytes * parameters / rates_.memory_bytes_per_s;
@@ -443,20 +497,20 @@ class LayerPricer {
     // What rows wait for on the device is no traffic.
     const double both_s = whole.forward_s + whole.backward_s;
     const double travelling = both_s > 0 ? 1 - times_.permuted_s / both_s : 1;
-    const double host = host_s();
+    const Passes host = host_s();
     const auto joined = [&](double stream_s, double host_time_s) {
       return job_.stack.blocking_launches ? stream_s + host_time_s : std::max(stream_s, host_time_s);
     };
-    price.forward_s = joined(own.forward_s + exposed.forward_s, host);
-    price.backward_s = joined(own.backward_s + exposed.backward_s, kHostBackward * host);
+    price.forward_s = joined(own.forward_s + exposed.forward_s, host.forward_s);
+    price.backward_s = joined(own.backward_s + exposed.backward_s, host.backward_s);
     if (!local_.backward) {
-      compose_forward(price, travelling, exposed, whole, joined(own.forward_s + whole.forward_s, host));
+      compose_forward(price, travelling, exposed, whole, joined(own.forward_s + whole.forward_s, host.forward_s));
       return;
     }
     const bool pairs = job_.stack.expert_overlap;
     if (pairs) {
-      price.alone_forward_s = joined(own.forward_s + whole.forward_s, host) - price.forward_s;
-      price.alone_backward_s = joined(own.backward_s + whole.backward_s, kHostBackward * host) - price.backward_s;
+      price.alone_forward_s = joined(own.forward_s + whole.forward_s, host.forward_s) - price.forward_s;
+      price.alone_backward_s = joined(own.backward_s + whole.backward_s, host.backward_s) - price.backward_s;
       price.alone_ep_s = travelling * (whole.forward_s + whole.backward_s - exposed.forward_s - exposed.backward_s);
     }
     if (block) {
@@ -466,9 +520,10 @@ class LayerPricer {
       const Passes& beside = pairs ? whole : exposed;
       const double stream_s = own.backward_s + beside.backward_s;
       const auto with = [&](double again_s, double host_again_s) {
-        return joined(stream_s + again_s, kHostBackward * host + host_again_s) - joined(stream_s, kHostBackward * host);
+        return joined(stream_s + again_s, host.backward_s + host_again_s) - joined(stream_s, host.backward_s);
       };
-      price.recompute_s = {0, with(some.forward_s, some.backward_s), with(own.forward_s + beside.forward_s, host)};
+      price.recompute_s = {0, with(some.forward_s, some.backward_s),
+                           with(own.forward_s + beside.forward_s - times_.unrepeated_s, host.forward_s)};
       for (std::size_t i = 0; i < sets_.size(); ++i) {
         price.recompute_s.push_back(with(times_.set_s[i], modules_host(split::modules_of(sets_[i]), i)));
       }
@@ -492,6 +547,9 @@ class LayerPricer {
   double busiest_;  // rows of the busiest expert rank over the mean: the others wait for it
   const std::vector<RecomputeSet>& sets_;
   split::LocalLayer local_;
+  std::optional<split::LocalLayer> written_;  // where modules run as written: the operators that run
+  std::vector<EagerWork> works_;              // and what each of them moves and launches
+  std::size_t needed_ = 0;                    // of them, those that recomputation of everything repeats
   LayerTimes times_;
   Passes context_;       // of the ring exchange, before it hides
   double logits_ = 0;    // elements of the last matrix product's result
@@ -549,7 +607,7 @@ LayerPrice time_layer(const Job& job, int layer, const Split& split, std::int64_
                       const PricingContext& context) {
   LayerPrice price;
   const model::Layer& fused = fused_layer(job, layer);
-  LayerPricer(job, fused, split, micro_batch, context).fill(price);
+  LayerPricer(job, fused, job.model.kinds[at(layer)], split, micro_batch, context).fill(price);
   override_layer(job, fused, split, micro_batch, price);
   if (split.offload != 0) add_way_to_host(job, layer, split, micro_batch, context.policy.sets, price);
   return price;

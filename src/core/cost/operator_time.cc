@@ -52,7 +52,7 @@ double gemm_s(const DeviceRates& rates, const GemmShape& shape, GemmFormat forma
     if (!multiple_of_8(shape.n) || !multiple_of_8(shape.k)) rate *= kMisaligned;
     compute_s = tiled_s(rates, shape, rate, k);
   }
-  return std::max(compute_s, bytes / rates.memory_bytes_per_s) + kGap_s;
+  return std::max(compute_s, bytes / rates.memory_bytes_per_s) + rates.gap_s;
 }
 
 Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool deterministic) {
@@ -66,16 +66,27 @@ Passes attention_s(const DeviceRates& rates, const AttentionSize& size, bool det
                              bytes / rates.memory_bytes_per_s + kUnfusedKernels * kGap_s;
     return {forward_s, 2 * forward_s};
   }
+  if (size.masked) {
+    const double flops = 4 * pairs * size.keys * dim / rates.peak16_flops_per_s;
+    const bool small = size.qk_dim <= kSmallHeadDim;
+    return {flops / (kMaskedForward * (small ? kMaskedSmall : 1)),
+            kFlashBackward * flops / (kMaskedBackward * (small ? kMaskedSmallBack : 1))};
+  }
   const double all = size.causal ? size.keys / 2 : size.keys;
   const double seen = size.window > 0 ? std::min(all, real(size.window) * (size.causal ? 1 : 2)) : all;
-  const double small = size.qk_dim <= kSmallHeadDim && rates.multiprocessors > 0 ? kSmallHead : 1;
-  const auto flops = [&](double span) { return 4 * pairs * dim * (span + kAttentionStart) / small; };
-  const double backward = kFlashBackward * (deterministic ? kDeterministic : 1);
   const AttentionRates& rate = rates.attention;
-  const bool wide = size.qk_dim > kPlainHeadDim;
-  return {
-      flops(seen) / (rate.forward_flops_per_s * (wide ? rate.wide_forward : 1)),
-      backward * flops(rate.eight_bits ? all : seen) / (rate.backward_flops_per_s * (wide ? rate.wide_backward : 1))};
+  const bool tiled = rates.multiprocessors > 0;
+  const auto share = [&](double small, double middle, double wide) {
+    if (size.qk_dim > kPlainHeadDim) return wide;
+    if (!tiled || size.qk_dim == kPlainHeadDim) return 1.0;
+    return size.qk_dim <= kSmallHeadDim ? small : middle;
+  };
+  const auto flops = [&](double span, double start) { return 4 * pairs * dim * (span + start); };
+  const double backward = kFlashBackward * (deterministic ? kDeterministic : 1);
+  const double forward = rate.forward_flops_per_s * share(rate.small_forward, rate.middle_forward, rate.wide_forward);
+  const double back = rate.backward_flops_per_s * share(rate.small_backward, rate.middle_backward, rate.wide_backward);
+  return {flops(seen, rate.start_forward) / forward,
+          backward * flops(rate.eight_bits ? all : seen, rate.start_backward) / back};
 }
 
 Passes scan_s(const DeviceRates& rates, double bytes, double flops) {

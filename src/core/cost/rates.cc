@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "cost/eager_time.h"
 #include "cost/facts.h"
 
 namespace nest::cost {
@@ -49,6 +50,25 @@ AttentionRates attention_rates(const cluster::Device& device, const SoftwareStac
           constant(device, "native8_wide_backward", backward8) / backward8, true};
 }
 
+// Kernels of modules that run as written, one after the other.
+void write_out(const SoftwareStack& stack, DeviceRates& rates) {
+  rates.gap_s = constants::kWrittenGap_s;
+  rates.matrix_flops_per_s *= constants::kWrittenProducts;
+  rates.matrix16_flops_per_s *= constants::kWrittenProducts;
+  if (stack.attention != AttentionKernel::native) return;
+  AttentionRates& attention = rates.attention;
+  attention.forward_flops_per_s *= constants::kWrittenForward;
+  attention.backward_flops_per_s *= constants::kWrittenBackward;
+  attention.start_forward = constants::kWrittenStart;
+  attention.start_backward = constants::kWrittenStartBack;
+  attention.small_forward = constants::kWrittenSmall;
+  attention.small_backward = constants::kWrittenSmallBack;
+  attention.middle_forward = constants::kWrittenMiddle;
+  attention.middle_backward = constants::kWrittenMiddleBack;
+  attention.wide_forward = constants::kWrittenWide;
+  attention.wide_backward = constants::kWrittenWideBack;
+}
+
 }  // namespace
 
 double peak16_flops_per_s(const cluster::Device& device) {
@@ -84,6 +104,7 @@ DeviceRates sustained_rates(const cluster::Device& device, Precision precision, 
   rates.multiprocessors = device.multiprocessors;
   rates.tile = constant(device, "tile", kTile);
   rates.attention = attention_rates(device, stack, fallback, rates.peak16_flops_per_s);
+  if (runs_as_written(stack) && device.multiprocessors > 0) write_out(stack, rates);
   return rates;
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "cluster/device.h"
+#include "cost/constants.h"
 #include "cost/job.h"
 
 namespace nest::cost {
@@ -28,6 +29,10 @@ struct AttentionRates {
   double wide_forward = 1;
   double wide_backward = 1;
   bool eight_bits = false;  // products of 8 bits; that backward kernel computes what lies outside a window too
+  // At head sizes of at most 64 and between that and 128; and keys' worth of time per query beside those it sees.
+  double small_forward = constants::kSmallHead, small_backward = constants::kSmallHead;
+  double middle_forward = 1, middle_backward = 1;
+  double start_forward = constants::kAttentionStart, start_backward = constants::kAttentionStart;
 };
 
 struct DeviceRates {
@@ -39,7 +44,8 @@ struct DeviceRates {
   double memory_bytes_per_s = 0;     // sustained
   std::int64_t multiprocessors = 0;  // 0: no tiles
   double tile = 0.97;
-  AttentionRates attention;  // of the stack's kernel; unused when attention is unfused
+  double gap_s = constants::kGap_s;  // between kernels of one stream
+  AttentionRates attention;          // of the stack's kernel; unused when attention is unfused
 };
 
 DeviceRates sustained_rates(const cluster::Device& device, Precision precision, const SoftwareStack& stack);

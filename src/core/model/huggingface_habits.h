@@ -9,6 +9,7 @@ namespace nest::model {
 
 struct HuggingFaceHabits {
   bool weighs_in_fp32 = false;    // RMSNorm multiplies by its weight before casting back: the fp32 product is kept
+  bool writes_out_norms = false;  // LayerNorm in Python too, as RMSNorm is
   bool fused_projection = false;  // q, k and v are views of one tensor, which the key/value cache copies k and v out of
   bool copies_output =
       false;  // q and k leave a concatenation in [batch, head, position] order; the output is copied back

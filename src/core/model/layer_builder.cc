@@ -59,7 +59,8 @@ std::vector<TensorId> LayerBuilder::kept_by_norm(const std::string& name, Tensor
   const char* const statistic = kind == NormKind::rms ? " rstd" : " mean, rstd";
   std::vector<Extent> rows = statistics;
   if (kind == NormKind::layer) rows.push_back({2});
-  if (!huggingface() || kind == NormKind::layer) return {x, tensor(name + statistic, rows, Rows::tokens, 4)};
+  if (!huggingface() || (kind == NormKind::layer && !habits_.writes_out_norms))
+    return {x, tensor(name + statistic, rows, Rows::tokens, 4)};
   // Written out in Python: the fp32 copy of the input, the reciprocal root and the normalised value are all kept.
   const bool fp32_product = habits_.weighs_in_fp32;
   return {tensor(name + " in fp32", width, Rows::tokens, 4), tensor(name + statistic, rows, Rows::tokens, 4),

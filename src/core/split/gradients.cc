@@ -62,6 +62,12 @@ std::vector<model::TensorId> Gradients::saves(const model::Operator& op) const {
     std::erase_if(
         kept, [&](model::TensorId id) { return std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end(); });
   }
+  // Of a norm that is written out, the normalised rows wait for the gradient of its weight.
+  constexpr std::size_t kWrittenOut = 3;
+  if (op.kind == model::OperatorKind::norm && kept.size() == kWrittenOut && !op.weights.empty() &&
+      std::all_of(op.weights.begin(), op.weights.end(), [](const model::Weight& weight) { return weight.frozen; })) {
+    kept.pop_back();
+  }
   return kept;
 }
 

@@ -4,6 +4,7 @@
 // the layer reads gets one unless nothing before it is trained (Layer::input_gradient). An operator none of whose outputs
 // gets a gradient has no backward and keeps nothing. A product keeps its input for the gradient of its weights alone:
 //     backward = forward * ([the input gets a gradient] + trained elements / elements of its weights)
+// A norm that transformers writes out keeps its normalised rows for the gradient of its weight alone.
 // Of norms, attention and element-wise operators the whole backward counts as soon as there is one: their kernels compute
 // all gradients together.
 #pragma once

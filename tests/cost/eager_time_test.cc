@@ -1,0 +1,148 @@
+#include "cost/eager_time.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/layer_price.h"
+#include "cost/operator_time.h"
+#include "cost_support.h"
+#include "model/training.h"
+
+namespace nest::cost {
+namespace {
+
+constexpr double kTokens = 8192, kWidth = 4096, kInner = 14336, kRotatedHeads = 40 * 128;
+
+JobSpec written_spec() {
+  JobSpec spec;
+  spec.device = "h200";
+  spec.stack = "huggingface";
+  spec.devices = 1;
+  spec.batch = 2;
+  spec.sequence = 4096;
+  return spec;
+}
+
+int written_kind(const Job& job, model::LayerKind kind) {
+  for (std::size_t i = 0; i < job.model.kinds.size(); ++i) {
+    if (job.model.kinds[i].kind == kind) return static_cast<int>(i);
+  }
+  ADD_FAILURE() << "no such layer";
+  return 0;
+}
+
+DeviceRates written_rates(const Job& job) { return sustained_rates(job.cluster.device, job.run.precision, job.stack); }
+
+TEST(AsWritten, BlockIsTheSumOfTheKernelsThatRun) {
+  const Job job = test_job(written_spec());
+  const LayerPrice price = price_layer(job, written_kind(job, model::LayerKind::block), {}, 2);
+  const DeviceRates rates = written_rates(job);
+  double forward = 0, backward = 0;
+  // q, k, v, o, gate, up, down: columns, contraction.
+  for (const auto& [n, k] : {std::pair{4096., 4096.},
+                             {1024., 4096.},
+                             {1024., 4096.},
+                             {4096., 4096.},
+                             {14336., 4096.},
+                             {14336., 4096.},
+                             {4096., 14336.}}) {
+    forward += gemm_s(rates, {kTokens, n, k, 1});
+    backward += gemm_s(rates, {kTokens, k, n, 1}) + gemm_s(rates, {n, k, kTokens, 1});
+  }
+  AttentionSize attention;
+  attention.sequences = 2;
+  attention.heads = 32;
+  attention.queries = attention.keys = 4096;
+  attention.qk_dim = attention.value_dim = 128;
+  const Passes core = attention_s(rates, attention, false);
+  // Two norms and the rotation name an input and an output, the activation too, its product and the two sums three.
+  const double rows = 2 * 13.9 * 4 * kTokens * kWidth + 12.6 * 4 * kTokens * kRotatedHeads +
+                      (4 + 6) * kTokens * kInner + 2 * 6 * kTokens * kWidth;
+  // Gradients of the activation read two and write one, those of the product twice that. Five sums: of k, of v, of up,
+  // and two of the stream.
+  const double rows_back = 2 * 30.1 * 4 * kTokens * kWidth + 13.7 * 4 * kTokens * kRotatedHeads +
+                           (6 + 12) * kTokens * kInner + 5 * 6 * kTokens * kWidth;
+  const double launches = 2 * 8 + 10 + 7 + 1 + 1 + 1 + 2;
+  const double launches_back = 2 * 17 + 24 + 7 * 2 + 5 + 1 + 2 + 5;
+  forward += core.forward_s + rows / rates.memory_bytes_per_s + 1.5e-6 * launches;
+  backward += core.backward_s + rows_back / rates.memory_bytes_per_s + 1.5e-6 * launches_back;
+  EXPECT_NEAR(price.forward_s, forward, 1e-9);
+  EXPECT_NEAR(price.backward_s, backward, 1e-9);
+
+  // Checkpoints stop before the last product and the sum after it.
+  const double last = gemm_s(rates, {kTokens, kWidth, kInner, 1}) + 6 * kTokens * kWidth / rates.memory_bytes_per_s;
+  EXPECT_NEAR(price.recompute_s[kEverything], forward - last, 1e-9);
+
+  Job slow = job;
+  slow.stack.host_kernel_s = 1e-3;
+  const LayerPrice waits = price_layer(slow, written_kind(job, model::LayerKind::block), {}, 2);
+  EXPECT_NEAR(waits.forward_s, 1e-3 * launches, 1e-12);
+  EXPECT_NEAR(waits.backward_s, 1e-3 * launches_back, 1e-12);
+}
+
+TEST(AsWritten, HeadPaysForLogitsInFp32) {
+  const Job job = test_job(written_spec());
+  const LayerPrice price = price_layer(job, written_kind(job, model::LayerKind::head), {}, 2);
+  const DeviceRates rates = written_rates(job);
+  const double logits = kTokens * 128256;
+  const double bytes = 13.9 * 4 * kTokens * kWidth + 27 * logits;
+  EXPECT_NEAR(price.forward_s,
+              gemm_s(rates, {kTokens, 128256, kWidth, 1}) + bytes / rates.memory_bytes_per_s + 1.5e-6 * (8 + 1 + 4),
+              1e-9);
+}
+
+TEST(AsWritten, FrozenNormHasNoGradientOfItsWeight) {
+  const JobSpec spec = written_spec();
+  Job job = test_job(spec);
+  model::apply_training(model::read_training("", "rank=16,targets=q,v"), job.model);
+  const model::Layer& block = job.model.kinds[at(job.model.layers[5])];
+  const split::LocalLayer local = split::localise(block, {2, 4096, 0, 1}, {}, implementation_of(job));
+  const std::vector<EagerWork> works = eager_work(local, {});
+  EXPECT_DOUBLE_EQ(works.front().forward_bytes, 13.9 * 4 * kTokens * kWidth);
+  EXPECT_NEAR(works.front().backward_bytes, (30.1 - 3.2) * 4 * kTokens * kWidth, 1);
+  // Of q's base product, the gradient of what it reads alone is computed.
+  EXPECT_EQ(works[1].backward_launches, 1);
+}
+
+TEST(AsWritten, RowsOfExpertsAreMoved) {
+  JobSpec spec = written_spec();
+  spec.model = "mixtral-8x7b";
+  const Job job = test_job(spec);
+  const model::Layer& block = job.model.kinds[at(written_kind(job, model::LayerKind::block))];
+  const split::LocalLayer local = split::localise(block, {2, 4096, 0, 1}, {}, implementation_of(job));
+  const std::vector<EagerWork> works = eager_work(local, {.routed_elements = 1000});
+  double forward = 0, backward = 0;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const model::OperatorKind kind = local.operators[i].kind;
+    if (kind != model::OperatorKind::dispatch && kind != model::OperatorKind::combine) continue;
+    forward += works[i].forward_bytes;
+    backward += works[i].backward_bytes;
+  }
+  EXPECT_NEAR(forward, 2 * 31'700, 1e-6);
+  EXPECT_GE(backward, 2 * 56'500);
+}
+
+TEST(AsWritten, MasksHideNoWork) {
+  const DeviceRates rates = written_rates(test_job(written_spec()));
+  AttentionSize size;
+  size.sequences = 2;
+  size.heads = 16;
+  size.queries = size.keys = 4096;
+  size.qk_dim = size.value_dim = 128;
+  size.masked = true;
+  const double flops = 4. * 2 * 16 * 128 * 4096 * 4096;
+  EXPECT_NEAR(attention_s(rates, size, false).forward_s, flops / (0.32 * 989.5e12), 1e-12);
+  EXPECT_NEAR(attention_s(rates, size, false).backward_s, 2.5 * flops / (0.287 * 989.5e12), 1e-12);
+  size.qk_dim = size.value_dim = 64;
+  EXPECT_NEAR(attention_s(rates, size, false).forward_s, flops / 2 / (0.78 * 0.32 * 989.5e12), 1e-12);
+}
+
+TEST(AsWritten, OtherStacksRunFusedKernels) {
+  EXPECT_TRUE(runs_as_written(find_stack("huggingface").value()));
+  EXPECT_TRUE(runs_as_written(find_stack("hf-fsdp").value()));
+  for (const char* name : {"megatron-core", "fsdp2", "pytorch"}) {
+    EXPECT_FALSE(runs_as_written(find_stack(name).value())) << name;
+  }
+}
+
+}  // namespace
+}  // namespace nest::cost
