@@ -55,6 +55,7 @@ std::vector<std::string> attention_words() { return {"flash", "unfused"}; }
 Showing show_model(const Input& what, const ShowOptions& options) {
   const report::ModelQuestion question = question_of(options);
   load::NamedModel named = load::load_model(what);
+  load::check_sequence(named, question.shape.sequence);
   report::ModelFacts facts =
       named.graph
           ? report::gather_facts(graph::build_graph_models(*named.graph, question.implementation).model, question)

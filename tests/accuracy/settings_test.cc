@@ -115,13 +115,31 @@ TEST(PipelineLayout, DecidesTheStages) {
   EXPECT_EQ(one.stages[1].first, 4);
 }
 
-TEST(RunSettings, LeaveHybridModelsAndAdaptersOut) {
+TEST(RunSettings, LeaveHybridModelsOut) {
   const auto reason = [](const char* row) {
     const auto made = make_case(read_run(doc::parse_json("row", row).root()), false);
     return std::holds_alternative<Refusal>(made) ? std::get<Refusal>(made).reason : "";
   };
   EXPECT_EQ(reason(R"({"id": "a-1", "model": {"layers": null, "hybrid": {"layers": 8}}})"), "hybrid model: not read");
-  EXPECT_EQ(reason(R"({"id": "a-lora-1", "model": {}})"), "low-rank adapters on frozen weights: not read");
+}
+
+// Megatron-Bridge's recipes put adapters beside qkv alone: 80 blocks of 32 (8192 + 10240) weights.
+TEST(RunSettings, RunsWithAdaptersTrainNothingElse) {
+  const char* const row = R"({"id": "mbridge-lora-LLAMA3_70B", "source": "NVIDIA-NeMo/Megatron-Bridge",
+      "model": {"name": "Llama3-70B", "layers": 80, "hidden": 8192, "heads": 64, "kv_heads": 8, "head_dim": 128,
+                "ffn_hidden": 28672, "vocab": 128256, "gated_mlp": true, "seq": 4096},
+      "gpu": "H100-SXM5-80GB", "gpus": 8, "gpus_per_node": 8, "parallel": {"tp": 2, "pp": 4, "dp": 1},
+      "mbs": 1, "gbs": 32, "precision": "bf16", "measured": {}})";
+  const auto made = make_case(read_run(doc::parse_json("row", row).root()), false);
+  ASSERT_TRUE(std::holds_alternative<Case>(made)) << std::get<Refusal>(made).reason;
+  const model::Model& model = std::get<Case>(made).job.model;
+  std::int64_t trained = 0;
+  for (const int kind : model.layers) {
+    for (const model::Operator& op : model.kinds[static_cast<std::size_t>(kind)].operators) {
+      for (const model::Weight& weight : op.weights) trained += weight.frozen ? 0 : model::elements(weight);
+    }
+  }
+  EXPECT_EQ(trained, 80 * 32 * (8192 + 10240));
 }
 
 }  // namespace

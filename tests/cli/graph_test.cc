@@ -51,9 +51,13 @@ TEST(GraphCommand, ShowCountsItsParameters) {
 }
 
 TEST(GraphCommand, SamplesHaveNoSequence) {
-  const Result result = nest({"plan", "--model", corpus("graph/skip.json"), "--seq", "128"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("has no sequence"));
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"plan", "--model"}, {"show"}}) {
+    std::vector<std::string> line = words;
+    line.insert(line.end(), {corpus("graph/skip.json"), "--seq", "128"});
+    const Result result = nest(line);
+    EXPECT_EQ(result.code, 2) << words.front();
+    EXPECT_THAT(result.err, HasSubstr("has no sequence"));
+  }
 }
 
 TEST(GraphCommand, WhatIsBrokenIsRefusedByName) {

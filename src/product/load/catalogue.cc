@@ -137,6 +137,11 @@ NamedModel read_model(const Document& document, const std::string& name) {
   return {graph_outline(*graph, document), graph->name, document.name(), graph};
 }
 
+void check_sequence(const NamedModel& model, std::int64_t asked) {
+  if (!model.graph || model.architecture.default_sequence > 1 || asked <= 1) return;
+  throw InputError(fmt::format("{}: {} has no sequence; its samples are of one size", option("seq"), model.title));
+}
+
 NamedModel load_model(const Input& input) {
   const std::string& name = input.name;
   if (!input.text && name != "-") {

@@ -28,6 +28,9 @@ NamedModel load_model(const Input& input);
 // The model of a document: a config.json, or a traced graph. `name` is that of a config.
 NamedModel read_model(const Document& document, const std::string& name);
 
+// Throws InputError where sequences of a length are asked of a graph whose samples have none. 0: nobody asks.
+void check_sequence(const NamedModel& model, std::int64_t asked);
+
 // Everything that can be named instead of a file: models, clusters, devices, stacks.
 std::vector<KnownName> known_names();
 

@@ -103,11 +103,6 @@ cost::StackChoice usual_stack(const NamedModel& model, const cluster::Device& de
   return cost::default_stack(model.architecture, device, precision);
 }
 
-void check_sequence(const NamedModel& model, std::int64_t asked) {
-  if (!model.graph || model.architecture.default_sequence > 1 || asked <= 1) return;
-  throw InputError(fmt::format("{}: {} has no sequence; its samples are of one size", option("seq"), model.title));
-}
-
 }  // namespace
 
 cost::Job load_job(const Question& question) {

@@ -18,7 +18,6 @@ bool is_tpu(const cluster::Device& device) { return device.name.starts_with("tpu
 // Why a row cannot be priced at all; empty when it can.
 std::string missing(const PublishedRun& run, bool for_memory) {
   if (run.model.hybrid) return "hybrid model: not read";
-  if (run.id.find("-lora-") != std::string::npos) return "low-rank adapters on frozen weights: not read";
   if (run.model.layers < 1) return "sizes of the model not stated";
   if (!run.tp || !run.pp || !run.dp) return "parallel layout not stated";
   if (run.zero == 3 && run.source == "sc21") return "ZeRO-3 of 2021 without prefetching";
@@ -29,6 +28,11 @@ std::string missing(const PublishedRun& run, bool for_memory) {
   if (!for_memory && !run.model.sequence) return "sequence length not stated";
   if (run.micro_batch.value_or(1) < 1 || run.global_batch.value_or(1) < 1) return "batch is not positive";
   return {};
+}
+
+// Megatron-Bridge's recipes of such runs (llama3_70b_peft_8gpu_*: peft.target_modules, and dim of its LoRA).
+std::string adapters_of(const PublishedRun& run) {
+  return run.id.find("-lora-") != std::string::npos ? "rank=32,targets=linear_qkv" : "";
 }
 
 Recompute recompute_of(const PublishedRun& run) {
@@ -132,6 +136,7 @@ std::variant<Case, Refusal> make_case(const PublishedRun& run, bool for_memory) 
   what.optimizer_offload = software.optimizer_offload;
   what.precision = precision_for(run);
   what.mtp_layers = run.model.extra_layers;
+  what.lora = adapters_of(run);
   try {
     const cluster::Cluster cluster = cluster_for(run, *device, std::max(run.gpus, made.strategy.devices_used()));
     made.job = cost::make_job(architecture_for(run), what, software.stack, cluster);
