@@ -211,7 +211,7 @@ def whole_steps(model, given, least_s=1.5):
         with torch.no_grad():
             for fp32, weight in zip(master, weights):
                 if weight.grad is not None:
-                    fp32.grad = weight.grad.float()
+                    fp32.grad, weight.grad = weight.grad.float(), None
             optimizer.step()
             for fp32, weight in zip(master, weights):
                 weight.copy_(fp32)

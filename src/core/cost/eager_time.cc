@@ -27,6 +27,7 @@ constexpr Module kRotary{12.6, 13.7, 10, 24};
 constexpr Module kTanhGelu{9.3, 15, 8, 14};
 constexpr Module kExpertActivation{10.4, 12.9, 4, 5};
 constexpr Module kExpertGate{1.85, 2.77, 1, 2};
+constexpr Module kGatedExperts{8.77, 11.33, 5, 7};  // both of these in one operator
 
 // Launches of operators that are several kernels whatever they move.
 constexpr double kAttentionBack = 5;
@@ -38,11 +39,17 @@ constexpr double kLossLaunches = 4;
 class Writer {
  public:
   Writer(const split::LocalLayer& local, const EagerShape& shape)
-      : layer_(*local.source), shape_(shape), readers_(layer_.tensors.size(), 0) {}
+      : layer_(*local.source),
+        shape_(shape),
+        readers_(layer_.tensors.size(), 0),
+        activated_(layer_.tensors.size(), false) {}
 
   EagerWork work(const split::LocalOperator& op) {
     EagerWork found = own(op);
     add_sums(op, found);
+    if (op.module == model::Module::moe_activation) {
+      for (const model::TensorId id : op.source->outputs) activated_[at(id)] = true;
+    }
     if (!op.backward) found.backward_bytes = found.backward_launches = 0;
     return found;
   }
@@ -85,9 +92,12 @@ class Writer {
               rotary.forward_launches, rotary.backward_launches};
     }
     if (op.module == model::Module::moe_activation) {
-      return of_module(op, source.inputs.size() > 1 ? kExpertGate : kExpertActivation);
+      const auto activated = [&](model::TensorId id) { return activated_[at(id)]; };
+      const bool gate = std::any_of(source.inputs.begin(), source.inputs.end(), activated);
+      return of_module(op, gate ? kExpertGate : source.inputs.size() > 1 ? kGatedExperts : kExpertActivation);
     }
     if (inner_results(source) >= 3) return of_module(op, kTanhGelu);
+    if (op.kind == OperatorKind::copy && feeds_loss(source)) return {0, 0, 1, 1};  // part of the loss's price
     return kernel(op);
   }
 
@@ -123,6 +133,10 @@ class Writer {
       const double gradients = elements * out.element_bytes + input;
       found.backward_bytes += scale * std::max(gradients + kept, indexed);
       found.backward_launches += 1;
+    }
+    if (is_power(source)) {
+      found.backward_bytes += 2 * found.forward_bytes;
+      found.backward_launches += 2;
     }
     const bool sums = op.kind == OperatorKind::add;  // gradients pass through
     if (source.saves.empty() && !sums) {
@@ -175,6 +189,18 @@ class Writer {
     });
   }
 
+  bool feeds_loss(const model::Operator& op) const {
+    return std::any_of(layer_.operators.begin(), layer_.operators.end(), [&](const model::Operator& reader) {
+      return reader.kind == OperatorKind::loss &&
+             std::find(reader.inputs.begin(), reader.inputs.end(), op.outputs.front()) != reader.inputs.end();
+    });
+  }
+
+  // Of a traced graph; its gradient is three kernels: the lower power, the factor, the product.
+  static bool is_power(const model::Operator& op) {
+    return op.name.ends_with("pow") || op.name.find("pow#") != op.name.npos;
+  }
+
   // A norm that is one sum over the row, of several operators that a norm was written out as.
   bool is_sum(const model::Operator& op) const {
     if (op.inputs.empty() || op.outputs.empty()) return false;
@@ -201,6 +227,7 @@ class Writer {
   const model::Layer& layer_;
   const EagerShape& shape_;
   std::vector<int> readers_;
+  std::vector<bool> activated_;  // by tensor: made by an activation of experts
 };
 
 }  // namespace

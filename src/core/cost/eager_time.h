@@ -7,7 +7,8 @@
 //     any kernel            inputs and outputs   1          11.8 an element of the result instead, if that is more, where
 //                                                           shapes, layouts or types differ: indices are computed then
 //       its gradients       –         each       each       of an input for which something is kept: gradient, what is
-//                                                           kept and result; of a copy: as forward
+//                                                           kept and result; of a copy: as forward; of a power two
+//                                                           kernels more
 //     sums of one tensor    –         3 tensors  1          for every reader beyond the first
 //     weight of a row       –         12.4       2          an element: product and sum; nothing where it is frozen
 //
