@@ -144,6 +144,8 @@ FromJob load_from(const LaunchQuestion& question) {
     architecture = model::read_config(doc::parse_json(setup.source, setup.model_config.dump(1)), "launch line");
     if (!setup.sequence && question.job.seq == 0) job.seq = architecture.default_sequence;
   }
+  const std::string routing = job.routing;
+  if (from_text) job.routing.clear();  // of the line's model, not of the one that stands in for it here
   const cost::Job loaded = load::load_job(job);
   if (!from_text) {
     if (loaded.model.traced) {
@@ -154,7 +156,9 @@ FromJob load_from(const LaunchQuestion& question) {
     architecture = loaded.model.architecture;
   }
   // Again with the stack as the line switches it.
-  from.job = cost::make_job(architecture, loaded.run, setup.stack, loaded.cluster);
+  Run run = loaded.run;
+  run.routing = routing;
+  from.job = cost::make_job(architecture, run, setup.stack, loaded.cluster);
   from.job.title = from_text ? "The model of the launch line" : loaded.title;
   from.job.profile = loaded.profile;
   return from;

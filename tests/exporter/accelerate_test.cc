@@ -83,6 +83,12 @@ TEST(AccelerateExport, RefusesWhatItDoesNotWrite) {
   EXPECT_THAT(found(Recompute::none, 1), Contains(HasSubstr("(ZeRO 1)")));
   EXPECT_THAT(found(Recompute::none, 0), Contains(HasSubstr("(ZeRO 0)")));
   EXPECT_THAT(found(Recompute::selective, 3), Contains(HasSubstr("selectively")));
+  // Experts that are divided over data-parallel ranks.
+  const cost::Job mixture = export_job("mixtral-790m", 16, 64, 4096, "hf-fsdp");
+  s.split.etp = 2;
+  EXPECT_THAT(
+      exporter::obstacles(launch::Framework::fsdp, mixture, s, cost::even_stages(mixture, s, Recompute::none, 3)),
+      Contains(HasSubstr("not with etp=2")));
 }
 
 }  // namespace

@@ -148,6 +148,11 @@ TEST(ModelFacts, RecipesAreToldToo) {
       exporter::overrides_text(exporter::export_nemo({job, s, stages}, exporter::NemoForm::bridge));
   EXPECT_THAT(text, HasSubstr("\nmodel.rotary_base=500000\nmodel.rope_scaling=true\nmodel.rope_scaling_factor=8\n"
                               "model.layernorm_epsilon=1e-05\n"));
+  // NeMo 2 has no rope_scaling of GPTConfig: Llama31Config scales positions.
+  const std::string nemo2 =
+      exporter::overrides_text(exporter::export_nemo({job, s, stages}, exporter::NemoForm::nemo2));
+  EXPECT_THAT(nemo2, HasSubstr("\nmodel.config.rotary_base=500000\nmodel.config.scale_factor=8\n"));
+  EXPECT_THAT(nemo2, ::testing::Not(HasSubstr("rope_scaling")));
 }
 
 }  // namespace

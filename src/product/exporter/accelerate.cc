@@ -79,11 +79,13 @@ AccelerateExport export_accelerate(const ExportTask& task) {
 }
 
 // What accelerate has besides (tensor and context parallelism of its ParallelismConfig) is not written.
-void refuse_accelerate(const cost::Job& /*job*/, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
+void refuse_accelerate(const cost::Job& job, const Strategy& strategy, const StagePlan& like, Obstacles& found) {
   const Split& split = strategy.split;
+  const std::int64_t etp = has_experts(job.model) ? split.expert_tp() : 1;
   const Sharding sharding = sharding_of(strategy, like);
   if (strategy.pp > 1) found.push_back(fmt::format("cannot cut a model into stages (pp={})", strategy.pp));
-  for (const auto& [name, size] : {std::pair{"tp", split.tp}, std::pair{"cp", split.cp}, std::pair{"ep", split.ep}}) {
+  for (const auto& [name, size] :
+       {std::pair{"tp", split.tp}, std::pair{"cp", split.cp}, std::pair{"ep", split.ep}, std::pair{"etp", etp}}) {
     if (size > 1)
       found.push_back(fmt::format("is written for sharded data parallelism alone, not with {}={}", name, size));
   }
@@ -99,8 +101,9 @@ void refuse_accelerate(const cost::Job& /*job*/, const Strategy& strategy, const
   refuse_megatron_recomputation(like, found);
 }
 
-void restrict_to_accelerate(const cost::Job& /*job*/, plan::PlanLimits& limits) {
+void restrict_to_accelerate(const cost::Job& job, plan::PlanLimits& limits) {
   for (const char* one : {"tp=1", "pp=1", "cp=1", "ep=1", "zero=0,2,3", "schedule=1f1b"}) plan::set_limit(limits, one);
+  if (has_experts(job.model)) plan::set_limit(limits, "etp=1");
   limits.zero_outer[1] = false;
   limits.more_offloads = false;
   admit_common_recomputation(false, limits);

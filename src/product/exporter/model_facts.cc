@@ -207,7 +207,7 @@ class MegatronFacts : FactWriter {
 
 class NemoFacts : FactWriter {
  public:
-  using FactWriter::FactWriter;
+  NemoFacts(const ModelFacts& facts, const GptModel& gpt, bool nemo2) : FactWriter(facts, gpt), nemo2_(nemo2) {}
 
   FactOptions run() {
     if (rotates()) add_positions();
@@ -229,14 +229,16 @@ class NemoFacts : FactWriter {
       add("mscale_all_dim", scaling.mscale_all_dim);
     } else if (!gpt_.latent && scaling.kind == "llama3") {
       said_scaling_ = true;
-      add("rope_scaling", std::string("true"));
-      add("rope_scaling_factor", scaling.factor);
+      if (!nemo2_) add("rope_scaling", std::string("true"));
+      add(nemo2_ ? "scale_factor" : "rope_scaling_factor", scaling.factor);
       check_llama_scaling(scaling);
     } else if (!gpt_.latent && scaling.kind == "linear") {
       said_scaling_ = true;
       add("seq_len_interpolation_factor", scaling.factor);
     }
   }
+
+  bool nemo2_;
 };
 
 }  // namespace
@@ -266,6 +268,8 @@ ModelFacts read_model_facts(const model::Architecture& architecture) {
 
 FactOptions megatron_facts(const ModelFacts& facts, const GptModel& gpt) { return MegatronFacts(facts, gpt).run(); }
 
-FactOptions nemo_facts(const ModelFacts& facts, const GptModel& gpt) { return NemoFacts(facts, gpt).run(); }
+FactOptions nemo_facts(const ModelFacts& facts, const GptModel& gpt, bool nemo2) {
+  return NemoFacts(facts, gpt, nemo2).run();
+}
 
 }  // namespace nest::exporter

@@ -48,7 +48,8 @@ struct FactOptions {
 };
 FactOptions megatron_facts(const ModelFacts& facts, const GptModel& gpt);
 
-// The same as fields of the model, for Megatron-Bridge and NeMo 2: {"rotary_base", "500000"}.
-FactOptions nemo_facts(const ModelFacts& facts, const GptModel& gpt);
+// The same as fields of the model, for Megatron-Bridge and NeMo 2: {"rotary_base", "500000"}. NeMo 2 scales positions in the
+// class of the model alone (Llama31Config.scale_factor).
+FactOptions nemo_facts(const ModelFacts& facts, const GptModel& gpt, bool nemo2);
 
 }  // namespace nest::exporter

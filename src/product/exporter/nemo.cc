@@ -87,7 +87,7 @@ class Overrides {
       }
     }
     if (gpt.experts) add_experts(*gpt.experts);
-    FactOptions carried = nemo_facts(read_model_facts(architecture), gpt);
+    FactOptions carried = nemo_facts(read_model_facts(architecture), gpt, form_ == NemoForm::nemo2);
     for (const auto& [field, value] : carried.options) add(m + field, value);
     for (std::string& note : carried.notes) out_.notes.push_back(std::move(note));
     out_.notes.emplace_back("start from the recipe of this model: sizes are repeated here, its other settings are not");
@@ -172,7 +172,13 @@ class Overrides {
       if (const char* const buffers = fsdp_buffers(task_)) {
         std::string field = std::string(buffers).substr(2);
         std::replace(field.begin(), field.end(), '-', '_');
-        add(d + field, true);
+        if (form_ == NemoForm::nemo2 && field != "fsdp_double_buffer") {
+          out_.notes.emplace_back(
+              "memory is priced with buffers of Megatron-FSDP for layers of several kinds, which came after "
+              "Megatron-Core 0.14");
+        } else {
+          add(d + field, true);
+        }
       }
     }
     const std::int64_t instances = sharding.zero > 0 ? groups::dense_replicas(task_.strategy) / sharding.degree : 1;

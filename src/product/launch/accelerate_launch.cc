@@ -1,12 +1,6 @@
-// Hugging Face: accelerate's configuration, and arguments of transformers' Trainer.
-//
-// Sources: accelerate 1.15 (16cb6eb8): commands/config/config_args.py, utils/dataclasses.py, parallelism_config.py;
-// transformers 5.16 (d56c55bf): training_args.py.
+// Hugging Face: accelerate's configuration. Sources: accelerate 1.15 (16cb6eb8): commands/config/config_args.py,
+// utils/dataclasses.py, parallelism_config.py.
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -18,57 +12,6 @@ namespace nest::launch {
 namespace {
 
 constexpr doc::Range kProcesses = {1, 1 << 24};
-constexpr std::array kTrainerNames = {"--per_device_train_batch_size", "--gradient_accumulation_steps", "--bf16",
-                                      "--fp16", "--gradient_checkpointing"};
-
-struct TrainerArgument {
-  std::string name, value;
-
-  std::int64_t count() const {
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc() || end != value.data() + value.size() || number < 1 || number > (1 << 24)) {
-      throw InputError(fmt::format("{}: {} is no number from 1 to {}", name, clip(value, 40), 1 << 24));
-    }
-    return number;
-  }
-  bool is_on() const {
-    const std::string word = to_lower(value);
-    if (word == "true" || word == "1" || word == "yes") return true;
-    if (word == "false" || word == "0" || word == "no") return false;
-    throw InputError(fmt::format("{}: {} is neither true nor false", name, clip(value, 40)));
-  }
-};
-
-// "--a 1", "--a=1", "--a" (true); underscores or hyphens.
-std::vector<TrainerArgument> trainer_arguments(const std::vector<ShellWord>& words) {
-  std::vector<TrainerArgument> list;
-  list.reserve(words.size());
-  for (const ShellWord& word : words) {
-    if (!word.text.starts_with("--")) {
-      if (list.empty() || !list.back().value.empty()) {
-        throw InputError(fmt::format("`{}` belongs to no argument", clip(word.text, 40)));
-      }
-      list.back().value = word.text;
-      continue;
-    }
-    const std::size_t equals = std::min(word.text.find('='), word.text.size());
-    std::string name = word.text.substr(0, equals);
-    for (std::size_t i = 2; i < name.size(); ++i) {
-      if (name[i] == '-') name[i] = '_';
-    }
-    list.push_back({std::move(name), equals < word.text.size() ? word.text.substr(equals + 1) : ""});
-  }
-  return list;
-}
-
-void agree(const LaunchSetup& setup, const TrainerArgument& argument, std::optional<std::int64_t>& value) {
-  const std::int64_t given = argument.count();
-  if (value && *value != given) {
-    throw InputError(fmt::format("{}: {} is given, and {} says {}", argument.name, given, setup.source, *value));
-  }
-  value = given;
-}
 
 void read_fsdp(doc::Reader& root, LaunchSetup& setup) {
   setup.zero = 3;
@@ -154,29 +97,6 @@ LaunchSetup read_accelerate_file(std::string_view source, const std::string& tex
   }
   add_trainer_arguments(setup, more);
   return setup;
-}
-
-void add_trainer_arguments(LaunchSetup& setup, const std::vector<ShellWord>& arguments) {
-  for (TrainerArgument& argument : trainer_arguments(arguments)) {
-    const auto* const known = std::find(kTrainerNames.begin(), kTrainerNames.end(), argument.name);
-    if (known == kTrainerNames.end()) {
-      throw InputError(fmt::format("`{}` is no argument of the Trainer that is read; those are {}",
-                                   clip(argument.name, 40), fmt::join(kTrainerNames, ", ")));
-    }
-    if (known == &kTrainerNames[0]) {
-      agree(setup, argument, setup.micro_batch);
-    } else if (known == &kTrainerNames[1]) {
-      agree(setup, argument, setup.accumulation);
-    } else {
-      if (argument.value.empty()) argument.value = "true";
-      if (!argument.is_on()) continue;
-      if (argument.name == "--gradient_checkpointing") {
-        setup.recompute = Recompute::full;
-      } else {
-        setup.precision = argument.name == "--bf16" ? Precision::bf16 : Precision::fp16;
-      }
-    }
-  }
 }
 
 }  // namespace nest::launch

@@ -30,15 +30,15 @@ bool is_mpirun(const std::string& name) {
 // Programs that are understood, at which the scan through a wrapper's options stops.
 bool is_known(const std::string& name) {
   return is_python(name) || is_torchrun(name) || is_shell(name) || is_mpirun(name) || name == "deepspeed" ||
-         name == "srun";
+         name == "srun" || name == "accelerate";
 }
 
 // Wrappers whose options do not matter.
 bool is_wrapper(const std::string& name) {
   static const std::set<std::string, std::less<>> kNames = {
-      "env",    "numactl", "nsys",  "uv",         "singularity", "apptainer", "docker",  "podman",
-      "enroot", "nohup",   "exec",  "time",       "sudo",        "ncu",       "taskset", "timeout",
-      "stdbuf", "shifter", "conda", "accelerate", "nice",        "command",   "eval",    "xargs"};
+      "env",    "numactl", "nsys",  "uv",   "singularity", "apptainer", "docker",  "podman",
+      "enroot", "nohup",   "exec",  "time", "sudo",        "ncu",       "taskset", "timeout",
+      "stdbuf", "shifter", "conda", "nice", "command",     "eval",      "xargs"};
   return kNames.contains(name);
 }
 
@@ -101,6 +101,9 @@ class Peeler {
       const std::string name = base_name(words[at].text);
       if (is_torchrun(name)) return read_torchrun(words, at + 1);
       if (name == "deepspeed") return read_deepspeed(words, at + 1);
+      if (name == "accelerate" && at + 1 < words.size() && words[at + 1].text == "launch") {
+        return read_accelerate(words, at + 2);
+      }
       if (is_python(name)) return read_python(words, at + 1);
       if (is_shell(name)) return read_nested(words, at + 1, depth);
       if (name == "srun") {
@@ -264,6 +267,49 @@ class Peeler {
     return finish(words, at);
   }
 
+  // accelerate's options have hyphens or underscores; what counts ranks is read with the rest (trainer_launch.cc).
+  std::optional<TrainingCommand> read_accelerate(const Words& words, std::size_t at) {
+    found_.hosts = found_.ranks_per_host = found_.ranks = {};
+    found_.accelerate = true;
+    static const std::set<std::string, std::less<>> kFlags = {"--cpu",
+                                                              "--debug",
+                                                              "--dynamo_use_dynamic",
+                                                              "--module",
+                                                              "--multi_gpu",
+                                                              "--dynamo_use_fullgraph",
+                                                              "--no_python",
+                                                              "--quiet",
+                                                              "--dynamo_use_regional_compilation",
+                                                              "--use_fsdp",
+                                                              "--use_deepspeed",
+                                                              "--enable_cpu_affinity",
+                                                              "--tpu",
+                                                              "--tpu_cluster",
+                                                              "--tpu_use_sudo",
+                                                              "-m",
+                                                              "-q",
+                                                              "--use_megatron_lm",
+                                                              "--same_network",
+                                                              "--use_parallelism_config"};
+    for (; at < words.size() && words[at].text.starts_with('-'); ++at) {
+      ShellWord name = words[at];
+      const std::size_t equals = name.text.find('=');
+      ShellWord value{"true", name.unknown, name.line};
+      if (equals != std::string::npos) value.text = name.text.substr(equals + 1);
+      name.text = name.text.substr(0, equals);
+      for (std::size_t i = 2; i < name.text.size(); ++i) {
+        if (name.text[i] == '-') name.text[i] = '_';
+      }
+      if (equals == std::string::npos && !kFlags.contains(name.text)) {
+        if (at + 1 >= words.size()) return std::nullopt;
+        value = words[++at];
+      }
+      found_.launcher.push_back(name);
+      found_.launcher.push_back(value);
+    }
+    return finish(words, at);
+  }
+
   // worker-0:0,1@worker-1:2,3; a host without a list counts as unknown.
   static LaunchCount included_ranks(const std::string& text) {
     std::int64_t ranks = 0;
@@ -364,7 +410,7 @@ TrainingCommand find_training_command(std::string_view source, std::string_view 
   if (!best) {
     throw InputError(
         fmt::format("{}: nothing in it starts a training program; understood are torchrun, python, "
-                    "deepspeed, srun, mpirun and what wraps them",
+                    "deepspeed, accelerate, srun, mpirun and what wraps them",
                     source));
   }
   if (candidates > 1) {

@@ -1,5 +1,5 @@
 // The training program inside a launch script, with what starts it taken off: variables, numactl, nsys, containers,
-// srun, mpirun, bash -c, torchrun, deepspeed.
+// srun, mpirun, bash -c, torchrun, deepspeed, accelerate.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,8 @@ struct LaunchCount {
 struct TrainingCommand {
   std::string program;  // "pretrain_gpt.py", "torchtitan.train"; empty for a file of arguments
   std::vector<ShellWord> arguments;
+  bool accelerate = false;          // started by `accelerate launch`,
+  std::vector<ShellWord> launcher;  // whose options these are: names with underscores, each followed by its value
   LaunchCount hosts, ranks_per_host, ranks;  // ranks: in all, where that is what was given
   ShellVariables environment;                // variables that the script sets
   std::vector<std::string> notes;

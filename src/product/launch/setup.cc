@@ -298,6 +298,7 @@ LaunchSetup read_launch(std::string_view source, const std::string& text, const 
   command.arguments.insert(command.arguments.end(), more.begin(), more.end());
   if (command.program.find("torchtitan") != std::string::npos)
     return read_torchtitan_launch(source, command, read_file);
+  if (is_trainer_command(command)) return read_trainer_launch(source, command, read_file);
   return read_megatron_launch(source, command, read_file);
 }
 

@@ -92,6 +92,10 @@ LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text
 bool looks_like_accelerate(const std::string& text);
 LaunchSetup read_accelerate_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more,
                                  const ReadNamedFile& read_file);
+// Lines that start transformers' Trainer, or that accelerate starts.
+bool is_trainer_command(const TrainingCommand& command);
+LaunchSetup read_trainer_launch(std::string_view source, const TrainingCommand& command,
+                                const ReadNamedFile& read_file);
 // Arguments of transformers' Trainer, which say what a configuration leaves open or calls "auto". Throws InputError for
 // others, and where both say different things.
 void add_trainer_arguments(LaunchSetup& setup, const std::vector<ShellWord>& arguments);
