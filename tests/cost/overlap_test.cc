@@ -94,6 +94,18 @@ TEST(Overlap, APlanIsBetweenNothingAndEverythingExposed) {
               evaluate_even(apart, layout, Recompute::full).prediction.iteration_s, 1e-9);
 }
 
+// Megatron hides exchanges of experts that are spread over ranks; where they are divided alone (ep = 1), tokens are exposed.
+TEST(Overlap, ExpertsThatAreDividedAloneAreExposed) {
+  const Split split{2, true, 1, 1, 0};
+  const LayerPrice serial = price_layer(mixture_job(false), 1, split, 2),
+                   price = price_layer(mixture_job(true), 1, split, 2);
+  EXPECT_GT(serial.ep_s, 0);
+  EXPECT_EQ(price.ep_s, serial.ep_s);
+  EXPECT_EQ(price.alone_ep_s, 0);
+  EXPECT_EQ(price.forward_s, serial.forward_s);
+  EXPECT_EQ(price.backward_s, serial.backward_s);
+}
+
 TEST(Overlap, APipelineWithoutVirtualStagesIsNamed) {
   Layout layout;
   layout.ep = layout.dp = 4;

@@ -387,7 +387,10 @@ class LayerPricer {
       return {beside_s(whole.forward_s, times_.shared.forward_s, share),
               beside_s(whole.backward_s, times_.shared.backward_s, share)};
     }
-    if (!stack.expert_overlap || stack.dispatch.dispatcher == Dispatcher::allgather) return whole;
+    // Megatron-Core hides exchanges of experts that are spread, not of those that are divided alone
+    // (transformer_config.py: overlap_moe_expert_parallel_comm asserts expert_model_parallel_size > 1).
+    const bool spread = split_.ep > 1;
+    if (!stack.expert_overlap || !spread || stack.dispatch.dispatcher == Dispatcher::allgather) return whole;
     PairedLayer layer;
     layer.experts_s = times_.experts.forward_s;
     layer.experts_weight_s = times_.expert_weights_s;

@@ -55,7 +55,9 @@ class LayerTracer {
   Wait wait_of(const split::LayerCollective& exchange) const {
     if (exchange.group == split::Group::context) return is_waited_for(exchange) ? Wait::at_once : Wait::beside;
     if (cost::is_regather(local_, exchange)) return Wait::beside;
-    if (cost::is_of_experts(local_, exchange)) return job_.stack.expert_overlap ? Wait::layer_end : Wait::at_once;
+    if (cost::is_of_experts(local_, exchange)) {
+      return job_.stack.expert_overlap && split_.ep > 1 ? Wait::layer_end : Wait::at_once;
+    }
     return cost::overlaps_tensor(job_, split_) ? Wait::beside : Wait::at_once;
   }
 

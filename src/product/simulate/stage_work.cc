@@ -260,7 +260,7 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
   const cost::PricingContext context(job, strategy.split, table.treatments);
   plan.routed = context.groups.routed_kind();
   plan.forwards = !job.cluster.torus && cost::facts_of(job.stack.dispatch.dispatcher).forwards;
-  plan.pairs_passes = job.stack.expert_overlap;
+  plan.pairs_passes = job.stack.expert_overlap && strategy.split.ep > 1;
   std::vector<LayerTokens> kinds(job.model.kinds.size());
   for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
     const auto fused = static_cast<std::size_t>(job.fused_model.layers[i]);
