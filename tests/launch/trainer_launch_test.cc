@@ -107,6 +107,24 @@ TEST(TrainerLaunch, Accelerate) {
   EXPECT_EQ(read_trainer("accelerate launch --multi_gpu --num_processes 4 t.py").stack.name, "huggingface");
 }
 
+// Megatron-DeepSpeed's own words: activations are checkpointed as a whole, one expert is none, flash attention is a switch.
+TEST(MegatronDeepspeed, HasItsOwnWords) {
+  const std::string line =
+      "deepspeed --num_gpus 8 pretrain_gpt.py --deepspeed --zero-stage 1 --num-layers 8 --hidden-size 512 "
+      "--num-attention-heads 8 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --fp16 "
+      "--num-experts 1 --normalization rmsnorm --checkpoint-activations --deepspeed-activation-checkpointing";
+  const launch::LaunchSetup setup = read_trainer(line);
+  EXPECT_EQ(setup.framework, launch::Framework::deepspeed);
+  EXPECT_EQ(setup.recompute, Recompute::full);
+  EXPECT_EQ(setup.stack.attention, cost::AttentionKernel::unfused);
+  EXPECT_EQ(setup.model_config.at("normalization"), "RMSNorm");
+  EXPECT_FALSE(setup.model_config.contains("num_experts"));
+  EXPECT_EQ(read_trainer(line + " --use-flash-attn").stack.attention, cost::AttentionKernel::triton);
+  EXPECT_EQ(read_trainer(line + " --use-flash-attn-v2").stack.attention, cost::AttentionKernel::flash2);
+  EXPECT_THAT(trainer_refusal("torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --checkpoint-activations"),
+              HasSubstr("--checkpoint-activations: Megatron refuses it; it is --recompute-activations now"));
+}
+
 TEST(TrainerLaunch, SaysWhatItCannotKnow) {
   EXPECT_THAT(trainer_refusal("accelerate launch --config_file other.yaml t.py"),
               HasSubstr("--config_file other.yaml: cannot be read here"));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launch/fsdp_options.h"
+#include "launch/megatron_deepspeed.h"
 #include "launch/options.h"
 #include "launch/pipeline_text.h"
 #include "launch/setup.h"
@@ -39,12 +40,15 @@ class MegatronReader {
     read_sharding();
     read_recomputation();
     read_stack_options(options_, command_.environment, setup_);
-    if (options_.flag("--deepspeed") || options_.has("--zero-stage")) read_megatron_deepspeed(read_file);
+    if (is_deepspeed()) read_megatron_deepspeed(options_, setup_, read_file);
     say_what_is_left_out();
     return std::move(setup_);
   }
 
  private:
+  // Megatron-DeepSpeed, which has words of its own.
+  bool is_deepspeed() const { return is_megatron_deepspeed(options_); }
+
   std::int64_t size_or(std::string_view name, std::int64_t otherwise, std::int64_t most) const {
     return options_.integer(name, 1, most).value_or(otherwise);
   }
@@ -90,7 +94,10 @@ class MegatronReader {
     copy_flag("--add-qkv-bias", "add_qkv_bias");
     copy_flag("--untie-embeddings-and-output-weights", "untie_embeddings_and_output_weights");
     if (options_.flag("--disable-bias-linear")) config["add_bias_linear"] = false;
-    if (const auto norm = options_.choice("--normalization", {"LayerNorm", "RMSNorm"})) config["normalization"] = *norm;
+    const char* const norms[] = {is_deepspeed() ? "layernorm" : "LayerNorm", is_deepspeed() ? "rmsnorm" : "RMSNorm"};
+    if (const auto norm = options_.choice("--normalization", {norms[0], norms[1]})) {
+      config["normalization"] = *norm == norms[0] ? "LayerNorm" : "RMSNorm";
+    }
     config["position_embedding_type"] = position_kind();
     copy_size("--max-position-embeddings", "max_position_embeddings", kMostSequence);
     if (const auto share = options_.number("--rotary-percent", 0, 1)) config["rotary_percent"] = *share;
@@ -141,6 +148,7 @@ class MegatronReader {
     const std::vector<std::string> experts = options_.texts("--num-experts");
     if (experts.empty()) return;
     if (experts.size() > 1) options_.fail("--num-experts", "different numbers of experts are not supported");
+    if (is_deepspeed() && experts.front() == "1") return;  // its word for none
     setup_.model_config["num_experts"] = options_.integer("--num-experts", 1, kMostLayers).value_or(1);
     setup_.model_config["moe_router_topk"] = size_or("--moe-router-topk", 2, kMostLayers);
     copy_size("--moe-router-num-groups", "moe_router_num_groups", kMostLayers);
@@ -416,6 +424,11 @@ class MegatronReader {
     if (options_.flag("--recompute-activations")) granularity = "selective";
     const auto method = options_.choice("--recompute-method", {"uniform", "block"});
     const auto layers = options_.integer("--recompute-num-layers", 1, kMostLayers);
+    if (options_.flag("--checkpoint-activations")) {
+      if (!is_deepspeed())
+        options_.fail("--checkpoint-activations", "Megatron refuses it; it is --recompute-activations now");
+      setup_.recompute = Recompute::full;
+    }
     if (!granularity) return;
     if (*granularity == "selective") {
       if (method || layers)
@@ -430,33 +443,6 @@ class MegatronReader {
     setup_.recompute = Recompute::full;
     if (block || count > 1) {
       setup_.recompute = Recomputation::of_layers(block ? Recompute::block : Recompute::uniform, count);
-    }
-  }
-
-  void read_megatron_deepspeed(const ReadNamedFile& read_file) {
-    setup_.framework = Framework::deepspeed;
-    const std::vector<model::Module> modules = setup_.stack.selective_modules;
-    setup_.stack = *cost::find_stack("megatron-deepspeed");
-    setup_.stack.selective_modules = modules;
-    if (setup_.recompute.layers > 0) {
-      setup_.notes.push_back(
-          fmt::format("recomputation {} is priced as that of every layer from its input", to_string(setup_.recompute)));
-      setup_.recompute = Recompute::full;
-    }
-    setup_.zero = static_cast<int>(options_.integer("--zero-stage", 0, 3).value_or(setup_.zero));
-    if (const auto ep = options_.integer("--moe-expert-parallel-size", 1, kMostRanks)) setup_.ep = *ep;
-    if (const auto ulysses = options_.integer("--ds-sequence-parallel-size", 1, kMostRanks)) {
-      setup_.cp = *ulysses;
-      setup_.cp_comm = ContextExchange::a2a;
-    }
-    const auto file = options_.text("--deepspeed_config");
-    if (!file) return;
-    const auto text = read_file ? read_file(*file) : std::nullopt;
-    if (text) {
-      add_deepspeed_file(setup_, *file, *text);
-    } else {
-      setup_.notes.push_back(
-          fmt::format("--deepspeed_config {} cannot be read here: what it says is not priced", clip(*file, 40)));
     }
   }
 

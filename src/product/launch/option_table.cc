@@ -16,6 +16,7 @@ constexpr KnownOption kRead[] = {
     {"--attention-backend", value, true},
     {"--attention-dropout", value, true},
     {"--bf16", flag, true},
+    {"--checkpoint-activations", flag, true},  // Megatron-DeepSpeed's
     {"--context-parallel-size", value, true},
     {"--activation-offload-fraction", value, true},
     {"--cp-comm-type", list, true},
@@ -322,7 +323,10 @@ constexpr KnownOption kIgnored[] = {
     {"--use-checkpoint-opt_param-scheduler", flag},
     {"--use-cpu-initialization", flag},
     {"--use-dist-ckpt", flag},
-    {"--use-flash-attn", flag},
+    {"--use-flash-attn", flag, true},  // Megatron-DeepSpeed's, as those that follow
+    {"--use-flash-attn-triton", flag, true},
+    {"--use-flash-attn-v1", flag, true},
+    {"--use-flash-attn-v2", flag, true},
     {"--use-mcore-models", flag},
     {"--use-mp-args-from-checkpoint-args", flag},
     {"--use-pytorch-profiler", flag},

@@ -26,7 +26,6 @@ struct OldSpelling {
 };
 constexpr std::array kOldSpellings = {OldSpelling{"--model-parallel-size", "--tensor-model-parallel-size"},
                                       OldSpelling{"--batch-size", "--micro-batch-size"},
-                                      OldSpelling{"--checkpoint-activations", "--recompute-activations"},
                                       OldSpelling{"--warmup", "--lr-warmup-fraction"}};
 
 bool is_option(const ShellWord& word) {
