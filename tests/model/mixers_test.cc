@@ -193,5 +193,32 @@ TEST(Mixers, TowersAreCountedOrTheirAbsenceSaid) {
   EXPECT_THAT(build_model(architecture_of(gemma)).notes, testing::ElementsAre(testing::HasSubstr("text only")));
 }
 
+// Rows of four patches, as wide as the tower's feed-forward, pass two projections and one to the decoder.
+TEST(Mixers, Llama4JoinsPatchesBeforeItsProjections) {
+  const ConfigKeys text = with(tiny("llama4_text"), {{"num_local_experts", "4"},
+                                                     {"num_experts_per_tok", "1"},
+                                                     {"intermediate_size_mlp", "48"},
+                                                     {"interleave_moe_layer_step", "1"}});
+  std::string inner;
+  for (const auto& [key, value] : text) inner += (inner.empty() ? "\"" : ", \"") + key + "\": " + value;
+  const ConfigKeys keys = {
+      {"model_type", "\"llama4\""},
+      {"text_config", "{" + inner + "}"},
+      {"vision_config",
+       R"({"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+           "image_size": 28, "patch_size": 7, "projector_input_dim": 24, "projector_output_dim": 24, "vision_output_dim": 24})"}};
+  const std::int64_t stem = 16 * 3 * 49 + 16 + 17 * 16 + 2 * 16;
+  const std::int64_t block = 4 * 16 * 16 + 4 * 16 + 2 * 16 * 64 + 64 + 16 + 4 * 16;
+  const std::int64_t projector = 2 * 16 + 64 * 24 + 24 * 24 + 24 * kHidden;
+  EXPECT_EQ(parameters_of(keys), parameters_of(text) + stem + 2 * block + projector);
+  EXPECT_THAT(build_model(architecture_of(without(keys, "vision_config"))).notes,
+              testing::Contains(testing::HasSubstr("text only")));
+  const ConfigKeys odd =
+      with(keys, {{"vision_config", R"({"hidden_size": 16, "intermediate_size": 60, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "image_size": 28, "patch_size": 7})"}});
+  EXPECT_THAT(test::refusal_of([&] { architecture_of(odd); }),
+              testing::HasSubstr("expected a multiple of hidden_size"));
+}
+
 }  // namespace
 }  // namespace nest::model

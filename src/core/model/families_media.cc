@@ -61,6 +61,28 @@ Architecture read_gemma3(Config& config) {
   return with_tower(std::move(architecture), std::move(tower));
 }
 
+// The class token is dropped, patches are joined to rows as wide as the tower's feed-forward, two projections with an
+// activation after each, and one to the decoder's width.
+Architecture read_llama4(Config& config) {
+  Architecture architecture = read_text(config, "llama4_text");
+  if (!config.has("vision_config")) {
+    architecture.notes.emplace_back("text only: the file describes no vision tower");
+    return architecture;
+  }
+  Tower tower = read_tower(config, "llama4_vision_model");
+  Config vision = config.section("vision_config");
+  const std::int64_t joined = vision.size({"intermediate_size"}, kMaxWidth);
+  if (joined % tower.hidden != 0) vision.fail("intermediate_size", "expected a multiple of hidden_size");
+  const double rows = real(patches_of(tower, true)) / real(joined / tower.hidden);
+  const std::int64_t inner = vision.size_or({"projector_input_dim"}, 4096, kMaxWidth);
+  const std::int64_t outer = vision.size_or({"projector_output_dim"}, 4096, kMaxWidth);
+  const std::int64_t out = vision.size_or({"vision_output_dim"}, outer, kMaxWidth);
+  tower.media->projector = {linear_step(joined, inner, false, rows), activation_step(),
+                            linear_step(outer, outer, false, rows), activation_step(),
+                            linear_step(out, architecture.hidden, false, rows)};
+  return with_tower(std::move(architecture), std::move(tower));
+}
+
 Architecture read_paligemma(Config& config) {
   Architecture architecture = read_text(config, "gemma");
   Tower tower = read_tower(config, "siglip_vision_model");
@@ -296,6 +318,7 @@ constexpr std::array kMediaFamilies = std::to_array<Family>({
     {"kosmos-2", read_kosmos},
     {"kosmos-2.5", read_kosmos},
     {"lighton_ocr", read_mistral3},
+    {"llama4", read_llama4},
     {"llava", read_llava},
     {"llava_next", read_llava_next},
     {"llava_next_video", read_llava_next},

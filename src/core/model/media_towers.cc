@@ -127,6 +127,17 @@ Tower read_clip(Config& vision) {
   return tower;
 }
 
+// Llama 4: CLIP's with rotary positions besides.
+Tower read_llama4_vision(Config& vision) {
+  BlockShape shape = read_shape(vision);
+  const Patches patches = read_patches(vision);
+  shape.rotary = true;
+  Tower tower = equal_blocks(vision, "vision", shape, real(patches.rows + 1));
+  tower.media->stem = {patch_step(patches, shape.hidden, false), unused_step(shape.hidden),
+                       table_step(patches.rows + 1, shape.hidden), norm_step(shape.hidden, NormKind::layer)};
+  return tower;
+}
+
 // SigLIP: no class token; a head that pools, which models of text and pictures hold and do not use.
 Tower read_siglip(Config& vision) {
   const BlockShape shape = read_shape(vision);
@@ -236,6 +247,7 @@ constexpr std::array kVisionKinds = std::to_array<VisionKind>({
     {"internvl_vision", read_intern_vit},
     {"kosmos_2_5_vision_model", read_pix2struct},
     {"kosmos_2_vision_model", read_clip},
+    {"llama4_vision_model", read_llama4_vision},
     {"ovis2", read_ovis_tower},
     {"paddleocr_vl_vision", read_siglip},
     {"pix2struct_vision_model", read_pix2struct},
