@@ -96,5 +96,14 @@ TEST(Command, RefusesWhatStartsNothing) {
   }
 }
 
+TEST(Command, ArraysInsideOfValues) {
+  const launch::TrainingCommand command = command_of(
+      "A=(\n  --num-layers 4\n  --hidden-size 128\n)\nCMD=\"python pretrain_gpt.py ${A[@]} --bf16\"\nbash -c "
+      "\"$CMD\"\n");
+  std::string words;
+  for (const launch::ShellWord& word : command.arguments) words += word.text + " ";
+  EXPECT_EQ(words, "--num-layers 4 --hidden-size 128 --bf16 ");
+}
+
 }  // namespace
 }  // namespace nest::test

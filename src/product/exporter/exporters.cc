@@ -115,8 +115,8 @@ constexpr std::array kTorchtitanFormats = {
     ExportFormat{"csv", "the order of a pipeline that torchtitan has no name for: `pipeline_parallel_schedule_csv`"}};
 
 // The configuration, or with format 1 the order of the pipeline beside it.
-ExportedText titan_text(const ExportTask& task, std::size_t format, const char* member, std::string configuration,
-                        std::vector<std::string> notes) {
+ExportedText titan_text(const ExportTask& task, std::size_t format, const char* member,
+                        const std::string& configuration, std::vector<std::string> notes) {
   const bool filed = task.strategy.pp > 1 && launch::titan_file(task.strategy.schedule) != nullptr;
   if (format == 1 && !filed) {
     throw InputError(fmt::format("{}: {} needs no file", option("format"),
@@ -128,14 +128,14 @@ ExportedText titan_text(const ExportTask& task, std::size_t format, const char* 
   ExportedText written;
   written.json[member] = configuration;
   if (filed) written.json["csv"] = order;
-  written.text = format == 1 ? order : std::move(configuration);
+  written.text = format == 1 ? order : configuration;
   written.notes = std::move(notes);
   return written;
 }
 
 ExportedText write_torchtitan(const ExportTask& task, std::size_t format) {
   TorchtitanExport exported = export_torchtitan(task);
-  return titan_text(task, format, "toml", std::move(exported.toml), std::move(exported.notes));
+  return titan_text(task, format, "toml", exported.toml, std::move(exported.notes));
 }
 
 constexpr std::array kTitanMainFormats = {
@@ -144,7 +144,7 @@ constexpr std::array kTitanMainFormats = {
 
 ExportedText write_titan_main(const ExportTask& task, std::size_t format) {
   TitanMainExport exported = export_titan_main(task);
-  return titan_text(task, format, "python", std::move(exported.python), std::move(exported.notes));
+  return titan_text(task, format, "python", exported.python, std::move(exported.notes));
 }
 
 constexpr std::array kAccelerateFormats = {

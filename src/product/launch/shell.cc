@@ -294,7 +294,7 @@ class ShellReader : TextCursor {
     add_value(words, found->second.front(), quoted);
   }
 
-  // "${A[@]}": every element a word of its own.
+  // "${A[@]}": every element a word of its own; in the value of a variable, which is one word, blanks stand between them.
   void expand_list(WordBuilder& words, const std::string& name, bool quoted, int begin) {
     const auto found = script_.variables.find(name);
     if (found == script_.variables.end()) {
@@ -303,7 +303,8 @@ class ShellReader : TextCursor {
     bool first = true;
     if (found->second.empty()) words.unquote();  // "${A[@]}" of none is no word
     for (const ShellWord& value : std::vector<ShellWord>(found->second)) {
-      if (!first) words.end_word(begin);
+      if (!first && in_assignment_) words.add(' ');
+      if (!first && !in_assignment_) words.end_word(begin);
       first = false;
       add_value(words, value, quoted);
     }
