@@ -44,6 +44,23 @@ TEST(Torus, GroupsBecomeBoxes) {
   EXPECT_FALSE(make_torus_place(torus, {2, {{1, 4}}, {}}).boxed);  // straddles two lines
 }
 
+// 0 1 2 3 | 4 5: the step from 3 to 4 goes round the line and up, the one from 5 to 0 back and down.
+TEST(Torus, RingsWithoutABoxAreRouted) {
+  const Torus torus = torus_of({4, 4});
+  const TorusPlace one = make_torus_place(torus, {0, {{1, 6}}, {}});
+  EXPECT_FALSE(one.boxed);
+  EXPECT_EQ(one.ring_hops, 2);
+  EXPECT_EQ(one.ring_load, 1);
+  const double m = 1e9;
+  EXPECT_NEAR(torus_algorithm_time(torus, one, Collective::all_reduce, m, Algorithm::ring)->seconds,
+              10 * (2 * 1e-6 + m / 6 / 50e9), 1e-12);
+  // 0 3 | 6 | 9 | 12 15: one hop to the left along the line, or one up.
+  const TorusPlace thirds = make_torus_place(torus, {0, {{3, 6}}, {}});
+  EXPECT_FALSE(thirds.boxed);
+  EXPECT_EQ(thirds.ring_hops, 2);
+  EXPECT_GE(make_torus_place(torus, {0, {{3, 5}}, {{1, 3}}}).ring_load, thirds.ring_load);
+}
+
 TEST(Torus, RingsByHand) {
   const Torus torus = torus_of({4, 4, 4});
   const double m = 1e9;

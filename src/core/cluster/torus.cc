@@ -41,6 +41,50 @@ bool fits(const Torus& torus, std::int64_t first, const TorusPlace& place) {
   return true;
 }
 
+constexpr std::int64_t kMostRouted = 1 << 16;  // devices
+
+std::int64_t diameter(const Torus& torus) {
+  std::int64_t hops = 0;
+  for (std::size_t k = 0; k < torus.dims.size(); ++k) hops += torus.wrap[k] ? torus.dims[k] / 2 : torus.dims[k] - 1;
+  return hops;
+}
+
+// Counts the links on the way from one device to another, dimension by dimension.
+void count_way(const Torus& torus, std::int64_t from, std::int64_t to, std::vector<std::int32_t>& loads) {
+  std::int64_t block = 1, here = from;
+  for (std::size_t k = 0; k < torus.dims.size(); ++k) {
+    const std::int64_t size = torus.dims[k], target = to / block % size;
+    std::int64_t at = here / block % size;
+    const std::int64_t ahead = (target - at + size) % size;
+    const bool rising = torus.wrap[k] ? 2 * ahead <= size : target > at;
+    while (at != target) {
+      ++loads[static_cast<std::size_t>(
+          (here * static_cast<std::int64_t>(torus.dims.size()) + static_cast<std::int64_t>(k)) * 2 + (rising ? 1 : 0))];
+      const std::int64_t next = (at + (rising ? 1 : size - 1)) % size;
+      here += (next - at) * block;
+      at = next;
+    }
+    block *= size;
+  }
+}
+
+void route_rings(const Torus& torus, const GroupSpec& spec, TorusPlace& place) {
+  const std::int64_t reach = spec.first + last_of(spec.members) + last_of(spec.siblings);
+  if (place.members * spec.groups() > kMostRouted || torus.devices() > kMostRouted || reach >= torus.devices()) {
+    place.ring_hops = place.ring_load = diameter(torus);
+    return;
+  }
+  std::vector<std::int32_t> loads(static_cast<std::size_t>(torus.devices()) * torus.dims.size() * 2, 0);
+  for (const std::vector<std::int64_t>& group : list_groups(spec)) {
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const std::int64_t from = group[i], to = group[(i + 1) % group.size()];
+      place.ring_hops = std::max(place.ring_hops, torus.hops(from, to));
+      count_way(torus, from, to, loads);
+    }
+  }
+  place.ring_load = *std::max_element(loads.begin(), loads.end());
+}
+
 }  // namespace
 
 std::int64_t Torus::devices() const {
@@ -77,6 +121,7 @@ TorusPlace make_torus_place(const Torus& torus, const GroupSpec& spec) {
     // Shifted copies of one route meet on a link at most as often as the route has links.
     place.pair_load = std::max<std::int64_t>(1, std::min(groups, place.pair_hops));
   }
+  if (!place.boxed) route_rings(torus, spec, place);
   for (std::size_t k = 0; k < torus.dims.size(); ++k) {
     place.sharing[k] = place.extent[k] > 1 ? std::min(place.stride[k], groups) : 1;
   }

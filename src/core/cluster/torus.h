@@ -29,11 +29,16 @@ struct Torus {
 };
 
 struct TorusPlace {
-  bool boxed = true;  // false: no box; priced by upper bounds
+  bool boxed = true;  // false: no box; its rings are routed
   std::int64_t members = 1;
   std::array<std::int64_t, kMaxDimensions> extent{1, 1, 1, 1};
   std::array<std::int64_t, kMaxDimensions> stride{1, 1, 1, 1};
   std::array<std::int64_t, kMaxDimensions> sharing{1, 1, 1, 1};  // equal groups on one link of the dimension
+
+  // Of a group without a box, its ring in the order of its members: hops of the longest step, and steps of all groups on
+  // the busiest link. Where too many devices take part to route them, the longest way through the torus for both.
+  std::int64_t ring_hops = 0;
+  std::int64_t ring_load = 1;
 
   // Of a group of two, box or not: hops between them, and flows on the busiest link when all its siblings send too.
   std::int64_t pair_hops = 0;

@@ -219,23 +219,23 @@ std::optional<CollectiveTime> multi_ring_time(const Torus& torus, const TorusPla
   return best;
 }
 
-// No box: one ring whose every step may cross the whole torus.
+// No box: one ring, as it is routed. What is sent to everybody at once may cross the whole torus.
 std::optional<CollectiveTime> unboxed_time(const Torus& torus, const TorusPlace& place, Collective collective,
                                            double bytes, Algorithm algorithm) {
   const double n = real(place.members);
   std::int64_t diameter = 0;
   for (std::size_t k = 0; k < torus.dims.size(); ++k) diameter += torus.wrap[k] ? torus.dims[k] / 2 : torus.dims[k] - 1;
-  const double stretch = real(diameter);
-  const double link_s = bytes * stretch / torus.link_bytes_per_s;
   const bool one_shot = collective == Collective::all_to_all || collective == Collective::send_recv;
   if (one_shot && algorithm == Algorithm::direct) {
     const double share = collective == Collective::all_to_all ? n - 1 : 1;
-    return make_time(algorithm, hop_latency_s(torus, diameter), link_s * share, 0);
+    return make_time(algorithm, hop_latency_s(torus, diameter), bytes * real(diameter) * share / torus.link_bytes_per_s,
+                     0);
   }
   if (one_shot || algorithm != Algorithm::ring) return std::nullopt;
   const double steps = passes(collective).value_or(1) * (n - 1);
+  const double link_s = bytes * real(place.ring_load) / torus.link_bytes_per_s;
   const double part = collective == Collective::broadcast ? link_s : steps / n * link_s;
-  return make_time(algorithm, steps * hop_latency_s(torus, diameter), part, 0);
+  return make_time(algorithm, steps * hop_latency_s(torus, place.ring_hops), part, 0);
 }
 
 }  // namespace
