@@ -211,6 +211,8 @@ struct Strategy {
   // Micro-batches that pass one chunk before the next chunk's turn, when interleaved (Megatron's
   // --microbatch-group-size-per-virtual-pipeline-stage); 0: as many as stages.
   std::int64_t group = 0;
+  // Weight gradients of the head wait for the pipeline's drain, where the stack can do that.
+  bool defer_head = true;
 
   std::int64_t block() const { return dp_inner * split.replica_devices(); }  // A
   std::int64_t pipeline_block() const { return pp * block(); }

@@ -270,7 +270,7 @@ class JudgedSearch {
         std::vector<Plan> others;
         for (std::vector<StagePlan>& stages : search::moved_cuts(best.plan)) {
           if (!cost::refuse_strategy(*request_.job, best.plan.strategy, stages).empty()) continue;
-          Plan other = cost::evaluate(*request_.job, best.plan.strategy, stages);
+          Plan other = cost::evaluate_deferring(*request_.job, best.plan.strategy, stages, limits.defer_head);
           if (!other.fits) continue;
           other.search = best.plan.search;
           others.push_back(std::move(other));

@@ -200,8 +200,7 @@ std::string about_term(exporter::TimeTerm term, const exporter::SetupVariant& mi
     case exporter::TimeTerm::gradients:
       return mine.stack.data_overlap == cost::DataOverlap::none ? "not overlapped" : "";
     case exporter::TimeTerm::optimizer: return mine.stages.front().zero == 0 ? "not sharded" : "";
-    case exporter::TimeTerm::other:
-      return mine.stack.defer_head_gradient && s.pp > 1 ? "the head's gradients wait" : "";
+    case exporter::TimeTerm::other: return cost::defers_head(mine.stack, s) ? "the head's gradients wait" : "";
   }
   return {};
 }

@@ -78,7 +78,8 @@ double by_hand(const std::vector<StagePlan>& stages) {
 }
 
 TEST(ChunkTimes, TheStepIsTheLongestPathThroughItsOrder) {
-  const Job job = test_job({.devices = 8, .batch = 2});
+  Job job = test_job({.devices = 8, .batch = 2});
+  job.stack.pipeline_overlap = false;
   const Strategy strategy = strategy_of({.tp = 4, .pp = 2, .virtual_stages = 2, .sp = true});
   for (const std::vector<std::int64_t>& blocks :
        {std::vector<std::int64_t>{8, 8, 8, 8}, {2, 14, 10, 6}, {0, 16, 16, 0}, {12, 0, 8, 12}}) {
@@ -120,11 +121,11 @@ TEST(ChunkTimes, ChunksWithoutLayersWaitAndHandOn) {
   const Plan plan = evaluate(job, strategy, listed(job, strategy, {12, 0, 8, 12}, 3));
   const ChunkPlan &none = plan.stages[1].chunks[0], &full = plan.stages[0].chunks[1];
   EXPECT_EQ(none.last, none.first - 1);
-  // A quarter of a message of 8,192 tokens x 4,096 numbers in 16 bits, a quarter of them here.
-  const double message_s = 0.25 * message_line(job.cluster, strategy, 0, 1).at(8192.0 * 4096 * 2 / 4);
+  // Half of a message of 8,192 tokens x 4,096 numbers in 16 bits, a quarter of them here: forward sends block.
+  const double message_s = 0.5 * message_line(job.cluster, strategy, 0, 1).at(8192.0 * 4096 * 2 / 4);
   EXPECT_NEAR(none.forward_s, message_s, 1e-12);
   EXPECT_NEAR(none.backward_s, message_s, 1e-12);
-  EXPECT_GT(full.forward_s, 100 * none.forward_s);
+  EXPECT_GT(full.forward_s, 50 * none.forward_s);
   EXPECT_GT(plan.stages[0].time.zero, 0);
   EXPECT_NEAR(sum_of(plan.stages[0]), plan.stages[0].time.total, 1e-12);
 }

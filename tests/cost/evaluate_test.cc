@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/constants.h"
+#include "cost/messages.h"
 #include "cost_support.h"
 
 namespace nest::cost {
@@ -88,7 +89,13 @@ TEST(Evaluate, IterationFollowsFromItsStages) {
   }
   const auto& parts = result.prediction.breakdown_s;
   const double per_step = parts.grad_sync + parts.optimizer + parts.other;
-  EXPECT_NEAR(result.prediction.iteration_s, 64 * slowest + (total - slowest) / 5 + per_step, 1e-9);
+  const Strategy strategy = strategy_of(c.layout);
+  const PriceTable table = price_table(job, strategy.split, strategy.micro_batch);
+  const double messages =
+      message_rule(job, strategy, table)
+          .fill_s(message_lines(job.cluster, strategy, job.law), table.wrap_bytes, table.wrap_bytes);
+  EXPECT_GT(messages, 0);
+  EXPECT_NEAR(result.prediction.iteration_s, 64 * slowest + (total - slowest) / 5 + messages + per_step, 1e-9);
   EXPECT_NEAR(result.prediction.samples_per_s * result.prediction.iteration_s, 256, 1e-9);
   EXPECT_NEAR(result.prediction.tokens_per_s_per_device * 128 / 8192, result.prediction.samples_per_s, 1e-9);
 }

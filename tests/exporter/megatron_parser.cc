@@ -120,6 +120,8 @@ const std::map<std::string, Rule>& rules() {
       {"--microbatch-group-size-per-virtual-pipeline-stage", {Kind::integer}},
       {"--num-layers-per-virtual-pipeline-stage", {Kind::integer}},
       {"--no-overlap-p2p-communication", {}},
+      {"--overlap-p2p-communication-warmup-flush", {}},
+      {"--no-align-grad-reduce", {}},
       {"--context-parallel-size", {Kind::integer}},
       {"--cp-comm-type", {Kind::words, {"p2p", "a2a", "all_gather", "a2a+p2p"}}},
       {"--hierarchical-context-parallel-sizes", {Kind::words}},

@@ -106,7 +106,8 @@ TEST(Dimensions, GoThroughPlanFiles) {
       const nlohmann::ordered_json json = plan::plan_to_json(plan);
       const auto& object = row.of_stage != nullptr ? json.at("stages")[0] : json.at("strategy");
       // What is seldom there is not written where it is not.
-      const bool is_written = row.is_stage_written == nullptr || row.is_stage_written(plan.stages.front());
+      const bool is_written = (row.is_stage_written == nullptr || row.is_stage_written(plan.stages.front())) &&
+                              (row.is_written == nullptr || row.is_written(plan.strategy));
       EXPECT_EQ(object.contains(row.key), is_written) << row.key;
       const Plan back = plan::read_plan(doc::parse_json("plan.json", json.dump()));
       EXPECT_EQ(value_in(row, back), value) << row.name;

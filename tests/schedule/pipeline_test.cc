@@ -18,7 +18,7 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 // Whole stages of F 1 and B 2 (I 1, W 1), in equal chunks.
 PipelineSeconds of_guide(const Shape& shape) {
   const double v = static_cast<double>(shape.chunks);
-  return {std::vector<PassSeconds>(at(shape.positions()), {1 / v, 1 / v, 1 / v}), {}, {}};
+  return {std::vector<PassSeconds>(at(shape.positions()), {1 / v, 1 / v, 1 / v}), {}, {}, {}};
 }
 
 struct Vector {
@@ -151,6 +151,7 @@ Case random_case(std::mt19937_64& random) {
   one.equal_stages = below(3) == 0;
   one.equal_chunks = one.equal_stages || one.shape.chunks == 1 || below(2) == 0;
   one.messages = below(2) == 0;
+  if (one.messages) one.seconds.sends = {below(2) == 0, below(2) == 0, below(2) == 0};
   for (std::int64_t g = 0; g < one.shape.positions(); ++g) {
     const bool again = one.equal_stages ? g > 0 : one.equal_chunks && g >= one.shape.stages;
     one.seconds.chunks.push_back(again ? one.seconds.chunks[one.equal_stages ? 0 : at(g % one.shape.stages)]
@@ -162,12 +163,25 @@ Case random_case(std::mt19937_64& random) {
   return one;
 }
 
+// Whether the stage waits for the message of the operation before `next`, by what sends.h says in words.
+bool is_held(const Case& one, const Order& order, std::size_t next) {
+  const Sends& sends = one.seconds.sends;
+  if (!sends.overlapped) return false;
+  const auto is_forward = [](const Operation& operation) { return operation.pass == Pass::forward; };
+  const auto begin = order.begin(), here = begin + static_cast<std::ptrdiff_t>(next);
+  if (is_forward(here[-1])) {
+    return sends.forward_blocks || (!sends.flush && std::all_of(begin, here, is_forward));
+  }
+  return !sends.flush && std::none_of(here, order.end(), is_forward);
+}
+
 // Second by second: the operation that can begin first, of all stages' next ones, is the next to run.
 double simulated_s(const Case& one, const std::vector<Order>& orders) {
   const std::int64_t p = one.shape.stages, last = one.shape.positions() - 1;
   std::map<std::tuple<bool, std::int64_t, int>, double> ended;  // forward or not, position, micro-batch
   std::vector<std::size_t> next(at(p), 0);
   std::vector<double> free_s(at(p), 0);
+  std::vector<std::array<double, 2>> asked_s(at(p), {0, 0});
   double total_s = 0;
   for (;;) {
     std::int64_t chosen = -1;
@@ -185,6 +199,14 @@ double simulated_s(const Case& one, const std::vector<Order>& orders) {
         if (one.messages && p > 1) {
           const MessageSeconds& message =
               forward ? one.seconds.forward[at(source)] : one.seconds.backward[at(position)];
+          const Order& sender = orders[at(source % p)];
+          const auto sent = std::find(sender.begin(), sender.end(),
+                                      Operation{operation.pass, static_cast<std::int32_t>(source / p),
+                                                operation.micro_batch, operation.paired});
+          const auto after = static_cast<std::size_t>(sent - sender.begin()) + 1;
+          if (one.seconds.sends.overlapped && !is_held(one, sender, after)) {
+            arrives_s = std::max(arrives_s, asked_s[at(s)][forward ? 1 : 0]);
+          }
           arrives_s += message.travel_s;
           wait_s = message.wait_s;
         }
@@ -201,7 +223,13 @@ double simulated_s(const Case& one, const std::vector<Order>& orders) {
     const bool forward = operation.pass == Pass::forward;
     const PassSeconds& seconds = one.seconds.chunks[at(operation.chunk * p + chosen)];
     const double end_s = begin_s + (forward ? seconds.forward_s : seconds.input_s + seconds.weight_s);
-    free_s[at(chosen)] = ended[{forward, operation.chunk * p + chosen, operation.micro_batch}] = end_s;
+    const std::int64_t position = operation.chunk * p + chosen, target = position + (forward ? 1 : -1);
+    free_s[at(chosen)] = ended[{forward, position, operation.micro_batch}] = end_s;
+    asked_s[at(chosen)][forward ? 1 : 0] = end_s;
+    if (one.messages && p > 1 && target >= 0 && target <= last && is_held(one, orders[at(chosen)], next[at(chosen)])) {
+      free_s[at(chosen)] +=
+          forward ? one.seconds.forward[at(position)].travel_s : one.seconds.backward[at(target)].travel_s;
+    }
     total_s = std::max(total_s, end_s);
   }
   for (std::int64_t s = 0; s < p; ++s) EXPECT_EQ(next[at(s)], orders[at(s)].size());
@@ -277,6 +305,36 @@ TEST(StepTime, ByHand) {
   EXPECT_LT(slowest_within(1, 1, 12, 11, 0), 0);
   EXPECT_EQ(slowest_within(8, 2, 12, std::numeric_limits<double>::infinity(), 0),
             std::numeric_limits<double>::infinity());
+}
+
+// Equal stages, messages of x seconds that are on their way while stages compute.
+TEST(Pipeline, OverlappedMessagesHideBehindThePassOfTheOtherDirection) {
+  struct Sent {
+    Shape shape;
+    double x, total_s;
+  };
+  constexpr double kForward_s = 1, kBackward_s = 2;
+  for (const Sent& vector : {Sent{{4, 2, 8}, 0, 57}, Sent{{4, 2, 32}, 0.1, 202.4}, Sent{{4, 2, 32}, 0.6, 209.4},
+                             Sent{{4, 2, 32}, 1.2, 229.6}, Sent{{8, 4, 64}, 0.9, 844.8}, Sent{{4, 2, 8}, 0.6, 65.4},
+                             Sent{{8, 2, 8}, 0.6, 87.0}}) {
+    const Pipeline pipeline(Schedule::interleaved, vector.shape);
+    PipelineSeconds seconds;
+    seconds.chunks.assign(at(vector.shape.positions()), {kForward_s, kBackward_s, 0});
+    seconds.forward.assign(at(vector.shape.positions() - 1), {vector.x, 0});
+    seconds.backward = seconds.forward;
+    seconds.sends = {true, false, true};
+    EXPECT_NEAR(play(pipeline, seconds).total_s, vector.total_s, 1e-9) << vector.x;
+    // Who waits for what is sent is slower, and slowest where it waits after every forward pass.
+    seconds.sends.flush = false;
+    const double held_s = play(pipeline, seconds).total_s;
+    seconds.sends.forward_blocks = true;
+    const double blocked_s = play(pipeline, seconds).total_s;
+    EXPECT_GE(blocked_s, held_s - 1e-9);
+    // At least one x in every slot.
+    const double slots = static_cast<double>(vector.shape.micro_batches * vector.shape.chunks);
+    EXPECT_GE(blocked_s, slots * (kForward_s + kBackward_s + vector.x) -
+                             vector.x * static_cast<double>(vector.shape.micro_batches));
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "cost/activation_offload.h"
 #include "cost/constants.h"
 #include "cost/memory.h"
+#include "cost/messages.h"
 #include "cost/tables.h"
 #include "schedule/pipeline.h"
 
@@ -25,6 +26,7 @@ struct Choice {
   int zero = 0;
   std::int64_t degree = 0;
   bool outer = false;  // the optimizer's state over all replicas
+  bool defers = true;  // head gradients wait for the drain
 };
 
 cost::Treatments treatments_for(const std::vector<Recomputation>& recomputations) {
@@ -160,10 +162,17 @@ class Looker {
   // hop_s_[i * p + s]: the message after stage s when it ends with layer i; the wrap-around last.
   void price_messages() {
     hop_s_.clear();
+    fill_s_ = 0;
+    if (strategy_.pp == 1) return;
+    const cost::StageSums all = cost::sum_stage(job_, *table_, 0, static_cast<int>(n_) - 1, strategy_.pp);
+    const cost::MessageRule rule(job_, strategy_, all.forward_s / static_cast<double>(strategy_.pp));
+    const cost::MessageLines lines = cost::message_lines(job_.cluster, strategy_, job_.law);
+    const auto least = std::min_element(table_->cut_bytes.begin(), table_->cut_bytes.end());
+    fill_s_ = rule.fill_s(lines, *least, table_->wrap_bytes);
     std::vector<StagePlan> stages(static_cast<std::size_t>(strategy_.pp));
     for (std::int64_t i = 0; i + 1 < n_; ++i) {
       for (StagePlan& stage : stages) stage.last = static_cast<int>(i);
-      const std::vector<double> seconds = cost::message_seconds(job_, strategy_, *table_, stages);
+      const std::vector<double> seconds = cost::message_seconds(rule, lines, strategy_, *table_, stages);
       hop_s_.insert(hop_s_.end(), seconds.begin(), seconds.end());
     }
   }
@@ -213,17 +222,23 @@ class Looker {
     std::vector<Choice> all;
     for (std::size_t k = 0; k < options_.size(); ++k) {
       if (only_ >= 0 && static_cast<int>(k) != only_) continue;
-      Choice choice = options_[k];
       const cost::StageAgain again =
-          cost::stage_again(job_, *table_, stage_plan(choice, begin, end), strategy_.virtual_stages);
-      const cost::StageCost cost = cost::stage_cost(job_, rule(), strategy_, sums, lines_[k],
-                                                    cost::sharding_row(choice.zero, choice.outer), again);
-      const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
-      const double alone = cost::alone_share(job_, strategy_, m, choice.recompute);
-      choice.time_s = sums.forward_s + sums.backward_s + again.seconds +
-                      alone * (sums.alone_forward_s + sums.alone_backward_s) + cost.micro_exposed_s;
-      choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + cost::constants::kStep_s;
-      all.push_back(choice);
+          cost::stage_again(job_, *table_, stage_plan(options_[k], begin, end), strategy_.virtual_stages);
+      for (const bool defers : {true, false}) {
+        if (sums.deferred_s > 0 ? !limits_.defer_head[defers ? 1 : 0] : !defers) continue;
+        Strategy strategy = strategy_;
+        strategy.defer_head = defers;
+        Choice choice = options_[k];
+        choice.defers = defers;
+        const cost::StageCost cost = cost::stage_cost(job_, rule(), strategy, sums, lines_[k],
+                                                      cost::sharding_row(choice.zero, choice.outer), again);
+        const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
+        const double alone = cost::alone_share(job_, strategy_, m, choice.recompute);
+        choice.time_s = sums.forward_s + sums.backward_s + cost.head.micro_s + again.seconds +
+                        alone * (sums.alone_forward_s + sums.alone_backward_s) + cost.micro_exposed_s;
+        choice.once_s = cost.sync_exposed_s + cost.optimizer_s + cost.head.step_s + cost::constants::kStep_s;
+        all.push_back(choice);
+      }
     }
     std::stable_sort(all.begin(), all.end(), [](const Choice& a, const Choice& b) {
       return a.time_s != b.time_s ? a.time_s < b.time_s : a.once_s < b.once_s;
@@ -249,7 +264,9 @@ class Looker {
         const double slowest = std::max(slowest_s, time_s), once = std::max(once_s, choice.once_s);
         stages_[static_cast<std::size_t>(stage)] = stage_plan(choice, begin, end);
         if (last) {
+          strategy_.defer_head = choice.defers;
           finish(slowest, sum_s + time_s, once);
+          strategy_.defer_head = true;
         } else {
           next_stage(stage + 1, end, slowest, sum_s + time_s, once);
         }
@@ -261,10 +278,11 @@ class Looker {
     ++answer_.plans;
     const auto m = static_cast<double>(micro_batches(strategy_, job_.run.global_batch));
     const auto v = static_cast<double>(strategy_.virtual_stages);
-    const double time_s = m * slowest_s + std::max(0.0, (sum_s - slowest_s) / v - filled_s_) + once_s;
+    const double time_s = m * slowest_s + std::max(0.0, (sum_s - slowest_s) / v - filled_s_ + fill_s_) + once_s;
     if (visit_) visit_(strategy_, stages_, time_s);
     if (time_s >= best_.time_s) return;
     best_.time_s = time_s;
+    best_.strategy.defer_head = strategy_.defer_head;
     best_.stages = stages_;
   }
 
@@ -289,7 +307,7 @@ class Looker {
   std::vector<std::vector<Choice>> choices_;
   std::vector<bool> priced_;
   int only_ = -1;
-  double filled_s_ = 0;
+  double filled_s_ = 0, fill_s_ = 0;  // by the order, and by messages
   std::vector<StagePlan> stages_;
   OracleBest best_;
   OracleAnswer answer_;

@@ -78,11 +78,14 @@ RandomSchedule random_schedule(cost::Job& job, Dice& dice) {
   const schedule::Shape shape{s.pp, s.virtual_stages, job.run.global_batch, s.group};
   RandomSchedule made{{s.schedule, shape}, {}, lower_plan(job, s, cost::even_stages(job, s, Recompute::none, 0, 1))};
   schedule::PipelineSeconds& seconds = made.seconds;
-  const bool overlapped = made.lowered.work.message_exposed < 1;
+  const bool overlapped = made.lowered.work.sends.overlapped;
+  seconds.sends = made.lowered.work.sends;
   for (std::int64_t g = 0; g < shape.positions(); ++g) {
     seconds.chunks.push_back({dice.seconds(), dice.seconds(), dice.seconds()});
-    seconds.forward.push_back({overlapped ? dice.seconds() : 0, dice.seconds()});
-    seconds.backward.push_back({overlapped ? dice.seconds() : 0, dice.seconds()});
+    for (auto* messages : {&seconds.forward, &seconds.backward}) {
+      const double taken_s = dice.seconds();
+      messages->push_back({overlapped ? taken_s : 0, overlapped ? 0 : taken_s});
+    }
   }
   SimulationProgram& program = made.lowered.program;
   program.links.clear();

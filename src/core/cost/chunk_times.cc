@@ -13,7 +13,7 @@ ChunkTimes::ChunkTimes(const Job& job, const Strategy& strategy, const PriceTabl
       stages_(stages),
       chain_(schedule::rule_of(strategy.schedule), plan::pipeline_shape(strategy, job.run.global_batch)),
       rule_(sync_rule(job, strategy.pp)) {
-  const double exposed = message_share(job, strategy);
+  const MessageRule rule = message_rule(job, strategy, table);
   for (std::int64_t k = 0; k + 1 < chain_.shape().positions(); ++k) {
     const schedule::Place &from = chain_.place(k), &to = chain_.place(k + 1);
     // Whether it is empty or not, a chunk hands on what has come so far.
@@ -21,8 +21,9 @@ ChunkTimes::ChunkTimes(const Job& job, const Strategy& strategy, const PriceTabl
     const bool travels = from.stage != to.stage;
     link_bytes_.push_back(travels ? table.cut_bytes[at(last)] : 0);
     link_s_.push_back(
-        travels ? exposed * message_line(job.cluster, strategy, from.stage, to.stage, job.law).at(link_bytes_.back())
-                : 0);
+        travels
+            ? rule.exposed_s(message_line(job.cluster, strategy, from.stage, to.stage, job.law).at(link_bytes_.back()))
+            : 0);
   }
 }
 
@@ -67,6 +68,11 @@ std::vector<double> ChunkTimes::parameter_shares(std::int64_t stage) const {
   return shares;
 }
 
+double ChunkTimes::head_s(std::int64_t stage, std::size_t chunk) const {
+  const ChunkPlan& one = stages_[at(stage)].chunks[chunk];
+  return head_cost(job_, strategy_, sum_stage(job_, table_, one.first, one.last, strategy_.pp), 0).micro_s;
+}
+
 std::vector<ChunkPlan> ChunkTimes::price(std::int64_t stage, double alone, double sharding_s) const {
   const StagePlan& plan = stages_[at(stage)];
   std::vector<ChunkPlan> chunks = plan.chunks;
@@ -78,7 +84,8 @@ std::vector<ChunkPlan> ChunkTimes::price(std::int64_t stage, double alone, doubl
     const schedule::PassSeconds& own = compute_s[c];
     const double exchange_s = sharding_s * shares[c];
     chunks[c].forward_s = own.forward_s + wait_s(position, true) + forward_share * exchange_s;
-    chunks[c].backward_s = own.input_s + own.weight_s + wait_s(position, false) + (1 - forward_share) * exchange_s;
+    chunks[c].backward_s =
+        own.input_s + own.weight_s + head_s(stage, c) + wait_s(position, false) + (1 - forward_share) * exchange_s;
     chunks[c].weight_s = own.weight_s;
   }
   return chunks;

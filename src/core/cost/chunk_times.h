@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "cost/messages.h"
 #include "cost/tables.h"
 
 namespace nest::cost {
@@ -34,6 +35,7 @@ class ChunkTimes {
 
  private:
   double wait_s(std::int64_t position, bool forward) const;
+  double head_s(std::int64_t stage, std::size_t chunk) const;  // of its head gradients, what does not wait
 
   const Job& job_;
   const Strategy& strategy_;

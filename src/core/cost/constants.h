@@ -94,7 +94,6 @@ inline constexpr double kRegatherExposed = 0.5;  // set: of the second gathering
 inline constexpr double kCrossingLoss = 0.5;     // set: what compute loses beside routed tokens that cross nodes; of
                                                  // 8.25 s of them a run of Qwen3-30B on 16 H100 kept 55 % exposed
 inline constexpr double kContextExposed = 0.1;   // set: of the ring exchange that attention could hide
-inline constexpr double kMessageExposed = 0.25;  // set: of overlapped stage-to-stage messages (interleaved schedules)
 inline constexpr double kShardExposed = 0.34;    // fitted: of gathers and scatters per micro-batch that could hide
 inline constexpr double kSyncExposed = 0.17;     // fitted: of the gradient exchange that compute could hide
 inline constexpr double kSyncHide = 0.8;         // set: share of a micro-batch's compute behind which gradients hide

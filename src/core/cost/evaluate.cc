@@ -13,6 +13,7 @@
 #include "cost/constants.h"
 #include "cost/facts.h"
 #include "cost/memory.h"
+#include "cost/messages.h"
 #include "cost/profile.h"
 #include "cost/rates.h"
 #include "cost/tables.h"
@@ -57,10 +58,15 @@ class Evaluator {
         rule_(sync_rule(job, strategy.pp)),
         result_(empty_plan(job)) {
     result_.strategy = strategy;
+    if (strategy.pp == 1) return;
+    const MessageRule rule = message_rule(job, strategy, table_);
+    const MessageLines lines = message_lines(job.cluster, strategy, job.law);
+    const double least_bytes = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
+    messages_fill_s_ = rule.fill_s(lines, least_bytes, table_.wrap_bytes);
     if (plan::lists_chunks(stages)) {
       chunks_.emplace(job, strategy, table_, stages);
     } else {
-      messages_s_ = message_seconds(job, strategy, table_, stages);
+      messages_s_ = message_seconds(rule, lines, strategy, table_, stages);
     }
   }
 
@@ -105,7 +111,7 @@ class Evaluator {
     const double alone = alone_share(job_, strategy_, m, stage.recompute);
     StageTime& time = priced.time;
     time.forward = sums.forward_s + alone * sums.alone_forward_s;
-    time.backward = sums.backward_s + alone * sums.alone_backward_s;
+    time.backward = sums.backward_s + alone * sums.alone_backward_s + priced.once.head.micro_s;
     if (strategy_.pp > 1 && schedule::rule_of(strategy_.schedule).is_split()) time.weight = sums.weight_s;
     time.recompute = again.seconds;
     way_s_ = std::max(way_s_, again.way_s);
@@ -117,7 +123,7 @@ class Evaluator {
     time.total = time.forward + time.backward + time.recompute + time.p2p + time.zero;
     priced.compute_s = time.forward + time.backward - time.tp - time.cp - time.ep;
     priced.per_step_s =
-        priced.once.sync_exposed_s + priced.once.optimizer_s + priced.once.deferred_s + constants::kStep_s;
+        priced.once.sync_exposed_s + priced.once.optimizer_s + priced.once.head.step_s + constants::kStep_s;
     priced_.push_back(priced);
     result_.stages.push_back(stage);
     result_.stages.back().time = time;
@@ -153,15 +159,14 @@ class Evaluator {
       for (const PricedStage& stage : priced_) least_s = std::max(least_s, m * stage.time.total + stage.once.reduce_s);
       parts.bubble = std::max(0.0, least_s - m * time.total);
     } else if (chunks_) {
-      parts.bubble = std::max(0.0, played_s(job_, strategy_, result_.stages) - m * time.total);
+      parts.bubble = std::max(0.0, played_s(job_, strategy_, result_.stages) + messages_fill_s_ - m * time.total);
     } else {
-      parts.bubble = schedule::fill_time(v, time.total, sum_s);
-      const double filled = filled_s(static_cast<std::int64_t>(m));
-      if (filled != 0) parts.bubble = std::max(0.0, parts.bubble - filled);
+      const double filled = filled_s(static_cast<std::int64_t>(m)) - messages_fill_s_;
+      parts.bubble = std::max(0.0, schedule::fill_time(v, time.total, sum_s) - filled);
     }
     parts.grad_sync = last->once.sync_exposed_s;
     parts.optimizer = last->once.optimizer_s;
-    parts.other = last->once.deferred_s + constants::kStep_s;
+    parts.other = last->once.head.step_s + constants::kStep_s;
     prediction.iteration_s = m * time.total + parts.bubble + last->per_step_s;
 
     const auto batch = real(job_.run.global_batch);
@@ -231,6 +236,7 @@ class Evaluator {
   PriceTable table_;
   SyncRule rule_;
   std::vector<double> messages_s_;
+  double messages_fill_s_ = 0;        // by which messages make filling and draining longer
   std::optional<ChunkTimes> chunks_;  // where stages list theirs
   std::vector<KnownLines> lines_;
   std::vector<PricedStage> priced_;
@@ -371,7 +377,7 @@ void Evaluator::say_assumptions() {
   if (blocks && strategy_.virtual_stages > 1 && !chunks_) {
     says.emplace_back("layers that are recomputed as a whole are priced as the first ones of the stage's run");
   }
-  if (strategy_.pp > 1 && stack.defer_head_gradient) {
+  if (defers_head(stack, strategy_)) {
     says.push_back(
         fmt::format("weight gradients of the head wait for the pipeline's drain, {} micro-batches of them at most",
                     constants::kDeferredMicroBatches));
@@ -431,6 +437,18 @@ void Evaluator::say_assumptions() {
 Plan evaluate(const Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
   NEST_CHECK(static_cast<std::int64_t>(stages.size()) == strategy.pp, "there is one stage plan per stage");
   return Evaluator(job, strategy, stages).price();
+}
+
+Plan evaluate_deferring(const Job& job, Strategy strategy, const std::vector<StagePlan>& stages,
+                        const std::array<bool, 2>& admitted) {
+  strategy.defer_head = true;
+  if (!defers_head(job.stack, strategy)) return evaluate(job, strategy, stages);
+  strategy.defer_head = admitted[1];
+  Plan plan = evaluate(job, strategy, stages);
+  if (!admitted[0] || !admitted[1]) return plan;
+  strategy.defer_head = false;
+  Plan at_once = evaluate(job, strategy, stages);
+  return at_once.prediction.iteration_s < plan.prediction.iteration_s ? at_once : plan;
 }
 
 }  // namespace nest::cost

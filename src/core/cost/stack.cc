@@ -269,6 +269,9 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.choice("data_overlap", kOverlap, stack.data_overlap);
   facts.flag("tensor_overlap", stack.tensor_overlap);
   facts.flag("pipeline_overlap", stack.pipeline_overlap);
+  facts.flag("forward_sends_block", stack.forward_sends_block);
+  facts.flag("flush_overlap", stack.flush_overlap);
+  facts.flag("aligned_gradients", stack.aligned_gradients);
   facts.flag("expert_overlap", stack.expert_overlap);
   facts.flag("delay_wgrad", stack.delay_wgrad);
   facts.choice("dispatcher", kDispatchers, stack.dispatch.dispatcher);

@@ -81,15 +81,18 @@ struct SoftwareStack {
 
   // Overlap.
   DataOverlap data_overlap = DataOverlap::buckets;
-  bool tensor_overlap = true;       // tensor-parallel collectives behind matmuls; needs sp
-  bool pipeline_overlap = true;     // stage-to-stage messages of interleaved schedules behind compute
-  bool expert_overlap = false;      // routed tokens travel behind another micro-batch (cost/overlap.h)
-  bool delay_wgrad = false;         // with it: weight gradients wait until the exchange of input gradients has begun
-  DispatchRule dispatch;            // how routed tokens reach their experts
-  Routing routing;                  // and how evenly
-  bool scatter_messages = true;     // tensor-parallel ranks send 1/tp of a boundary tensor each
-  bool defer_head_gradient = true;  // the head's weight gradient moves into the pipeline's drain
-  bool all_reduce_zero1 = false;    // ZeRO-1 all-reduces gradients instead of scattering them (DeepSpeed)
+  bool tensor_overlap = true;        // tensor-parallel collectives behind matmuls; needs sp
+  bool pipeline_overlap = true;      // stage-to-stage messages of interleaved schedules behind compute
+  bool forward_sends_block = false;  // with it: after a forward pass a stage waits until its output has gone
+  bool flush_overlap = false;        // with it: messages of warm-up and cool-down behind compute too
+  bool aligned_gradients = false;    // stages begin their gradient exchange together (Megatron's align_grad_reduce)
+  bool expert_overlap = false;       // routed tokens travel behind another micro-batch (cost/overlap.h)
+  bool delay_wgrad = false;          // with it: weight gradients wait until the exchange of input gradients has begun
+  DispatchRule dispatch;             // how routed tokens reach their experts
+  Routing routing;                   // and how evenly
+  bool scatter_messages = true;      // tensor-parallel ranks send 1/tp of a boundary tensor each
+  bool defer_head_gradient = true;   // the head's weight gradient moves into the pipeline's drain
+  bool all_reduce_zero1 = false;     // ZeRO-1 all-reduces gradients instead of scattering them (DeepSpeed)
 
   // Schedules that the framework runs besides 1F1B, interleaved and GPipe: those with weight gradients apart.
   std::vector<Schedule> schedules;

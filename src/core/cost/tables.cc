@@ -98,6 +98,7 @@ SyncRule sync_rule(const Job& job, std::int64_t stages) {
   if (stack.data_overlap == DataOverlap::none) return rule;
   rule.step_hide = kSyncHide;
   rule.step_exposed = kSyncExposed;
+  rule.aligned = stack.aligned_gradients;
   // Without multiprocessors to share (TPU), transfers take nothing from compute.
   rule.micro_exposed = job.cluster.device.multiprocessors > 0 ? kShardExposed : 0;
   rule.micro_hide = 1 - rule.micro_exposed;
@@ -256,7 +257,8 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   // Whatever hides, the bucket that is filled last cannot.
   const double bucket = std::max(kBucketParameters, kBucketParametersPerRank * real(lines.dense_degree));
   const double last_bucket = rule.step_hide > 0 && dense + expert > 0 ? std::min(1.0, bucket / (dense + expert)) : 0;
-  const double fraction = std::max(rule.step_exposed, rule.hides_backward_only ? 0 : last_bucket);
+  const double fraction =
+      std::max(rule.step_fraction(strategy.virtual_stages), rule.hides_backward_only ? 0 : last_bucket);
 
   StateCost cost;
   cost.micro_s = traffic.micro_s;
@@ -282,19 +284,22 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   return cost;
 }
 
-double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s) {
-  if (sums.deferred_s <= 0 || job.law == schedule::Law::least) return 0;
-  const std::int64_t m = micro_batches(strategy, job.run.global_batch);
-  const double waiting = real(std::min(m, kDeferredMicroBatches));
+HeadCost head_cost(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s) {
+  if (sums.deferred_s <= 0) return {};
+  const auto m = real(micro_batches(strategy, job.run.global_batch));
+  const double waiting = defers_head(job.stack, strategy) ? std::min(m, real(kDeferredMicroBatches)) : 0;
+  HeadCost head{sums.deferred_s * (m - waiting) / m, 0};
+  if (job.law == schedule::Law::least) return head;
   const double drain_s = real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + drain_again_s);
-  return std::max(0.0, waiting * sums.deferred_s - drain_s) + (real(m) - waiting) * sums.deferred_s;
+  head.step_s = std::max(0.0, waiting * sums.deferred_s - drain_s);
+  return head;
 }
 
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, const StageAgain& again) {
   const StateCost state = state_cost(rule, strategy, sums, lines, zero);
   return {micro_exposed_s(rule, sums, state, zero, again.seconds), state.sync_exposed_s, state.optimizer_s,
-          deferred_s(job, strategy, sums, again.drain_s), state.reduce_s};
+          head_cost(job, strategy, sums, again.drain_s), state.reduce_s};
 }
 
 Treatments treatments_of(const std::vector<StagePlan>& stages) {
@@ -337,26 +342,6 @@ StageAgain stage_again(const Job& job, const PriceTable& table, const StagePlan&
 schedule::PassSeconds mean_stage(const StageSums& model, std::int64_t stages) {
   const double share = 1 / real(stages);
   return {share * model.forward_s, share * std::max(0.0, model.backward_s - model.weight_s), share * model.weight_s};
-}
-
-double message_share(const Job& job, const Strategy& strategy) {
-  return strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? kMessageExposed : 1;
-}
-
-std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
-                                    const std::vector<StagePlan>& stages) {
-  if (strategy.pp < 2) return {};
-  const auto chunks = real(strategy.virtual_stages);
-  const double exposed = message_share(job, strategy);
-  std::vector<double> seconds;
-  for (std::int64_t s = 0; s + 1 < strategy.pp; ++s) {
-    const CostLine line = message_line(job.cluster, strategy, s, s + 1, job.law);
-    seconds.push_back(exposed * chunks * line.at(table.cut_bytes[at(stages[at(s)].last)]));
-  }
-  const CostLine wrap = message_line(job.cluster, strategy, strategy.pp - 1, 0, job.law);
-  const std::int64_t wraps = schedule::rule_of(strategy.schedule).wraps(strategy.virtual_stages);
-  seconds.push_back(exposed * real(wraps) * wrap.at(table.wrap_bytes));
-  return seconds;
 }
 
 }  // namespace nest::cost

@@ -2,12 +2,11 @@
 // sum (or a maximum) over its layers, so that intervals of layers can be priced from prefix sums.
 //
 // Stage s with layers I, for one micro-batch of one replica:
-//     t_s = sum_I (forward + backward + recompute) + messages + sharding per micro-batch
+//     t_s = sum_I (forward + backward + recompute) + messages + sharding per micro-batch + head gradients at once
 //           + alone_share * sum_I alone            where experts overlap: what passes take that meet none to pair with
-//     y_s = sharding per step + optimizer + fixed overhead + deferred head gradient
+//     y_s = sharding per step + optimizer + fixed overhead + head gradients that the drain does not hide
 // Messages: a stage waits for the activations of its predecessor and for the gradients of its successor, each once per
-// chunk; interleaved schedules pass the wrap-around as well. Where the stack overlaps them (interleaved only), a
-// quarter is exposed.
+// chunk; interleaved schedules pass the wrap-around as well. What is exposed of them: cost/messages.h.
 //
 // Sharding traffic of P dense and E expert parameters (g bytes of gradient, w bytes of weight per parameter), as often
 // as cost/sharding_traffic.h says:
@@ -22,7 +21,9 @@
 //     per micro-batch   0.66 (forward + backward + recompute); ZeRO 2, which              0.34
 //                       scatters in backward only: two thirds of that
 //     per step          0.8 (forward + backward) of one micro-batch, times the            0.17, or the share of the
-//                       stages where chunks interleave                                    bucket that is filled last
+//                       stages where chunks interleave                                    bucket that is filled last;
+//                                                                                         1 / v of v chunks whose
+//                                                                                         exchanges are aligned
 //
 // where forward and backward are those of the stage's blocks. On devices without multiprocessors to share (TPU) the
 // hide per micro-batch is 1 and its fraction 0. A stack without overlap hides nothing. One that gathers weights tensor
@@ -86,6 +87,7 @@ struct SyncRule {
   double weight_bytes = 2;
   double step_hide = 0;  // of forward + backward
   double step_exposed = 1;
+  bool aligned = false;  // stages exchange gradients together: of v chunks, one is left when the passes end
   double micro_hide = 0;
   double micro_exposed = 1;
   bool hides_backward_only = false;  // step_hide counts backward alone, and gathers hide behind nothing
@@ -101,6 +103,10 @@ struct SyncRule {
   bool least = false;
   bool hides_what_it_can = false;
 
+  // Of what is exchanged once per step, what is exposed at least.
+  double step_fraction(std::int64_t chunks) const {
+    return aligned && chunks > 1 ? std::max(step_exposed, 1 / real(chunks)) : step_exposed;
+  }
   // By sharding_row(), as everything below that takes a ZeRO stage.
   const ShardingTraffic& traffic(int zero) const { return often[at(zero)]; }
 };
@@ -123,7 +129,7 @@ struct StageSums {
   double hide_backward_s = 0;
   double tp_s = 0, cp_s = 0, ep_s = 0;
   double alone_forward_s = 0, alone_backward_s = 0, alone_ep_s = 0;  // as LayerPrice says
-  double deferred_s = 0;
+  double deferred_s = 0;                                   // weight gradients of the head that may wait (HeadCost)
   double weight_s = 0;                                     // of backward_s, weight gradients
   double dense_parameters = 0, expert_parameters = 0;      // trained
   double frozen_dense_bytes = 0, frozen_expert_bytes = 0;  // where weights are gathered
@@ -184,25 +190,29 @@ inline double micro_exposed_s(const SyncRule& rule, const StageSums& sums, const
   const bool in_forward = rule.traffic(zero).forward_gathers > 0;
   return exposed_s(state.micro_s, in_forward ? hide_s : hide_s * 2 / 3, rule.micro_exposed);
 }
-double deferred_s(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s);
+
+// Whether the head's weight gradients wait for the drain.
+inline bool defers_head(const SoftwareStack& stack, const Strategy& strategy) {
+  return stack.defer_head_gradient && strategy.pp > 1 && strategy.defer_head;
+}
+// Weight gradients of the head, d seconds of each of m micro-batches. Of w = min(m, 22) that wait for the drain, of
+// (p - 1) / v backward passes, what is longer counts once per step; those of the other m - w are part of every
+// micro-batch's time on the mean. Where none waits, w = 0.
+struct HeadCost {
+  double micro_s = 0;  // d (m - w) / m
+  double step_s = 0;   // max(0, w d - drain); by the least law 0
+};
+HeadCost head_cost(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s);
 
 struct StageCost {
   double micro_exposed_s = 0;  // sharding traffic per micro-batch
   double sync_exposed_s = 0;   // per step
   double optimizer_s = 0;
-  double deferred_s = 0;  // what of the head's weight gradients does not fit into the drain
-  double reduce_s = 0;    // as StateCost says
+  HeadCost head;
+  double reduce_s = 0;  // as StateCost says
 };
 // `rule` is sync_rule() of the job.
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, const StageAgain& again);
-
-// Of the messages of a pipeline, the share that a receiver waits for.
-double message_share(const Job& job, const Strategy& strategy);
-
-// Per boundary after stage s, what each of the two stages waits per micro-batch (all chunks, what is exposed of it);
-// the wrap-around last.
-std::vector<double> message_seconds(const Job& job, const Strategy& strategy, const PriceTable& table,
-                                    const std::vector<StagePlan>& stages);
 
 }  // namespace nest::cost

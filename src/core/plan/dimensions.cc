@@ -169,6 +169,22 @@ constexpr PlanDimension micro_batch_group() {
   return row;
 }
 
+constexpr PlanDimension defer_head() {
+  PlanDimension row{};
+  row.name = row.key = "defer_head";
+  row.label = "head gradients in the drain";
+  row.meaning = "weight gradients of the LM head wait for the pipeline's drain";
+  row.otherwise = "1 where the stack can";
+  row.kind = DimensionKind::flag;
+  row.high = 1;
+  row.of_strategy = [](const Strategy& s) { return std::int64_t{s.defer_head}; };
+  row.set_strategy = [](Strategy& s, std::int64_t value) { s.defer_head = value != 0; };
+  row.is_shown = [](const Strategy& s) { return !s.defer_head; };
+  row.is_written = row.is_shown;
+  row.admitted = [](PlanLimits& limits) { return std::span<bool>(limits.defer_head); };
+  return row;
+}
+
 constexpr PlanDimension replicas() {
   PlanDimension row = degree<&Strategy::dp>("dp", {}, "dp", "data parallel", "replicas",
                                             "replicas that read different sequences", &PlanLimits::dp);
@@ -304,6 +320,7 @@ constexpr std::array kDimensions = {
                                       &PlanLimits::vpp),
     schedule(),
     micro_batch_group(),
+    defer_head(),
     replicas(),
     micro_batch(),
     zero(),

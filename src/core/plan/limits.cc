@@ -183,6 +183,7 @@ void set_limit(PlanLimits& limits, std::string_view text, std::string_view sourc
 void narrow(PlanLimits& limits, const PlanLimits& by) {
   for (const auto degree : kDegrees) narrow_limit(limits.*degree, by.*degree);
   keep_common(limits.sp, by.sp);
+  keep_common(limits.defer_head, by.defer_head);
   keep_common(limits.zero, by.zero);
   keep_common(limits.zero_outer, by.zero_outer);
   keep_common(limits.cp_comm, by.cp_comm);

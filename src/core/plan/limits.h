@@ -38,7 +38,8 @@ struct Runnable {
 
 struct PlanLimits {
   Limit tp, cp, cp_inner, ep, etp, pp, dp, dp_inner, vpp, micro_batch;
-  std::array<bool, 2> sp{true, true};  // without, with
+  std::array<bool, 2> sp{true, true};          // without, with
+  std::array<bool, 2> defer_head{true, true};  // at once, in the drain
   // By Recompute, as far as the stack does so; of modules, block and uniform these only, if there are any here.
   std::array<bool, kRecomputeWords.size()> recompute{true, true, true, true, true, true};
   std::vector<Recomputation> recompute_only;

@@ -1,6 +1,7 @@
 #include "schedule/pipeline.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 
@@ -30,6 +31,16 @@ class Player {
     gradient_end_s_.assign(passes, kNever);
     played_.stages.resize(at(shape_.stages));
     busy_s_.assign(at(shape_.stages), 0);
+    free_s_.assign(at(shape_.stages), 0);
+    asked_s_.assign(at(shape_.stages), {0, 0});
+    held_message_.assign(2 * passes, false);
+    for (std::int64_t s = 0; s < shape_.stages; ++s) {
+      const Order& order = pipeline.order(s);
+      held_.push_back(held_sends(order, seconds.sends));
+      for (std::size_t k = 0; k < order.size(); ++k) {
+        if (held_.back()[k]) held_message_[message_index(order[k].is_forward(), s, order[k])] = true;
+      }
+    }
   }
 
   PlayedPipeline run() {
@@ -78,6 +89,10 @@ class Player {
         if (ready_s == kNever) return std::nullopt;
         const auto& messages = operation.is_forward() ? seconds_.forward : seconds_.backward;
         if (source->stage != stage && !messages.empty()) {
+          if (seconds_.sends.overlapped &&
+              !held_message_[message_index(operation.is_forward(), source->stage, source->operation)]) {
+            ready_s = std::max(ready_s, asked_s_[at(stage)][operation.is_forward() ? 1 : 0]);
+          }
           ready_s += messages[at(source->link)].travel_s;
           wait_s = messages[at(source->link)].wait_s;
         }
@@ -87,10 +102,23 @@ class Player {
     return since_s + wait_s;
   }
 
+  std::size_t message_index(bool forward, std::int64_t stage, const Operation& operation) const {
+    const std::int64_t position = pipeline_.position(stage, operation.chunk);
+    return at(((forward ? 1 : 0) * shape_.positions() + position) * shape_.micro_batches + operation.micro_batch);
+  }
+
+  // The stage goes on when the message of an operation that ended then has arrived.
+  void hold(std::int64_t stage, const Operation& operation, double end_s) {
+    const auto& messages = operation.is_forward() ? seconds_.forward : seconds_.backward;
+    const std::optional<Neighbour> target = pipeline_.target(stage, operation);
+    if (!target || target->stage == stage || messages.empty()) return;
+    free_s_[at(stage)] = std::max(free_s_[at(stage)], end_s + messages[at(target->link)].travel_s);
+  }
+
   // How many operations ran: none, one, or the two of a pair.
   std::size_t advance(std::int64_t stage, const Order& order, std::size_t next) {
     std::vector<Span>& spans = played_.stages[at(stage)];
-    const double since_s = spans.empty() ? 0 : spans.back().end_s;
+    const double since_s = free_s_[at(stage)];
     const std::size_t count = order[next].paired ? 2 : 1;
     double first_s = since_s;
     for (std::size_t k = next; k < next + count; ++k) {
@@ -106,9 +134,14 @@ class Player {
       first_s += seconds;
       busy_s_[at(stage)] += seconds;
     }
+    free_s_[at(stage)] = spans.back().end_s;
+    for (std::size_t k = next; k < next + count; ++k) {
+      if (held_[at(stage)][k]) hold(stage, order[k], spans.back().end_s);
+    }
     for (std::size_t k = next; k < next + count; ++k) {
       const Operation& operation = order[k];
       if (operation.pass == Pass::weight_gradient) continue;
+      asked_s_[at(stage)][operation.is_forward() ? 1 : 0] = spans.back().end_s;
       end_s(operation.is_forward(), pipeline_.position(stage, operation.chunk), operation.micro_batch) =
           spans.back().end_s;
     }
@@ -120,7 +153,10 @@ class Player {
   const Shape& shape_;
   std::vector<std::size_t> next_;  // by stage
   std::vector<double> forward_end_s_, gradient_end_s_;
-  std::vector<double> busy_s_;
+  std::vector<double> busy_s_, free_s_;         // by stage
+  std::vector<std::vector<bool>> held_;         // by stage and operation
+  std::vector<bool> held_message_;              // by direction, position and micro-batch
+  std::vector<std::array<double, 2>> asked_s_;  // by stage: when it asked for a gradient, and for an input
   PlayedPipeline played_;
 };
 

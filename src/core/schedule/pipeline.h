@@ -6,7 +6,8 @@
 //     B(g, i)  waits for  B(g+1, i)  and F(g, i)  and its message; I the same
 //     W(g, i)  waits for  I(g, i)
 //
-// and every operation for the one before it on its stage. Between two chunks of one stage no message travels. A pair
+// and every operation for the one before it on its stage, and for its message where it is held. Messages that overlap leave
+// when they are asked for (sends.h). Between two chunks of one stage no message travels. A pair
 // (operation.h) begins when both of its operations may, and both have ended when it has.
 #pragma once
 
@@ -16,6 +17,7 @@
 
 #include "schedule/operation.h"
 #include "schedule/rules.h"
+#include "schedule/sends.h"
 
 namespace nest::schedule {
 
@@ -89,7 +91,8 @@ struct PassSeconds {
   double total_s() const { return forward_s + input_s + weight_s; }
 };
 
-// A message is on its way for travel_s, and then keeps its receiver from other work for wait_s.
+// A message is on its way for travel_s, and then keeps its receiver from other work for wait_s. Senders that are held
+// wait for the way.
 struct MessageSeconds {
   double travel_s = 0;
   double wait_s = 0;
@@ -99,6 +102,7 @@ struct PipelineSeconds {
   std::vector<PassSeconds> chunks;      // by position
   std::vector<MessageSeconds> forward;  // by link; empty: messages take no time
   std::vector<MessageSeconds> backward;
+  Sends sends;        // who waits for messages besides their receivers
   double hidden = 0;  // share of a pair's time that one of its operations hides behind the other
 };
 

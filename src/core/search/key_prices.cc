@@ -15,11 +15,6 @@ constexpr double kBelow = 1 - PartitionSolver::kEqual;  // a bound stays one whe
 
 }  // namespace
 
-double KeyPrices::exposed_share(std::int64_t chunks) const {
-  if (!messages_count_) return 0;
-  return chunks > 1 && space_->job().stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
-}
-
 schedule::StepForm KeyPrices::form(const Key& key, const PairPrices& pair) const {
   const ScheduleChoice& choice = space_->schedule(key);
   const schedule::Shape shape{key.stages, choice.chunks, space_->micro_batch_count(key)};
@@ -42,7 +37,7 @@ LeastWaiting KeyPrices::least_waiting(const Key& key, const PairPrices& pair) co
   LeastWaiting least =
       message_floor_.waiting(key.stages, chunks, space_->schedule(key).wraps, space_->stage_devices(key),
                              pair.least_cut_bytes(), pair.table().wrap_bytes);
-  const double share = exposed_share(chunks);
+  const double share = messages_count_ ? message_rule(space_->strategy(key), pair).least_share() : 0;
   least.each_s *= share;
   least.sum_s *= share;
   return least;
@@ -53,19 +48,22 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
   const auto v = real(strategy.virtual_stages);
   double sum = pair.total_s(key.stages > 1) + alone_share(key, strategy) * pair.alone_s();
   double slowest = std::max(pair.slowest_s(key.stages), sum / real(key.stages));
-  if (key.stages > 1) {
-    const Messages& messages = placements_.messages(key);
-    const double share = exposed_share(strategy.virtual_stages);
+  schedule::StepForm form = this->form(key, pair);
+  if (key.stages > 1 && messages_count_) {
+    const cost::MessageLines& messages = placements_.messages(key);
+    const cost::MessageRule rule = message_rule(strategy, pair);
     double least = std::numeric_limits<double>::infinity();
     for (const cost::CostLine& line : messages.hops) {
-      const double hop = share * v * line.at(pair.least_cut_bytes());
+      const double hop = v * rule.exposed_s(line.at(pair.least_cut_bytes()));
       sum += 2 * hop;
       least = std::min(least, hop);
     }
-    sum += 2 * share * real(space_->schedule(key).wraps) * messages.wrap.at(pair.table().wrap_bytes);
+    const auto wraps = real(space_->schedule(key).wraps);
+    sum += 2 * wraps * rule.exposed_s(messages.wrap.at(pair.table().wrap_bytes));
     slowest = std::max(slowest + least, sum / real(key.stages));
+    form.filled_s -= rule.fill_s(messages, pair.least_cut_bytes(), pair.table().wrap_bytes);
   }
-  return (form(key, pair).low(slowest, sum) + cost::constants::kStep_s) * kBelow;
+  return (form.low(slowest, sum) + cost::constants::kStep_s) * kBelow;
 }
 
 // What the network charges, and the bounds that follow from it.
@@ -77,24 +75,30 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   messages_ = &placements_.messages(key);
   const std::int64_t p = strategy_.pp;
   const auto v = real(strategy_.virtual_stages), stages = real(p);
-  const double share = exposed_share(strategy_.virtual_stages);
+  const cost::MessageRule messages_rule = message_rule(strategy_, pair);
+  const auto waited_s = [&](const cost::CostLine& line, double bytes) {
+    return messages_count_ ? messages_rule.exposed_s(line.at(bytes)) : 0;
+  };
   problem_.form = form(key, pair);
   problem_.stages.assign(at(p), {});
   alone_share_ = alone_share(key, strategy_);
   double& sum_low_s = problem_.sum_low_s = pair.total_s(p > 1) + alone_share_ * pair.alone_s();
   for (std::int64_t s = 0; s + 1 < p; ++s) {
-    const double least = share * v * messages_->hops[at(s)].at(pair.least_cut_bytes());
+    const double least = v * waited_s(messages_->hops[at(s)], pair.least_cut_bytes());
     problem_.stages[at(s)].waiting_low_s += least;
     problem_.stages[at(s + 1)].waiting_low_s += least;
     sum_low_s += 2 * least;
   }
   if (p > 1) {
-    const double wrap_s = share * real(space_->schedule(key).wraps) * messages_->wrap.at(pair.table().wrap_bytes);
+    const double wrap_s = real(space_->schedule(key).wraps) * waited_s(messages_->wrap, pair.table().wrap_bytes);
     for (PartitionStage* stage : {&problem_.stages.front(), &problem_.stages.back()}) {
       stage->extra_s = wrap_s;
       stage->waiting_low_s += wrap_s;
     }
     sum_low_s += 2 * wrap_s;
+    if (messages_count_) {
+      problem_.form.filled_s -= messages_rule.fill_s(*messages_, pair.least_cut_bytes(), pair.table().wrap_bytes);
+    }
   }
   problem_.slowest_low_s = pair.slowest_s(p);
   problem_.step_low_s = cost::constants::kStep_s;
@@ -193,7 +197,7 @@ PartitionProblem& KeyPrices::problem() {
     stage.pressure = cost::in_flight(space_->job(), strategy_.split, strategy_.schedule, shape, s);
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
   }
-  const double share = exposed_share(strategy_.virtual_stages);
+  const cost::MessageRule messages_rule = message_rule(strategy_, *pair_);
   problem_.boundary_s.resize(at(p - 1));
   for (std::int64_t s = 0; s + 1 < p; ++s) {
     std::vector<double>& seconds = problem_.boundary_s[at(s)];
@@ -202,8 +206,9 @@ PartitionProblem& KeyPrices::problem() {
       continue;
     }
     seconds.assign(at(n + 1), 0);
-    for (std::int64_t i = 1; i < n; ++i) {
-      seconds[at(i)] = share * problem_.form.chunks * messages_->hops[at(s)].at(pair(s).table().cut_bytes[at(i - 1)]);
+    for (std::int64_t i = 1; i < n && messages_count_; ++i) {
+      const double message_s = messages_->hops[at(s)].at(pair(s).table().cut_bytes[at(i - 1)]);
+      seconds[at(i)] = problem_.form.chunks * messages_rule.exposed_s(message_s);
     }
   }
   return problem_;
@@ -223,6 +228,13 @@ KeyPrices::BlockFits& KeyPrices::blocks_of(std::int64_t begin, std::int64_t end)
   known.numbers.resize(space_->shardings().size());
   known.groups.resize(space_->shardings().size());
   return known;
+}
+
+std::array<bool, 2> KeyPrices::deferrals(const cost::StageSums& sums) const {
+  if (sums.deferred_s <= 0) return {false, true};  // nothing to put off: one price
+  const std::array<bool, 2>& admitted = space_->limits().defer_head;
+  // By the least law putting off is never slower.
+  return {admitted[0] && (space_->job().law == schedule::Law::formula || !admitted[1]), admitted[1]};
 }
 
 void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64_t end,
@@ -245,9 +257,12 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     states_[z] = cost::state_cost(rule(), strategy_, sums, sync_->of(shardings[z]), shardings[z].row());
   }
   struct Again {  // what a recomputation costs, whatever the sharding
-    double seconds, alone_s, deferred_s;
+    double seconds, alone_s;
+    cost::HeadCost head;
   };
-  const auto again_of = [&](const Recomputation& recompute) {
+  // Stages with the head may put its gradients off, or not.
+  const std::array<bool, 2> may_defer = deferrals(sums);
+  const auto again_of = [&](const Recomputation& recompute, bool defers) {
     const bool on_host = strategy_.pp == 1 && recompute == Recompute::none;
     const double again_s =
         pair(stage).again_s(begin, end, treatment(recompute)) + (on_host ? pair(stage).table().layers_way_s : 0);
@@ -255,27 +270,32 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     const double more =
         cost::alone_share(space_->job(), strategy_, problem_.form.micro_batches, recompute) - alone_share_;
     const double drain_s = recompute.kind == Recompute::block ? 0 : again_s;
+    Strategy deferring = strategy_;
+    deferring.defer_head = defers;
     return Again{again_s, more > 0 ? more * (sums.alone_forward_s + sums.alone_backward_s) : 0,
-                 cost::deferred_s(space_->job(), strategy_, sums, drain_s)};
+                 cost::head_cost(space_->job(), deferring, sums, drain_s)};
   };
   const auto price = [&](const Again& again, std::size_t z) {
     const cost::StateCost& state = states_[z];
     OptionPrice made;
-    made.micro_s = again.seconds + again.alone_s +
+    made.micro_s = again.seconds + again.alone_s + again.head.micro_s +
                    cost::micro_exposed_s(rule(), sums, state, shardings[z].row(), again.seconds) +
                    state.reduce_s / problem_.form.micro_batches;
-    made.step_s = state.sync_exposed_s + state.optimizer_s + again.deferred_s + cost::constants::kStep_s;
+    made.step_s = state.sync_exposed_s + state.optimizer_s + again.head.step_s + cost::constants::kStep_s;
     return made;
   };
   const std::int64_t blocks = pair(stage).blocks(begin, end), chunks = strategy_.virtual_stages;
   const auto add_blocks = [&](std::int64_t n, std::size_t z) {
     const Recomputation recompute = Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(n));
-    OptionPrice made = price(again_of(recompute), z);
-    made.option = space_->block_option(n, static_cast<int>(z));
-    std::deque<FitRange>& numbers = looked_at->numbers[z];
-    made.fit = &numbers[at(n - 1)];
-    made.grows = !only_ && n == std::ssize(numbers) && n * chunks < blocks;
-    prices.push_back(made);
+    for (const bool defers : {true, false}) {
+      if (!may_defer[defers ? 1 : 0]) continue;
+      OptionPrice made = price(again_of(recompute, defers), z);
+      made.option = space_->block_option(n, static_cast<int>(z));
+      std::deque<FitRange>& numbers = looked_at->numbers[z];
+      made.fit = &numbers[at(n - 1)];
+      made.grows = !only_ && n == std::ssize(numbers) && n * chunks < blocks;
+      prices.push_back(made);
+    }
   };
   if (only_blocks) {
     const std::int64_t n = space_->choice(*only_).recompute.layers;
@@ -288,16 +308,19 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     const Recomputation& recompute = space_->recomputations()[at(offered_[k])];
     // As slow as full recomputation: only where that does not fit.
     const bool later = grows && recompute.kind == Recompute::uniform && space_->limits().recompute[at(Recompute::full)];
-    const Again again = again_of(recompute);
-    for (std::size_t z = 0; z < shardings.size(); ++z) {
-      if (!is_offered(z) || (later && looked_at->groups[z] == 0)) continue;
-      OptionPrice made = price(again, z);
-      made.option = offered_[k] * static_cast<int>(shardings.size()) + static_cast<int>(z);
-      made.fit = &known[k * shardings.size() + z];
-      made.grows = grows && blocks > 0 &&
-                   ((recompute == Recompute::none && looked_at->numbers[z].empty()) ||
-                    (recompute == Recompute::full && looked_at->groups[z] == 0));
-      prices.push_back(made);
+    for (const bool defers : {true, false}) {
+      if (!may_defer[defers ? 1 : 0]) continue;
+      const Again again = again_of(recompute, defers);
+      for (std::size_t z = 0; z < shardings.size(); ++z) {
+        if (!is_offered(z) || (later && looked_at->groups[z] == 0)) continue;
+        OptionPrice made = price(again, z);
+        made.option = offered_[k] * static_cast<int>(shardings.size()) + static_cast<int>(z);
+        made.fit = &known[k * shardings.size() + z];
+        made.grows = grows && blocks > 0 &&
+                     ((recompute == Recompute::none && looked_at->numbers[z].empty()) ||
+                      (recompute == Recompute::full && looked_at->groups[z] == 0));
+        prices.push_back(made);
+      }
     }
   }
   if (!grows) return;

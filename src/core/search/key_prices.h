@@ -16,6 +16,7 @@
 #include "base/index.h"
 #include "cost/group_time.h"
 #include "cost/memory.h"
+#include "cost/messages.h"
 #include "cost/tables.h"
 #include "schedule/filled.h"
 #include "search/memory_floor.h"
@@ -89,8 +90,13 @@ class KeyPrices final : public StagePrices {
   // Some layers of a stage may be recomputed as a whole: where none has anything on the host.
   bool offers_blocks() const { return space_->offers_blocks() && strategy_.split.offload == 0; }
 
-  double exposed_share(std::int64_t chunks) const;  // of messages
-  double most_reduce_s() const;                     // of the gradients of all stages together, alone on the network
+  // What is waited for of messages; nothing where they do not count.
+  cost::MessageRule message_rule(const Strategy& strategy, const PairPrices& pair) const {
+    return {space_->job(), strategy, pair.mean_stage(strategy.pp).forward_s};
+  }
+  // Whether head gradients may be computed at once, and may wait for the drain.
+  std::array<bool, 2> deferrals(const cost::StageSums& sums) const;
+  double most_reduce_s() const;  // of the gradients of all stages together, alone on the network
   // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
   double alone_share(const Key& key, const Strategy& strategy) const {
     return cost::alone_share(space_->job(), strategy, real(space_->micro_batch_count(key)), Recompute::none);
@@ -114,7 +120,7 @@ class KeyPrices final : public StagePrices {
   const PairPrices* pair_ = nullptr;
   Strategy strategy_;
   const SyncPrices* sync_ = nullptr;
-  const Messages* messages_ = nullptr;
+  const cost::MessageLines* messages_ = nullptr;
   double alone_share_ = 0;
   // Of the space's recomputations, without sets of modules that another of them replaces.
   const std::vector<int>& offered(const Key& key);

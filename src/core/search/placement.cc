@@ -11,18 +11,13 @@ PlacementPrices::Name PlacementPrices::name_of(const Key& key) {
   return {key.split, key.stages, key.replicas, key.inner_replicas, key.pitch};
 }
 
-const Messages& PlacementPrices::messages(const Key& key) {
+const cost::MessageLines& PlacementPrices::messages(const Key& key) {
   if (messages_.size() > kMostKnown) messages_.clear();
   const auto [place, fresh] = messages_.try_emplace(name_of(key));
-  Messages& messages = place->second;
-  if (!fresh || key.stages < 2) return messages;
-  const Strategy strategy = space_->strategy(key);
-  const cluster::Cluster& cluster = space_->job().cluster;
-  for (std::int64_t s = 0; s + 1 < key.stages; ++s) {
-    messages.hops.push_back(cost::message_line(cluster, strategy, s, s + 1, space_->job().law));
+  if (fresh && key.stages > 1) {
+    place->second = cost::message_lines(space_->job().cluster, space_->strategy(key), space_->job().law);
   }
-  messages.wrap = cost::message_line(cluster, strategy, key.stages - 1, 0, space_->job().law);
-  return messages;
+  return place->second;
 }
 
 const SyncPrices& PlacementPrices::sync(const Key& key, const cost::PriceTable& table) {

@@ -6,16 +6,11 @@
 #include <map>
 #include <vector>
 
-#include "cost/group_time.h"
+#include "cost/messages.h"
 #include "cost/tables.h"
 #include "search/space.h"
 
 namespace nest::search {
-
-struct Messages {
-  std::vector<cost::CostLine> hops;  // after stage s
-  cost::CostLine wrap;               // from the last stage to the first
-};
 
 struct SyncPrices {
   cost::ShardLines lines[2][2];      // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
@@ -32,7 +27,7 @@ class PlacementPrices {
  public:
   explicit PlacementPrices(const PlanSpace& space) : space_(&space) {}
 
-  const Messages& messages(const Key& key);
+  const cost::MessageLines& messages(const Key& key);
   // `table` is that of the key's split; its parameters do not depend on the micro-batch.
   const SyncPrices& sync(const Key& key, const cost::PriceTable& table);
 
@@ -41,7 +36,7 @@ class PlacementPrices {
   static Name name_of(const Key& key);
 
   const PlanSpace* space_;
-  std::map<Name, Messages> messages_;
+  std::map<Name, cost::MessageLines> messages_;
   std::map<Name, SyncPrices> sync_;
 };
 

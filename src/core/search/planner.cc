@@ -20,7 +20,7 @@ Plan reprice(const PlanSpace& space, const RankedPlan& ranked) {
   const std::vector<StagePlan> stages = space.stages(strategy, ranked.leaf.cuts, ranked.leaf.options);
   const std::string refused = cost::refuse_strategy(space.job(), strategy, stages);
   NEST_CHECK(refused.empty(), "the search returns sound strategies: " + refused);
-  Plan plan = cost::evaluate(space.job(), strategy, stages);
+  Plan plan = cost::evaluate_deferring(space.job(), strategy, stages, space.limits().defer_head);
   const double priced = plan.prediction.iteration_s;
   NEST_CHECK(plan.fits, "plans that the search returns fit: " + plan.misfit);
   NEST_CHECK(std::abs(priced - ranked.leaf.time_s) <= kAgreement * priced,
@@ -101,7 +101,9 @@ BoundedKeys bound_plans(const PlanRequest& request) {
   if (std::ssize(findings.plans) >= settings.top) keys.next = std::min(keys.next, findings.plans.back().score);
   for (const RankedPlan& ranked : findings.plans) {
     const Strategy strategy = space.strategy(ranked.key);
-    Plan plan = cost::evaluate(*request.job, strategy, space.stages(strategy, ranked.leaf.cuts, ranked.leaf.options));
+    Plan plan =
+        cost::evaluate_deferring(*request.job, strategy, space.stages(strategy, ranked.leaf.cuts, ranked.leaf.options),
+                                 space.limits().defer_head);
     keys.plans.push_back({ranked.score, std::move(plan)});
     require_sound(keys.plans.back().plan, *request.job);
   }
@@ -157,7 +159,8 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   }
   if (best) {
     const Strategy strategy = best->plan.strategy;
-    best->plan = cost::evaluate(job, strategy, cost::even_stages(job, strategy, recompute, zero));
+    best->plan = cost::evaluate_deferring(job, strategy, cost::even_stages(job, strategy, recompute, zero),
+                                          space.limits().defer_head);
   }
   return best;
 }

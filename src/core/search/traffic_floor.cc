@@ -39,7 +39,8 @@ TrafficFloor::TrafficFloor(const std::vector<StageChoice>& shardings, const cost
       bucket = std::max(bucket, cost::constants::kBucketParametersPerRank * real(lines.dense_degree));
     }
     const bool buckets = rule.step_hide > 0 && !rule.hides_backward_only && dense_ + expert_ > 0;
-    rate.exposed = std::max(rule.step_exposed, buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
+    rate.exposed =
+        std::max(rule.step_fraction(strategy.virtual_stages), buckets ? std::min(1.0, bucket / (dense_ + expert_)) : 0);
     const cost::ShardingTraffic often = rule.traffic(zero);
     const double shard_s = lines.dense_shard.latency_s;
     const double between_s = (often.between + often.across) * lines.dense_replicate.latency_s;

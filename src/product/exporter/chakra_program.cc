@@ -415,7 +415,7 @@ TracePlan::TracePlan(const cost::Job& job, const Strategy& strategy, const std::
 
 std::vector<TracedLayer> TracePlan::layers_of(std::int64_t stage) const {
   const StagePlan& plan = stages_[at(stage)];
-  const bool defers = job_.stack.defer_head_gradient && strategy_.pp > 1;
+  const bool defers = cost::defers_head(job_.stack, strategy_);
   std::vector<TracedLayer> layers;
   bool embeds = false, predicts = false;
   const cost::StageTreatment treated =

@@ -266,6 +266,11 @@ class ChangeFinder {
       if (variant.strategy.pp == 1 || variant.stack.defer_head_gradient) return false;
       return variant.stack.defer_head_gradient = true;
     });
+    add("no --defer-embedding-wgrad-compute", TimeTerm::other, [](SetupVariant& variant) {
+      if (!cost::defers_head(variant.stack, variant.strategy)) return false;
+      variant.stack.defer_head_gradient = false;
+      return true;
+    });
     add("--use-tp-pp-dp-mapping", TimeTerm::messages, [](SetupVariant& variant) {
       if (!can_put_replicas_last(variant.strategy) || variant.strategy.dp_inner == 1) return false;
       variant.strategy.dp_inner = 1;

@@ -118,6 +118,8 @@ void add_pipeline(Arguments& args, const ExportTask& task) {
   }
   if (s.group != 0) args.value("--microbatch-group-size-per-virtual-pipeline-stage", s.group);
   args.flag_if(s.virtual_stages > 1 && !task.job.stack.pipeline_overlap, "--no-overlap-p2p-communication");
+  args.flag_if(cost::sends_of(task.job.stack, s).flush, "--overlap-p2p-communication-warmup-flush");
+  args.flag_if(s.pp > 1 && !task.job.stack.aligned_gradients, "--no-align-grad-reduce");
 }
 
 void add_parallel(Arguments& args, const ExportTask& task) {
@@ -296,7 +298,7 @@ MegatronExport export_megatron(const ExportTask& task) {
   const bool expert_overlap = overlaps_experts(task);
   args.flag_if(expert_overlap, "--overlap-moe-expert-parallel-comm");
   args.flag_if(expert_overlap && task.job.stack.delay_wgrad, "--delay-wgrad-compute");
-  if (task.job.stack.defer_head_gradient && task.strategy.pp > 1) {
+  if (cost::defers_head(task.job.stack, task.strategy)) {
     args.flag("--defer-embedding-wgrad-compute");
     args.value("--wgrad-deferral-limit", static_cast<std::int64_t>(cost::constants::kDeferredMicroBatches));
   }

@@ -230,7 +230,7 @@ class Overrides {
     }
     toggle("overlap_grad_reduce", overlaps_gradients());
     toggle("overlap_param_gather", overlaps_gradients() && is_sharded());
-    const bool defers = stack.defer_head_gradient && s.pp > 1;
+    const bool defers = cost::defers_head(stack, s);
     toggle("defer_embedding_wgrad_compute", defers);
     if (defers) field("wgrad_deferral_limit", fmt::format("{}", cost::constants::kDeferredMicroBatches));
     if (has_experts(task_.job.model)) {

@@ -302,7 +302,7 @@ class Counter {
     sync.micro_s = traffic.micro_s;
     const cost::StageCost cost = cost::stage_cost(job_, rule, strategy_, sums, sync.lines, row,
                                                   cost::stage_again(job_, table_, stage, strategy_.virtual_stages));
-    sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s;
+    sync.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.head.step_s;
     return sync;
   }
 

@@ -75,6 +75,8 @@ class StackReader {
     if (setup_.vpp > 1 && setup_.pp == 2 && !stack_.pipeline_overlap) {
       options_.fail("--no-overlap-p2p-communication", "two stages cannot be interleaved without the overlap");
     }
+    stack_.flush_overlap = flag("--overlap-p2p-communication-warmup-flush");
+    if (flag("--no-align-grad-reduce")) stack_.aligned_gradients = false;
     stack_.expert_overlap = flag("--overlap-moe-expert-parallel-comm");
     if (stack_.expert_overlap && flag("--use-megatron-fsdp") && setup_.pp > 1) {
       options_.fail("--overlap-moe-expert-parallel-comm", "excludes --use-megatron-fsdp in a pipeline");

@@ -10,6 +10,7 @@
 #include "nest/option.h"
 #include "plan/pipeline_shape.h"
 #include "schedule/pipeline.h"
+#include "schedule/sends.h"
 #include "simulate/exchanges.h"
 
 namespace nest::simulate {
@@ -25,6 +26,7 @@ struct Pass {
   double seconds = 0;
   std::vector<Id> compute;  // pieces, one after the other
   Id done = kNone;
+  Id free = kNone;  // when its stage may go on: where it waits until the output has arrived, a join with the message
 };
 
 struct Track {
@@ -177,10 +179,10 @@ class Lowering {
     return plan_.work.message_bytes(*pipeline_, source.link);
   }
 
-  Id add_message(const schedule::Neighbour& source, std::int64_t stage, Id replicas, double share, bool hidden) {
+  Id add_message(const schedule::Neighbour& source, std::int64_t stage, Id replicas) {
     ActivityLabel label;
     label.part = Part::message;
-    label.hidden = hidden;
+    label.hidden = plan_.work.sends.overlapped;
     label.backward = !source.operation.is_forward();
     label.stage = static_cast<Id>(stage);
     label.replicas = replicas;
@@ -191,13 +193,46 @@ class Lowering {
     const double bytes = message_bytes(source);
     SimulatedActivity activity;
     for (const ClassFlow& flow : plan_.symmetry.flows[at(label.exchange)][at(replicas)]) {
-      activity.flows.push_back({flow.route, share * flow.latency_s, share * bytes * flow.bytes});
+      activity.flows.push_back({flow.route, flow.latency_s, bytes * flow.bytes});
     }
     return add(std::move(activity), label);
   }
 
+  // Of passes whose stage goes on when their message has arrived: the joins must be known before anything waits for them.
+  void add_held_joins() {
+    for (std::int64_t s = 0; s < pp_; ++s) {
+      const std::vector<bool> held = schedule::held_sends(pipeline_->order(s), plan_.work.sends);
+      for (Id c = 0; c < classes_; ++c) {
+        std::vector<Pass>& passes = track(c, s).passes;
+        for (std::size_t k = 0; k < passes.size(); ++k) {
+          Pass& pass = passes[k];
+          pass.free = pass.done;
+          const std::optional<schedule::Neighbour> target = pipeline_->target(s, pass.operation);
+          if (!held[k] || !target || target->stage == s || message_bytes(*target) <= 0) continue;
+          ActivityLabel label;
+          label.stage = static_cast<Id>(s);
+          label.replicas = c;
+          pass.free = add({}, label);
+          wait(pass.free, pass.done);
+        }
+      }
+    }
+  }
+
+  // When a stage asks for what pass k needs: its pass before in the same direction has ended.
+  Id asked(Id replicas, std::int64_t stage, std::size_t k) {
+    const std::vector<Pass>& passes = track(replicas, stage).passes;
+    const bool forward = passes[k].operation.is_forward();
+    while (k-- > 0) {
+      const schedule::Operation& operation = passes[k].operation;
+      if (operation.is_forward() == forward && operation.pass != schedule::Pass::weight_gradient) return passes[k].done;
+    }
+    return kNone;
+  }
+
   // What a pass waits for: the one before on its track, and its message.
-  std::vector<Id> inputs_of(Id replicas, std::int64_t stage, const Pass& pass, Id before) {
+  std::vector<Id> inputs_of(Id replicas, std::int64_t stage, std::size_t k, Id before) {
+    const Pass& pass = track(replicas, stage).passes[k];
     std::vector<Id> inputs;
     if (before != kNone) inputs.push_back(before);
     const std::optional<schedule::Neighbour> source = pipeline_->source(stage, pass.operation);
@@ -215,16 +250,20 @@ class Lowering {
       inputs.push_back(sent);
       return inputs;
     }
-    const double exposed = plan_.work.message_exposed;
-    Id early = kNone;
-    if (exposed < 1) {
-      early = add_message(*source, stage, replicas, 1 - exposed, true);
-      wait(early, sent);
+    const Id message = add_message(*source, stage, replicas);
+    wait(message, sent);
+    if (!plan_.work.sends.overlapped) {
+      wait(message, before);
+      return {message};
     }
-    const Id message = add_message(*source, stage, replicas, exposed, false);
-    wait(message, early == kNone ? sent : early);
-    wait(message, before);
-    return {message};
+    const Pass& sender = find_pass(replicas, source->stage, source->operation);
+    if (sender.free != sender.done) {
+      wait(sender.free, message);
+    } else {
+      wait(message, asked(replicas, stage, k));
+    }
+    inputs.push_back(message);
+    return inputs;
   }
 
   // --- exchanges of state
@@ -332,7 +371,7 @@ class Lowering {
     std::vector<std::vector<Id>> inputs;
     for (Id c = 0; c < classes_; ++c) {
       Track& on = track(c, stage);
-      inputs.push_back(inputs_of(c, stage, on.passes[k], k == 0 ? begin : on.passes[k - 1].done));
+      inputs.push_back(inputs_of(c, stage, k, k == 0 ? begin : on.passes[k - 1].free));
     }
     const schedule::Operation operation = track(0, stage).passes[k].operation;
     const StateTraffic& traffic = state(stage, operation);
@@ -422,11 +461,13 @@ class Lowering {
     for (Id c = 0; c < classes_; ++c) {
       for (std::int64_t s = 0; s < pp_; ++s) {
         const StateTraffic& reduce = work(s).reduce;
-        add_track(c, s, (1 - reduce.exposed) * reduce.predicted_s());
+        const bool after_all = plan_.work.aligned_gradients && s > 0;
+        add_track(c, s, after_all ? 0 : (1 - reduce.exposed) * reduce.predicted_s());
       }
     }
     index_passes();
     add_done_joins();
+    add_held_joins();
     for (std::int64_t s = 0; s < pp_; ++s) {
       for (std::size_t k = 0; k < track(0, s).passes.size(); ++k) connect_passes(s, k, begin);
     }

@@ -253,9 +253,12 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
       cost::price_table(job, strategy.split, strategy.micro_batch, cost::treatments_of(stages));
   const Plan evaluation = cost::evaluate(job, strategy, stages);
   plan.micro_batches = micro_batches(strategy, job.run.global_batch);
-  plan.put_off = std::min(plan.micro_batches, cost::constants::kDeferredMicroBatches);
+  if (cost::defers_head(job.stack, strategy)) {
+    plan.put_off = std::min(plan.micro_batches, cost::constants::kDeferredMicroBatches);
+  }
   plan.step_s = cost::constants::kStep_s;
-  plan.message_exposed = cost::message_share(job, strategy);
+  plan.sends = cost::sends_of(job.stack, strategy);
+  plan.aligned_gradients = job.stack.aligned_gradients && strategy.virtual_stages == 1;
   plan.wrap_bytes = table.wrap_bytes;
   const cost::PricingContext context(job, strategy.split, table.treatments);
   plan.routed = context.groups.routed_kind();
@@ -285,7 +288,7 @@ PlanWork plan_work(const cost::Job& job, const Strategy& strategy, const std::ve
     StageWork work;
     work.time = evaluation.stages[s].time;
     work.forward_s = work.time.forward;
-    work.backward_s = work.time.backward + work.time.recompute;
+    work.backward_s = work.time.backward - cost.head.micro_s + work.time.recompute;
     work.weight_s = std::min(work.time.weight, work.time.backward);
     work.head_gradient_s = sums.deferred_s;
     work.optimizer_s = cost.optimizer_s;

@@ -84,7 +84,8 @@ struct PlanWork {
   std::vector<double> boundary_bytes;  // that each device of stage s sends to its counterpart in stage s+1, per chunk
   double wrap_bytes = 0;               // from the last stage to the first, between chunks
   std::vector<double> link_bytes;      // instead, where stages list their chunks: between positions k and k+1
-  double message_exposed = 1;          // share of a message that is sent when the receiver waits for it
+  schedule::Sends sends;               // who waits for messages
+  bool aligned_gradients = false;      // stages after the first exchange theirs when their passes have ended
   std::int64_t micro_batches = 1;
   std::int64_t put_off = 0;  // micro-batches whose head gradient waits for the drain
   double step_s = 0;         // fixed overhead of a step

@@ -68,10 +68,31 @@ class Summary {
     }
   }
 
+  // Of overlapped messages, the time before a pass for which its stage computes nothing and one is on its way to it.
+  static double waited_s(std::vector<Interval> computing, std::vector<Interval> travelling) {
+    const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
+    std::sort(computing.begin(), computing.end(), by_begin);
+    std::sort(travelling.begin(), travelling.end(), by_begin);
+    double seconds = 0, since = 0;
+    auto message = travelling.begin();
+    for (const Interval& pass : computing) {
+      for (; message != travelling.end() && message->begin < pass.begin; ++message) {
+        const double end = std::min(message->end, pass.begin);
+        const double begin = std::max(message->begin, since);
+        if (end <= begin) continue;
+        seconds += end - begin;
+        since = end;
+      }
+      since = std::max(since, pass.end);
+    }
+    return seconds;
+  }
+
   void use_stages() {
     result_.stages.assign(work_.stages.size(), {});
     std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>, Interval> passes;
     std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>, double> shards, tokens;
+    std::vector<std::vector<Interval>> travelling(work_.stages.size());  // messages behind compute
     for (std::size_t i = 0; i < plan_.labels.size(); ++i) {
       const ActivityLabel& label = plan_.labels[i];
       if (!counted(i) || label.stage < 0 || (label.replicas >= 0 && label.replicas != last_class_)) continue;
@@ -86,6 +107,8 @@ class Summary {
       } else if (label.part == Part::message && !label.hidden) {
         use.message_s += length(i);
         spread(i, use.waiting);
+      } else if (label.part == Part::message) {
+        travelling[at(label.stage)].push_back({time_.start_s[i], time_.end_s[i]});
       } else if (label.part == Part::tokens && !label.hidden) {
         use.token_s += length(i);
         spread(i, use.waiting);
@@ -111,6 +134,13 @@ class Summary {
       if (whole == passes.end()) continue;
       result_.stages[at(std::get<0>(pass))].token_s += std::max(0.0, end - whole->second.end);
     }
+    for (std::size_t s = 0; s < travelling.size(); ++s) {
+      std::vector<Interval> computing;
+      for (const auto& [pass, whole] : passes) {
+        if (std::get<0>(pass) == static_cast<std::int32_t>(s)) computing.push_back(whole);
+      }
+      result_.stages[s].message_s += waited_s(std::move(computing), std::move(travelling[s]));
+    }
     for (StageUse& use : result_.stages) {
       use.idle_s = std::max(0.0, passes_end_ - step_begin_ - use.compute_s - use.message_s - use.token_s - use.shard_s);
     }
@@ -132,8 +162,8 @@ class Summary {
     parts.tp = m * stage.time.tp;
     parts.cp = m * stage.time.cp;
     parts.ep = m * (stage.time.ep - played_s);
-    parts.compute = m * (stage.forward_s + stage.backward_s) - parts.recompute - parts.tp - parts.cp - parts.ep;
-    const double head_inside_s = use.compute_s - m * (stage.forward_s + stage.backward_s);
+    // With the head gradients that do not wait.
+    parts.compute = use.compute_s - parts.recompute - parts.tp - parts.cp - parts.ep;
     // Tokens that are sent again belong to the recomputation.
     const double again = played_s > 0 ? stage.tokens_again_s / (played_s + stage.tokens_again_s) : 0;
     parts.ep += (1 - again) * use.token_s;
@@ -143,7 +173,7 @@ class Summary {
     parts.bubble = use.idle_s;
     const double head_after_s = std::max(0.0, head_end_ - passes_end_);
     parts.optimizer = update_s;
-    parts.other = std::max(0.0, head_inside_s) + head_after_s + work_.step_s;
+    parts.other = head_after_s + work_.step_s;
     // Whole steps are alike but for the first; the parts are those of the last one, scaled to the mean.
     const double step_s = time_.total_s - step_begin_;
     const double until_s = passes_end_ - step_begin_;

@@ -14,10 +14,13 @@ bool is_one_of(const std::string& word, std::initializer_list<const char*> words
 
 bool mentions(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
-// A stack that ships; the default one when there is none of that name.
+// A stack that ships, as it was before Megatron-Core 0.18: all runs are older; the default one when there is none of that
+// name.
 cost::SoftwareStack shipped(std::string_view name) {
   const auto found = cost::find_stack(name);
-  return found ? *found : cost::stack_presets().front();
+  cost::SoftwareStack stack = found ? *found : cost::stack_presets().front();
+  stack.forward_sends_block = false;
+  return stack;
 }
 
 cost::SoftwareStack megatron_deepspeed(const PublishedRun& run) {

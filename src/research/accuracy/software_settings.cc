@@ -40,6 +40,7 @@ class Translation {
     stack() = found ? *found : cost::stack_presets().front();
     // Megatron-Bridge leaves defer_embedding_wgrad_compute off (training/comm_overlap.py).
     stack().defer_head_gradient = false;
+    stack().forward_sends_block = false;  // the runs are older than core 0.18
   }
 
   void state() {

@@ -49,12 +49,12 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
   const search::PairPrices& prices = pair(key);
   const Strategy strategy = space_->strategy(key);
   const search::SyncPrices& sync = placements_.sync(key, prices.table());
-  const search::Messages& messages = placements_.messages(key);
+  const cost::MessageLines& messages = placements_.messages(key);
   const std::int64_t p = key.stages;
   const auto m = real(space_->micro_batch_count(key));
   const auto v = real(strategy.virtual_stages);
-  const double share = strategy.virtual_stages > 1 && job.stack.pipeline_overlap ? cost::constants::kMessageExposed : 1;
-  const double wrap_s = p > 1 ? share * (v - 1) * messages.wrap.at(prices.table().wrap_bytes) : 0;
+  const cost::MessageRule rule(job, strategy, prices.mean_stage(p).forward_s);
+  const double wrap_s = p > 1 && v > 1 ? (v - 1) * rule.exposed_s(messages.wrap.at(prices.table().wrap_bytes)) : 0;
   double arrives_s = 0, slowest_s = 0, sum_s = 0, last_s = 0;
   price_.fullness = 0;
   price_.stages.resize(at(p));
@@ -66,13 +66,14 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
         begin, end, cost::stage_treatment(prices.treatments(), choice.recompute, strategy.virtual_stages));
     const cost::StageCost cost = cost::stage_cost(job, rules_[strategy.pp > 1 ? 1 : 0], strategy, sums, sync.of(choice),
                                                   choice.row(), {again_s, again_s});
-    const double leaves_s = s + 1 < p ? share * v * messages.hops[at(s)].at(prices.table().cut_bytes[at(end - 1)]) : 0;
+    const double leaves_s =
+        s + 1 < p ? v * rule.exposed_s(messages.hops[at(s)].at(prices.table().cut_bytes[at(end - 1)])) : 0;
     const double messages_s = arrives_s + leaves_s + (s == 0 || s + 1 == p ? wrap_s : 0);
     arrives_s = leaves_s;
     StagePrice& stage = price_.stages[at(s)];
-    stage.time_s = sums.forward_s + sums.backward_s + again_s + cost.micro_exposed_s + messages_s;
+    stage.time_s = sums.forward_s + sums.backward_s + again_s + cost.head.micro_s + cost.micro_exposed_s + messages_s;
     stage.traffic_s = sums.tp_s + sums.cp_s + sums.ep_s + cost.micro_exposed_s + messages_s;
-    stage.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.deferred_s + cost::constants::kStep_s;
+    stage.per_step_s = cost.sync_exposed_s + cost.optimizer_s + cost.head.step_s + cost::constants::kStep_s;
     stage.fullness = fullness(prices, strategy, configuration, at(s), sync.degrees[1]);
     slowest_s = std::max(slowest_s, stage.time_s);
     sum_s += stage.time_s;
@@ -80,6 +81,7 @@ const ConfigurationPrice& ConfigurationPricer::price(const Configuration& config
     price_.fullness = std::max(price_.fullness, stage.fullness);
   }
   price_.time_s = schedule::step_time(m, v, slowest_s, sum_s, last_s);
+  if (p > 1) price_.time_s += rule.fill_s(messages, prices.least_cut_bytes(), prices.table().wrap_bytes);
   return price_;
 }
 

@@ -79,7 +79,7 @@ bool BestPlan::offer(Strategy strategy, const std::vector<StagePlan>& stages) {
   if (!cost::refuse_strategy(space_->job(), strategy, stages).empty() || !admits_stages(*space_, strategy, stages)) {
     return false;
   }
-  Plan plan = cost::evaluate(space_->job(), strategy, stages);
+  Plan plan = cost::evaluate_deferring(space_->job(), strategy, stages, space_->limits().defer_head);
   if (!plan.fits) {
     std::int64_t needed = 0;
     for (const StagePlan& stage : plan.stages) needed = std::max(needed, stage.memory.needed);
