@@ -251,6 +251,12 @@ void choose_offload(Problem& problem) {
   limits.zero = {false, true, false, false};
 }
 
+// Head gradients at once, or in the drain, nothing else. Without a throw of its own.
+void choose_deferral(Problem& problem) {
+  if (problem.seed % 7 == 3) problem.limits.defer_head = {true, false};
+  if (problem.seed % 7 == 5) problem.limits.defer_head = {false, true};
+}
+
 // Optimizer state over all replicas, nothing else. Without a throw of its own.
 void choose_outer(Problem& problem) {
   plan::PlanLimits& limits = problem.limits;
@@ -374,6 +380,7 @@ Problem random_problem(std::uint32_t seed, Leaning leaning) {
   if (leaning == Leaning::measured || dice.one_in(10)) measure_layers(dice, problem);
   choose_offload(problem);
   choose_outer(problem);
+  choose_deferral(problem);
   choose_memory(dice, problem);
   problem.top = dice.any({1, 1, 1, 2, 3, 5, 20});
   problem.objective = dice.one_in(3) ? PlanObjective::device_hours : PlanObjective::time;
