@@ -25,7 +25,7 @@ constexpr Module kRootNorm{13.9, 30.1, 8, 17};
 constexpr Module kLayerNorm{2.15, 4.75, 1, 2};
 constexpr Module kRotary{12.6, 13.7, 10, 24};
 constexpr Module kTanhGelu{9.3, 15, 8, 14};
-constexpr Module kExpertActivation{10.4, 12.9, 4, 5};
+constexpr Module kPlainExperts{10.4, 12.9, 4, 5};
 constexpr Module kExpertGate{1.85, 2.77, 1, 2};
 constexpr Module kGatedExperts{8.77, 11.33, 5, 7};  // both of these in one operator
 
@@ -94,7 +94,7 @@ class Writer {
     if (op.module == model::Module::moe_activation) {
       const auto activated = [&](model::TensorId id) { return activated_[at(id)]; };
       const bool gate = std::any_of(source.inputs.begin(), source.inputs.end(), activated);
-      return of_module(op, gate ? kExpertGate : source.inputs.size() > 1 ? kGatedExperts : kExpertActivation);
+      return of_module(op, gate ? kExpertGate : source.inputs.size() > 1 ? kGatedExperts : kPlainExperts);
     }
     if (inner_results(source) >= 3) return of_module(op, kTanhGelu);
     if (op.kind == OperatorKind::copy && feeds_loss(source)) return {0, 0, 1, 1};  // part of the loss's price
