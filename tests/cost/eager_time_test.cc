@@ -10,7 +10,7 @@
 namespace nest::cost {
 namespace {
 
-constexpr double kTokens = 8192, kWidth = 4096, kInner = 14336, kRotatedHeads = 40 * 128;
+constexpr double kEagerTokens = 8192, kWidth = 4096, kInner = 14336, kRotatedHeads = 40 * 128;
 
 JobSpec written_spec() {
   JobSpec spec;
@@ -45,8 +45,8 @@ TEST(AsWritten, BlockIsTheSumOfTheKernelsThatRun) {
                              {14336., 4096.},
                              {14336., 4096.},
                              {4096., 14336.}}) {
-    forward += gemm_s(rates, {kTokens, n, k, 1});
-    backward += gemm_s(rates, {kTokens, k, n, 1}) + gemm_s(rates, {n, k, kTokens, 1});
+    forward += gemm_s(rates, {kEagerTokens, n, k, 1});
+    backward += gemm_s(rates, {kEagerTokens, k, n, 1}) + gemm_s(rates, {n, k, kEagerTokens, 1});
   }
   AttentionSize attention;
   attention.sequences = 2;
@@ -55,12 +55,12 @@ TEST(AsWritten, BlockIsTheSumOfTheKernelsThatRun) {
   attention.qk_dim = attention.value_dim = 128;
   const Passes core = attention_s(rates, attention, false);
   // Two norms and the rotation name an input and an output, the activation too, its product and the two sums three.
-  const double rows = 2 * 13.9 * 4 * kTokens * kWidth + 12.6 * 4 * kTokens * kRotatedHeads +
-                      (4 + 6) * kTokens * kInner + 2 * 6 * kTokens * kWidth;
+  const double rows = 2 * 13.9 * 4 * kEagerTokens * kWidth + 12.6 * 4 * kEagerTokens * kRotatedHeads +
+                      (4 + 6) * kEagerTokens * kInner + 2 * 6 * kEagerTokens * kWidth;
   // Gradients of the activation read two and write one, those of the product twice that. Five sums: of k, of v, of up,
   // and two of the stream.
-  const double rows_back = 2 * 30.1 * 4 * kTokens * kWidth + 13.7 * 4 * kTokens * kRotatedHeads +
-                           (6 + 12) * kTokens * kInner + 5 * 6 * kTokens * kWidth;
+  const double rows_back = 2 * 30.1 * 4 * kEagerTokens * kWidth + 13.7 * 4 * kEagerTokens * kRotatedHeads +
+                           (6 + 12) * kEagerTokens * kInner + 5 * 6 * kEagerTokens * kWidth;
   const double launches = 2 * 8 + 10 + 7 + 1 + 1 + 1 + 2;
   const double launches_back = 2 * 17 + 24 + 7 * 2 + 5 + 1 + 2 + 5;
   forward += core.forward_s + rows / rates.memory_bytes_per_s + 1.5e-6 * launches;
@@ -69,7 +69,7 @@ TEST(AsWritten, BlockIsTheSumOfTheKernelsThatRun) {
   EXPECT_NEAR(price.backward_s, backward, 1e-9);
 
   // Checkpoints stop before the last product and the sum after it.
-  const double last = gemm_s(rates, {kTokens, kWidth, kInner, 1}) + 6 * kTokens * kWidth / rates.memory_bytes_per_s;
+  const double last = gemm_s(rates, {kEagerTokens, kWidth, kInner, 1}) + 6 * kEagerTokens * kWidth / rates.memory_bytes_per_s;
   EXPECT_NEAR(price.recompute_s[kEverything], forward - last, 1e-9);
 
   Job slow = job;
@@ -83,10 +83,10 @@ TEST(AsWritten, HeadPaysForLogitsInFp32) {
   const Job job = test_job(written_spec());
   const LayerPrice price = price_layer(job, written_kind(job, model::LayerKind::head), {}, 2);
   const DeviceRates rates = written_rates(job);
-  const double logits = kTokens * 128256;
-  const double bytes = 13.9 * 4 * kTokens * kWidth + 27 * logits;
+  const double logits = kEagerTokens * 128256;
+  const double bytes = 13.9 * 4 * kEagerTokens * kWidth + 27 * logits;
   EXPECT_NEAR(price.forward_s,
-              gemm_s(rates, {kTokens, 128256, kWidth, 1}) + bytes / rates.memory_bytes_per_s + 1.5e-6 * (8 + 1 + 4),
+              gemm_s(rates, {kEagerTokens, 128256, kWidth, 1}) + bytes / rates.memory_bytes_per_s + 1.5e-6 * (8 + 1 + 4),
               1e-9);
 }
 
@@ -97,8 +97,8 @@ TEST(AsWritten, FrozenNormHasNoGradientOfItsWeight) {
   const model::Layer& block = job.model.kinds[at(job.model.layers[5])];
   const split::LocalLayer local = split::localise(block, {2, 4096, 0, 1}, {}, implementation_of(job));
   const std::vector<EagerWork> works = eager_work(local, {});
-  EXPECT_DOUBLE_EQ(works.front().forward_bytes, 13.9 * 4 * kTokens * kWidth);
-  EXPECT_NEAR(works.front().backward_bytes, (30.1 - 3.2) * 4 * kTokens * kWidth, 1);
+  EXPECT_DOUBLE_EQ(works.front().forward_bytes, 13.9 * 4 * kEagerTokens * kWidth);
+  EXPECT_NEAR(works.front().backward_bytes, (30.1 - 3.2) * 4 * kEagerTokens * kWidth, 1);
   // Of q's base product, the gradient of what it reads alone is computed.
   EXPECT_EQ(works[1].backward_launches, 1);
 }

@@ -43,12 +43,6 @@ bool fits(const Torus& torus, std::int64_t first, const TorusPlace& place) {
 
 constexpr std::int64_t kMostRouted = 1 << 16;  // devices
 
-std::int64_t diameter(const Torus& torus) {
-  std::int64_t hops = 0;
-  for (std::size_t k = 0; k < torus.dims.size(); ++k) hops += torus.wrap[k] ? torus.dims[k] / 2 : torus.dims[k] - 1;
-  return hops;
-}
-
 // Counts the links on the way from one device to another, dimension by dimension.
 void count_way(const Torus& torus, std::int64_t from, std::int64_t to, std::vector<std::int32_t>& loads) {
   std::int64_t block = 1, here = from;
@@ -71,7 +65,7 @@ void count_way(const Torus& torus, std::int64_t from, std::int64_t to, std::vect
 void route_rings(const Torus& torus, const GroupSpec& spec, TorusPlace& place) {
   const std::int64_t reach = spec.first + last_of(spec.members) + last_of(spec.siblings);
   if (place.members * spec.groups() > kMostRouted || torus.devices() > kMostRouted || reach >= torus.devices()) {
-    place.ring_hops = place.ring_load = diameter(torus);
+    place.ring_hops = place.ring_load = torus.diameter();
     return;
   }
   std::vector<std::int32_t> loads(static_cast<std::size_t>(torus.devices()) * torus.dims.size() * 2, 0);
@@ -102,6 +96,12 @@ std::int64_t Torus::hops(std::int64_t a, std::int64_t b) const {
     b /= dims[k];
   }
   return total;
+}
+
+std::int64_t Torus::diameter() const {
+  std::int64_t hops = 0;
+  for (std::size_t k = 0; k < dims.size(); ++k) hops += wrap[k] ? dims[k] / 2 : dims[k] - 1;
+  return hops;
 }
 
 TorusPlace make_torus_place(const Torus& torus, const GroupSpec& spec) {

@@ -26,6 +26,7 @@ struct Torus {
 
   std::int64_t devices() const;
   std::int64_t hops(std::int64_t a, std::int64_t b) const;
+  std::int64_t diameter() const;  // hops of the longest way
 };
 
 struct TorusPlace {

@@ -223,8 +223,7 @@ std::optional<CollectiveTime> multi_ring_time(const Torus& torus, const TorusPla
 std::optional<CollectiveTime> unboxed_time(const Torus& torus, const TorusPlace& place, Collective collective,
                                            double bytes, Algorithm algorithm) {
   const double n = real(place.members);
-  std::int64_t diameter = 0;
-  for (std::size_t k = 0; k < torus.dims.size(); ++k) diameter += torus.wrap[k] ? torus.dims[k] / 2 : torus.dims[k] - 1;
+  const std::int64_t diameter = torus.diameter();
   const bool one_shot = collective == Collective::all_to_all || collective == Collective::send_recv;
   if (one_shot && algorithm == Algorithm::direct) {
     const double share = collective == Collective::all_to_all ? n - 1 : 1;

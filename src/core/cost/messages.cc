@@ -26,7 +26,8 @@ MessageRule::MessageRule(const Job& job, const Strategy& strategy, double mean_f
       least_(job.law == schedule::Law::least),
       window_s_(mean_forward_s / real(strategy.virtual_stages)) {
   const std::int64_t wraps = schedule::rule_of(strategy.schedule).wraps(strategy.virtual_stages);
-  if (!sends_.flush) held_wraps_ = real(wraps * strategy.pp);
+  const std::int64_t held = std::min(strategy.pp, micro_batches(strategy, job.run.global_batch));
+  if (!sends_.flush) held_wraps_ = real(wraps * held);
 }
 
 double MessageRule::exposed_s(double message_s) const {

@@ -13,9 +13,9 @@
 // of the boundary is what every stage between two others waits for.
 //
 // What hides in a full pipeline does not in one that fills and drains. A step is longer by
-//     sum over boundaries h(x) + [w p h(x of the wrap-around)],     h(x) = 2 (x - what is waited for)
+//     sum over boundaries h(x) + [w min(p, m) h(x of the wrap-around)],     h(x) = 2 (x - what is waited for)
 // once: the first and the last micro-batch pass all boundaries, and unless the flush overlaps too the last stage waits for
-// its w p first forward messages and its w p last backward ones. x is that of the smallest boundary of the model, so that
+// its w min(p, m) first forward messages and as many last backward ones, of m micro-batches. x is that of the smallest boundary of the model, so that
 // this does not depend on the cut.
 //
 // By the least law nothing that overlaps is waited for.
@@ -56,7 +56,7 @@ class MessageRule {
   schedule::Sends sends_;
   bool least_ = false;
   double window_s_ = 0;
-  double held_wraps_ = 0;  // w p, where the flush does not overlap
+  double held_wraps_ = 0;  // w min(p, m), where the flush does not overlap
 };
 
 // The rule with the mean stage of the job's model; `table` is of the strategy's split and micro-batch.

@@ -90,7 +90,7 @@ class KeyPrices final : public StagePrices {
   // Some layers of a stage may be recomputed as a whole: where none has anything on the host.
   bool offers_blocks() const { return space_->offers_blocks() && strategy_.split.offload == 0; }
 
-  // What is waited for of messages; nothing where they do not count.
+  // What is waited for of messages, where they count.
   cost::MessageRule message_rule(const Strategy& strategy, const PairPrices& pair) const {
     return {space_->job(), strategy, pair.mean_stage(strategy.pp).forward_s};
   }
