@@ -55,7 +55,7 @@ TEST(Judge, ExecutionIsNoSlowerThanTheFormulasPlan) {
     EXPECT_GT(record.bounded, record.executed);
   }
   const ExecutionRecord& first = *judged.plans.front().search->execution;
-  EXPECT_THAT(first.formula, HasSubstr("dp="));
+  EXPECT_THAT(first.formula, HasSubstr("mbs="));
   EXPECT_GT(first.runs, 1);
   EXPECT_GT(first.least_s, 0);
   EXPECT_LT(first.least_s, first.simulated_s);

@@ -131,7 +131,8 @@ void check_prices(const Problem& problem, const OracleAnswer& all) {
     EXPECT_TRUE(evaluation.fits) << evaluation.misfit << "\n" << test::strategy_line(best.strategy, best.stages);
     EXPECT_NEAR(evaluation.prediction.iteration_s / best.time_s, 1, 1e-12);
   }
-  const Strategy strategy = dice.any(test::all_strategies(problem.job, problem.limits, problem.devices()));
+  Strategy strategy = dice.any(test::all_strategies(problem.job, problem.limits, problem.devices()));
+  strategy.defer_head = problem.limits.defer_head[1];
   const std::vector<StagePlan> stages = random_stages(dice, problem.job, problem.limits, strategy);
   if (stages.empty()) return;
   ASSERT_EQ(cost::refuse_strategy(problem.job, strategy, stages), "");

@@ -31,7 +31,7 @@ constexpr Module kGatedExperts{8.77, 11.33, 5, 7};  // both of these in one oper
 
 // Launches of operators that are several kernels whatever they move.
 constexpr double kAttentionBack = 5;
-constexpr double kRouter = 20, kRouterBack = 15;
+constexpr double kRouterLaunches = 20, kRouterBackLaunches = 15;
 constexpr double kMoved = 12, kMovedBack = 20;  // dispatch, and combine
 constexpr double kScanLaunches = 10, kScanBack = 20;
 constexpr double kLossLaunches = 4;
@@ -68,7 +68,7 @@ class Writer {
       case OperatorKind::attention: return {0, 0, 1, kAttentionBack};
       case OperatorKind::scan: return {0, 0, kScanLaunches, kScanBack};
       case OperatorKind::loss: return {0, 0, kLossLaunches, kLossLaunches};
-      case OperatorKind::router: return {op.bytes_forward, op.bytes_backward, kRouter, kRouterBack};
+      case OperatorKind::router: return {op.bytes_forward, op.bytes_backward, kRouterLaunches, kRouterBackLaunches};
       case OperatorKind::dispatch:
       case OperatorKind::combine:
         return {kRouted * shape_.routed_elements, kRoutedBack * shape_.routed_elements, kMoved, kMovedBack};
