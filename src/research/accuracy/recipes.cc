@@ -186,6 +186,8 @@ RecipeJobs read_recipes(const std::filesystem::path& folder) {
       auto made = make_case(run, false);
       if (const auto* refusal = std::get_if<Refusal>(&made)) {
         all.left_out.push_back({run.id, run.source, refusal->reason});
+      } else if (!std::get<Case>(made).job.run.lora.empty()) {
+        all.left_out.push_back({run.id, run.source, "adapters beside frozen weights: planned for no framework"});
       } else {
         add_row(run, std::get<Case>(made), known, all);
       }
