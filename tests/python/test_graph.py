@@ -79,7 +79,9 @@ class ManyKinds(unittest.TestCase):
     def check(self, build, inputs, **options):
         graph = traced(build, inputs)
         plan = nest.plan(graph, devices=16, global_batch=64, **options)
-        self.assertTrue(plan.optimal and plan.fits)
+        self.assertTrue(plan.fits)
+        # Proven by the formula, unless another plan is faster when all that could be are executed.
+        self.assertTrue(plan.optimal or plan.search["execution"]["complete"])
         self.assertTrue(nest.check(plan).sound)
         self.assertEqual(plan.model.parameters, graph.parameters)
         again = nest.Plan.from_json(plan.to_json())  # holds the graph
