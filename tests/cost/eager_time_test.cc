@@ -69,7 +69,8 @@ TEST(AsWritten, BlockIsTheSumOfTheKernelsThatRun) {
   EXPECT_NEAR(price.backward_s, backward, 1e-9);
 
   // Checkpoints stop before the last product and the sum after it.
-  const double last = gemm_s(rates, {kEagerTokens, kWidth, kInner, 1}) + 6 * kEagerTokens * kWidth / rates.memory_bytes_per_s;
+  const double last =
+      gemm_s(rates, {kEagerTokens, kWidth, kInner, 1}) + 6 * kEagerTokens * kWidth / rates.memory_bytes_per_s;
   EXPECT_NEAR(price.recompute_s[kEverything], forward - last, 1e-9);
 
   Job slow = job;
@@ -85,9 +86,9 @@ TEST(AsWritten, HeadPaysForLogitsInFp32) {
   const DeviceRates rates = written_rates(job);
   const double logits = kEagerTokens * 128256;
   const double bytes = 13.9 * 4 * kEagerTokens * kWidth + 27 * logits;
-  EXPECT_NEAR(price.forward_s,
-              gemm_s(rates, {kEagerTokens, 128256, kWidth, 1}) + bytes / rates.memory_bytes_per_s + 1.5e-6 * (8 + 1 + 4),
-              1e-9);
+  EXPECT_NEAR(
+      price.forward_s,
+      gemm_s(rates, {kEagerTokens, 128256, kWidth, 1}) + bytes / rates.memory_bytes_per_s + 1.5e-6 * (8 + 1 + 4), 1e-9);
 }
 
 TEST(AsWritten, FrozenNormHasNoGradientOfItsWeight) {
