@@ -47,6 +47,10 @@ void add_job_options(CLI::App& app, Question& question) {
   add_enum(app, "--optimizer", question.optimizer, kOptimizerWords, "whose state is kept; default adam");
   add_integer(app, "--optimizer-offload", question.optimizer_offload, kPercent,
               "percent of the optimizer's state that waits, and is updated, on the host; default 0");
+  app.add_option("--oom-risk", question.oom_risk,
+                 "probability of running out of memory that a plan may have: 1%; default: the stack's margin "
+                 "(memory_margin) decides what fits")
+      ->type_name("SHARE");
   add_profile_option(app, question.profile);
 }
 

@@ -38,7 +38,9 @@ struct Question {
   std::optional<Precision> precision = {};  // of matrix products; bf16
   std::optional<Optimizer> optimizer = {};  // whose state is kept; adam
   std::int64_t optimizer_offload = 0;       // percent of that state that waits, and is updated, on the host
-  Input profile = {};                       // measured operators or layers that override estimates; none
+  std::string oom_risk = {};  // probability of running out of memory that a stage may have: "1%"; empty: the stack's
+                              // margin (memory_margin) decides what fits
+  Input profile = {};         // measured operators or layers that override estimates; none
 };
 
 // What to plan for when neither a cluster nor a number of devices is given.

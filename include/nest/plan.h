@@ -41,6 +41,7 @@ struct StageMemory {  // bytes on one device
   std::int64_t allocated = 0;    // live tensors at that moment, at most `total`
   std::int64_t host = 0;         // pinned on the host, for optimizer state and activations that wait there
   std::int64_t needed = 0;       // total with margin, context and communicators: compared with the device's memory
+  double out_of_memory = 0;      // probability that it does not fit (nest/interval.h)
   std::string moment;            // "layer backward", "head", "optimizer step", …
 };
 
@@ -69,6 +70,7 @@ struct StagePlan {
 
 struct Prediction {
   double iteration_s = 0;
+  double spread = 0;  // how sure that is (nest/interval.h); 0: not known
   double samples_per_s = 0;
   double tokens_per_s_per_device = 0;
   double flops_per_s_per_device = 0;  // of the model, as training logs print it
@@ -122,6 +124,7 @@ struct Run {
   std::string stack = "megatron-core";  // name of the software
   std::string stack_reason;  // why it was chosen, where nobody named it: "for a dense model in bf16 on hopper"
   Optimizer optimizer = Optimizer::adam;
+  std::string oom_risk;  // probability of running out of memory that a stage may have, "1%"; empty: the stack's margin
   std::int64_t optimizer_offload = 0;  // percent of the optimizer's state that waits, and is updated, on the host
 };
 
@@ -202,6 +205,7 @@ struct Plan {
   std::int64_t device_memory_bytes = 0;
   bool fits = true;
   std::string misfit;  // "stage 0 needs 91.3 GiB of 79.2 GiB (activations 52.1 GiB …)" when it does not
+  std::string unsure;  // why it is much less sure than others, said first: the device or the stack was never calibrated
   std::vector<std::string> assumptions;  // what was taken for granted, to be printed
   std::vector<std::string> measured;     // layers or operators whose numbers come from the profile
   std::optional<SearchRecord> search;

@@ -85,6 +85,7 @@ struct WhyNot {
   double excess = 0;         // of the objective, relative
   std::optional<Plan> plan;  // the best such plan, where one was found
   std::string reason;        // what else changes with it and where the time goes, or what does not fit
+  double slower = 0;         // probability that a step by it takes longer; 0: there is no such plan
 };
 
 // What binds where nothing fits, and what would make it fit.

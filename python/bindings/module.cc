@@ -196,6 +196,7 @@ void add_questions(py::module_& module) {
       .def_readwrite("encoder_seq", &Question::encoder_seq)
       .def_readwrite("mtp_layers", &Question::mtp_layers)
       .def_readwrite("routing", &Question::routing)
+      .def_readwrite("oom_risk", &Question::oom_risk)
       .def_readwrite("freeze", &Question::freeze)
       .def_readwrite("lora", &Question::lora)
       .def_readwrite("optimizer_offload", &Question::optimizer_offload)

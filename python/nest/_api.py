@@ -13,14 +13,14 @@ from ._plan import SCHEMAS, Comparison, Plan, as_plan, given, record
 def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None, precision=None,
          optimizer=None, profile=None, micro_batch=None, set=None, target=None, objective=None, max_devices=None, top=1, threads=None,
          time_limit=None, why=False, mtp_layers=None, routing=None, tie=None, optimizer_offload=None, offload=None, judge=None,
-         freeze=None, lora=None):
+         freeze=None, lora=None, oom_risk=None):
     """The fastest plan that fits, and the proof.
 
     model        a preset's name, a path (config.json, a folder, model.onnx, a saved graph), a Graph from nest.trace, or a
                  Hugging Face configuration as a dictionary or object; llama3-70b where left out
     cluster      a preset's name, a path of a YAML file, or its content as a dictionary; dgx-h100 where left out
     devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers, routing,
-    optimizer_offload, offload, judge, freeze, lora   as the options of `nest plan`; freeze may be a list of patterns
+    optimizer_offload, offload, judge, freeze, lora, oom_risk   as the options of `nest plan`; freeze may be a list of patterns
     set          admits only some values: {"tp": 8, "pp": range(1, 17), "zero": [0, 1]} or ["tp=8", "pp=1..16"]
     top          how many plans, each of another kind: the others are the plan's `alternatives`
     tie          percent of the proven optimum within which the simplest plan is taken (0.5); 0: the fastest
@@ -29,7 +29,7 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
     Raises InputError, NoPlanFits, or LimitReached; Ctrl-C ends the search.
     """
     question = call.question(model, cluster, _usual(cluster, devices), global_batch, seq, encoder_seq, stack, precision, optimizer, profile,
-                             mtp_layers, routing, optimizer_offload, freeze, lora)
+                             mtp_layers, routing, optimizer_offload, freeze, lora, oom_risk)
     options = call.core().SearchOptions()
     _limits(options, micro_batch, set, max_devices, threads, time_limit)
     call.numbers(options, top=top)
@@ -47,7 +47,7 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
 
 def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None,
              precision=None, optimizer=None, profile=None, mtp_layers=None, routing=None, optimizer_offload=None,
-             freeze=None, lora=None):
+             freeze=None, lora=None, oom_risk=None):
     """The price of one given plan: a Plan (or its path) alone; or a model, a cluster and a strategy ("tp=8,pp=4" or a dictionary).
 
     The result's `fits` says whether it fits in memory.
@@ -56,7 +56,7 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
     if isinstance(plan, Plan) or (isinstance(plan, dict) and plan.get("schema") in SCHEMAS):
         others = dict(strategy=strategy, cluster=cluster, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq,
                       stack=stack, precision=precision, optimizer=optimizer, mtp_layers=mtp_layers, routing=routing,
-                      optimizer_offload=optimizer_offload, freeze=freeze, lora=lora)
+                      optimizer_offload=optimizer_offload, freeze=freeze, lora=lora, oom_risk=oom_risk)
         names = [name for name, value in others.items() if value is not None]
         if names:
             raise InputError("%s: a plan says that itself; give a model and a strategy to price another one" % ", ".join(names))
@@ -64,16 +64,16 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
     if strategy is None and isinstance(plan, (str, os.PathLike)) and os.path.isfile(plan):
         return Plan(json.loads(core.evaluate_file(core.Input(os.fspath(plan)), _profile(profile))))
     question = call.question(plan, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile,
-                             mtp_layers, routing, optimizer_offload, freeze, lora)
+                             mtp_layers, routing, optimizer_offload, freeze, lora, oom_risk)
     return Plan(json.loads(core.evaluate_strategy(question, call.strategy(strategy))))
 
 
 def compare(model=None, cluster=None, *, planners=None, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None,
             precision=None, optimizer=None, profile=None, micro_batch=None, set=None, max_devices=None, seed=None, threads=None,
-            time_limit=None, simulate=False, mtp_layers=None, routing=None, optimizer_offload=None, freeze=None, lora=None):
+            time_limit=None, simulate=False, mtp_layers=None, routing=None, optimizer_offload=None, freeze=None, lora=None, oom_risk=None):
     """What other planners would have done, under one cost model."""
     question = call.question(model, cluster, _usual(cluster, devices), global_batch, seq, encoder_seq, stack, precision, optimizer, profile,
-                             mtp_layers, routing, optimizer_offload, freeze, lora)
+                             mtp_layers, routing, optimizer_offload, freeze, lora, oom_risk)
     options = call.core().CompareOptions()
     _limits(options, micro_batch, set, max_devices, threads, time_limit)
     call.numbers(options, seed=seed)

@@ -87,7 +87,7 @@ def percent(target, **given):
 
 
 def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile, mtp_layers=None,
-             routing=None, optimizer_offload=None, freeze=None, lora=None):
+             routing=None, optimizer_offload=None, freeze=None, lora=None, oom_risk=None):
     asked = core().Question()
     if given_model is not None:
         asked.model = model(given_model)
@@ -96,7 +96,7 @@ def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stac
     asked.profile = document(profile, "profile", "profile.json")
     numbers(asked, devices=devices, global_batch=global_batch, seq=seq, encoder_seq=encoder_seq, mtp_layers=mtp_layers,
             optimizer_offload=optimizer_offload)
-    words(asked, precision=precision, optimizer=optimizer, routing=routing, lora=lora,
+    words(asked, precision=precision, optimizer=optimizer, routing=routing, lora=lora, oom_risk=oom_risk,
           freeze=",".join(freeze) if isinstance(freeze, (list, tuple)) else freeze)
     return asked
 

@@ -176,7 +176,8 @@ def words(strategy):
 def _costs(prediction):
     if not prediction:
         return "not priced"
-    return "%.4g s per step, mfu %.1f %%, %.1f GiB" % (prediction["iteration_s"], 100 * prediction["mfu"], prediction["peak_memory_bytes"] / 2**30)
+    sure = " ± %.0f %%" % max(1, 100 * (prediction["interval_s"][1] / prediction["iteration_s"] - 1)) if "interval_s" in prediction else ""
+    return "%.4g s%s per step, mfu %.1f %%, %.1f GiB" % (prediction["iteration_s"], sure, 100 * prediction["mfu"], prediction["peak_memory_bytes"] / 2**30)
 
 
 def as_plan(plan):

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "cost/error_bar.h"
 #include "nest/simulate.h"
 
 namespace nest {
@@ -12,7 +13,8 @@ namespace {
 constexpr double kMostPasses = 20'000;  // of all replicas: a second or two
 
 // The same work in another time.
-Prediction in_seconds(const Prediction& formula, double seconds, const Prediction::Breakdown& parts) {
+Prediction in_seconds(const cost::Job& job, const Plan& plan, double seconds, const Prediction::Breakdown& parts) {
+  const Prediction& formula = plan.prediction;
   Prediction executed = formula;
   const double faster = formula.iteration_s / seconds;
   executed.iteration_s = seconds;
@@ -25,6 +27,7 @@ Prediction in_seconds(const Prediction& formula, double seconds, const Predictio
   for (const BreakdownPart& part : kBreakdownParts) {
     executed.breakdown_s.*part.seconds = parts.*part.seconds * seconds / sum;
   }
+  executed.spread = cost::spread_of(job, plan.strategy, executed);
   return executed;
 }
 
@@ -48,7 +51,7 @@ void expect_execution(const cost::Job& job, double known_s, const std::atomic<bo
   try {
     double seconds = known_s > 0 ? known_s : judge.seconds(plan.strategy, plan.stages);
     if (known_s <= 0 && differs(seconds)) seconds *= noise_factor(judge, job, plan);
-    if (differs(seconds)) plan.executed = in_seconds(plan.prediction, seconds, judge.breakdown(plan));
+    if (differs(seconds)) plan.executed = in_seconds(job, plan, seconds, judge.breakdown(plan));
   } catch (const SimulatorError&) {
     // Stopped.
   } catch (const InputError&) {

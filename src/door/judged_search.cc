@@ -13,6 +13,7 @@
 #include "base/index.h"
 #include "cost/evaluate.h"
 #include "door/executed.h"
+#include "nest/interval.h"
 #include "nest/simulate.h"
 #include "plan/strategy_text.h"
 #include "search/kind.h"
@@ -402,6 +403,7 @@ void judge_by_execution(const search::PlanRequest& request, const Plan& best, st
           hours ? real(why.plan->strategy.devices_spanned()) / real(best.strategy.devices_spanned()) : 1;
       why.excess = std::max(0.0, seconds * devices / best_s - 1);
       why.outcome = why.excess > kEqual ? WhyOutcome::slower : WhyOutcome::not_worse;
+      why.slower = probability_faster(best.prediction, why.plan->prediction, seconds / best_s);
     }
   } catch (const SimulatorError&) {
     // Stopped: what is left stays as the formula has it.

@@ -32,7 +32,7 @@ TEST(EvalFrom, AnswersOnOneScreen) {
   EXPECT_THAT(result.out, HasSubstr("Yours: "));
   EXPECT_THAT(result.out, HasSubstr("to spare on stage"));
   EXPECT_THAT(result.out, HasSubstr("Best:  "));
-  EXPECT_THAT(result.out, HasSubstr("x faster, proven"));
+  EXPECT_THAT(result.out, HasSubstr("x faster (> 99 % sure), proven"));
   EXPECT_THAT(result.out, HasSubstr("Binds: "));
   EXPECT_THAT(result.out, HasSubstr("pipeline bubble"));
   EXPECT_THAT(result.out, HasSubstr("Smallest change with the largest gain:"));

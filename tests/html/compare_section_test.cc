@@ -51,14 +51,15 @@ TEST(CompareSection, BarsAreAsHighAsTheTimes) {
 
 TEST(CompareReport, HeadlineNamesTiesTheNextAndTheLast) {
   report::CompareReport report = two_planners();
-  EXPECT_EQ(report::compare_headline(report), "2.00 s per step with nest; slow takes 1.500 times as long.");
+  EXPECT_EQ(report::compare_headline(report),
+            "2.00 s per step with nest; slow takes 1.500 times as long (> 99 % sure).");
   report.planners[2].plan = report.planners[1].plan;
   report.planners[2].plan->prediction.iteration_s = 2.0002;  // three digits do not tell
   EXPECT_EQ(report::compare_headline(report),
-            "2.00 s per step with nest; lost is as fast; slow takes 1.500 times as long.");
+            "2.00 s per step with nest; lost is as fast; slow takes 1.500 times as long (> 99 % sure).");
   report.planners[2].plan->prediction.iteration_s = 2.5;
   EXPECT_EQ(report::compare_headline(report),
-            "2.00 s per step with nest; lost takes 1.250 times as long, slow 1.500 times.");
+            "2.00 s per step with nest; lost takes 1.250 times as long (> 99 % sure), slow 1.500 times.");
   report.planners.erase(report.planners.begin());
   report.planners[1].plan.reset();
   EXPECT_EQ(report::compare_headline(report), "2.00 s per step with nest; nobody else has a plan.");
@@ -99,7 +100,8 @@ TEST(CompareReport, ExecutionIsTheJudgeWhereAllWereExecuted) {
   EXPECT_TRUE(report.is_executed());
   EXPECT_EQ(report.fastest()->name, "slow");
   EXPECT_DOUBLE_EQ(*report::ratio(report, report.planners[0]), 0.8);
-  EXPECT_EQ(report::compare_headline(report), "2.50 s per step, executed, with nest; slow takes 0.800 times as long.");
+  EXPECT_EQ(report::compare_headline(report),
+            "2.50 s per step, executed, with nest; slow takes 0.800 times as long (> 99 % sure).");
   EXPECT_EQ(compare_chart(report).groups[0].values.front(), 2.0);
 }
 

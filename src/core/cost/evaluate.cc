@@ -11,6 +11,7 @@
 #include "cluster/rack_use.h"
 #include "cost/chunk_times.h"
 #include "cost/constants.h"
+#include "cost/error_bar.h"
 #include "cost/facts.h"
 #include "cost/memory.h"
 #include "cost/messages.h"
@@ -18,6 +19,7 @@
 #include "cost/rates.h"
 #include "cost/tables.h"
 #include "groups/rank_groups.h"
+#include "nest/interval.h"
 #include "schedule/filled.h"
 #include "schedule/step_time.h"
 
@@ -168,6 +170,7 @@ class Evaluator {
     parts.optimizer = last->once.optimizer_s;
     parts.other = last->once.head.step_s + constants::kStep_s;
     prediction.iteration_s = m * time.total + parts.bubble + last->per_step_s;
+    prediction.spread = spread_of(job_, strategy_, prediction);
 
     const auto batch = real(job_.run.global_batch);
     const auto devices = real(strategy_.devices_used());
@@ -200,12 +203,15 @@ class Evaluator {
 
   void price_memory() {
     const std::int64_t room = job_.cluster.device.memory_bytes;
+    const std::int64_t context = context_bytes(job_, strategy_);
     const StageMemoryModel model(job_, strategy_.split, strategy_.micro_batch, table_.treatments);
     std::int64_t worst = 0;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       StagePlan& stage = result_.stages[s];
       stage.memory = model.estimate(strategy_, stage, static_cast<std::int64_t>(s));
-      const StageMemory& memory = stage.memory;
+      StageMemory& memory = stage.memory;
+      const double without_margin = real(memory.needed - context) / (1 + job_.stack.memory_margin);
+      memory.out_of_memory = probability_out_of_memory(without_margin, real(room - context), job_.stack.memory_spread);
       result_.prediction.peak_memory_bytes = std::max(result_.prediction.peak_memory_bytes, memory.total);
       if (memory.needed <= room || memory.needed <= worst) continue;
       worst = memory.needed;
@@ -413,7 +419,12 @@ void Evaluator::say_assumptions() {
   }
   say_host();
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
-  says.push_back(fmt::format("a plan fits when {:.0f} % of its memory stay free", 100 * stack.memory_margin));
+  says.push_back(job_.run.oom_risk.empty()
+                     ? fmt::format("a plan fits when {:.0f} % of its memory stay free, the stack's margin",
+                                   100 * stack.memory_margin)
+                     : fmt::format("a plan fits when {:.1f} % of its memory stay free: the margin for a risk of {}",
+                                   100 * stack.memory_margin, job_.run.oom_risk));
+  says.push_back("eight of ten measured runs lie within what ± says");
   const bool narrow = facts_of(job_.run.precision).element_bytes < 2;
   if (narrow) {
     const Storage storage = storage_of(job_);
@@ -424,9 +435,7 @@ void Evaluator::say_assumptions() {
   says.push_back(fmt::format(
       "MFU counts the model's own products, causal attention by the pairs its mask leaves, against the {} peak",
       narrow ? to_string(job_.run.precision) : "16-bit"));
-  if (!job_.cluster.device.efficiency_of("gemm_bf16")) {
-    says.push_back(fmt::format("{} was never calibrated: efficiencies are defaults", job_.cluster.device.name));
-  }
+  result_.unsure = not_calibrated(job_);
   for (std::size_t kind = 0; kind < table_.kinds.size(); ++kind) {
     if (table_.kinds[kind].measured) result_.measured.push_back(job_.model.kinds[kind].name);
   }

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -15,6 +18,7 @@
 #include "cost/rates.h"
 #include "model/count.h"
 #include "model/training.h"
+#include "nest/interval.h"
 
 namespace nest::cost {
 namespace {
@@ -83,6 +87,18 @@ Job job_without_model(const Run& run, std::int64_t default_sequence, const Softw
   return job;
 }
 
+constexpr double kLeastRisk = 1e-4, kMostRisk = 0.5;
+
+// "1%" or "0.01".
+std::optional<double> read_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return percent ? value / 100 : value;
+}
+
 // What the run says of it takes the place of what the stack says.
 void apply_routing(Job& job) {
   if (job.run.routing.empty()) return;
@@ -90,6 +106,17 @@ void apply_routing(Job& job) {
   const auto& kinds = job.model.kinds;
   if (std::any_of(kinds.begin(), kinds.end(), [](const model::Layer& layer) { return layer.experts > 0; })) return;
   throw InputError(fmt::format("{}: {} has no experts", option("routing"), job.model.architecture.name));
+}
+
+// The margin of the stack, or one that leaves this risk by the stack's spread.
+void apply_risk(Job& job) {
+  if (job.run.oom_risk.empty()) return;
+  const std::optional<double> risk = read_share(job.run.oom_risk);
+  if (!risk || !(*risk >= kLeastRisk && *risk <= kMostRisk)) {
+    throw InputError(fmt::format("{}: \"{}\" is no probability; allowed is 0.01% … 50%", option("oom_risk"),
+                                 clip(job.run.oom_risk, 40)));
+  }
+  job.stack.memory_margin = margin_for_risk(*risk, job.stack.memory_spread);
 }
 
 void name_model(Job& job) {
@@ -133,6 +160,7 @@ Job make_job(model::Model model, model::Model fused_model, const Run& run, const
   model::apply_training(model::read_training(run.freeze, run.lora), job.model);
   NEST_CHECK(job.model.layers == job.fused_model.layers, "both models have the same chain of layers");
   apply_routing(job);
+  apply_risk(job);
   name_model(job);
   check_dispatcher(job);
   check_offload(job);
@@ -153,6 +181,7 @@ Job make_job(const model::Architecture& architecture, const Run& run, const Soft
   for (model::Model* model : {&job.model, &job.fused_model}) model::apply_training(training, *model);
   NEST_CHECK(job.model.layers.size() == job.fused_model.layers.size(), "all stacks have the same chain of layers");
   apply_routing(job);
+  apply_risk(job);
   name_model(job);
   check_dispatcher(job);
   check_offload(job);

@@ -310,6 +310,8 @@ void visit_facts(const Visitor& facts, AnyStack& stack) {
   facts.factor("paged_stash", {1, 1000}, stack.paged_stash);
   facts.count("offloaded_layers", {0, 100'000}, stack.offloaded_layers);
   facts.number("memory_margin", {0, 1}, stack.memory_margin);
+  facts.number("memory_spread", {0, 1}, stack.memory_spread);
+  facts.flag("calibrated", stack.calibrated);
 }
 
 // What Megatron refuses.

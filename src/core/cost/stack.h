@@ -129,6 +129,9 @@ struct SoftwareStack {
   double paged_stash = 0;               // of the mean rows, kept on the device for backward; 0: all there is room for
   int offloaded_layers = 0;             // whose activations wait on the host, without a pipeline and recomputation
   double memory_margin = 0.05;          // of the reserved memory, before a plan is said to fit
+  double memory_spread = 0.015;         // of log(used / predicted) (nest/interval.h)
+
+  bool calibrated = false;  // predictions were compared with measured runs of this stack
 
   // Of context parallelism, what the framework runs and a search chooses from; the first where nobody says.
   std::vector<ContextExchange> context_exchange = {ContextExchange::p2p};

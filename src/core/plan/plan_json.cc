@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "doc/reader.h"
 #include "doc/to_json.h"
+#include "nest/interval.h"
 #include "plan/dimensions.h"
 #include "plan/limits.h"
 
@@ -109,13 +110,19 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
 Json prediction_json(const Prediction& p) {
   Json breakdown;
   for (const BreakdownPart& part : kBreakdownParts) breakdown[part.key] = p.breakdown_s.*part.seconds;
-  return {{"iteration_s", p.iteration_s},
-          {"samples_per_s", p.samples_per_s},
-          {"tokens_per_s_per_device", p.tokens_per_s_per_device},
-          {"flops_per_s_per_device", p.flops_per_s_per_device},
-          {"mfu", p.mfu},
-          {"peak_memory_bytes", p.peak_memory_bytes},
-          {"breakdown_s", std::move(breakdown)}};
+  Json json = {{"iteration_s", p.iteration_s},
+               {"samples_per_s", p.samples_per_s},
+               {"tokens_per_s_per_device", p.tokens_per_s_per_device},
+               {"flops_per_s_per_device", p.flops_per_s_per_device},
+               {"mfu", p.mfu},
+               {"peak_memory_bytes", p.peak_memory_bytes},
+               {"breakdown_s", std::move(breakdown)}};
+  if (p.spread > 0) {
+    const Interval told = interval(p.iteration_s, p.spread);
+    json["spread"] = p.spread;
+    json["interval_s"] = {told.low, told.high};
+  }
+  return json;
 }
 
 // Until nest.plan/2 `ep` counted ranks taken out of data parallelism, outside the context-parallel ones, and `dp` the
@@ -204,6 +211,8 @@ StagePlan read_stage(doc::Reader reader) {
 Prediction read_prediction(doc::Reader reader) {
   Prediction p;
   p.iteration_s = reader.maybe_number("iteration_s", {0, kMostSeconds}).value_or(0);
+  p.spread = reader.maybe_number("spread", {0, 10}).value_or(0);
+  reader.raw("interval_s");  // for readers; follows from the spread
   p.samples_per_s = reader.maybe_number("samples_per_s", {0, 1e15}).value_or(0);
   p.tokens_per_s_per_device = reader.maybe_number("tokens_per_s_per_device", {0, 1e15}).value_or(0);
   p.flops_per_s_per_device = reader.maybe_number("flops_per_s_per_device", {0, 1e21}).value_or(0);
@@ -294,10 +303,12 @@ Json evaluation_json(const Plan& plan) {
     stages.push_back({{"allocated_bytes", stage.memory.allocated},
                       {"reserved_bytes", stage.memory.total},
                       {"needed_bytes", stage.memory.needed},
+                      {"out_of_memory", stage.memory.out_of_memory},
                       {"moment", stage.memory.moment}});
   }
   Json json = {{"fits", plan.fits}};
   if (!plan.fits) json["misfit"] = plan.misfit;
+  if (!plan.unsure.empty()) json["unsure"] = plan.unsure;
   json["device_memory_bytes"] = plan.device_memory_bytes;
   json["stages"] = std::move(stages);
   json["assumptions"] = plan.assumptions;
@@ -308,6 +319,7 @@ Json evaluation_json(const Plan& plan) {
 void read_evaluation(doc::Reader reader, Plan& plan) {
   plan.fits = reader.flag_or("fits", true);
   plan.misfit = reader.text_or("misfit", "");
+  plan.unsure = reader.text_or("unsure", "");
   plan.device_memory_bytes = reader.integer_or("device_memory_bytes", 0, {0, kMostBytes});
   std::vector<doc::Reader> stages = reader.objects("stages");
   if (!stages.empty() && stages.size() != plan.stages.size()) reader.fail("stages", "expected one for every stage");
@@ -316,6 +328,7 @@ void read_evaluation(doc::Reader reader, Plan& plan) {
     memory.allocated = stages[s].integer_or("allocated_bytes", 0, {0, kMostBytes});
     stages[s].integer_or("reserved_bytes", 0, {0, kMostBytes});  // the total of memory_bytes
     memory.needed = stages[s].integer_or("needed_bytes", 0, {0, kMostBytes});
+    memory.out_of_memory = stages[s].maybe_number("out_of_memory", {0, 1}).value_or(0);
     memory.moment = stages[s].text_or("moment", "");
     stages[s].refuse_unknown_keys();
   }
@@ -351,6 +364,7 @@ Json plan_to_json(const Plan& plan) {
   if (!plan.run.routing.empty()) run["routing"] = plan.run.routing;
   if (!plan.run.freeze.empty()) run["freeze"] = plan.run.freeze;
   if (!plan.run.lora.empty()) run["lora"] = plan.run.lora;
+  if (!plan.run.oom_risk.empty()) run["oom_risk"] = plan.run.oom_risk;
   if (plan.run.optimizer_offload > 0) run["optimizer_offload"] = plan.run.optimizer_offload;
   Json json = {{"schema", kPlanSchema},
                {"model",
@@ -439,6 +453,7 @@ Plan read_plan(const Document& document) {
   plan.run.stack = run.text_or("stack", plan.run.stack);
   plan.run.stack_reason = run.text_or("stack_reason", "");
   plan.run.optimizer = run.word_or("optimizer", plan.run.optimizer, kOptimizerWords);
+  plan.run.oom_risk = run.text_or("oom_risk", "");
   plan.run.optimizer_offload = run.integer_or("optimizer_offload", 0, {0, 100});
   run.refuse_unknown_keys();
 

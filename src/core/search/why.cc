@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/units.h"
+#include "nest/interval.h"
 #include "plan/dimensions.h"
 
 namespace nest::search {
@@ -158,6 +159,7 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
     } else {
       why.excess = score_of(request, *why.plan) / best - 1;
       why.outcome = why.excess > 5e-4 ? WhyOutcome::slower : WhyOutcome::not_worse;
+      why.slower = probability_faster(answer.plans.front().prediction, why.plan->prediction);
     }
     why.reason = reason_for(other, answer.plans.front(), why, variation.dimension);
     result.push_back(std::move(why));

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "html/plan_sections.h"
+#include "nest/interval.h"
 #include "plan/strategy_text.h"
 #include "report/plan_why.h"
 
@@ -21,7 +22,8 @@ Markup figures(const PlanView& view) {
   Markup out;
   out.open("dl", {{"class", "figures"}});
   if (view.fits()) {
-    figure_of(out, format_duration(p.iteration_s), "per step");
+    const std::string told = sureness(p.spread);
+    figure_of(out, format_duration(p.iteration_s), told.empty() ? "per step" : fmt::format("per step, {}", told));
     figure_of(out, format_count(p.samples_per_s * static_cast<double>(view.plan.run.sequence)), "tokens per second");
     figure_of(out, fmt::format("{:.0f}", p.tokens_per_s_per_device), "tokens/s per device");
     figure_of(out, format_percent(p.mfu), "model FLOP utilisation");
@@ -30,6 +32,9 @@ Markup figures(const PlanView& view) {
   for (const StagePlan& stage : view.report.plan.stages) needed = std::max(needed, stage.memory.needed);
   figure_of(out, fmt::format("{} GiB", gibibytes(needed)),
             fmt::format("of {} GiB on the fullest device", gibibytes(view.report.plan.device_memory_bytes)));
+  double risk = 0;
+  for (const StagePlan& stage : view.report.plan.stages) risk = std::max(risk, stage.memory.out_of_memory);
+  figure_of(out, report::risk_text(risk), "risk of running out of memory");
   if (view.report.tokens > 0 && view.fits()) {
     const report::TrainingTotals totals = report::training_totals(view.report);
     figure_of(out, format_duration(totals.seconds), fmt::format("for {} tokens", format_count(view.report.tokens)));
@@ -47,6 +52,7 @@ Markup verdict(const PlanView& view) {
   const auto say = [&](const std::string& strong, const std::string& rest) {
     out.open("p", {{"class", view.fits() ? "verdict" : "verdict over"}}).element("strong", strong).text(rest).close();
   };
+  if (!view.plan.unsure.empty()) say("Not calibrated: ", view.plan.unsure + ".");
   if (!view.fits()) {
     say("This plan does not fit: ", view.report.plan.misfit + ".");
   } else if (!view.plan.search || view.plan.search->planner.empty()) {

@@ -90,6 +90,12 @@ cost::SoftwareStack stack_of(const Plan& plan) {
     throw InputError(fmt::format("{}: run.stack: is `{}`, but the stack that the plan describes is `{}`",
                                  plan.stack.name(), clip(plan.run.stack, 40), clip(stack.name, 40)));
   }
+  // Files of before did not say what is known of the stacks that ship.
+  const auto* facts = plan.stack.root().as_object();
+  if (const auto preset = cost::find_stack(stack.name); preset && facts != nullptr && !facts->find("calibrated")) {
+    stack.calibrated = preset->calibrated;
+    stack.memory_spread = preset->memory_spread;
+  }
   return stack;
 }
 
@@ -119,6 +125,7 @@ cost::Job load_job(const Question& question) {
   run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
   run.precision = question.precision.value_or(Precision::bf16);
   run.optimizer = question.optimizer.value_or(Optimizer::adam);
+  run.oom_risk = question.oom_risk;
   run.optimizer_offload = question.optimizer_offload;
   std::optional<cost::MeasuredProfile> profile;
   if (!question.profile.empty()) {

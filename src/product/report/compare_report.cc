@@ -9,6 +9,7 @@
 #include "base/layout.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "nest/interval.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
 #include "report/table.h"
@@ -116,7 +117,11 @@ std::string compare_headline(const CompareReport& report) {
   std::string text = fmt::format("{} per step{} with {}", format_duration(report.seconds(*base)),
                                  report.is_executed() ? ", executed," : "", base->name);
   if (!equal.empty()) text += fmt::format("; {} {} as fast", join_words(equal), equal.size() == 1 ? "is" : "are");
-  if (next != nullptr) text += fmt::format("; {} takes {:.3f} times as long", next->name, *ratio(report, *next));
+  if (next != nullptr) {
+    const double sure = probability_faster(base->plan->prediction, next->plan->prediction, *ratio(report, *next));
+    text += fmt::format("; {} takes {:.3f} times as long ({} sure)", next->name, *ratio(report, *next),
+                        sure_text(*ratio(report, *next) < 1 ? 1 - sure : sure));
+  }
   if (last != next) text += fmt::format(", {} {:.3f} times", last->name, *ratio(report, *last));
   if (equal.empty() && next == nullptr) text += "; nobody else has a plan";
   return text + ".";
@@ -186,7 +191,12 @@ Json compare_json(const CompareReport& report) {
       for (const char* key : {"strategy", "stages", "prediction"}) row[key] = plan.at(key);
       if (plan.contains("search")) search = plan.at("search");
       row["plan"] = std::move(plan);
-      row["times_baseline"] = ratio(report, planner).value_or(0);
+      const double times = ratio(report, planner).value_or(0);
+      row["times_baseline"] = times;
+      const ComparedPlanner* base = report.baseline();
+      if (base != &planner && times > 0) {
+        row["probability_slower"] = probability_faster(base->plan->prediction, planner.plan->prediction, times);
+      }
     }
     search["considered"] = json_number(planner.considered);
     row["search"] = std::move(search);

@@ -1,3 +1,4 @@
+#include "nest/interval.h"
 #include "plan/plan_json.h"
 #include "report/plan_report.h"
 
@@ -10,6 +11,10 @@ Json plan_json(const PlanReport& report) {
     Json& training = json["evaluation"]["training"];
     training = {{"tokens", report.tokens}, {"time_s", totals.seconds}, {"device_hours", totals.device_hours}};
     if (report.price_per_device_hour > 0) training["price"] = totals.price;
+    if (const double spread = report.plan.expected().spread; spread > 0) {
+      const Interval told = interval(totals.seconds, spread);
+      training["interval_s"] = {told.low, told.high};
+    }
   }
   return json;
 }

@@ -7,6 +7,7 @@
 
 #include "base/layout.h"
 #include "base/units.h"
+#include "nest/interval.h"
 #include "plan/strategy_text.h"
 #include "report/plan_report.h"
 #include "report/table.h"
@@ -15,6 +16,12 @@ namespace nest::report {
 namespace {
 
 std::string gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 0x1p30); }
+
+// "7.43 s ± 6 %".
+std::string with_sureness(const std::string& value, const Prediction& prediction) {
+  const std::string told = sureness(prediction.spread);
+  return told.empty() ? value : fmt::format("{} {}", value, told);
+}
 
 std::string heading(const PlanReport& report, const Style& style) {
   const Plan& plan = report.plan;
@@ -26,9 +33,9 @@ std::string heading(const PlanReport& report, const Style& style) {
   }
   const Prediction& p = plan.expected();
   const double tokens_per_s = p.samples_per_s * static_cast<double>(plan.run.sequence);
-  return text + style.paint(Ink::strong, fmt::format("{} per step", format_duration(p.iteration_s))) +
-         fmt::format(", {} tokens/s, {:.0f} tokens/s/device, MFU {}{}", format_count(tokens_per_s),
-                     p.tokens_per_s_per_device, format_percent(p.mfu),
+  return text + style.paint(Ink::strong, fmt::format("{} per step", with_sureness(format_duration(p.iteration_s), p))) +
+         fmt::format(", {} tokens/s ({:.0f}/device), MFU {}{}", format_count(tokens_per_s), p.tokens_per_s_per_device,
+                     format_percent(p.mfu),
                      p.flops_per_s_per_device > 0 ? fmt::format(", {:.0f} TFLOP/s", p.flops_per_s_per_device / 1e12)
                                                   : std::string());
 }
@@ -133,16 +140,18 @@ std::string memory_line(const PlanReport& report) {
       "  ",
       fmt::format(
           "memory of stage {} in GiB, at {}: weights {} + gradients {} + optimizer {} + activations {} ({:.3g} in "
-          "flight) + working {} + buffers and allocator {} = {}; with margin and context {} of {}",
+          "flight) + working {} + buffers and allocator {} = {}; with margin and context {} of {}; runs out of memory "
+          "with probability {}",
           fullest, m.moment, gibibytes(m.weights), gibibytes(m.gradients), gibibytes(m.optimizer),
           gibibytes(m.activations), m.in_flight, gibibytes(m.working), gibibytes(m.buffers), gibibytes(m.total),
-          gibibytes(m.needed), gibibytes(report.plan.device_memory_bytes)));
+          gibibytes(m.needed), gibibytes(report.plan.device_memory_bytes), risk_text(m.out_of_memory)));
 }
 
 std::string training_line(const PlanReport& report) {
   const TrainingTotals totals = training_totals(report);
   std::string text = fmt::format("{} tokens take {} and {} device-hours", format_count(report.tokens),
-                                 format_duration(totals.seconds), format_integer(std::llround(totals.device_hours)));
+                                 with_sureness(format_duration(totals.seconds), report.plan.expected()),
+                                 format_integer(std::llround(totals.device_hours)));
   if (report.price_per_device_hour > 0) {
     text += fmt::format(", {} at {:.2f} per device-hour", format_integer(std::llround(totals.price)),
                         report.price_per_device_hour);
@@ -151,6 +160,11 @@ std::string training_line(const PlanReport& report) {
 }
 
 }  // namespace
+
+std::string risk_text(double probability) {
+  if (probability < 0.001) return "below 0.1 %";
+  return fmt::format("{:.{}f} %", 100 * probability, probability < 0.1 ? 1 : 0);
+}
 
 TrainingTotals training_totals(const PlanReport& report) {
   const double tokens_per_step =
@@ -205,7 +219,9 @@ std::string layers_label(const model::Model& model, const StagePlan& begin, cons
 }
 
 std::string plan_text(const PlanReport& report, const Style& style) {
-  std::string text = heading(report, style) + "\n\n" + strategy_lines(report) + "\n";
+  std::string text = heading(report, style) + "\n";
+  if (!report.plan.unsure.empty()) text += wrap_after("Not calibrated: ", report.plan.unsure) + "\n";
+  text += "\n" + strategy_lines(report) + "\n";
   if (report.plan.fits) text += breakdown_table(report, style) + "\n";
   text += stage_table(report, style) + memory_line(report) + "\n";
   if (report.tokens > 0 && report.plan.fits) text += "\n" + training_line(report) + "\n";

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cluster/reach.h"
 #include "groups/rank_groups.h"
+#include "nest/interval.h"
 #include "plan/strategy_text.h"
 #include "report/table.h"
 
@@ -124,18 +125,19 @@ std::string why_verdict(const WhyNot& why) {
 }
 
 std::string why_text(const std::vector<WhyNot>& whys, const Style& style) {
-  Table table({{"Why not …", Align::left}, {"", Align::right}, {"", Align::left, true}});
+  Table table({{"Why not …", Align::left}, {"", Align::right}, {"sure", Align::right}, {"", Align::left, true}});
   std::size_t name = 0, verdict = 0;
   for (const WhyNot& why : whys) {
     if (why_verdict(why).empty()) continue;
     name = std::max(name, display_width(why.name));
     verdict = std::max(verdict, display_width(why_verdict(why)));
   }
-  constexpr std::size_t kMargins = 6;  // indent and the gaps between columns
+  constexpr std::size_t kMargins = 12;  // indent, gaps between columns, and how sure it is
   const std::size_t taken = std::min(kLineWidth, name + verdict + kMargins);
   for (const WhyNot& why : whys) {
     if (why_verdict(why).empty()) continue;
-    table.add({why.name, why_verdict(why), shortened(why.reason, kLineWidth - taken)});
+    const std::string sure = why.slower > 0 ? sure_text(why.slower) : "";
+    table.add({why.name, why_verdict(why), sure, shortened(why.reason, kLineWidth - taken)});
   }
   return table.empty() ? std::string() : table.render(style);
 }
@@ -152,6 +154,7 @@ Json why_json(const std::vector<WhyNot>& whys) {
     if (why.plan) {
       entry["strategy"] = plan::strategy_text(why.plan->strategy);
       entry["iteration_s"] = why.plan->prediction.iteration_s;
+      if (why.slower > 0) entry["probability_slower"] = why.slower;
     }
     list.push_back(std::move(entry));
   }

@@ -7,6 +7,7 @@
 
 #include "base/layout.h"
 #include "base/units.h"
+#include "nest/interval.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
 #include "report/table.h"
@@ -31,7 +32,10 @@ std::string verdict(const WhyNotMine& report, const Style& style) {
   text += fmt::format("       {}\n", plan::strategy_text(report.yours.strategy));
   if (!report.has_best) return text + fmt::format("Best:  no plan that {} can run fits\n", report.framework);
   text += fmt::format("Best:  {} per step (MFU {})", format_duration(best.iteration_s), format_percent(best.mfu));
-  if (report.fits) text += fmt::format(", {:.2f}x faster", yours.iteration_s / best.iteration_s);
+  if (report.fits) {
+    text += fmt::format(", {:.2f}x faster ({} sure)", yours.iteration_s / best.iteration_s,
+                        sure_text(probability_faster(best, yours)));
+  }
   text += report.proven ? ", proven\n" : "\n";
   return text + fmt::format("       {}\n", plan::strategy_text(report.best.strategy));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "accuracy/statistics.h"
+#include "cost/error_bar.h"
 #include "doc/value.h"
 
 namespace nest::accuracy {
@@ -24,6 +25,9 @@ struct RunFacts {
   std::vector<std::string> not_expressed;
   bool fits = true;
   double over = 0;  // memory needed, margin included, over that of the device, less 1: of the fullest stage
+  std::string job;  // model, devices, batch and sequence: runs of one job are compared
+  std::optional<Prediction> prediction;
+  cost::Circumstances circumstances;  // of its spread
 };
 
 struct Reading {

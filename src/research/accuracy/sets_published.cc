@@ -76,6 +76,15 @@ Reading reading_of(const PublishedRun& run, double predicted, double measured, s
   return reading;
 }
 
+// What the spread of a prediction and the order of two runs need.
+void add_prediction(const PublishedRun& run, const Case& one, const Plan& evaluation, Reading& reading) {
+  reading.run.job = fmt::format("{} on {} x {}, {} x {}", run.model.name, run.gpus, run.gpu, one.job.run.global_batch,
+                                one.job.run.sequence);
+  reading.run.prediction = evaluation.prediction;
+  reading.run.circumstances = {real(one.strategy.devices_used()), run.moe(), !run.complete,
+                               !cost::not_calibrated(one.job).empty()};
+}
+
 void add_room(const Case& one, const Plan& evaluation, Reading& reading) {
   const auto there = real(one.job.cluster.device.memory_bytes);
   reading.run.fits = evaluation.fits;
@@ -178,6 +187,7 @@ Set published_time(const std::filesystem::path& folder) {
     Reading reading =
         reading_of(run, evaluation.prediction.iteration_s, *run.iteration_s, notes_on(run, one, evaluation));
     add_room(one, evaluation, reading);
+    add_prediction(run, one, evaluation, reading);
     set.readings.push_back(std::move(reading));
   });
   return set;

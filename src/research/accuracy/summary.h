@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "accuracy/error_bars.h"
 #include "accuracy/set.h"
 
 namespace nest::accuracy {
@@ -99,6 +100,7 @@ struct Summary {
   std::vector<Ratio> ratios;
   std::vector<Slice> slices;
   std::vector<Unexpressed> not_expressed;  // the most frequent first
+  ErrorBars error_bars;
 };
 
 // The parts of the summary that concern published runs only.
