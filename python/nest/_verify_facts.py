@@ -2,7 +2,7 @@
 import json
 import os
 
-from . import _api
+from . import _api, profile
 from ._errors import InputError
 from ._plan import SCHEMAS, Plan, as_plan, words
 from ._verify_modules import ACTIVATIONS, Unsupported
@@ -22,10 +22,10 @@ def work_list(plan):
     run, strategy = data["run"], data["strategy"]
     _refuse(data)
     layers, names = _layers(data)
-    priced = _api.evaluate(_as_written(data))
+    micro_batches = -(-run["global_batch"] // (strategy.get("micro_batch", 1) * strategy.get("dp", 1)))
+    priced = _api.evaluate(_as_written(data, micro_batches))
     own = _api.evaluate(Plan(data))
     state = _state(data["stack"] or own.stack)
-    micro_batches = -(-run["global_batch"] // (strategy.get("micro_batch", 1) * strategy.get("dp", 1)))
     stages = []
     for index, (stage, written, anew) in enumerate(zip(data["stages"], priced.stages, own.stages)):
         stages.append({
@@ -39,7 +39,8 @@ def work_list(plan):
             "devices": data["cluster"]["devices"], "stack": run.get("stack"), "precision": run.get("precision", "bf16"),
             "sequence": run["seq"], "micro_batch": strategy.get("micro_batch", 1), "micro_batches": micro_batches,
             "schedule": strategy.get("schedule", "1f1b"), "group": strategy.get("micro_batch_group"),
-            "stages_in_all": strategy.get("pp", 1), "split": split, "state": state, "layers": layers, "stages": stages}
+            "stages_in_all": strategy.get("pp", 1), "split": split, "state": state, "layers": layers, "stages": stages,
+            "profile": _profile_work(data, split)}
 
 
 def _read(plan):
@@ -71,14 +72,14 @@ def _refuse(data):
 # --- what is predicted -----------------------------------------------------------------------------------------------------
 
 
-def _as_written(data):
+def _as_written(data, micro_batches):
     """The same plan for modules that run as they are written, on a network that takes no time."""
     stack = data["stack"]
     recipe = {key: stack[key] for key in ("weight_bytes", "gradient_bytes", "master_bytes", "moments_bytes", "selective", "selective_modules",
                                           "context_exchange", "hybrid_sharding")}
     if stack["selective"] != "modules":
         recipe["selective"], recipe["selective_modules"] = "modules", ["core_attention"]
-    recipe.update(name=STACK, like="huggingface", recompute_modules=True, recompute_layers=True, unfused_accumulation=stack["gradient_bytes"] > 2,
+    recipe.update(name=STACK, like="huggingface", recompute_modules=True, recompute_layers=True, unfused_accumulation=micro_batches > 1, routing_imbalance=1,
                   storage="fp8_tensor" if data["run"].get("precision") == "fp8" else "bf16", gradient_traffic_bytes=stack["gradient_traffic_bytes"])
     description = data["cluster"].get("description") or {}
     device = description.get("device", data["cluster"].get("device"))
@@ -123,6 +124,15 @@ def _compute(time):
 
 def _state(stack):
     return {"weight": stack["weight_bytes"], "gradient": stack["gradient_bytes"], "master": stack["master_bytes"], "moments": stack["moments_bytes"]}
+
+
+def _profile_work(data, split):
+    """The operators of the plan's own stack in the shapes that one rank has, for --save."""
+    run = data["run"]
+    model = data["model"].get("config") or data["model"]["name"]
+    return profile.work_list(model, stack=run["stack"], precision=run.get("precision", "bf16"), seq=run["seq"],
+                             micro_batch=[data["strategy"].get("micro_batch", 1)], tp=[split["tp"]], cp=[split["cp"]], ep=[split["ep"]],
+                             sp=[split["sp"]], etp=split["etp"])
 
 
 def _degrees(stage, strategy):
@@ -188,7 +198,7 @@ def _layers(data):
     split = _api.show(model, tp=strategy.get("tp", 1), sp=bool(strategy.get("sp")), cp=strategy.get("cp", 1), ep=strategy.get("ep", 1),
                       etp=strategy.get("etp") or strategy.get("tp", 1), **asked)
     hidden = whole["model"]["hidden"]
-    if _api.show(model, **asked)["model"]["position"] not in ("rotary", "learned", "none"):
+    if whole["model"]["position"] not in ("rotary", "learned", "none"):
         raise Unsupported("model: positions are %s; nest.verify builds rotary and learned ones" % whole["model"]["position"])
     layers, names = {}, []
     for layer, mine in zip(whole["layers"], split["layers"]):

@@ -344,7 +344,8 @@ class Experts(nn.Module):
             order = mixed.argsort()
             received = rows * self.cut.etp
             ends = torch.tensor([received * (i + 1) // self.local for i in range(self.local)], device=device, dtype=torch.int32)
-            self.order = (order, order.argsort(), ends)
+            strangers = torch.zeros(rows, 1, dtype=torch.bool, device=device)  # rows of no expert that is here: none
+            self.order = (order, order.argsort(), ends, strangers)
         return self.order
 
     def _product(self, x, weight, ends):
@@ -359,9 +360,8 @@ class Experts(nn.Module):
         weights = scores.topk(self.top_k, -1)[0]
         weights = (weights / weights.sum(-1, keepdim=True)).to(x.dtype)
         rows = flat.shape[0] * self.top_k
-        order, back, ends = self._even(rows, x.device)
-        token = torch.arange(flat.shape[0], device=x.device).unsqueeze(1).expand(-1, self.top_k).reshape(-1)
-        routed = flat[token][order]
+        order, back, ends, strangers = self._even(rows, x.device)
+        routed = flat[order // self.top_k].masked_fill(strangers, 0)
         shares = weights.reshape(-1)[order]
         if self.cut.etp > 1:
             routed = _Repeated.apply(routed, self.cut.etp)
@@ -374,7 +374,7 @@ class Experts(nn.Module):
         done = self._product(up, self.down, ends)
         if self.cut.etp > 1:
             done = _Kept.apply(done, 0, rows, self.cut)
-        done = (done * shares.unsqueeze(-1))[back]
+        done = (done * shares.unsqueeze(-1)).masked_fill(strangers, 0)[back]
         return done.view(flat.shape[0], self.top_k, -1).sum(1).view_as(x)
 
 

@@ -29,7 +29,7 @@ KERNELS = {"pytorch": "plain", "fsdp2": "torchtitan"}  # whose operators `nest s
 # --- the list of work ------------------------------------------------------------------------------------------------------
 
 
-def work_list(model, *, stack="pytorch", precision="bf16", seq=None, micro_batch=(1,), tp=(1,), cp=(1,), ep=(1,), sp=(False,)):
+def work_list(model, *, stack="pytorch", precision="bf16", seq=None, micro_batch=(1,), tp=(1,), cp=(1,), ep=(1,), sp=(False,), etp=None):
     """What a profile of this model has to measure, as a dictionary: for splits that the model allows."""
     from . import _api
     from ._errors import InputError
@@ -38,7 +38,8 @@ def work_list(model, *, stack="pytorch", precision="bf16", seq=None, micro_batch
     for split in [(t, s, c, e) for t in tp for s in sp if not (s and t == 1) for c in cp for e in ep]:
         for size in micro_batch:
             try:
-                facts = _api.show(model, seq=seq, micro_batch=size, kernels=KERNELS.get(stack), tp=split[0], sp=split[1], cp=split[2], ep=split[3])
+                facts = _api.show(model, seq=seq, micro_batch=size, kernels=KERNELS.get(stack), tp=split[0], sp=split[1], cp=split[2], ep=split[3],
+                                  etp=etp)
             except InputError as error:
                 refused.append("tp=%d sp=%d cp=%d ep=%d: %s" % (split[0], split[1], split[2], split[3], error))
                 continue

@@ -68,7 +68,6 @@ inline constexpr double kEagerLossForwardBytes = 20.0 / 3;  // set: additional p
 inline constexpr double kEagerLossBackwardBytes = 40.0 / 3;
 inline constexpr double kWrittenLoss = 27.0;  // measured: where modules run as written (cost/eager_time.h), per logit
 inline constexpr double kWrittenLossBack = 25.5;
-inline constexpr double kAccumulateBytes = 10.0;  // set: per parameter, adding a 16-bit gradient to an fp32 buffer
 
 // Host.
 inline constexpr double kHostKernels = 18;             // set: launches of a dense block forward

@@ -485,7 +485,8 @@ class LayerPricer {
     double compute_backward_s = times_.backward_s() + gaps.backward_s;
     if (job_.stack.unfused_accumulation) {
       const auto parameters = real(local_.dense_parameters + local_.expert_parameters);
-      if (block) compute_backward_s += kAccumulateBytes * parameters / rates_.memory_bytes_per_s;
+      const double bytes = rates_.activation_bytes + 2 * job_.stack.gradient_bytes;  // read one, read and write the sum
+      if (block) compute_backward_s += bytes * parameters / rates_.memory_bytes_per_s;
     }
     const Passes own{compute_forward_s + times_.exposed_forward_s(), compute_backward_s + times_.exposed_backward_s()};
     const Passes exposed = exposed_exchanges(own), whole = times_.exchanges();

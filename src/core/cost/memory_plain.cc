@@ -8,6 +8,7 @@ namespace nest::cost {
 namespace {
 
 constexpr double kBaseBytes = 68 * kMebibyte;  // workspace and rotary tables
+constexpr double kStepBytes = 4;               // of a gradient as the step reads it
 
 }  // namespace
 
@@ -41,6 +42,15 @@ Account account_plain(const StageFacts& facts) {
   // Gradients are freed after the step and appear in backward, unless several micro-batches add them up.
   const double absent = count == 1 && facts.zero < 2 ? -gradient : 0;
   if (facts.degrees.dense > 1 && facts.zero < 2) account.parameter_bytes = e;  // buckets
+  // The step reads gradients in fp32. Where it updates everything, each gradient is gone once it is copied; of a shard
+  // the copies come besides.
+  Moment step{.name = "optimizer step", .activations = false};
+  if (facts.zero == 0) {
+    step.parameter_bytes = e;
+    step.fixed_bytes = e * std::max(facts.embedding_parameters, facts.head_parameters);
+  } else if (gradient < kStepBytes) {
+    step.fixed_bytes = kStepBytes * facts.updated_parameters;
+  }
   account.moments = {
       {.name = "head", .working = Working::head, .parameter_bytes = absent, .fixed_bytes = facts.rotary_bytes},
       {.name = "first layer backward", .working = Working::block, .parameter_bytes = absent},
@@ -48,10 +58,7 @@ Account account_plain(const StageFacts& facts) {
        .working = Working::block,
        .kept_offset = -1,
        .fixed_bytes = facts.input_only ? 0 : facts.largest_kept},
-      {.name = "optimizer step",
-       .parameter_bytes = e,
-       .fixed_bytes = e * std::max(facts.embedding_parameters, facts.head_parameters),
-       .activations = false}};
+      step};
   return account;
 }
 
