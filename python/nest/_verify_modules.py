@@ -56,11 +56,11 @@ class Slice:
             value.normal_(std=0.02)
         return nn.Parameter(value)
 
-    def gather(self, x):
-        """All tokens of the tensor-parallel group, of which x is this rank's part."""
+    def gather(self, x, keeps=True):
+        """All tokens of the tensor-parallel group, of which x is this rank's part; `keeps`: a product needs it for backward."""
         if not self.sp:
             return x
-        return _Received.apply(x, self.elsewhere(x.shape[0], x.shape[1] * self.tp, x.shape[2]), 1)
+        return _Received.apply(x, self.elsewhere(x.shape[0], x.shape[1] * self.tp, x.shape[2]), 1, keeps)
 
     def scatter(self, x):
         if not self.sp:
@@ -72,15 +72,15 @@ class _Received(torch.autograd.Function):
     """x goes away, the whole comes back; x itself is kept for backward, the whole is not."""
 
     @staticmethod
-    def forward(ctx, x, whole, dim):
-        ctx.save_for_backward(x)
+    def forward(ctx, x, whole, dim, keeps=True):
+        if keeps:
+            ctx.save_for_backward(x)
         ctx.dim, ctx.size = dim, x.shape[dim]
         return whole.view_as(whole)
 
     @staticmethod
     def backward(ctx, gradient):
-        ctx.saved_tensors  # as long as backward needs it
-        return gradient.narrow(ctx.dim, 0, ctx.size), None, None
+        return gradient.narrow(ctx.dim, 0, ctx.size), None, None, None
 
 
 class _Kept(torch.autograd.Function):
@@ -110,27 +110,47 @@ class _Repeated(torch.autograd.Function):
 
 
 class _EightBits(torch.autograd.Function):
-    """A product whose operands are cast to 8 bits with a scale of one, forward and backward; it keeps its own copy of the input."""
+    """A product whose operands are cast to 8 bits with a scale of one, forward and backward; it keeps its own copy of the input.
+    Products of 8 bits contract rows with rows, so that backward needs operands turned as well."""
 
     @staticmethod
     def forward(ctx, x, weight):
         rows = x.reshape(-1, x.shape[-1]).to(torch.float8_e4m3fn)
         ctx.save_for_backward(rows, weight)
         ctx.shape = x.shape
-        return _scaled(rows, weight.to(torch.float8_e4m3fn).t()).view(*x.shape[:-1], weight.shape[0])
+        return _scaled(rows, weight.to(torch.float8_e4m3fn)).view(*x.shape[:-1], weight.shape[0])
 
     @staticmethod
     def backward(ctx, gradient):
         rows, weight = ctx.saved_tensors
-        back = gradient.reshape(-1, gradient.shape[-1]).to(torch.float8_e5m2)
-        to_input = _scaled(back, weight.t().to(torch.float8_e4m3fn).contiguous().t()).view(ctx.shape)
-        to_weight = _scaled(back.t().contiguous(), rows.t().contiguous().t())
-        return to_input, to_weight
+        back = gradient.reshape(-1, gradient.shape[-1])
+        to_input = _scaled(back.to(torch.float8_e5m2), _turned(weight, torch.float8_e4m3fn)).view(ctx.shape)
+        return to_input, _scaled(_turned(back, torch.float8_e5m2), _turned(rows, torch.float8_e4m3fn))
 
 
 def _scaled(a, b):
+    """a [m, k] times the transpose of b [n, k]."""
     one = torch.ones((), device=a.device)
-    return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    return torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
+def _turn(x, kind):
+    return x.t().to(kind).contiguous()
+
+
+def _turned(x, kind):
+    """A transposed copy in 8 bits: one kernel where PyTorch can compile it, two slow ones elsewhere."""
+    global _compiled
+    if _compiled is None:
+        _compiled = torch.compile(_turn, dynamic=True) if hasattr(torch, "compile") else _turn
+        try:
+            _compiled(x, kind)
+        except Exception:  # no compiler on this machine
+            _compiled = _turn
+    return _compiled(x, kind)
+
+
+_compiled = None
 
 
 class Linear(nn.Module):
@@ -294,7 +314,7 @@ class Attention(nn.Module):
         q = torch.cat((passed, self.rotary(turned)), -1)
         compressed, key = self.kv_down(x).split([self.latent["kv_rank"], self.rope], -1)
         k, v = self._split(self.kv_up(whole(self.kv_norm(compressed))), self.heads, self.nope + self.value_dim).split([self.nope, self.value_dim], -1)
-        key = self.rotary(self._split(whole(key), 1, self.rope))
+        key = self.rotary(self._split(whole(key, keeps=False), 1, self.rope))
         return q, torch.cat((k, key.expand(-1, self.heads, -1, -1)), -1), v
 
     def forward(self, x):
@@ -361,20 +381,21 @@ class Experts(nn.Module):
         weights = (weights / weights.sum(-1, keepdim=True)).to(x.dtype)
         rows = flat.shape[0] * self.top_k
         order, back, ends, strangers = self._even(rows, x.device)
-        routed = flat[order // self.top_k].masked_fill(strangers, 0)
-        shares = weights.reshape(-1)[order]
+        routed = flat[order // self.top_k].masked_fill_(strangers, 0)
+        shares = weights.reshape(-1)[order].unsqueeze(-1)
         if self.cut.etp > 1:
-            routed = _Repeated.apply(routed, self.cut.etp)
-        up = self._product(routed, self.up, ends)
+            routed, shares = (_Repeated.apply(y, self.cut.etp) for y in (routed, shares))
+            strangers = strangers[:1]
+        up = self._product(routed, self.up, ends).masked_fill(strangers, 0)
         if self.gated:
             gate, up = up.chunk(2, -1)
             up = self.activation(gate) * up
         else:
             up = self.activation(up)
-        done = self._product(up, self.down, ends)
+        done = self._product(up, self.down, ends).masked_fill(strangers, 0) * shares
         if self.cut.etp > 1:
             done = _Kept.apply(done, 0, rows, self.cut)
-        done = (done * shares.unsqueeze(-1)).masked_fill(strangers, 0)[back]
+        done = done[back]
         return done.view(flat.shape[0], self.top_k, -1).sum(1).view_as(x)
 
 

@@ -132,7 +132,7 @@ class Slices(unittest.TestCase):
                     continue
                 cut = cut_of(work)
                 with mock.patch.object(modules.RmsNorm, "forward", mean_square):
-                    kept = kept_bytes(cut, runs.Chunk(cut, [layer], {"kind": "none"}))
+                    kept = kept_bytes(cut, runs.Chunk(cut, [layer], {"kind": "none"})) + 1024  # the random state of fused attention
                 self.assertAlmostEqual(kept / layer["saved_bytes"]["none"], 1, delta=0.01, msg=(config["model_type"], strategy, layer["name"]))
 
     def test_full_recomputation_keeps_the_input(self):
