@@ -351,22 +351,29 @@ class Experts(nn.Module):
         self.up = cut.parameter(self.local, 2 * width if spec["gated"] else width, hidden)
         self.down = cut.parameter(self.local, hidden, width)
         self.gated, self.activation = spec["gated"], ACTIVATIONS[spec["activation"]]
-        self.order = None
+        self.choice = self.ends = None
 
     def expert_parameters(self):
         return [self.up, self.down]
 
-    def _even(self, rows, device):
-        """Which expert every row of (token, choice) goes to, sorted; and where the local experts' rows end, after the exchange."""
-        if self.order is None:
-            expert = (torch.arange(rows, device=device) * self.local) // rows  # sorted already: mix them as routing would
-            mixed = expert[torch.randperm(rows, device=device)]
-            order = mixed.argsort()
+    def _chosen(self, rows, device):
+        """The expert of every row of (token, choice): as many for each, in the mixed order that routing gives."""
+        if self.choice is None:
+            experts = (torch.arange(rows, device=device) * self.local) // rows
+            self.choice = experts[torch.randperm(rows, device=device)]
             received = rows * self.cut.etp
-            ends = torch.tensor([received * (i + 1) // self.local for i in range(self.local)], device=device, dtype=torch.int32)
-            strangers = torch.zeros(rows, 1, dtype=torch.bool, device=device)  # rows of no expert that is here: none
-            self.order = (order, order.argsort(), ends, strangers)
-        return self.order
+            self.ends = torch.tensor([received * (i + 1) // self.local for i in range(self.local)], device=device, dtype=torch.int32)
+        return self.choice
+
+    def _sorted(self, rows, device):
+        """What routing works out for every micro-batch: the order of rows by expert, its inverse, and where the rows of each end."""
+        experts, order = torch.sort(self._chosen(rows, device))
+        back = torch.empty_like(order)
+        back[order] = torch.arange(rows, device=device)
+        counts = torch.histc(experts.float() if device.type == "cpu" else experts.int(), bins=self.local, min=0, max=self.local - 1)
+        ends = torch.cumsum(counts, 0, dtype=torch.int32)
+        strangers = (experts >= self.local).unsqueeze(-1)  # rows of no expert that is here: none
+        return order, back, ends if self.cut.etp == 1 else self.ends, strangers
 
     def _product(self, x, weight, ends):
         if x.is_cuda and hasattr(torch, "_grouped_mm"):
@@ -380,7 +387,7 @@ class Experts(nn.Module):
         weights = scores.topk(self.top_k, -1)[0]
         weights = (weights / weights.sum(-1, keepdim=True)).to(x.dtype)
         rows = flat.shape[0] * self.top_k
-        order, back, ends, strangers = self._even(rows, x.device)
+        order, back, ends, strangers = self._sorted(rows, x.device)
         routed = flat[order // self.top_k].masked_fill_(strangers, 0)
         shares = weights.reshape(-1)[order].unsqueeze(-1)
         if self.cut.etp > 1:

@@ -122,6 +122,29 @@ TEST(AsWritten, RowsOfExpertsAreMoved) {
   EXPECT_GE(backward, 2 * 56'500);
 }
 
+// Queries of 16 heads and 192 elements, 64 of them rotated: 12.6 bytes for each of the bytes that are, 3 for the others. The
+// keys' rotated part is one head of 64 elements.
+TEST(AsWritten, LatentKeysAreRotatedOnce) {
+  JobSpec spec = written_spec();
+  spec.model = "deepseek-v2-lite";
+  const Job job = test_job(spec);
+  const model::Layer& layer = job.model.kinds[at(written_kind(job, model::LayerKind::block))];
+  const split::LocalLayer local = split::localise(layer, {2, 4096, 0, 1.0}, {}, implementation_of(job));
+  const std::vector<EagerWork> works = eager_work(local, {.rotated = 1.0 / 3});
+  int found = 0;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const std::string& name = local.operators[i].source->name;
+    if (name == "rotary q") {
+      EXPECT_NEAR(works[i].forward_bytes, 4 * kEagerTokens * 16 * 192 * (12.6 / 3 + 3 * 2.0 / 3), 1);
+    } else if (name == "rotary k") {
+      EXPECT_EQ(works[i].forward_bytes, 0);
+      EXPECT_EQ(works[i].backward_launches, 24);
+    }
+    found += name.starts_with("rotary") ? 1 : 0;
+  }
+  EXPECT_EQ(found, 2);
+}
+
 TEST(AsWritten, MasksHideNoWork) {
   const DeviceRates rates = written_rates(test_job(written_spec()));
   AttentionSize size;

@@ -34,6 +34,19 @@ TEST(LayerPrice, TensorCollectivesOverlapWhereBuffersAre) {
   EXPECT_FALSE(overlaps_tensor(test_job(spec), {.tp = 8, .sp = true}));
 }
 
+// A gradient of 16 bits is read, and the sum read and written: 2 + 4 + 4 bytes a parameter in fp32, 2 + 2 + 2 in 16 bits.
+TEST(LayerPrice, GradientsThatAreAddedByThemselves) {
+  Job job = test_job({});
+  const double alone_s = price_layer(job, kind_named(job, "block"), {}, 1).backward_s;
+  const double memory = sustained_rates(job.cluster.device, job.run.precision, job.stack).memory_bytes_per_s;
+  job.stack.unfused_accumulation = true;
+  for (const auto& [bytes, moved] : {std::pair{4.0, 10.0}, std::pair{2.0, 6.0}}) {
+    job.stack.gradient_bytes = bytes;
+    EXPECT_NEAR(price_layer(job, kind_named(job, "block"), {}, 1).backward_s - alone_s, moved * 218'112'000 / memory,
+                1e-9);
+  }
+}
+
 TEST(LayerPrice, DenseBlockIsTheSumOfItsOperators) {
   const Job job = test_job({});
   const LayerPrice price = price_layer(job, kind_named(job, "block"), {}, 1);

@@ -165,6 +165,29 @@ TEST(State, TheStepCopiesNarrowGradients) {
   EXPECT_EQ(one_device(shape, aware).moment, "head");
 }
 
+// Plain PyTorch: with everything to update each gradient goes once it is copied, 4 - 2 bytes a parameter and the largest table's
+// last; of half of them 4 bytes each come besides; gradients in fp32 are read as they are.
+TEST(State, ThePlainStepCopiesWhatItUpdates) {
+  test::Shape shape = mixture(8);
+  shape.experts = shape.top_k = shape.expert_ffn = 0;
+  shape.sequence = 16;  // hardly any activations
+  SoftwareStack stack = test::one_gpu_huggingface();
+  const auto memory = [&](int zero) {
+    const Job job = test::job_of(shape, stack, 4);
+    Strategy strategy = strategy_of({});
+    strategy.dp = strategy.dp_inner = 2;
+    return test::all_memory(job, strategy, test::stages_of(job, strategy, Recompute::none, zero, 2)).front();
+  };
+  const StageMemory whole = memory(0), half = memory(1);
+  const std::int64_t parameters = whole.weights / 2;
+  EXPECT_EQ(whole.moment, "optimizer step");
+  EXPECT_EQ(whole.working, 2 * parameters + 2 * 1024 * 1024);
+  EXPECT_EQ(half.moment, "optimizer step");
+  EXPECT_EQ(half.working, 4 * (parameters / 2));
+  stack.gradient_bytes = 4;
+  EXPECT_NE(memory(1).moment, "optimizer step");
+}
+
 TEST(Allocator, ExpandableSegmentsMapWhatIsUsed) {
   SoftwareStack stack = balanced();
   const StageMemory blocks = one_device(mixture(48), stack);

@@ -87,6 +87,8 @@ class Writer {
     }
     if (source.name.starts_with("rotary")) {
       EagerWork rotary = of_module(op, kRotary);
+      // All heads of latent attention share the part of their keys that is rotated: it is turned before it is copied to them.
+      if (op.module == model::Module::latent_up) return {0, 0, rotary.forward_launches, rotary.backward_launches};
       const double rest = kUnrotated * (1 - shape_.rotated) * op.bytes_forward;
       return {rotary.forward_bytes * shape_.rotated + rest, rotary.backward_bytes * shape_.rotated + rest,
               rotary.forward_launches, rotary.backward_launches};

@@ -17,7 +17,8 @@
 //     RMSNorm, written out  13.9      30.1       8  17      cast, square, mean, add, rsqrt, multiply, cast, multiply;
 //                                                           3.2 less backward where its weight is frozen
 //     LayerNorm, one kernel 2.15      4.75       1  2
-//     rotary                12.6      13.7       10  24     of what is rotated, and 3 of what is not: a slice, joined
+//     rotary                12.6      13.7       10  24     of what is rotated, and 3 of what is not: a slice, joined;
+//                                                           keys of latent attention: one head, which counts for nothing
 //     tanh-GELU written out 9.3       15         8  14      its four intermediate results are kept
 //     experts' activation   10.4      12.9       4  5       masked and copied besides, with the part that it gates
 //     product of the gate   1.85      2.77       1  2       of experts
