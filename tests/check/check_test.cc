@@ -142,6 +142,28 @@ TEST(Check, GroupsOfMicroBatches) {
   EXPECT_EQ(grouped(4, Schedule::one_f_one_b), Codes{ViolationCode::virtual_stages});
 }
 
+// Messages of several chunks hide in a full pipeline only: what they add while it fills is told with them, and the bubble
+// is that of the stages.
+TEST(Check, FillingIsOfStagesAndOfOverlappedMessages) {
+  const auto claimed = [](std::int64_t chunks, double bubble_s, double messages_s) {
+    return broken([&](Plan& p) {
+      p.strategy.schedule = chunks > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+      p.strategy.virtual_stages = chunks;
+      Prediction& prediction = p.prediction;
+      prediction.iteration_s += bubble_s + messages_s - prediction.breakdown_s.bubble;
+      prediction.breakdown_s.bubble = bubble_s;
+      prediction.breakdown_s.p2p = messages_s;
+      prediction.samples_per_s = 8 / prediction.iteration_s;
+      prediction.tokens_per_s_per_device = 8 * 16 / prediction.iteration_s / 8;
+    });
+  };
+  EXPECT_EQ(claimed(3, 0.25 / 3, 0), Codes{});
+  EXPECT_EQ(claimed(3, 0.25 / 3, 0.0625), Codes{});
+  EXPECT_EQ(claimed(3, 0.25, 0), Codes{ViolationCode::time_law}) << "longer than stages say";
+  EXPECT_EQ(claimed(3, 0.0625, 0), Codes{ViolationCode::time_law}) << "shorter";
+  EXPECT_EQ(claimed(1, 0.25, 0.0625), Codes{ViolationCode::time_law}) << "one chunk hides nothing";
+}
+
 // Two chunks each: layers 0 | 1-3 | 4 | 5, of 0.125 and 0.125, 0.25 and 0.25 seconds, a third of them forward.
 Plan listed_plan() {
   Plan plan = sound_plan();

@@ -96,6 +96,7 @@ TEST(Evaluate, IterationFollowsFromItsStages) {
           .fill_s(message_lines(job.cluster, strategy, job.law), table.wrap_bytes, table.wrap_bytes);
   EXPECT_GT(messages, 0);
   EXPECT_NEAR(result.prediction.iteration_s, 64 * slowest + (total - slowest) / 5 + messages + per_step, 1e-9);
+  EXPECT_NEAR(parts.bubble, (total - slowest) / 5, 1e-9) << "the stages' alone";
   EXPECT_NEAR(result.prediction.samples_per_s * result.prediction.iteration_s, 256, 1e-9);
   EXPECT_NEAR(result.prediction.tokens_per_s_per_device * 128 / 8192, result.prediction.samples_per_s, 1e-9);
 }

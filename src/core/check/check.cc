@@ -344,8 +344,10 @@ class Judge {
     const Prediction::Breakdown& b = p.breakdown_s;
     double total = 0;
     double slowest = 0;
+    double waits = 0;  // of the slowest stage, for messages
     for (const StagePlan& stage : plan_.stages) {
       total += stage.time.total;
+      if (stage.time.total > slowest) waits = stage.time.p2p;
       slowest = std::max(slowest, stage.time.total);
       double chunks_s = 0;
       for (const ChunkPlan& chunk : stage.chunks) chunks_s += chunk.forward_s + chunk.backward_s;
@@ -359,9 +361,10 @@ class Judge {
     const bool fills = s_.pp > 1 && (is_v(s_.schedule) || s_.schedule == Schedule::zb_h1);
     double bubble = fills ? std::max(0.0, b.bubble) : (total - slowest) / static_cast<double>(s_.virtual_stages);
     if (lists_chunks()) bubble = played_s(plan_) - m * slowest;
-    // Nor what messages add that hide in a full pipeline only: again it is no less than nothing.
-    if (s_.virtual_stages > 1) bubble = std::max(bubble, b.bubble);
-    const double law = m * slowest + bubble + b.grad_sync + b.optimizer + b.other;
+    // Nor what messages add that hide in a full pipeline only, of several chunks: it is no less than nothing either, and
+    // told with the messages.
+    const double filling = s_.virtual_stages > 1 ? std::max(0.0, b.p2p - m * waits) : 0;
+    const double law = m * slowest + bubble + filling + b.grad_sync + b.optimizer + b.other;
     if (slowest > 0 && differs(law, p.iteration_s)) {
       report(ViolationCode::time_law, fmt::format("stages give {} s, {} s are claimed", law, p.iteration_s));
     }

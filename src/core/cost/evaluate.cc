@@ -143,7 +143,8 @@ class Evaluator {
     });
     double sum_s = 0;
     for (const PricedStage& stage : priced_) sum_s += stage.time.total;
-    const auto m = real(micro_batches(strategy_, job_.run.global_batch));
+    const std::int64_t micro = micro_batches(strategy_, job_.run.global_batch);
+    const auto m = real(micro);
     const auto v = real(strategy_.virtual_stages);
     const StageTime& time = slowest->time;
 
@@ -160,16 +161,19 @@ class Evaluator {
       double least_s = chunks_ ? 0 : least_form(m).value(time.total, sum_s);
       for (const PricedStage& stage : priced_) least_s = std::max(least_s, m * stage.time.total + stage.once.reduce_s);
       parts.bubble = std::max(0.0, least_s - m * time.total);
-    } else if (chunks_) {
-      parts.bubble = std::max(0.0, played_s(job_, strategy_, result_.stages) + messages_fill_s_ - m * time.total);
     } else {
-      const double filled = filled_s(static_cast<std::int64_t>(m)) - messages_fill_s_;
-      parts.bubble = std::max(0.0, schedule::fill_time(v, time.total, sum_s) - filled);
+      const double empty_s = chunks_ ? played_s(job_, strategy_, result_.stages) - m * time.total
+                                     : schedule::fill_time(v, time.total, sum_s) - filled_s(micro);
+      const double longer_s = std::max(0.0, empty_s + messages_fill_s_);
+      const double messages_s = std::min(messages_fill_s_, longer_s);
+      parts.p2p += messages_s;
+      parts.bubble = longer_s - messages_s;
     }
     parts.grad_sync = last->once.sync_exposed_s;
     parts.optimizer = last->once.optimizer_s;
     parts.other = last->once.head.step_s + constants::kStep_s;
-    prediction.iteration_s = m * time.total + parts.bubble + last->per_step_s;
+    const double filling_s = parts.p2p - m * time.p2p;
+    prediction.iteration_s = m * time.total + parts.bubble + filling_s + last->per_step_s;
     prediction.spread = spread_of(job_, strategy_, prediction);
 
     const auto batch = real(job_.run.global_batch);
