@@ -144,11 +144,12 @@ struct Block {
   std::optional<FeedForward> adapter;  // a last feed-forward without a norm, with a residual of its own (xmod)
   Wiring wiring = Wiring::pre_norm;
   NormKind norm = NormKind::rms;
-  bool norm_bias = false;   // only LayerNorm has one
-  bool norm_weight = true;  // some LayerNorms have neither weight nor bias
-  bool first_norm = true;   // false: the mixer reads the stream as it is (the first block of modernbert)
-  std::int64_t scales = 0;  // elements of learned scales whose arithmetic runs inside other kernels
-  std::int64_t unused = 0;  // elements of weights that the block holds and training does not reach
+  bool norm_bias = false;       // only LayerNorm has one
+  bool norm_weight = true;      // some LayerNorms have neither weight nor bias
+  bool first_norm = true;       // false: the mixer reads the stream as it is (the first block of modernbert)
+  bool residual_gates = false;  // what is added to the stream is multiplied by the tanh of one learned number (mllama)
+  std::int64_t scales = 0;      // elements of learned scales whose arithmetic runs inside other kernels
+  std::int64_t unused = 0;      // elements of weights that the block holds and training does not reach
   bool operator==(const Block&) const = default;
 
   bool attends() const { return attention.heads > 0; }
@@ -163,6 +164,7 @@ enum class StepKind : std::uint8_t {
   activation,  // of `in` elements
   gated,       // a gated feed-forward of width `width` from `in` to `out`, without biases
   table,       // a learned table of `in` rows is added
+  join,        // rows of `out` elements: the stream beside outputs of earlier blocks
   unused,      // `in` elements of weights that training does not reach, or that cost nothing
 };
 

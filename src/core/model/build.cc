@@ -99,6 +99,11 @@ std::string block_name(const Tower& tower, const Block& block, bool several_towe
   });
   if (states && block.state) name += std::string(to_string(block.state->kind)) + " ";
   if (states && block.attends()) name += "attention ";
+  if (states && !block.mixes() && block.cross_attention) name += "cross attention ";
+  const bool gates = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
+    return other.residual_gates != block.residual_gates && other.cross_attention == block.cross_attention;
+  });
+  if (gates && block.residual_gates) name += "gated ";
   const bool windows = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
     return other.attention.window != block.attention.window;
   });
@@ -143,6 +148,7 @@ TensorId add_block(LayerBuilder& b, const Block& block, TensorId x) {
     const bool normed = pre && (block.first_norm || name != "attention");
     TensorId y = part(normed ? norm((name + " norm").c_str(), in, before) : in);
     if (post) y = norm((name + " output norm").c_str(), y);
+    if (block.residual_gates) y = b.gate_residual(name + " gate", y);
     TensorId sum = b.residual(name + " residual", {in, b.dropout(y)});
     if (block.wiring == Wiring::post_norm) sum = norm((name + " norm").c_str(), sum);
     return sum;

@@ -61,7 +61,8 @@ class Config {
   bool has(std::string_view key) const { return reader_.has(key); }
   bool mentions(std::string_view key) const;  // present, if only as null
   bool is_list(std::string_view key);
-  std::string_view spelling(Keys keys) const;  // the one that is used, else the first
+  std::int64_t length_or(std::string_view key, std::int64_t otherwise);  // entries of a list
+  std::string_view spelling(Keys keys) const;                            // the one that is used, else the first
 
   [[noreturn]] void fail(std::string_view key, std::string_view message) const { reader_.fail(key, message); }
 

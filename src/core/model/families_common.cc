@@ -94,6 +94,12 @@ bool Config::mentions(std::string_view key) const {
 
 bool Config::is_list(std::string_view key) { return has(key) && reader_.raw(key)->as_array() != nullptr; }
 
+std::int64_t Config::length_or(std::string_view key, std::int64_t otherwise) {
+  if (!has(key)) return otherwise;
+  if (!is_list(key)) fail(key, "expected a list");
+  return std::ssize(*reader_.raw(key)->as_array());
+}
+
 std::string_view Config::spelling(Keys keys) const {
   for (const std::string_view key : {keys.first, keys.second, keys.third}) {
     if (!key.empty() && reader_.has(key)) return key;

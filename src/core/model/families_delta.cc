@@ -69,16 +69,6 @@ Architecture read_qwen_hybrid(Config& config, bool experts) {
 Architecture read_qwen3_next(Config& config) { return read_qwen_hybrid(config, true); }
 Architecture read_qwen3_5_text(Config& config) { return read_qwen_hybrid(config, false); }
 
-// transformers' class for causal language models takes the text model of such a file alone.
-Architecture read_text_of(Config& config, Read read) {
-  Config text = config.section("text_config");
-  Architecture architecture = read(text);
-  if (config.has("vision_config")) architecture.notes.emplace_back("text only: its vision tower is left out");
-  return architecture;
-}
-Architecture read_qwen3_5(Config& config) { return read_text_of(config, read_qwen3_5_text); }
-Architecture read_qwen3_5_moe(Config& config) { return read_text_of(config, read_qwen3_next); }
-
 // OLMo 3's attention with norms of results, and linear attention with norms of inputs.
 Architecture read_olmo_hybrid(Config& config) {
   Decoder decoder = read_decoder(config, {.positions = 65536});
@@ -134,8 +124,6 @@ Architecture read_kimi_linear(Config& config) {
 constexpr std::array kDeltaFamilies = std::to_array<Family>({
     {"kimi_linear", read_kimi_linear},
     {"olmo_hybrid", read_olmo_hybrid},
-    {"qwen3_5", read_qwen3_5},
-    {"qwen3_5_moe", read_qwen3_5_moe},
     {"qwen3_5_moe_text", read_qwen3_next},
     {"qwen3_5_text", read_qwen3_5_text},
     {"qwen3_next", read_qwen3_next},

@@ -1,5 +1,6 @@
 // Models that read pictures or sound beside text: a tower before the decoder, and what brings its rows to the
 // decoder's width. Text models and towers are read by their own functions; a family here says how they meet.
+#include <algorithm>
 #include <array>
 
 #include "base/index.h"
@@ -81,6 +82,33 @@ Architecture read_llama4(Config& config) {
                             linear_step(outer, outer, false, rows), activation_step(),
                             linear_step(out, architecture.hidden, false, rows)};
   return with_tower(std::move(architecture), std::move(tower));
+}
+
+// Llama 3.2: some blocks attend to the tower's rows instead of the tokens before, and what they add is gated. The table
+// of tokens has eight more rows than the head.
+Architecture read_mllama(Config& config) {
+  Config text = config.section("text_config");
+  Decoder decoder = read_decoder(text, {.kv_heads = 8, .positions = 131072});
+  Architecture& architecture = decoder.architecture;
+  architecture.tied_embeddings = false;
+  architecture.spare.push_back({"image_tokens", 8 * architecture.hidden});
+  Block crossing = decoder.block;
+  crossing.cross_attention = decoder.block.attention;
+  crossing.cross_attention->qk_norm = QkNorm::per_head;
+  crossing.cross_attention->causal = false;
+  crossing.attention = Attention{};
+  crossing.residual_gates = true;
+  const auto listed = text.maybe_indices("cross_attention_layers", decoder.layers)
+                          .value_or(std::vector<std::int64_t>{3, 8, 13, 18, 23, 28, 33, 38});
+  const Block attending = decoder.block;
+  Config vision = config.section("vision_config");
+  Tower tower = read_mllama_tower(vision, architecture.hidden);
+  return with_tower(assemble(text, std::move(decoder),
+                             [&](std::int64_t layer) {
+                               const bool crosses = std::find(listed.begin(), listed.end(), layer) != listed.end();
+                               return crosses ? crossing : attending;
+                             }),
+                    std::move(tower));
 }
 
 Architecture read_paligemma(Config& config) {
@@ -230,6 +258,23 @@ Architecture read_merging(Config& config, std::string_view text, std::string_vie
 Architecture read_qwen2_vl(Config& config) { return read_merging(config, "qwen2_vl_text", "qwen2_vl"); }
 Architecture read_qwen2_5_vl(Config& config) { return read_merging(config, "qwen2_5_vl_text", "qwen2_5_vl"); }
 Architecture read_qwen3_vl(Config& config) { return read_merging(config, "qwen3_vl_text", "qwen3_vl"); }
+
+// transformers' class for causal language models takes the text model of such a file alone.
+Architecture read_qwen3_5_like(Config& config, std::string_view family) {
+  const auto classes = config.maybe_names("architectures", 64).value_or(std::vector<std::string>());
+  const bool pictures = std::any_of(classes.begin(), classes.end(),
+                                    [](const std::string& name) { return name.ends_with("ForConditionalGeneration"); });
+  if (pictures && config.has("vision_config")) return read_merging(config, family, "qwen3_5");
+  Architecture architecture = read_text(config, family);
+  architecture.notes.emplace_back(config.has("vision_config")
+                                      ? "text only: `architectures` names no class that has the vision tower "
+                                        "(Qwen3_5ForConditionalGeneration, Qwen3_5MoeForConditionalGeneration)"
+                                      : "text only: the file describes no vision tower");
+  return architecture;
+}
+
+Architecture read_qwen3_5(Config& config) { return read_qwen3_5_like(config, "qwen3_5_text"); }
+Architecture read_qwen3_5_moe(Config& config) { return read_qwen3_5_like(config, "qwen3_5_moe_text"); }
 Architecture read_glm_ocr(Config& config) { return read_merging(config, "glm_ocr_text", "glm_ocr"); }
 Architecture read_glm4v_moe(Config& config) { return read_merging(config, "glm4v_moe_text", "glm4v_moe"); }
 
@@ -324,6 +369,7 @@ constexpr std::array kMediaFamilies = std::to_array<Family>({
     {"llava_next_video", read_llava_next},
     {"llava_onevision", read_llava_next},
     {"mistral3", read_mistral3},
+    {"mllama", read_mllama},
     {"modernvbert", read_modernvbert},
     {"ovis2", read_ovis2},
     {"paddleocr_vl", read_paddleocr},
@@ -333,6 +379,8 @@ constexpr std::array kMediaFamilies = std::to_array<Family>({
     {"qwen2_5_vl", read_qwen2_5_vl},
     {"qwen2_audio", read_qwen2_audio},
     {"qwen2_vl", read_qwen2_vl},
+    {"qwen3_5", read_qwen3_5},
+    {"qwen3_5_moe", read_qwen3_5_moe},
     {"qwen3_asr", read_qwen3_asr},
     {"qwen3_vl", read_qwen3_vl},
     {"voxtral", read_voxtral},

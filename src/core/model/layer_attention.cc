@@ -126,7 +126,7 @@ void LayerBuilder::normalise_heads(const Attention& attention, Projected& heads)
     const std::vector<Extent> width = {side.heads, {attention.head_dim}};
     const bool per_head = attention.qk_norm == QkNorm::per_head;
     const std::vector<Extent> statistics = per_head ? std::vector<Extent>{side.heads} : std::vector<Extent>{{1}};
-    const TensorId out = tensor(std::string(side.name) + " out", width);
+    const TensorId out = like(*side.tensor, std::string(side.name) + " out");
     Operator& op = add_operator(OperatorKind::norm, side.name, norm_before_matmul(), {*side.tensor}, {out},
                                 kept_by_norm(side.name, *side.tensor, width, attention.qk_norm_kind, statistics));
     const std::vector<Extent> shape = per_head ? std::vector<Extent>{{attention.head_dim}} : width;
@@ -168,8 +168,8 @@ TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cr
   if (huggingface() && (masked || eager || habits_.repeats_keys) && attention.kv_heads != attention.heads) {
     // Kernels that take a mask want as many key heads as query heads: keys and values are repeated, and the copies
     // kept.
-    const TensorId k = tensor("k repeated", {heads, {qk_dim}});
-    const TensorId v = tensor("v repeated", {heads, {value_dim}});
+    const TensorId k = beside(tensor("k repeated", {heads, {qk_dim}}), qkv.k);
+    const TensorId v = beside(tensor("v repeated", {heads, {value_dim}}), qkv.v);
     add_operator(OperatorKind::copy, "repeat k, v", Module::core_attention, {qkv.k, qkv.v}, {k, v}, {});
     qkv.k = k;
     qkv.v = v;
@@ -293,7 +293,8 @@ TensorId LayerBuilder::attention(const Attention& attention, TensorId x) {
 }
 
 TensorId LayerBuilder::cross_attention(const Attention& attention, TensorId x, TensorId memory) {
-  const Projected qkv = project(attention, x, memory, "cross_attention");
+  Projected qkv = project(attention, x, memory, "cross_attention");
+  normalise_heads(attention, qkv);
   return project_out(attention, attend(attention, qkv, true), "cross_attention");
 }
 

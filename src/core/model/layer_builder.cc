@@ -60,11 +60,12 @@ std::vector<TensorId> LayerBuilder::kept_by_norm(const std::string& name, Tensor
   std::vector<Extent> rows = statistics;
   if (kind == NormKind::layer) rows.push_back({2});
   if (!huggingface() || (kind == NormKind::layer && !habits_.writes_out_norms))
-    return {x, tensor(name + statistic, rows, Rows::tokens, 4)};
+    return {x, beside(tensor(name + statistic, rows, Rows::tokens, 4), x)};
   // Written out in Python: the fp32 copy of the input, the reciprocal root and the normalised value are all kept.
   const bool fp32_product = habits_.weighs_in_fp32;
-  return {tensor(name + " in fp32", width, Rows::tokens, 4), tensor(name + statistic, rows, Rows::tokens, 4),
-          tensor(name + " normalised", width, Rows::tokens, fp32_product ? 4 : 0)};
+  return {beside(tensor(name + " in fp32", width, Rows::tokens, 4), x),
+          beside(tensor(name + statistic, rows, Rows::tokens, 4), x),
+          beside(tensor(name + " normalised", width, Rows::tokens, fp32_product ? 4 : 0), x)};
 }
 
 TensorId LayerBuilder::norm(const std::string& name, TensorId x, NormKind kind, bool weight, bool bias,
@@ -81,6 +82,14 @@ TensorId LayerBuilder::residual(const std::string& name, std::vector<TensorId> t
   const TensorId sum = stream(name + " out");
   add_operator(OperatorKind::add, name, Module::other, std::move(terms), {sum}, {});
   return sum;
+}
+
+TensorId LayerBuilder::gate_residual(const std::string& name, TensorId x) {
+  const TensorId gated = like(x, name + " out");
+  // The number's own gradient needs what it multiplied.
+  add_operator(OperatorKind::elementwise, name, Module::other, {x}, {gated}, {x})
+      .weights.push_back(matrix("norm.residual_gate", {{1}}));
+  return gated;
 }
 
 TensorId LayerBuilder::dropout(TensorId x) {

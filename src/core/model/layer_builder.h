@@ -45,7 +45,8 @@ class LayerBuilder {
   TensorId feed_forward(const FeedForward& part, TensorId x, const std::string& prefix, Axis axis, Rows rows);
   TensorId mixture(const Mixture& mixture, TensorId x);
   TensorId residual(const std::string& name, std::vector<TensorId> terms);
-  TensorId dropout(TensorId x);  // x itself where the run has none
+  TensorId gate_residual(const std::string& name, TensorId x);  // x times a learned number
+  TensorId dropout(TensorId x);                                 // x itself where the run has none
 
   TensorId matmul(const std::string& name, Module module, TensorId x, std::vector<TensorId> outputs,
                   std::vector<Weight> weights);
@@ -70,7 +71,8 @@ class LayerBuilder {
   // A norm over rows that the split divides, or over parts of them.
   TensorId inner_norm(const std::string& name, TensorId x, NormKind kind, const std::string& weight,
                       std::vector<Extent> shape, const std::vector<Extent>& statistics, Module module);
-  TensorId like(TensorId x, std::string name) { return tensor(std::move(name), width_of(x), rows_of(x)); }
+  TensorId like(TensorId x, std::string name) { return beside(tensor(std::move(name), width_of(x)), x); }
+  TensorId beside(TensorId y, TensorId x);  // y with as many rows as x
   std::vector<Extent> width_of(TensorId x) const;
   Rows rows_of(TensorId x) const;
   TensorId convolve(const StateMixer& mixer, TensorId x, bool kept);

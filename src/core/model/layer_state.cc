@@ -23,6 +23,12 @@ std::vector<Extent> LayerBuilder::width_of(TensorId x) const { return layer_.ten
 
 Rows LayerBuilder::rows_of(TensorId x) const { return layer_.tensors[at(x)].rows; }
 
+TensorId LayerBuilder::beside(TensorId y, TensorId x) {
+  layer_.tensors[at(y)].rows = layer_.tensors[at(x)].rows;
+  layer_.tensors[at(y)].rows_per_unit = layer_.tensors[at(x)].rows_per_unit;
+  return y;
+}
+
 TensorId LayerBuilder::inner_norm(const std::string& name, TensorId x, NormKind kind, const std::string& weight,
                                   std::vector<Extent> shape, const std::vector<Extent>& statistics, Module module) {
   const TensorId out = like(x, name + " out");

@@ -80,6 +80,12 @@ class StepLayer {
         x_ = sum;
         break;
       }
+      case StepKind::join: {
+        const TensorId joined = tensor(name + " out", step.out);
+        b_.add_operator(OperatorKind::copy, name, Module::other, {x_}, {joined}, {});
+        x_ = joined;
+        break;
+      }
       case StepKind::unused: b_.layer().operators.back().weights.push_back(matrix("spare.media", {{step.in}})); break;
     }
   }

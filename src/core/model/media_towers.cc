@@ -305,6 +305,63 @@ Tower read_vision_tower(Config& vision, std::string_view otherwise) {
   return found->read(vision);
 }
 
+Tower read_mllama_tower(Config& vision, std::int64_t hidden) {
+  constexpr Keys kHeads = {"attention_heads", "num_attention_heads"};
+  BlockShape shape;
+  shape.hidden = vision.size({"hidden_size"}, kMaxHidden);
+  const std::int64_t local = vision.size({"num_hidden_layers"}, kMaxLayers / 2);
+  const std::int64_t global = vision.size({"num_global_layers"}, kMaxLayers / 2);
+  shape.layers = local + global;
+  shape.heads = vision.size(kHeads, kMaxHeads);
+  shape.width = vision.size({"intermediate_size"}, kMaxWidth);
+  shape.activation = vision.activation_or({"hidden_act"}, Activation::gelu);
+  shape.input_bias = shape.output_bias = false;
+  const Block block = make_block(vision, kHeads, shape);
+  Tower tower = make_media_tower("vision", shape, [&](std::int64_t layer) {
+    Block own = block;
+    own.residual_gates = layer >= local;
+    return own;
+  });
+
+  // Padding is a ratio of its own.
+  const std::int64_t ratios = 1 + vision.length_or("supported_aspect_ratios", 8);
+  const std::int64_t tiles = vision.size_or({"max_num_tiles"}, 4, 64);
+  const Patches patches = read_patches(vision);
+  const std::int64_t rows = patches.rows + 1;
+  if (real(ratios) * real(tiles) * real(rows) > real(kMaxPositions / 4)) {
+    vision.fail("supported_aspect_ratios", "its tables have more than 2^29 rows");
+  }
+  const auto taken = vision.maybe_indices("intermediate_layers_indices", local);
+  const std::int64_t joined = shape.hidden * (1 + (taken ? std::ssize(*taken) : 5));
+  if (const std::int64_t out = vision.size_or({"vision_output_dim"}, joined, kMaxWidth); out != joined) {
+    vision.fail("vision_output_dim",
+                fmt::format("{}; the last block's output beside those of intermediate_layers_indices are {} wide", out,
+                            joined));
+  }
+
+  // The kernels of attention want rows in eights.
+  Media& media = *tower.media;
+  media.rows = real(tiles * ((rows + 7) / 8 * 8));
+  Step patch = patch_step(patches, shape.hidden, false);
+  patch.rows = real(tiles * patches.rows);
+  Step positions = table_step(rows, shape.hidden);
+  positions.rows = real(tiles * rows);
+  // Every table but the patches' own is gated by a number.
+  media.stem = {patch,     table_step(ratios * tiles, shape.hidden),        unused_step(shape.hidden + 2),
+                positions, table_step(ratios * tiles * rows, shape.hidden), norm_step(shape.hidden, NormKind::layer)};
+  media.stem.back().rows = media.rows;
+  // The norm stands before the global blocks, where it costs the same.
+  Step join;
+  join.kind = StepKind::join;
+  join.name = "join outputs";
+  join.out = joined;
+  join.rows = positions.rows;
+  media.projector = {table_step(ratios * tiles, shape.hidden), unused_step(1), join,
+                     linear_step(joined, hidden, true, positions.rows)};
+  media.prefix = false;
+  return tower;
+}
+
 Tower read_merging_tower(Config& vision, std::string_view model_type) {
   const bool glm = model_type.starts_with("glm");
   const bool qwen2 = model_type == "qwen2_vl", qwen2_5 = model_type == "qwen2_5_vl";

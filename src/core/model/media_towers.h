@@ -14,6 +14,10 @@ inline constexpr std::int64_t kUsualPatches = 1024;
 // A tower by its model_type, `otherwise` where the file has none.
 Tower read_vision_tower(Config& vision, std::string_view otherwise);
 
+// Llama 3.2's: a picture in tiles, each with a class token, through blocks of which the last ones are gated. Outputs of
+// some blocks on the way stand beside the last one's, and one projection brings them to `hidden`.
+Tower read_mllama_tower(Config& vision, std::int64_t hidden);
+
 // The vision towers of Qwen's, GLM's and their kin, whose projector is part of the tower.
 Tower read_merging_tower(Config& vision, std::string_view model_type);
 
