@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "cost/layer_price.h"
 #include "cost/operator_time.h"
 #include "cost_support.h"
+#include "model/build.h"
+#include "model/config.h"
 #include "model/training.h"
 
 namespace nest::cost {
@@ -102,6 +107,31 @@ TEST(AsWritten, FrozenNormHasNoGradientOfItsWeight) {
   EXPECT_NEAR(works.front().backward_bytes, (30.1 - 3.2) * 4 * kEagerTokens * kWidth, 1);
   // Of q's base product, the gradient of what it reads alone is computed.
   EXPECT_EQ(works[1].backward_launches, 1);
+}
+
+// Cohere's modules: one LayerNorm in Python a block, and rotations in fp32; the head's logits are scaled.
+TEST(AsWritten, NormsAndRotationsInFp32CostWhatTheirKernelsMove) {
+  const model::Architecture cohere = model::read_config(
+      doc::parse_json("config.json", R"({"model_type": "cohere", "hidden_size": 4096, "intermediate_size": 14336,
+          "num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 1024})"),
+      "cohere");
+  const model::Implementation hf{.stack = model::Stack::huggingface, .sequence = 4096};
+  const model::Model model = model::build_model(cohere, hf);
+  const auto works_of = [&](std::size_t at) {
+    const split::LocalLayer local = split::localise(model.layer(at), {2, 4096, 0, 1}, {}, hf);
+    std::map<std::string, EagerWork> works;
+    const std::vector<EagerWork> found = eager_work(local, {});
+    for (std::size_t i = 0; i < found.size(); ++i) works[local.operators[i].source->name] = found[i];
+    return works;
+  };
+  auto block = works_of(1);
+  EXPECT_DOUBLE_EQ(block.at("norm 1").forward_bytes, 22.8 * 4 * kEagerTokens * kWidth);
+  EXPECT_DOUBLE_EQ(block.at("norm 1").backward_bytes, 42.9 * 4 * kEagerTokens * kWidth);
+  EXPECT_EQ(block.at("norm 1").forward_launches, 12);
+  EXPECT_DOUBLE_EQ(block.at("rotary fp32").forward_bytes, 25.7 * 4 * kEagerTokens * kRotatedHeads);
+  EXPECT_DOUBLE_EQ(block.at("rotary fp32").backward_bytes, 32.9 * 4 * kEagerTokens * kRotatedHeads);
+  auto head = works_of(model.layers.size() - 1);
+  EXPECT_DOUBLE_EQ(head.at("scale logits").forward_bytes, 4 * kEagerTokens * 1024);
 }
 
 TEST(AsWritten, RowsOfExpertsAreMoved) {

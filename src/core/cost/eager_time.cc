@@ -10,6 +10,7 @@ namespace {
 using model::OperatorKind;
 
 constexpr double kIndexed = 11.8;    // bytes' worth of time per element where indices are computed
+constexpr double kJoined = 5;        // per byte of the result, where tensors are joined
 constexpr double kRowWeight = 12.4;  // per element, of the gradient of a row of weights
 constexpr double kBiasGradient = 5.2;
 constexpr double kRouted = 31.7, kRoutedBack = 56.5;
@@ -23,7 +24,9 @@ struct Module {
 };
 constexpr Module kRootNorm{13.9, 30.1, 8, 17};
 constexpr Module kLayerNorm{2.15, 4.75, 1, 2};
+constexpr Module kWrittenLayerNorm{22.8, 42.9, 12, 23};
 constexpr Module kRotary{12.6, 13.7, 10, 24};
+constexpr Module kSingleRotary{25.7, 32.9, 14, 22};
 constexpr Module kTanhGelu{9.3, 15, 8, 14};
 constexpr Module kPlainExperts{10.4, 12.9, 4, 5};
 constexpr Module kExpertGate{1.85, 2.77, 1, 2};
@@ -79,14 +82,15 @@ class Writer {
       }
       case OperatorKind::norm: {
         if (is_sum(source)) return kernel(op);
-        EagerWork norm = of_module(op, keeps_copy(source) ? kRootNorm : kLayerNorm);
-        if (keeps_copy(source) && op.frozen_parameters > 0) norm.backward_bytes -= kFrozenNorm * op.bytes_forward;
+        const int copies = inner_results(source);
+        EagerWork norm = of_module(op, copies >= 3 ? kWrittenLayerNorm : copies >= 2 ? kRootNorm : kLayerNorm);
+        if (copies >= 2 && op.frozen_parameters > 0) norm.backward_bytes -= kFrozenNorm * op.bytes_forward;
         return norm;
       }
       default: break;
     }
     if (source.name.starts_with("rotary")) {
-      EagerWork rotary = of_module(op, kRotary);
+      EagerWork rotary = of_module(op, source.name == "rotary fp32" ? kSingleRotary : kRotary);
       // All heads of latent attention share the part of their keys that is rotated: it is turned before it is copied to them.
       if (op.module == model::Module::latent_up) return {0, 0, rotary.forward_launches, rotary.backward_launches};
       const double rest = kUnrotated * (1 - shape_.rotated) * op.bytes_forward;
@@ -127,7 +131,9 @@ class Writer {
     for (const model::TensorId id : source.outputs) named += bytes_of(id, out);
     if (named <= 0) return {op.bytes_forward, op.bytes_backward, 1, 1};
     const double scale = op.bytes_forward / named;  // rows, and what the split divides
-    const double indexed = is_indexed(source) ? kIndexed * elements : 0;
+    double indexed = is_indexed(source) ? kIndexed * elements : 0;
+    const bool joins = op.kind == OperatorKind::copy && source.inputs.size() > 1;
+    if (joins) indexed = std::max(indexed, kJoined * elements * out.element_bytes);
     EagerWork found{scale * std::max(named, indexed), 0, 1, 0};
     for (const model::TensorId id : source.saves) {
       const double kept = bytes_of(id, out);
@@ -211,8 +217,7 @@ class Writer {
     return op.kind == OperatorKind::norm && elements_of(out) < elements_of(in);
   }
 
-  // Keeps a tensor as wide as its input that nobody hands to it: an fp32 copy.
-  bool keeps_copy(const model::Operator& op) const { return inner_results(op) >= 2; }
+  // Tensors as wide as its input that it keeps and nobody hands to it: copies in fp32.
   int inner_results(const model::Operator& op) const {
     if (op.inputs.empty()) return 0;
     const model::Tensor& in = layer_.tensors[at(op.inputs.front())];

@@ -5,7 +5,8 @@
 //
 //                           forward   backward   launches
 //     any kernel            inputs and outputs   1          11.8 an element of the result instead, if that is more, where
-//                                                           shapes, layouts or types differ: indices are computed then
+//                                                           shapes, layouts or types differ: indices are computed then;
+//                                                           5 a byte of it where tensors are joined
 //       its gradients       –         each       each       of an input for which something is kept: gradient, what is
 //                                                           kept and result; of a copy: as forward; of a power two
 //                                                           kernels more
@@ -17,8 +18,10 @@
 //     RMSNorm, written out  13.9      30.1       8  17      cast, square, mean, add, rsqrt, multiply, cast, multiply;
 //                                                           3.2 less backward where its weight is frozen
 //     LayerNorm, one kernel 2.15      4.75       1  2
+//     LayerNorm, written    22.8      42.9       12  23     cohere's: cast, mean, less it, square, mean, less it again, …
 //     rotary                12.6      13.7       10  24     of what is rotated, and 3 of what is not: a slice, joined;
 //                                                           keys of latent attention: one head, which counts for nothing
+//     rotary in fp32        25.7      32.9       14  22     cohere's, with casts
 //     tanh-GELU written out 9.3       15         8  14      its four intermediate results are kept
 //     experts' activation   10.4      12.9       4  5       masked and copied besides, with the part that it gates
 //     product of the gate   1.85      2.77       1  2       of experts
@@ -28,7 +31,8 @@
 // parameter). The loss on logits in fp32: 27 a logit (cast, softmax), backward 25.5.
 //
 // Measured on one H200 at 4.08 TB/s with tools/gpu/kernels.py: RMSNorm, rotary and gates in blocks of their own, all
-// others in llama, qwen3, gemma, opt, mistral, stablelm and mixtral. Other models of docs/generated/gpu.md were not used.
+// others in llama, qwen3, gemma, opt, mistral, stablelm, mixtral and cohere. Other models of docs/generated/gpu.md were
+// not used.
 #pragma once
 
 #include <vector>

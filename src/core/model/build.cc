@@ -279,8 +279,13 @@ Layer build_head(const Architecture& arch, const Implementation& implementation,
   if (arch.tied_embeddings) weights.front().tied_to = kTokenTable;
   if (arch.head_bias) weights.push_back(matrix("head.bias", {vocabulary}));
   b.matmul("lm head", Module::other, x, {logits}, std::move(weights));
+  TensorId scores = logits;
+  if (b.huggingface() && huggingface_habits(arch.family).scales_logits) {
+    scores = b.tensor("scaled logits", {vocabulary});
+    b.add_operator(OperatorKind::elementwise, "scale logits", Module::other, {logits}, {scores}, {});
+  }
   const TensorId probabilities = b.tensor("softmax fp32", {vocabulary}, Rows::tokens, 4);
-  b.add_operator(OperatorKind::loss, "cross entropy", Module::other, {logits},
+  b.add_operator(OperatorKind::loss, "cross entropy", Module::other, {scores},
                  {b.tensor("loss", {{1}}, Rows::tokens, 4)}, {probabilities});
   if (implementation.mtp_layers > 0) add_further_losses(b, width);
   return b.take();

@@ -25,6 +25,9 @@ struct Implementation {
   // linear quantises its input for itself, so that readers of one tensor share nothing (Operator::keeps_original).
   double kept_input_bytes = 0;
   double kept_attention_bytes = 0;  // of queries, keys, values and the result of attention in 8 bits
+  // huggingface: keys and values go through the cache for generation, which copies them. Trainer switches it off; a loop
+  // of one's own has it unless the config says otherwise.
+  bool cache = false;
 };
 
 Model build_model(const Architecture& architecture, const Implementation& implementation = {});

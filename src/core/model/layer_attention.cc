@@ -1,4 +1,6 @@
 // The attention half of a layer: projections (or latents), head norms, rotation, the core and the output projection.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/index.h"
 #include "model/layer_builder.h"
@@ -50,7 +52,8 @@ LayerBuilder::Projected LayerBuilder::project(const Attention& attention, Tensor
     if (part.bias) weights.push_back(matrix(prefix + "." + part.letter + "_bias", {part.heads, part.dim}));
     return weights;
   };
-  const bool fused = implementation_.stack == Stack::megatron || implementation_.stack == Stack::plain;
+  const bool one_weight = huggingface() && habits_.fused_projection && !crosses;
+  const bool fused = implementation_.stack == Stack::megatron || implementation_.stack == Stack::plain || one_weight;
   if (!fused) {
     for (const Part& part : parts) {
       matmul(part.letter, Module::other, part.letter[0] == 'q' ? x : keys_from, {part.out}, weights_of(part));
@@ -151,13 +154,29 @@ void LayerBuilder::rotate(const Attention& attention, Projected& heads) {
     add_operator(OperatorKind::elementwise, "rotary q", Module::other, {heads.q}, {q}, {});
     add_operator(OperatorKind::elementwise, "rotary k", Module::latent_up, {heads.k}, {k}, {});
   } else {
-    add_operator(OperatorKind::elementwise, "rotary", Module::other, {heads.q, heads.k}, {q, k}, {});
+    const char* const name = huggingface() && habits_.rotates_in_fp32 ? "rotary fp32" : "rotary";
+    add_operator(OperatorKind::elementwise, name, Module::other, {heads.q, heads.k}, {q, k}, {});
   }
   heads.q = q;
   heads.k = k;
 }
 
-TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cross) {
+// Queries, keys and values are views of one tensor: whichever is kept as it was projected keeps all of it.
+void LayerBuilder::keep_projection(const Attention& attention, const Projected& projected, const Projected& qkv,
+                                   std::vector<TensorId>& saves) {
+  if (implementation_.cache) {
+    if (qkv.q != projected.q) return;
+    for (const char* name : {"cached k", "cached v"})
+      saves.push_back(tensor(name, {{attention.kv_heads, Axis::kv_heads}, {attention.head_dim}}));
+    return;
+  }
+  if (qkv.v != projected.v) return;
+  for (const TensorId id : {projected.q, projected.k}) {
+    if (std::find(saves.begin(), saves.end(), id) == saves.end()) saves.push_back(id);
+  }
+}
+
+TensorId LayerBuilder::attend(const Attention& attention, const Projected& projected, Projected qkv, bool cross) {
   const Extent heads{attention.heads, Axis::heads};
   const std::int64_t qk_dim =
       attention.latent ? attention.latent->nope_dim + attention.latent->rope_dim : attention.head_dim;
@@ -176,11 +195,7 @@ TensorId LayerBuilder::attend(const Attention& attention, Projected qkv, bool cr
   }
   const TensorId out = tensor("attention out", {heads, {value_dim}});
   std::vector<TensorId> saves = {qkv.q, qkv.k, qkv.v};
-  if (huggingface() && habits_.fused_projection) {
-    // q is a view that keeps the whole projection alive; the cache, on by default, copies k and v out of it.
-    for (const char* name : {"cached k", "cached v"})
-      saves.push_back(tensor(name, {{attention.kv_heads, Axis::kv_heads}, {qk_dim}}));
-  }
+  if (huggingface() && habits_.fused_projection && !cross) keep_projection(attention, projected, qkv, saves);
   if (eager) {
     const bool drops = implementation_.dropout && architecture_.attention_dropout > 0;
     if (huggingface()) {
@@ -282,9 +297,10 @@ TensorId LayerBuilder::gate_heads(const Attention& attention, TensorId x, Tensor
 
 TensorId LayerBuilder::attention(const Attention& attention, TensorId x) {
   Projected qkv = attention.latent ? project_latent(attention, x) : project(attention, x, x, "attention");
+  const Projected projected = qkv;
   normalise_heads(attention, qkv);
   rotate(attention, qkv);
-  TensorId out = gate_heads(attention, x, attend(attention, qkv, false));
+  TensorId out = gate_heads(attention, x, attend(attention, projected, qkv, false));
   if (attention.output_norm) {
     out = inner_norm("attention output norm", out, *attention.output_norm, "attention.output_norm", width_of(out),
                      {{1}}, Module::other);
@@ -295,7 +311,7 @@ TensorId LayerBuilder::attention(const Attention& attention, TensorId x) {
 TensorId LayerBuilder::cross_attention(const Attention& attention, TensorId x, TensorId memory) {
   Projected qkv = project(attention, x, memory, "cross_attention");
   normalise_heads(attention, qkv);
-  return project_out(attention, attend(attention, qkv, true), "cross_attention");
+  return project_out(attention, attend(attention, qkv, qkv, true), "cross_attention");
 }
 
 }  // namespace nest::model

@@ -63,9 +63,11 @@ std::vector<TensorId> LayerBuilder::kept_by_norm(const std::string& name, Tensor
     return {x, beside(tensor(name + statistic, rows, Rows::tokens, 4), x)};
   // Written out in Python: the fp32 copy of the input, the reciprocal root and the normalised value are all kept.
   const bool fp32_product = habits_.weighs_in_fp32;
-  return {beside(tensor(name + " in fp32", width, Rows::tokens, 4), x),
-          beside(tensor(name + statistic, rows, Rows::tokens, 4), x),
-          beside(tensor(name + " normalised", width, Rows::tokens, fp32_product ? 4 : 0), x)};
+  std::vector<TensorId> kept = {beside(tensor(name + " in fp32", width, Rows::tokens, 4), x),
+                                beside(tensor(name + statistic, rows, Rows::tokens, 4), x),
+                                beside(tensor(name + " normalised", width, Rows::tokens, fp32_product ? 4 : 0), x)};
+  if (kind == NormKind::layer) kept.push_back(beside(tensor(name + " centred again", width, Rows::tokens, 4), x));
+  return kept;
 }
 
 TensorId LayerBuilder::norm(const std::string& name, TensorId x, NormKind kind, bool weight, bool bias,

@@ -89,7 +89,9 @@ class LayerBuilder {
   void keep_whole(const std::vector<TensorId>& tensors);
   void normalise_heads(const Attention& attention, Projected& heads);
   void rotate(const Attention& attention, Projected& heads);
-  TensorId attend(const Attention& attention, Projected heads, bool cross);
+  void keep_projection(const Attention& attention, const Projected& projected, const Projected& qkv,
+                       std::vector<TensorId>& saves);
+  TensorId attend(const Attention& attention, const Projected& projected, Projected heads, bool cross);
   TensorId project_out(const Attention& attention, TensorId heads, const std::string& prefix);
   TensorId activate(const FeedForward& part, TensorId gate, TensorId up, Axis axis, Rows rows, Module module);
   TensorId activate_plain(const FeedForward& part, TensorId up, const Extent& width, Rows rows, Module module);

@@ -203,7 +203,9 @@ Set huggingface_saved(const std::filesystem::path& folder) {
       set.leave_out(id, name, "no preset of that name");
       return;
     }
-    const model::Implementation hf{.stack = model::Stack::huggingface, .dropout = true, .sequence = run.sequence};
+    // Measured in a loop that left the cache on, as configurations have it.
+    const model::Implementation hf{
+        .stack = model::Stack::huggingface, .dropout = true, .sequence = run.sequence, .cache = true};
     const model::Model model = model::build_model(*arch, hf);
     if (!measured || *measured <= 0 || !split::refuse_split(model, run, {}).empty()) {
       set.leave_out(id, name, "row is incomplete");
