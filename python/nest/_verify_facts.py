@@ -9,33 +9,39 @@ from ._verify_modules import ACTIVATIONS, Unsupported
 
 WORK_SCHEMA = "nest.verify-work/1"
 STACK = "as-written"
-MODULES = {"core_attn": "core_attention", "mlp": "feed_forward", "moe": "moe"}
+MODULES = {"core_attn": "core_attention", "mlp": "feed_forward", "moe": "moe", "layernorm": "norm", "moe_act": "moe_activation"}
+FUSED_ONLY = ("moe_activation",)
+HABITS = ("fused", "written")  # whose kernels the modules are like: Megatron-Core's, transformers'
 SILENT = {"bandwidth": "1000TB/s", "latency": 0}
 PRECISIONS = ("bf16", "fp8")
 PARTS = ("weights", "gradients", "optimizer", "activations", "working")
 
 
-def work_list(plan):
-    """The list for a plan (a path, a Plan or a dictionary)."""
+def work_list(plan, modules=None):
+    """The list for a plan (a path, a Plan or a dictionary). modules: "fused" or "written"; as the plan's stack has them where not given."""
     given = _read(plan)
     data = json.loads(given.to_json())
     run, strategy = data["run"], data["strategy"]
     _refuse(data)
-    layers, names = _layers(data)
+    if modules is None:
+        modules = "fused" if data["stack"]["kernels"] == "megatron" else "written"
+    if modules not in HABITS:
+        raise InputError("--modules: %r is not one of %s" % (modules, " or ".join(HABITS)))
+    layers, names = _layers(data, modules)
     micro_batches = -(-run["global_batch"] // (strategy.get("micro_batch", 1) * strategy.get("dp", 1)))
-    priced = _api.evaluate(_as_written(data, micro_batches))
+    priced = _api.evaluate(_without_network(data, micro_batches, modules))
     own = _api.evaluate(Plan(data))
-    state = _state(data["stack"] or own.stack)
+    state = _state(data["stack"])
     stages = []
     for index, (stage, written, anew) in enumerate(zip(data["stages"], priced.stages, own.stages)):
         stages.append({
             "index": index, "layers": stage["layers"], "chunks": _chunks(stage, names, strategy), "zero": stage.get("zero", 0),
-            "degrees": _degrees(stage, strategy), "recompute": _recompute(stage.get("recompute", "none"), data["stack"] or own.stack),
+            "degrees": _degrees(stage, strategy), "recompute": _recompute(stage.get("recompute", "none"), data["stack"], modules),
             "tied": bool(_tied(data)), "predicted": _predicted(written, priced.evaluation["stages"][index]),
             "plan": _claimed(stage, anew, own.evaluation["stages"][index])})
     split = {"tp": strategy.get("tp", 1), "sp": bool(strategy.get("sp")), "cp": strategy.get("cp", 1), "ep": strategy.get("ep", 1)}
     split["etp"] = strategy.get("etp") or split["tp"]
-    return {"schema": WORK_SCHEMA, "model": data["model"]["name"], "title": words(strategy), "device": data["cluster"].get("device"),
+    return {"schema": WORK_SCHEMA, "modules": modules, "model": data["model"]["name"], "title": words(strategy), "device": data["cluster"].get("device"),
             "devices": data["cluster"]["devices"], "stack": run.get("stack"), "precision": run.get("precision", "bf16"),
             "sequence": run["seq"], "micro_batch": strategy.get("micro_batch", 1), "micro_batches": micro_batches,
             "schedule": strategy.get("schedule", "1f1b"), "group": strategy.get("micro_batch_group"),
@@ -72,15 +78,25 @@ def _refuse(data):
 # --- what is predicted -----------------------------------------------------------------------------------------------------
 
 
-def _as_written(data, micro_batches):
-    """The same plan for modules that run as they are written, on a network that takes no time."""
+def _without_network(data, micro_batches, modules):
+    """The same plan for such modules, on a network that takes no time."""
     stack = data["stack"]
-    recipe = {key: stack[key] for key in ("weight_bytes", "gradient_bytes", "master_bytes", "moments_bytes", "selective", "selective_modules",
-                                          "context_exchange", "hybrid_sharding")}
+    if modules == "fused":
+        # Nothing hides that is not there, no graphs are captured, and the router is even.
+        recipe = dict(stack, name=STACK, kernels="megatron", attention="native", memory="megatron", loss="fused", graph_scopes=[], blocking_launches=False,
+                      expert_overlap=False, shared_expert_overlap=False, delay_wgrad=False, defer_head_gradient=False, dispatcher="alltoall",
+                      routing="forced", routing_imbalance=1, expert_capacity=0, pad_to_capacity=False, rank_capacity=0, paged_stash=0,
+                      offloaded_layers=0, weight_gradient_buffers=False, fused_rowwise=True, fused_experts=False, deterministic=False,
+                      unfused_accumulation=stack["gradient_bytes"] > 2, recompute_modules=True, recompute_layers=True)
+        recipe.pop("optimizer_bytes", None)
+    else:
+        recipe = {key: stack[key] for key in ("weight_bytes", "gradient_bytes", "master_bytes", "moments_bytes", "context_exchange", "hybrid_sharding",
+                                              "gradient_traffic_bytes", "selective", "selective_modules")}
+        recipe.update(name=STACK, like="huggingface", recompute_modules=True, recompute_layers=True, unfused_accumulation=micro_batches > 1,
+                      routing_imbalance=1)
     if stack["selective"] != "modules":
         recipe["selective"], recipe["selective_modules"] = "modules", ["core_attention"]
-    recipe.update(name=STACK, like="huggingface", recompute_modules=True, recompute_layers=True, unfused_accumulation=micro_batches > 1, routing_imbalance=1,
-                  storage="fp8_tensor" if data["run"].get("precision") == "fp8" else "bf16", gradient_traffic_bytes=stack["gradient_traffic_bytes"])
+    recipe["storage"] = "fp8_tensor" if data["run"].get("precision") == "fp8" else "bf16"
     description = data["cluster"].get("description") or {}
     device = description.get("device", data["cluster"].get("device"))
     cluster = {"name": "silent", "device": data["cluster"].get("device"), "devices": data["cluster"]["devices"],
@@ -146,7 +162,7 @@ def _degrees(stage, strategy):
     return {"dense": degree, "expert": max(1, experts * degree // all_ranks)}
 
 
-def _recompute(text, stack):
+def _recompute(text, stack, modules="fused"):
     """"full", "block:4", "core_attn+mlp", … as the runs take it."""
     if text in ("none", "full"):
         return {"kind": text}
@@ -154,10 +170,11 @@ def _recompute(text, stack):
         kind, count = text.split(":")
         return {"kind": kind, "count": int(count)}
     asked = list(stack["selective_modules"]) if text == "selective" else [MODULES.get(word, word) for word in text.split("+")]
-    known = set(MODULES.values())
-    unknown = [word for word in asked if word not in known]
+    known = {word: name for word, name in MODULES.items() if modules == "fused" or name not in FUSED_ONLY}
+    unknown = [name for name in asked if name not in known.values()]
     if unknown:
-        raise Unsupported("stages[].recompute: %s; nest.verify runs again %s, whole blocks, or nothing" % (", ".join(unknown), ", ".join(sorted(MODULES))))
+        raise Unsupported("stages[].recompute: %s; %s modules run again %s, whole blocks, or nothing" % (
+            ", ".join(unknown), modules, ", ".join(sorted(known))))
     return {"kind": "modules", "modules": asked}
 
 
@@ -189,30 +206,39 @@ def _chunks(stage, names, strategy):
     return chunks
 
 
-def _layers(data):
+def _layers(data, modules):
     """Layers by name with what modules need to be built, and the name of every layer of the model."""
     strategy, run = data["strategy"], data["run"]
     model = data["model"].get("config") or data["model"]["name"]
-    asked = dict(seq=run["seq"], micro_batch=strategy.get("micro_batch", 1), kernels="huggingface")
-    whole = _api.show(model, **asked)
-    split = _api.show(model, tp=strategy.get("tp", 1), sp=bool(strategy.get("sp")), cp=strategy.get("cp", 1), ep=strategy.get("ep", 1),
-                      etp=strategy.get("etp") or strategy.get("tp", 1), **asked)
+    asked = dict(seq=run["seq"], micro_batch=strategy.get("micro_batch", 1))
+    whole = _api.show(model, kernels="huggingface", **asked)
+    split = _api.show(model, kernels="megatron" if modules == "fused" else "huggingface", tp=strategy.get("tp", 1), sp=bool(strategy.get("sp")),
+                      cp=strategy.get("cp", 1), ep=strategy.get("ep", 1), etp=strategy.get("etp") or strategy.get("tp", 1), **asked)
     hidden = whole["model"]["hidden"]
     if whole["model"]["position"] not in ("rotary", "learned", "none"):
         raise Unsupported("model: positions are %s; nest.verify builds rotary and learned ones" % whole["model"]["position"])
     layers, names = {}, []
-    for layer, mine in zip(whole["layers"], split["layers"]):
+    for layer, mine in zip(_each(whole), _each(split)):
         spec = {"embedding": _embedding_spec, "head": _head_spec, "block": _block_spec}.get(layer["kind"])
         if spec is None:
             raise Unsupported("layer %r: a layer of kind %s is not among what nest.verify builds" % (layer["name"], layer["kind"]))
         entry = {"kind": layer["kind"], "name": layer["name"], "spec": spec(layer, hidden), "parameters": mine["parameters_local"],
                  "saved_bytes": mine["saved_bytes"]}
+        if layer["kind"] == "block":
+            for name in ("attention norm", "ffn norm"):
+                if entry["spec"][name.replace(" ", "_")]:
+                    entry["spec"][name.replace(" ", "_")]["alone"] = _product_of(mine, name)["module"] == "norm"
         key = next((k for k, known in layers.items() if known == entry), None)
         if key is None:
             key = "%s %d" % (layer["name"] if layer["kind"] == "block" else layer["kind"], len(layers))
             layers[key] = entry
-        names += [key] * layer["count"]
+        names.append(key)
     return layers, names
+
+
+def _each(shown):
+    """Every layer; equal ones one after the other are listed once."""
+    return [layer for layer in shown["layers"] for _ in range(layer["count"])]
 
 
 def _product_of(layer, name):

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from . import _verify_fused as fused
 from ._errors import InputError
 
 
@@ -23,7 +24,9 @@ class Unsupported(InputError):
 class Slice:
     """How one rank's tensors are cut, and what other ranks would send."""
 
-    def __init__(self, *, tp=1, sp=False, cp=1, ep=1, etp=None, micro_batch=1, sequence=1, device="cpu", dtype=torch.bfloat16, eight_bits=False):
+    def __init__(self, *, tp=1, sp=False, cp=1, ep=1, etp=None, micro_batch=1, sequence=1, device="cpu", dtype=torch.bfloat16, eight_bits=False,
+                 fused=False):
+        self.fused = fused
         self.tp, self.sp, self.cp, self.ep, self.etp = tp, bool(sp) and tp > 1, cp, ep, etp or tp
         self.micro_batch, self.sequence = micro_batch, sequence
         self.device, self.dtype, self.eight_bits = torch.device(device), dtype, eight_bits
@@ -38,6 +41,10 @@ class Slice:
     def stream_tokens(self):
         """The same outside of tensor-parallel products."""
         return self.tokens // self.tp if self.sp else self.tokens
+
+    def vocabulary(self, rows):
+        """Of a table, on one rank; fused kernels pad it to multiples of 128."""
+        return math.ceil(rows / (128 * self.tp)) * 128 if self.fused else math.ceil(rows / self.tp)
 
     def elsewhere(self, *shape):
         if shape not in self._elsewhere:
@@ -100,13 +107,13 @@ class _Repeated(torch.autograd.Function):
     """Rows of several ranks, kept as rows of their own."""
 
     @staticmethod
-    def forward(ctx, x, times):
-        ctx.rows = x.shape[0]
-        return x.repeat(times, 1)
+    def forward(ctx, x, times, dim=0):
+        ctx.dim, ctx.rows = dim, x.shape[dim]
+        return torch.cat([x] * times, dim)
 
     @staticmethod
     def backward(ctx, gradient):
-        return gradient.narrow(0, 0, ctx.rows), None
+        return gradient.narrow(ctx.dim, 0, ctx.rows), None, None
 
 
 class _EightBits(torch.autograd.Function):
@@ -134,23 +141,10 @@ def _scaled(a, b):
     return torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
 
-def _turn(x, kind):
-    return x.t().to(kind).contiguous()
-
-
+@fused.compiled
 def _turned(x, kind):
-    """A transposed copy in 8 bits: one kernel where PyTorch can compile it, two slow ones elsewhere."""
-    global _compiled
-    if _compiled is None:
-        _compiled = torch.compile(_turn, dynamic=True) if hasattr(torch, "compile") else _turn
-        try:
-            _compiled(x, kind)
-        except Exception:  # no compiler on this machine
-            _compiled = _turn
-    return _compiled(x, kind)
-
-
-_compiled = None
+    """A transposed copy in 8 bits."""
+    return x.t().to(kind).contiguous()
 
 
 class Linear(nn.Module):
@@ -159,11 +153,12 @@ class Linear(nn.Module):
         self.weight = cut.parameter(columns, rows)
         self.bias = cut.parameter(columns) if bias else None
         self.eight_bits = cut.eight_bits and not sixteen
+        self.fused = cut.fused
 
     def forward(self, x):
-        if not self.eight_bits:
+        if not self.eight_bits and not self.fused:
             return F.linear(x, self.weight, self.bias)
-        y = _EightBits.apply(x, self.weight)
+        y = _EightBits.apply(x, self.weight) if self.eight_bits else fused.Product.apply(x, self.weight)
         return y if self.bias is None else y + self.bias
 
 
@@ -172,9 +167,11 @@ class RmsNorm(nn.Module):
 
     def __init__(self, cut, width, late=False):
         super().__init__()
-        self.weight, self.late = cut.parameter(width), late
+        self.weight, self.late, self.fused = cut.parameter(width), late, cut.fused
 
     def forward(self, x):
+        if self.fused:
+            return fused.root_norm(x, self.weight)
         y = x.float()
         y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
         return (y * self.weight.float()).to(x.dtype) if self.late else self.weight * y.to(x.dtype)
@@ -226,9 +223,11 @@ class Rotary:
 
     def __init__(self, cut, width):
         angles = torch.arange(cut.tokens, device=cut.device, dtype=torch.float32)[:, None] * torch.ones(width, device=cut.device)
-        self.cos, self.sin = angles.cos().to(cut.dtype), angles.sin().to(cut.dtype)
+        self.cos, self.sin, self.fused = angles.cos().to(cut.dtype), angles.sin().to(cut.dtype), cut.fused
 
     def __call__(self, x):
+        if self.fused:
+            return fused.Rotated.apply(x, self.cos, self.sin)
         half = x.shape[-1] // 2
         return x * self.cos + torch.cat((-x[..., half:], x[..., :half]), -1) * self.sin
 
@@ -307,15 +306,18 @@ class Attention(nn.Module):
         return q, k, v
 
     def _latent(self, x):
-        """Projections to latents see this rank's tokens; what they are widened to, those of all ranks."""
-        whole = self.cut.gather
-        q = self.q_up(whole(self.q_norm(self.q_down(x)))) if hasattr(self, "q_up") else self.q(whole(x))
+        """Projections to latents see this rank's tokens; what they are widened to, those of all ranks. Fused kernels norm whole latents."""
+        cut = self.cut
+        early = (lambda y: _Repeated.apply(y, cut.tp, 1)) if cut.fused and cut.sp else (lambda y: y)
+        late = (lambda y: y) if cut.fused else cut.gather
+        q = self.q_up(late(self.q_norm(early(self.q_down(x))))) if hasattr(self, "q_up") else self.q(cut.gather(x))
         passed, turned = self._split(q, self.heads, self.qk_dim).split([self.nope, self.rope], -1)
         q = torch.cat((passed, self.rotary(turned)), -1)
-        compressed, key = self.kv_down(x).split([self.latent["kv_rank"], self.rope], -1)
-        k, v = self._split(self.kv_up(whole(self.kv_norm(compressed))), self.heads, self.nope + self.value_dim).split([self.nope, self.value_dim], -1)
-        key = self.rotary(self._split(whole(key, keeps=False), 1, self.rope))
-        return q, torch.cat((k, key.expand(-1, self.heads, -1, -1)), -1), v
+        compressed, key = early(self.kv_down(x)).split([self.latent["kv_rank"], self.rope], -1)
+        k, v = self._split(self.kv_up(late(self.kv_norm(compressed))), self.heads, self.nope + self.value_dim).split([self.nope, self.value_dim], -1)
+        key = self.rotary(self._split(key if cut.fused else cut.gather(key, keeps=False), 1, self.rope))
+        # A view of what was projected would keep all of it.
+        return q, torch.cat((k, key.expand(-1, self.heads, -1, -1)), -1), v.contiguous() if cut.fused else v
 
     def forward(self, x):
         q, k, v = self._latent(x) if self.latent else self._plain(self.cut.gather(x))
@@ -333,11 +335,17 @@ class FeedForward(nn.Module):
         self.gate = Linear(cut, width, hidden, up_bias) if gated else None
         self.up, self.down = Linear(cut, width, hidden, up_bias), Linear(cut, hidden, width, down_bias)
         self.activation = ACTIVATIONS[activation]
+        if cut.fused and gated:
+            if activation != "silu":
+                raise Unsupported("activation %s with a gate: nest.verify has fused modules for silu; --modules written runs it" % activation)
+            self.join = fused.Gated.apply
+        else:
+            self.join = lambda gate, up: self.activation(gate) * up
 
     def forward(self, x):
         if self.gate is None:
             return self.down(self.activation(self.up(x)))
-        return self.down(self.activation(self.gate(x)) * self.up(x))
+        return self.down(self.join(self.gate(x), self.up(x)))
 
 
 class Experts(nn.Module):
@@ -351,7 +359,7 @@ class Experts(nn.Module):
         self.up = cut.parameter(self.local, 2 * width if spec["gated"] else width, hidden)
         self.down = cut.parameter(self.local, hidden, width)
         self.gated, self.activation = spec["gated"], ACTIVATIONS[spec["activation"]]
-        self.choice = self.ends = None
+        self.choice = self.ends = self.dropped = None
 
     def expert_parameters(self):
         return [self.up, self.down]
@@ -387,6 +395,8 @@ class Experts(nn.Module):
         weights = scores.topk(self.top_k, -1)[0]
         weights = (weights / weights.sum(-1, keepdim=True)).to(x.dtype)
         rows = flat.shape[0] * self.top_k
+        if self.cut.fused:
+            return self._fused(flat, weights, rows).view_as(x)
         order, back, ends, strangers = self._sorted(rows, x.device)
         routed = flat[order // self.top_k].masked_fill_(strangers, 0)
         shares = weights.reshape(-1)[order].unsqueeze(-1)
@@ -404,6 +414,24 @@ class Experts(nn.Module):
             done = _Kept.apply(done, 0, rows, self.cut)
         done = done[back]
         return done.view(flat.shape[0], self.top_k, -1).sum(1).view_as(x)
+
+
+    def _fused(self, flat, weights, rows):
+        if not self.gated:
+            raise Unsupported("experts without a gate: nest.verify has fused modules for gated ones; --modules written runs them")
+        order, back, ends, _ = self._sorted(rows, flat.device)
+        routed = fused.Dispatched.apply(flat, order, back, self.top_k)
+        shares = weights.reshape(-1)[order].unsqueeze(-1)
+        if self.cut.etp > 1:
+            routed, shares = (_Repeated.apply(y, self.cut.etp) for y in (routed, shares))
+        both = self._product(routed, self.up, ends)
+        done = fused.Weighted.apply(both, shares)
+        if self.dropped is not None:
+            self.dropped.add(done, lambda: fused._weighted_forward(both, shares))
+        done = self._product(done, self.down, ends)
+        if self.cut.etp > 1:
+            done = _Kept.apply(done, 0, rows, self.cut)
+        return fused.Combined.apply(done, order, back, self.top_k)
 
 
 class Mixture(nn.Module):
@@ -446,18 +474,35 @@ class Block(nn.Module):
         return self.ffn(x) if self.mixed else self.cut.scatter(self.ffn(self.cut.gather(x)))
 
     def forward(self, x):
-        y = self.attention_norm(x) if self.attention_norm else x
-        y = self.attention(y)
+        if not self.again & {"norm", "moe_activation"}:
+            return self._forward(x, None)
+        with fused.Dropped() as dropped:
+            return self._forward(x, dropped)
+
+    def _normed(self, norm, x, dropped):
+        if norm is None:
+            return x
+        if dropped is None or "norm" not in self.again or not norm.alone:
+            return norm(x)
+        y = norm(x) if self.cut.fused else _checkpoint(norm, x)
+        dropped.add(y, lambda: norm(x))
+        return y
+
+    def _forward(self, x, dropped):
+        if self.mixed:
+            self.ffn.experts.dropped = dropped if "moe_activation" in self.again else None
+        y = self.attention(self._normed(self.attention_norm, x, dropped))
         x = x + (self.after_attention(y) if self.after_attention else y)
-        y = self.ffn_norm(x) if self.ffn_norm else x
-        y = _checkpoint(self._feed, y) if self.again & {"feed_forward", "moe"} else self._feed(y)
+        y = self._normed(self.ffn_norm, x, dropped)
+        again = "moe" if self.mixed else "feed_forward"
+        y = _checkpoint(self._feed, y) if again in self.again else self._feed(y)
         return x + (self.after_ffn(y) if self.after_ffn else y)
 
 
 class Embedding(nn.Module):
     def __init__(self, cut, spec):
         super().__init__()
-        self.cut, self.rows = cut, math.ceil(spec["vocabulary"] / cut.tp)
+        self.cut, self.rows = cut, cut.vocabulary(spec["vocabulary"])
         self.table = cut.parameter(self.rows, spec["hidden"])
         self.positions = cut.parameter(spec["positions"], spec["hidden"]) if spec.get("positions") else None
 
@@ -475,11 +520,13 @@ class Head(nn.Module):
         super().__init__()
         self.cut = cut
         self.norm = _norm(cut, spec.get("norm"))
-        self.rows = math.ceil(spec["vocabulary"] / cut.tp)
+        self.rows = cut.vocabulary(spec["vocabulary"])
         self.projection = Linear(cut, self.rows, spec["hidden"], spec.get("bias", False), sixteen=True)
 
     def forward(self, x, labels):
         x = self.cut.gather(self.norm(x) if self.norm else x)
+        if self.cut.fused:
+            return fused.Loss.apply(self.projection(x).view(-1, self.rows), labels.reshape(-1))
         logits = self.projection(x).float()
         return F.cross_entropy(logits.view(-1, self.rows), labels.reshape(-1))
 
@@ -487,7 +534,9 @@ class Head(nn.Module):
 def _norm(cut, spec):
     if not spec:
         return None
-    return LayerNorm(cut, spec["width"], spec["bias"]) if spec["kind"] == "layer" else RmsNorm(cut, spec["width"], spec["late"])
+    norm = LayerNorm(cut, spec["width"], spec["bias"]) if spec["kind"] == "layer" else RmsNorm(cut, spec["width"], spec["late"])
+    norm.alone = spec.get("alone", True)  # a module of its own, not part of the product after it
+    return norm
 
 
 def expert_parameters(module):

@@ -9,7 +9,7 @@ from torch import nn
 from . import _verify_modules as modules
 from ._errors import InputError
 
-WORKSPACE = 68 << 20  # of the buffers that nest predicts, what libraries take by themselves; collectives have the rest
+WORKSPACE = 64 << 20  # of the buffers that nest predicts, what libraries take by themselves; collectives have the rest
 SCHEDULES = ("1f1b", "interleaved", "gpipe")
 
 
@@ -189,7 +189,7 @@ class Stage:
         if state["gradient"] > 2:
             self.main = {}
             for p in self.parameters:
-                self.main[id(p)] = torch.zeros(p.shape, device=self.cut.device, dtype=torch.float32)
+                p.main = self.main[id(p)] = torch.zeros(p.shape, device=self.cut.device, dtype=torch.float32)
                 if hasattr(p, "register_post_accumulate_grad_hook"):
                     p.register_post_accumulate_grad_hook(self._move)
 
@@ -281,7 +281,7 @@ def measure_stage(work, entry, *, device, seconds=2.0, dtype=torch.bfloat16):
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
     cut = modules.Slice(tp=split["tp"], sp=split["sp"], cp=split["cp"], ep=split["ep"], etp=split["etp"], micro_batch=work["micro_batch"],
-                        sequence=work["sequence"], device=device, dtype=dtype, eight_bits=work["precision"] == "fp8")
+                        sequence=work["sequence"], device=device, dtype=dtype, eight_bits=work["precision"] == "fp8", fused=work["modules"] == "fused")
     stage = Stage(work, entry, cut)
     dense, experts = stage.count()
     found = {"index": entry["index"], "dense_parameters": dense, "expert_parameters": experts}
