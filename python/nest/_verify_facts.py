@@ -18,16 +18,21 @@ PARTS = ("weights", "gradients", "optimizer", "activations", "working")
 
 
 def work_list(plan, modules=None):
-    """The list for a plan (a path, a Plan or a dictionary). modules: "fused" or "written"; as the plan's stack has them where not given."""
+    """The list for a plan (a path, a Plan or a dictionary). modules: "fused" or "written"; where not given fused for plans of
+    Megatron-Core's kernels, but with experts only where they are needed, because their many small kernels wait for the host."""
     given = _read(plan)
     data = json.loads(given.to_json())
     run, strategy = data["run"], data["strategy"]
     _refuse(data)
-    if modules is None:
-        modules = "fused" if data["stack"]["kernels"] == "megatron" else "written"
-    if modules not in HABITS:
+    if modules not in HABITS + (None,):
         raise InputError("--modules: %r is not one of %s" % (modules, " or ".join(HABITS)))
-    layers, names = _layers(data, modules)
+    layers, names = _layers(data, modules or "written")
+    experts = any("mixture" in layer["spec"] for layer in layers.values())
+    drops = any("moe_act" in stage.get("recompute", "").split("+") for stage in data["stages"])
+    if modules is None and data["stack"]["kernels"] == "megatron" and (drops or not experts):
+        modules = "fused"
+        layers, names = _layers(data, modules)
+    modules = modules or "written"
     micro_batches = -(-run["global_batch"] // (strategy.get("micro_batch", 1) * strategy.get("dp", 1)))
     priced = _api.evaluate(_without_network(data, micro_batches, modules))
     own = _api.evaluate(Plan(data))
@@ -41,7 +46,7 @@ def work_list(plan, modules=None):
             "plan": _claimed(stage, anew, own.evaluation["stages"][index])})
     split = {"tp": strategy.get("tp", 1), "sp": bool(strategy.get("sp")), "cp": strategy.get("cp", 1), "ep": strategy.get("ep", 1)}
     split["etp"] = strategy.get("etp") or split["tp"]
-    return {"schema": WORK_SCHEMA, "modules": modules, "model": data["model"]["name"], "title": words(strategy), "device": data["cluster"].get("device"),
+    return {"schema": WORK_SCHEMA, "modules": modules, "experts": experts, "model": data["model"]["name"], "title": words(strategy), "device": data["cluster"].get("device"),
             "devices": data["cluster"]["devices"], "stack": run.get("stack"), "precision": run.get("precision", "bf16"),
             "sequence": run["seq"], "micro_batch": strategy.get("micro_batch", 1), "micro_batches": micro_batches,
             "schedule": strategy.get("schedule", "1f1b"), "group": strategy.get("micro_batch_group"),

@@ -67,15 +67,15 @@ class Slice:
         """All tokens of the tensor-parallel group, of which x is this rank's part; `keeps`: a product needs it for backward."""
         if not self.sp:
             return x
-        return _Received.apply(x, self.elsewhere(x.shape[0], x.shape[1] * self.tp, x.shape[2]), 1, keeps)
+        return Received.apply(x, self.elsewhere(x.shape[0], x.shape[1] * self.tp, x.shape[2]), 1, keeps)
 
     def scatter(self, x):
         if not self.sp:
             return x
-        return _Kept.apply(x, 1, x.shape[1] // self.tp, self)
+        return Kept.apply(x, 1, x.shape[1] // self.tp, self)
 
 
-class _Received(torch.autograd.Function):
+class Received(torch.autograd.Function):
     """x goes away, the whole comes back; x itself is kept for backward, the whole is not."""
 
     @staticmethod
@@ -90,7 +90,7 @@ class _Received(torch.autograd.Function):
         return gradient.narrow(ctx.dim, 0, ctx.size), None, None, None
 
 
-class _Kept(torch.autograd.Function):
+class Kept(torch.autograd.Function):
     """The other way: of a sum over ranks this rank keeps its part, and gets the whole gradient back."""
 
     @staticmethod
@@ -103,7 +103,7 @@ class _Kept(torch.autograd.Function):
         return ctx.cut.elsewhere(*ctx.shape), None, None, None
 
 
-class _Repeated(torch.autograd.Function):
+class Repeated(torch.autograd.Function):
     """Rows of several ranks, kept as rows of their own."""
 
     @staticmethod
@@ -244,11 +244,11 @@ class Core:
         if cut.cp == 1:
             return attend(q, k, v, self.causal)
         seen = cut.sequence // 2 if self.causal else cut.sequence
-        k, v = (_Received.apply(x, cut.elsewhere(x.shape[0], x.shape[1], seen, x.shape[3]), 2) for x in (k, v))
+        k, v = (Received.apply(x, cut.elsewhere(x.shape[0], x.shape[1], seen, x.shape[3]), 2) for x in (k, v))
         return attend(q, k, v, False)
 
 
-def _checkpoint(function, *given):
+def run_again(function, *given):
     from torch.utils.checkpoint import checkpoint
 
     return checkpoint(function, *given, use_reentrant=False, preserve_rng_state=False)
@@ -308,7 +308,7 @@ class Attention(nn.Module):
     def _latent(self, x):
         """Projections to latents see this rank's tokens; what they are widened to, those of all ranks. Fused kernels norm whole latents."""
         cut = self.cut
-        early = (lambda y: _Repeated.apply(y, cut.tp, 1)) if cut.fused and cut.sp else (lambda y: y)
+        early = (lambda y: Repeated.apply(y, cut.tp, 1)) if cut.fused and cut.sp else (lambda y: y)
         late = (lambda y: y) if cut.fused else cut.gather
         q = self.q_up(late(self.q_norm(early(self.q_down(x))))) if hasattr(self, "q_up") else self.q(cut.gather(x))
         passed, turned = self._split(q, self.heads, self.qk_dim).split([self.nope, self.rope], -1)
@@ -321,7 +321,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         q, k, v = self._latent(x) if self.latent else self._plain(self.cut.gather(x))
-        y = _checkpoint(self.core, q, k, v) if "core_attention" in self.again else self.core(q, k, v)
+        y = run_again(self.core, q, k, v) if "core_attention" in self.again else self.core(q, k, v)
         return self.cut.scatter(self.o(y.transpose(1, 2).reshape(y.shape[0], y.shape[2], -1)))
 
 
@@ -348,157 +348,6 @@ class FeedForward(nn.Module):
         return self.down(self.join(self.gate(x), self.up(x)))
 
 
-class Experts(nn.Module):
-    """Routed experts of one rank behind a router that is exactly balanced: rows are those that an even spread gives, whatever the data."""
-
-    def __init__(self, cut, spec):
-        super().__init__()
-        self.cut, self.top_k, self.all = cut, spec["top_k"], spec["experts"]
-        self.local, width, hidden = spec["experts"] // cut.ep, spec["width"] // cut.etp, spec["hidden"]
-        self.router = Linear(cut, spec["experts"], hidden, sixteen=True)
-        self.up = cut.parameter(self.local, 2 * width if spec["gated"] else width, hidden)
-        self.down = cut.parameter(self.local, hidden, width)
-        self.gated, self.activation = spec["gated"], ACTIVATIONS[spec["activation"]]
-        self.choice = self.ends = self.dropped = None
-
-    def expert_parameters(self):
-        return [self.up, self.down]
-
-    def _chosen(self, rows, device):
-        """The expert of every row of (token, choice): as many for each, in the mixed order that routing gives."""
-        if self.choice is None:
-            experts = (torch.arange(rows, device=device) * self.local) // rows
-            self.choice = experts[torch.randperm(rows, device=device)]
-            received = rows * self.cut.etp
-            self.ends = torch.tensor([received * (i + 1) // self.local for i in range(self.local)], device=device, dtype=torch.int32)
-        return self.choice
-
-    def _sorted(self, rows, device):
-        """What routing works out for every micro-batch: the order of rows by expert, its inverse, and where the rows of each end."""
-        experts, order = torch.sort(self._chosen(rows, device))
-        back = torch.empty_like(order)
-        back[order] = torch.arange(rows, device=device)
-        counts = torch.histc(experts.float() if device.type == "cpu" else experts.int(), bins=self.local, min=0, max=self.local - 1)
-        ends = torch.cumsum(counts, 0, dtype=torch.int32)
-        strangers = (experts >= self.local).unsqueeze(-1)  # rows of no expert that is here: none
-        return order, back, ends if self.cut.etp == 1 else self.ends, strangers
-
-    def _product(self, x, weight, ends):
-        if x.is_cuda and hasattr(torch, "_grouped_mm"):
-            return torch._grouped_mm(x, weight.transpose(-2, -1), offs=ends)
-        edges = [0] + ends.tolist()
-        return torch.cat([F.linear(x[a:b], weight[i]) for i, (a, b) in enumerate(zip(edges, edges[1:]))])
-
-    def forward(self, x):
-        flat = x.reshape(-1, x.shape[-1])
-        scores = self.router(flat).softmax(-1, dtype=torch.float32)
-        weights = scores.topk(self.top_k, -1)[0]
-        weights = (weights / weights.sum(-1, keepdim=True)).to(x.dtype)
-        rows = flat.shape[0] * self.top_k
-        if self.cut.fused:
-            return self._fused(flat, weights, rows).view_as(x)
-        order, back, ends, strangers = self._sorted(rows, x.device)
-        routed = flat[order // self.top_k].masked_fill_(strangers, 0)
-        shares = weights.reshape(-1)[order].unsqueeze(-1)
-        if self.cut.etp > 1:
-            routed, shares = (_Repeated.apply(y, self.cut.etp) for y in (routed, shares))
-            strangers = strangers[:1]
-        up = self._product(routed, self.up, ends).masked_fill(strangers, 0)
-        if self.gated:
-            gate, up = up.chunk(2, -1)
-            up = self.activation(gate) * up
-        else:
-            up = self.activation(up)
-        done = self._product(up, self.down, ends).masked_fill(strangers, 0) * shares
-        if self.cut.etp > 1:
-            done = _Kept.apply(done, 0, rows, self.cut)
-        done = done[back]
-        return done.view(flat.shape[0], self.top_k, -1).sum(1).view_as(x)
-
-
-    def _fused(self, flat, weights, rows):
-        if not self.gated:
-            raise Unsupported("experts without a gate: nest.verify has fused modules for gated ones; --modules written runs them")
-        order, back, ends, _ = self._sorted(rows, flat.device)
-        routed = fused.Dispatched.apply(flat, order, back, self.top_k)
-        shares = weights.reshape(-1)[order].unsqueeze(-1)
-        if self.cut.etp > 1:
-            routed, shares = (_Repeated.apply(y, self.cut.etp) for y in (routed, shares))
-        both = self._product(routed, self.up, ends)
-        done = fused.Weighted.apply(both, shares)
-        if self.dropped is not None:
-            self.dropped.add(done, lambda: fused._weighted_forward(both, shares))
-        done = self._product(done, self.down, ends)
-        if self.cut.etp > 1:
-            done = _Kept.apply(done, 0, rows, self.cut)
-        return fused.Combined.apply(done, order, back, self.top_k)
-
-
-class Mixture(nn.Module):
-    """Routed experts see this rank's tokens alone; shared experts are divided as a feed-forward is, and see those of all."""
-
-    def __init__(self, cut, spec, again):
-        super().__init__()
-        self.cut, self.again = cut, again
-        self.experts = Experts(cut, spec)
-        self.shared = None
-        if spec.get("shared"):
-            self.shared = FeedForward(cut, spec["hidden"], spec["shared"] // cut.tp, spec["activation"], spec["gated"])
-        self.switch = Linear(cut, 1, spec["hidden"], sixteen=True) if spec.get("switch") else None
-
-    def forward(self, x):
-        y = self.experts(x)
-        if self.shared is None:
-            return y
-        shared = self.cut.scatter(self.shared(self.cut.gather(x)))
-        if self.switch is not None:
-            shared = torch.sigmoid(self.switch(x)) * shared
-        return y + shared
-
-
-class Block(nn.Module):
-    def __init__(self, cut, spec, again=()):
-        super().__init__()
-        self.cut, self.again = cut, frozenset(again)
-        self.attention_norm, self.ffn_norm = _norm(cut, spec["attention_norm"]), _norm(cut, spec["ffn_norm"])
-        self.after_attention, self.after_ffn = _norm(cut, spec.get("attention_output_norm")), _norm(cut, spec.get("ffn_output_norm"))
-        self.attention = Attention(cut, spec["attention"], self.again)
-        if spec.get("mixture"):
-            self.ffn, self.mixed = Mixture(cut, spec["mixture"], self.again), True
-        else:
-            part = spec["ffn"]
-            self.ffn, self.mixed = FeedForward(cut, part["hidden"], part["width"] // cut.tp, part["activation"], part["gated"], part["up_bias"],
-                                               part["down_bias"]), False
-
-    def _feed(self, x):
-        return self.ffn(x) if self.mixed else self.cut.scatter(self.ffn(self.cut.gather(x)))
-
-    def forward(self, x):
-        if not self.again & {"norm", "moe_activation"}:
-            return self._forward(x, None)
-        with fused.Dropped() as dropped:
-            return self._forward(x, dropped)
-
-    def _normed(self, norm, x, dropped):
-        if norm is None:
-            return x
-        if dropped is None or "norm" not in self.again or not norm.alone:
-            return norm(x)
-        y = norm(x) if self.cut.fused else _checkpoint(norm, x)
-        dropped.add(y, lambda: norm(x))
-        return y
-
-    def _forward(self, x, dropped):
-        if self.mixed:
-            self.ffn.experts.dropped = dropped if "moe_activation" in self.again else None
-        y = self.attention(self._normed(self.attention_norm, x, dropped))
-        x = x + (self.after_attention(y) if self.after_attention else y)
-        y = self._normed(self.ffn_norm, x, dropped)
-        again = "moe" if self.mixed else "feed_forward"
-        y = _checkpoint(self._feed, y) if again in self.again else self._feed(y)
-        return x + (self.after_ffn(y) if self.after_ffn else y)
-
-
 class Embedding(nn.Module):
     def __init__(self, cut, spec):
         super().__init__()
@@ -519,7 +368,7 @@ class Head(nn.Module):
     def __init__(self, cut, spec):
         super().__init__()
         self.cut = cut
-        self.norm = _norm(cut, spec.get("norm"))
+        self.norm = norm_of(cut, spec.get("norm"))
         self.rows = cut.vocabulary(spec["vocabulary"])
         self.projection = Linear(cut, self.rows, spec["hidden"], spec.get("bias", False), sixteen=True)
 
@@ -531,14 +380,9 @@ class Head(nn.Module):
         return F.cross_entropy(logits.view(-1, self.rows), labels.reshape(-1))
 
 
-def _norm(cut, spec):
+def norm_of(cut, spec):
     if not spec:
         return None
     norm = LayerNorm(cut, spec["width"], spec["bias"]) if spec["kind"] == "layer" else RmsNorm(cut, spec["width"], spec["late"])
     norm.alone = spec.get("alone", True)  # a module of its own, not part of the product after it
     return norm
-
-
-def expert_parameters(module):
-    """Those that other ranks hold in other numbers: the routed experts' own."""
-    return [p for part in module.modules() if isinstance(part, Experts) for p in part.expert_parameters()]

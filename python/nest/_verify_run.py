@@ -6,6 +6,7 @@ import time
 import torch
 from torch import nn
 
+from . import _verify_blocks as blocks_of
 from . import _verify_modules as modules
 from ._errors import InputError
 
@@ -115,7 +116,7 @@ class Chunk(nn.Module):
             elif layer["kind"] == "head":
                 self.layers.append(modules.Head(cut, layer["spec"]))
             elif layer["kind"] == "block":
-                self.layers.append(modules.Block(cut, layer["spec"], again if isinstance(again, list) else ()))
+                self.layers.append(blocks_of.Block(cut, layer["spec"], again if isinstance(again, list) else ()))
                 block += 1
             else:
                 raise modules.Unsupported("layer %r: a %s is not among what nest.verify builds" % (layer["name"], layer["kind"]))
@@ -141,7 +142,7 @@ class Chunk(nn.Module):
                 i += 1
                 continue
             run = [one for one, again in zip(self.layers[i : i + size], self.groups[i : i + size]) if again]
-            x = modules._checkpoint(nn.Sequential(*run), x)
+            x = modules.run_again(nn.Sequential(*run), x)
             i += len(run)
         return _End.apply(x)
 
@@ -161,7 +162,7 @@ class Stage:
         self.parameters = [p for chunk in self.chunks for p in chunk.parameters()]
         if stage.get("tied") and len(self.chunks) >= 1:
             self._tie()
-        self.experts = {id(p) for chunk in self.chunks for p in modules.expert_parameters(chunk)}
+        self.experts = {id(p) for chunk in self.chunks for p in blocks_of.expert_parameters(chunk)}
         self.optimizer, self.main = [], None
 
     def _tie(self):
@@ -286,7 +287,8 @@ def measure_stage(work, entry, *, device, seconds=2.0, dtype=torch.bfloat16):
     dense, experts = stage.count()
     found = {"index": entry["index"], "dense_parameters": dense, "expert_parameters": experts}
     stage.allocate_state()
-    accumulates = work["micro_batches"] > 1
+    # Megatron-Core's gradients have buffers of their own; autograd's are gone after the step.
+    accumulates = work["micro_batches"] > 1 or work["modules"] == "fused"
     run_order(stage, order)  # gradients, workspaces and the allocator's blocks are there after it
     stage.step()
     if not accumulates:

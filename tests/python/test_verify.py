@@ -332,6 +332,26 @@ class Verdicts(unittest.TestCase):
         text, _, _ = verify.report(work, [(stage, [0], right)])
         self.assertIn("VERIFIED: times within 15 %, memory within 5 %", text)
 
+    def test_modules_are_those_of_the_stack(self):
+        self.assertEqual(facts.work_list(self.plan)["modules"], "fused")
+        self.assertEqual(facts.work_list(plan_of(LLAMA, "dp=8", stack="huggingface"))["modules"], "written")
+        experts = plan_of(MIXTURE, "dp=8")
+        self.assertEqual(facts.work_list(experts)["modules"], "written")
+        work = facts.work_list(experts, "fused")
+        stage = work["stages"][0]
+        found = dict(verify.dry_run(work, stage), forward_s=1e3, backward_s=1e3, peak_bytes=stage["predicted"]["allocated_bytes"],
+                     reserved_bytes=stage["predicted"]["reserved_bytes"])
+        text, off, _ = verify.report(work, [(stage, [0], found)])
+        self.assertEqual(off, [])
+        self.assertIn("Times are not judged", text)
+        with self.assertRaisesRegex(nest.InputError, "--modules: 'other' is not one of fused or written"):
+            facts.work_list(experts, "other")
+
+    def test_fused_predictions_are_the_plans_own(self):
+        work = facts.work_list(plan_of(LLAMA, "tp=2,sp=1,pp=2,dp=2", seq=4096))
+        for stage in work["stages"]:
+            self.assertAlmostEqual(stage["predicted"]["allocated_bytes"] / stage["plan"]["allocated_bytes"], 1, delta=0.02)
+
     def test_equal_stages_run_once(self):
         work = facts.work_list(plan_of(dict(LLAMA, num_hidden_layers=8), "pp=4,dp=2", global_batch=4, seq=32))  # two micro-batches in all
         self.assertEqual([same for _, same in verify.different_stages(work)], [[0], [1, 2], [3]])
@@ -384,7 +404,8 @@ class Messages(unittest.TestCase):
         with mock.patch.object(torch.cuda, "is_available", return_value=True), \
                 mock.patch.object(torch.cuda, "get_device_name", return_value="NVIDIA H200"), \
                 mock.patch.object(torch.cuda, "get_device_properties", return_value=small):
-            self.refused(r"stage 0 needs .* GiB with these modules and this GPU has", plan_of(LLAMA, "dp=8"))
+            self.refused(r"stage 0 needs .* GiB with fused modules and this GPU has", plan_of(LLAMA, "dp=8"))
+            self.refused(r"with written modules .*; --modules fused keeps less", plan_of(MIXTURE, "dp=8"))
 
     def test_no_torch(self):
         with mock.patch.dict("sys.modules", {"torch": None}):
