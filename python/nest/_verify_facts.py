@@ -18,23 +18,25 @@ PARTS = ("weights", "gradients", "optimizer", "activations", "working")
 
 
 def work_list(plan, modules=None):
-    """The list for a plan (a path, a Plan or a dictionary). modules: "fused" or "written"; where not given fused for plans of
-    Megatron-Core's kernels, but with experts only where they are needed, because their many small kernels wait for the host."""
+    """The list for a plan (a path, a Plan or a dictionary). modules: "fused" or "written". Where not given: fused for plans of
+    Megatron-Core's kernels; with experts, whose many small kernels then wait for the host, only where others keep too much."""
     given = _read(plan)
     data = json.loads(given.to_json())
     run, strategy = data["run"], data["strategy"]
     _refuse(data)
     if modules not in HABITS + (None,):
         raise InputError("--modules: %r is not one of %s" % (modules, " or ".join(HABITS)))
+    may_fuse = modules is None and data["stack"]["kernels"] == "megatron"
     layers, names = _layers(data, modules or "written")
     experts = any("mixture" in layer["spec"] for layer in layers.values())
     drops = any("moe_act" in stage.get("recompute", "").split("+") for stage in data["stages"])
-    if modules is None and data["stack"]["kernels"] == "megatron" and (drops or not experts):
-        modules = "fused"
-        layers, names = _layers(data, modules)
+    if may_fuse and (drops or not experts):
+        return work_list(given, "fused")
     modules = modules or "written"
     micro_batches = -(-run["global_batch"] // (strategy.get("micro_batch", 1) * strategy.get("dp", 1)))
     priced = _api.evaluate(_without_network(data, micro_batches, modules))
+    if may_fuse and not priced.fits:
+        return work_list(given, "fused")
     own = _api.evaluate(Plan(data))
     state = _state(data["stack"])
     stages = []
