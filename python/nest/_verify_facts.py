@@ -275,7 +275,7 @@ def _norm_spec(layer, name):
     return {"kind": "layer", "width": width, "late": False, "bias": _biased(op)}
 
 
-KNOWN = {"attention norm", "q", "k", "v", "q_norm", "k_norm", "rotary", "attention", "o", "attention residual", "attention output norm", "ffn norm",
+KNOWN = {"attention norm", "qkv", "q", "k", "v", "q_norm", "k_norm", "rotary", "attention", "o", "attention residual", "attention output norm", "ffn norm",
          "ffn gate", "ffn up", "ffn down", "ffn residual", "ffn output norm", "multiply", "router", "top-k", "dispatch", "experts gate+up",
          "experts up", "experts down", "combine", "shared gate", "shared up", "shared down", "shared + routed", "shared switch", "switch", "q down",
          "q latent norm", "q up", "kv down", "kv latent norm", "kv up", "join k", "rotary q", "rotary k", "transpose"} | set(ACTIVATIONS)
@@ -316,9 +316,11 @@ def _attention_spec(layer, hidden, core):
         queries = _product_of(layer, "q down")
         spec["latent"] = {"kv_rank": rank, "rope": rope, "nope": size["qk_dim"] - rope, "query_rank": _weight(queries)[0] if queries else 0}
         return spec
-    q, k, v = (_product_of(layer, name) for name in "qkv")
     norm = _product_of(layer, "q_norm")
-    spec.update(kv_heads=_weight(k)[0], q_bias=_biased(q), k_bias=_biased(k), v_bias=_biased(v), rotary=_product_of(layer, "rotary") is not None,
+    weights = {weight["name"]: weight["shape"] for op in layer["operators"] for weight in op["weights"]}
+    q_bias, k_bias, v_bias = ("attention.%s_bias" % letter in weights for letter in "qkv")
+    spec.update(kv_heads=weights["attention.k"][0], q_bias=q_bias, k_bias=k_bias, v_bias=v_bias, rotary=_product_of(layer, "rotary") is not None,
+                one_weight=_product_of(layer, "qkv") is not None,
                 head_norm=None if norm is None else "each" if len(_weight(norm)) == 1 else "all", late=bool(norm and _norm_spec(layer, "q_norm")["late"]))
     return spec
 

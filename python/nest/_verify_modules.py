@@ -278,6 +278,8 @@ class Attention(nn.Module):
             self.kv_up = Linear(cut, self.heads * (self.nope + self.value_dim), rank["kv_rank"])
             self.rotary = cut.rotary(self.rope)
         else:
+            if spec["one_weight"] and not cut.fused:
+                raise Unsupported("attention with one weight for queries, keys and values: nest.verify builds it with fused modules (--modules fused)")
             self.kv_heads = max(1, spec["kv_heads"] // cut.tp)
             self.q = Linear(cut, self.heads * self.qk_dim, hidden, spec["q_bias"])
             self.k = Linear(cut, self.kv_heads * self.qk_dim, hidden, spec["k_bias"])

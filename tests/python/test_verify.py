@@ -416,6 +416,13 @@ class Messages(unittest.TestCase):
         sliding = dict(BASE, model_type="mistral", sliding_window=64)
         self.refused("operator 'repeat k, v' is not among what nest.verify builds", plan_of(sliding, "dp=8"), "--dry-run")
 
+    def test_one_weight_for_all_projections(self):
+        config = dict(model_type="gpt2", n_embd=64, n_head=8, n_layer=2, vocab_size=256, n_positions=256, activation_function="gelu")
+        self.refused("one weight for queries, keys and values", plan_of(config, "dp=8"), "--dry-run", "--modules", "written")
+        work = facts.work_list(plan_of(config, "tp=2,sp=1,dp=4"))
+        self.assertEqual(work["modules"], "fused")
+        self.assertEqual(verify.report(work, verify.run(work, dry=True))[1], [])
+
     def test_runs_that_cannot_be_built(self):
         self.refused("run.precision: 'fp32'", plan_of(LLAMA, "dp=8", precision="fp32"), "--dry-run")
         self.refused("run.lora", plan_of(LLAMA, "dp=8", lora="rank=4"), "--dry-run")
