@@ -325,7 +325,7 @@ void check_override(const std::string& line, const std::set<std::string>& keys,
   // Unquoted text, a quoted string, a list of plain items, or an object of plain values.
   const std::regex plain(R"([A-Za-z0-9_/\\+.$%*@?|-]+)"), quoted(R"("[^"]*")"),
       list(R"(\[([A-Za-z0-9_]+(,[A-Za-z0-9_]+)*)?\])"),
-      object(R"(\{[a-z0-9_]+:[A-Za-z0-9_.]+(,[a-z0-9_]+:[A-Za-z0-9_.]+)*\})");
+      object(R"(\{[a-z0-9_]+:[A-Za-z0-9_.]+(,[a-z0-9_]+:([A-Za-z0-9_.]+|\{_target_:[a-z0-9_.]+,_call_:false\}))*\})");
   if (!std::regex_match(value, plain) && !std::regex_match(value, quoted) && !std::regex_match(value, list) &&
       !std::regex_match(value, object)) {
     problems.push_back("value " + line);
@@ -343,6 +343,9 @@ const std::set<std::string>& bridge_keys() {
                                              "model.share_embeddings_and_output_weights",
                                              "model.gated_linear_unit",
                                              "model.activation_func",
+                                             "model.attention_dropout",
+                                             "model.hidden_dropout",
+                                             "model.cross_entropy_loss_fusion",
                                              "model.num_moe_experts",
                                              "model.moe_router_topk",
                                              "model.moe_ffn_hidden_size",
@@ -371,6 +374,8 @@ const std::set<std::string>& bridge_keys() {
                                              "ddp.num_distributed_optimizer_instances",
                                              "ddp.outer_dp_sharding_strategy",
                                              "ddp.fsdp_double_buffer",
+                                             "++ddp.megatron_fsdp_main_grads_dtype",
+                                             "++ddp.megatron_fsdp_grad_comm_dtype",
                                              "ddp.megatron_fsdp_max_pool_double_buffer",
                                              "dist.use_tp_pp_dp_mapping",
                                              "train.micro_batch_size",

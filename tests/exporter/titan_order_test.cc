@@ -15,6 +15,7 @@
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
 #include "exporter/torchtitan.h"
+#include "launch/setup.h"
 #include "launch/titan_schedules.h"
 #include "schedule/rules.h"
 

@@ -6,13 +6,16 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cost/constants.h"
 #include "cost/group_time.h"
+#include "cost/messages.h"
 #include "exporter/framework.h"
 #include "exporter/gpt.h"
 #include "exporter/megatron_stack.h"
 #include "exporter/model_facts.h"
 #include "exporter/pipeline_layout.h"
+#include "launch/stack_options.h"
 
 namespace nest::exporter {
 namespace {
@@ -40,6 +43,7 @@ class Overrides {
     add_recomputation();
     add_data_parallel();
     add_layers();
+    add_state();
     add(keys_.batch + "micro_batch_size", task_.strategy.micro_batch);
     add(keys_.batch + "global_batch_size", task_.job.run.global_batch);
     add(keys_.sequence, task_.job.run.sequence);
@@ -86,6 +90,9 @@ class Overrides {
         out_.notes.emplace_back("activation_func is the recipe's own: NeMo 2 parses no functions");
       }
     }
+    const bool dropout = task_.job.stack.dropout;
+    add(m + "attention_dropout", fmt::format("{}", dropout ? gpt.attention_dropout : 0.0));
+    add(m + "hidden_dropout", fmt::format("{}", dropout ? gpt.dropout : 0.0));
     if (gpt.experts) add_experts(*gpt.experts);
     FactOptions carried = nemo_facts(read_model_facts(architecture), gpt, form_ == NemoForm::nemo2);
     for (const auto& [field, value] : carried.options) add(m + field, value);
@@ -135,6 +142,15 @@ class Overrides {
       add(p + "virtual_pipeline_model_parallel_size", std::string("null"));
     }
     if (s.group != 0) add(p + "microbatch_group_size_per_vp_stage", s.group);
+    if (cost::sends_of(task_.job.stack, s).flush) add(keys_.model + "overlap_p2p_comm_warmup_flush", true);
+    if (s.pp > 1 && !task_.job.stack.aligned_gradients) {
+      if (form_ == NemoForm::bridge) {
+        add("dist.align_grad_reduce", false);
+      } else {
+        out_.notes.emplace_back(
+            "stages were priced to reduce gradients each in its own time, which NeMo 2 cannot be told");
+      }
+    }
     // A recipe may own a layout, which then must be replaced or cleared.
     const bool even = s.pp == 1 || is_even_cut(task_.job.model, task_.stages, s.virtual_stages);
     text(p + "pipeline_model_parallel_layout",
@@ -161,13 +177,19 @@ class Overrides {
 
   void add_data_parallel() {
     const Sharding sharding = sharding_of(task_.strategy, task_.stages.front());
+    const cost::SoftwareStack& stack = task_.job.stack;
     const std::string& d = keys_.ddp;
     add(d + "use_distributed_optimizer", is_sharded());
     add(d + "overlap_grad_reduce", overlaps_gradients());
     add(d + "overlap_param_gather", overlaps_gradients() && is_sharded());
-    add(d + "grad_reduce_in_fp32", task_.job.stack.gradient_traffic_bytes >= 4);
+    add(d + "grad_reduce_in_fp32", stack.gradient_traffic_bytes >= 4);
     if (sharding.zero >= 2) {
       add(d + "use_megatron_fsdp", true);
+      if (form_ == NemoForm::bridge) {
+        add("++" + d + "megatron_fsdp_main_grads_dtype", torch_type(stack.gradient_bytes < 4 ? "bfloat16" : "float32"));
+        add("++" + d + "megatron_fsdp_grad_comm_dtype",
+            torch_type(stack.gradient_traffic_bytes < 4 ? "bfloat16" : "float32"));
+      }
       text(d + "data_parallel_sharding_strategy", sharding.zero == 2 ? "optim_grads" : "optim_grads_params");
       if (const char* const buffers = fsdp_buffers(task_)) {
         std::string field = std::string(buffers).substr(2);
@@ -185,7 +207,7 @@ class Overrides {
     if (instances > 1) add(keys_.ddp + "num_distributed_optimizer_instances", instances);
     if (sharding.outer) text(d + "outer_dp_sharding_strategy", "optim");
     add(keys_.order + "use_tp_pp_dp_mapping", task_.order == groups::RankOrder::replicas_last);
-    if (sharding.zero < 2 && (task_.strategy.split.tp > 1 || task_.strategy.split.cp > 1) &&
+    if (sharding.zero < 2 && !overlaps_experts(task_) && (task_.strategy.split.tp > 1 || task_.strategy.split.cp > 1) &&
         needs_one_connection(task_.job.cluster.device)) {
       out_.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
     }
@@ -193,11 +215,17 @@ class Overrides {
 
   // Megatron's options of layers are fields of the model.
   void add_layers() {
+    std::vector<std::string> newer;
     for (const LaunchOption& option : layer_options(task_)) {
       // NeMo 2 is of before the others.
-      constexpr std::array kOlder = {"--moe-token-dispatcher-type", "--moe-shared-expert-overlap",
-                                     "--moe-expert-capacity-factor", "--moe-pad-expert-input-to-capacity"};
-      if (form_ == NemoForm::nemo2 && std::find(kOlder.begin(), kOlder.end(), option.name) == kOlder.end()) continue;
+      constexpr std::array kOlder = {"--moe-token-dispatcher-type", "--moe-router-fusion",
+                                     "--moe-shared-expert-overlap", "--moe-expert-capacity-factor",
+                                     "--moe-pad-expert-input-to-capacity"};
+      if (option.name == "--fp8-dot-product-attention") continue;  // a field of what says the precision
+      if (form_ == NemoForm::nemo2 && std::find(kOlder.begin(), kOlder.end(), option.name) == kOlder.end()) {
+        newer.push_back(option.name.substr(2));
+        continue;
+      }
       std::string field = option.name.substr(2);
       std::replace(field.begin(), field.end(), '-', '_');
       if (option.name == "--cuda-graph-modules" || option.name == "--offload-modules") {
@@ -207,6 +235,10 @@ class Overrides {
       } else {
         text(keys_.model + field, option.values.front());
       }
+    }
+    if (!newer.empty()) {
+      out_.notes.push_back(
+          fmt::format("priced with {}, which is not written: it came after Megatron-Core 0.14", join_words(newer)));
     }
     for (auto& variable : stack_environment(task_)) out_.environment.push_back(std::move(variable));
     for (std::string& note : stack_notes(task_)) out_.notes.push_back(std::move(note));
@@ -241,31 +273,106 @@ class Overrides {
     add("++comm_overlap", "{" + fields + "}");
   }
 
-  bool is_sharded() const { return sharding_of(task_.strategy, task_.stages.front()).zero >= 1; }
-  bool overlaps_gradients() const {
-    return task_.job.stack.data_overlap != cost::DataOverlap::none && groups::dense_replicas(task_.strategy) > 1;
+  bool is_sharded() const {
+    return sharding_of(task_.strategy, task_.stages.front()).zero >= 1 || needs_distributed_optimizer(task_);
   }
+  bool overlaps_gradients() const {
+    return task_.job.stack.data_overlap != cost::DataOverlap::none && has_replicas(task_);
+  }
+
+  // A type of torch as Megatron-Bridge instantiates it: a field that is None takes no word for one.
+  static std::string torch_type(const char* name) { return fmt::format("{{_target_:torch.{},_call_:false}}", name); }
 
   void add_bridge() {
     add_optimizer("optimizer.");
     add_overlap();
-    switch (task_.job.run.precision) {
-      case Precision::bf16: text("mixed_precision", "bf16_mixed"); break;
-      case Precision::fp16: text("mixed_precision", "fp16_mixed"); break;
-      case Precision::fp8:
-        text("mixed_precision",
-             fp8_recipe(task_.job) == "mxfp8" ? "bf16_with_mxfp8_mixed" : "bf16_with_fp8_current_scaling_mixed");
-        break;
-      case Precision::fp4: text("mixed_precision", "bf16_with_nvfp4_mixed"); break;
-      case Precision::tf32:
-      case Precision::fp32: out_.notes.emplace_back("no mixed precision: leave `mixed_precision` as null"); break;
+    add_precision();
+  }
+
+  // The kernels and formats that were priced: recipes have their own.
+  void add_state() {
+    const cost::SoftwareStack& stack = task_.job.stack;
+    const std::string& m = keys_.model;
+    const bool bridge = form_ == NemoForm::bridge;
+    const bool fused = stack.loss == cost::LossKernel::fused && !stack.deterministic;
+    add(m + "cross_entropy_loss_fusion", fused);
+    if (!fused && !stack.deterministic) {
+      out_.notes.push_back(fmt::format(
+          "the loss is written as it was priced, unfused; {}cross_entropy_loss_fusion=true needs less memory", m));
     }
+    if (stack.deterministic) add(m + "deterministic_mode", true);
+    for (const LaunchOption& option : state_options(task_)) {
+      if (option.name == "--attention-backend") {
+        bridge ? text(m + "attention_backend", option.values.front())
+               : out_.notes.push_back(fmt::format(
+                     "attention was priced with {} kernels (model.config.attention_backend)", option.values.front()));
+      } else if (option.name == "--no-check-for-nan-in-loss-and-grad") {
+        add(keys_.ddp + "check_for_nan_in_grad", false);
+        if (bridge) add("rerun_state_machine.check_for_nan_in_loss", false);
+      } else if (option.name.ends_with("-dtype")) {
+        add_type(option);
+      }
+    }
+  }
+
+  // Moments and gradients of the precision-aware optimizer. Megatron keeps moments of 8 bits in torch.uint8.
+  void add_type(const LaunchOption& option) {
+    const std::string& format = option.values.front();
+    if (form_ == NemoForm::nemo2) {
+      out_.notes.push_back(
+          fmt::format("priced with {} {}, which its recipe must set in optim.config", option.name, format));
+      return;
+    }
+    std::string field = option.name.substr(2);
+    std::replace(field.begin(), field.end(), '-', '_');
+    if (format == "fp8") {
+      add("++optimizer." + field, torch_type("uint8"));
+    } else {
+      text("optimizer." + field, format);
+    }
+  }
+
+  // One of Megatron-Bridge's recipes of precision where it is what was priced; else an object. It is written over `model`,
+  // `optimizer` and `ddp` when training starts (training/mixed_precision.py), so that fields there say nothing.
+  void add_precision() {
+    const cost::SoftwareStack& stack = task_.job.stack;
+    const Precision precision = task_.job.run.precision;
+    if (precision == Precision::fp32 || precision == Precision::tf32) return text("mixed_precision", "null");
+    const bool wide = stack.gradient_traffic_bytes >= 4;
+    if (precision == Precision::bf16 && wide) return text("mixed_precision", "bf16_mixed");
+    if (precision == Precision::fp16 && !wide) return text("mixed_precision", "fp16_mixed");
+    const bool half = precision == Precision::fp16;
+    const std::string type = torch_type(half ? "float16" : "bfloat16");
+    std::string fields = fmt::format(
+        "_target_:megatron.bridge.training.mixed_precision.MixedPrecisionConfig,{}:true,params_dtype:{},"
+        "pipeline_dtype:{},grad_reduce_in_fp32:{}",
+        half ? "fp16" : "bf16", type, type, wide);
+    for (const auto& [name, value] : narrow_precision()) fields += fmt::format(",{}:{}", name, value);
+    add("++mixed_precision", "{" + fields + "}");
+  }
+
+  // Fields of both frameworks' classes of precision for 8 and 4 bits.
+  std::vector<std::pair<std::string, std::string>> narrow_precision() const {
+    const Precision precision = task_.job.run.precision;
+    if (precision != Precision::fp8 && precision != Precision::fp4) return {};
+    const auto recipe = launch::weight_recipe(precision, task_.job.stack);
+    const bool gathered = recipe && recipe->gathered && task_.stages.front().zero >= 1;
+    const std::string gathers = gathered ? "true" : "false";
+    if (precision == Precision::fp4) return {{"fp4", "e2m1"}, {"fp4_recipe", "nvfp4"}, {"fp4_param_gather", gathers}};
+    const std::string name = fp8_recipe(task_.job);
+    std::vector<std::pair<std::string, std::string>> fields = {
+        {"fp8", name == "mxfp8" ? "e4m3" : "hybrid"}, {"fp8_recipe", name}, {"fp8_param_gather", gathers}};
+    if (gathered && name == "mxfp8") fields.emplace_back("reuse_grad_buf_for_mxfp8_param_ag", "true");
+    if (task_.job.stack.fp8_attention) fields.emplace_back("fp8_dot_product_attention", "true");
+    return fields;
   }
 
   // Fields of Megatron-Core's OptimizerConfig.
   void add_optimizer(const std::string& prefix) {
     if (task_.job.run.optimizer == Optimizer::muon) text(prefix + "optimizer", "muon");
-    if (task_.job.run.optimizer_offload > 0) add(prefix + "use_precision_aware_optimizer", true);
+    for (const LaunchOption& option : state_options(task_)) {
+      if (option.name == "--use-precision-aware-optimizer") add(prefix + "use_precision_aware_optimizer", true);
+    }
     for (const LaunchOption& option : offload_options(task_)) {
       std::string field = option.name.substr(2);
       std::replace(field.begin(), field.end(), '-', '_');
@@ -273,15 +380,37 @@ class Overrides {
     }
   }
 
+  // Fields of the model, which hold where the recipe has no callback for overlap, and of its plugin for precision.
   void add_nemo2() {
+    const cost::SoftwareStack& stack = task_.job.stack;
+    const Strategy& s = task_.strategy;
+    const std::string& m = keys_.model;
     add_optimizer("optim.config.");
-    add("optim.config.use_distributed_optimizer", sharding_of(task_.strategy, task_.stages.front()).zero >= 1);
+    add("optim.config.use_distributed_optimizer", is_sharded());
+    if (s.virtual_stages > 1) {
+      add(m + "overlap_p2p_comm", stack.pipeline_overlap);
+      add(m + "batch_p2p_comm", !stack.pipeline_overlap);
+    }
+    const bool defers = cost::defers_head(stack, s);
+    add(m + "defer_embedding_wgrad_compute", defers);
+    if (defers) add(m + "wgrad_deferral_limit", static_cast<std::int64_t>(cost::constants::kDeferredMicroBatches));
+    if (overlaps_experts(task_)) {
+      add(m + "overlap_moe_expert_parallel_comm", true);
+      add(m + "delay_wgrad_compute", stack.delay_wgrad);
+    }
+    const bool narrow = stack.gradient_traffic_bytes < 4;
+    if (narrow != (task_.job.run.precision == Precision::fp16)) add("trainer.plugins.grad_reduce_in_fp32", !narrow);
+    for (const auto& [name, value] : narrow_precision()) {
+      if (name != "fp4_param_gather") text("trainer.plugins." + name, value);
+    }
     if (task_.strategy.split.offload != 0) {
       out_.notes.push_back(fmt::format("activations of {} were planned on the host, which NeMo 2 cannot be told",
                                        offload_text(task_.strategy.split.offload)));
     }
     out_.notes.emplace_back("set trainer.num_nodes and trainer.devices to what you start");
-    out_.notes.emplace_back("precision and overlap of tensor parallelism are plugins and callbacks of the recipe");
+    out_.notes.emplace_back(
+        "overlap of tensor parallelism is a callback of the recipe, and what the callback decides of other overlap is "
+        "written over these fields");
   }
 
   const ExportTask& task_;

@@ -24,7 +24,7 @@ std::string job_name(const std::string& model) {
 
 }  // namespace
 
-std::string sbatch_text(const ExportTask& task, const MegatronExport& exported) {
+std::string sbatch_start(const ExportTask& task) {
   if (task.launch == nullptr) {
     throw InputError("sbatch: hosts of this cluster cannot be started one by one for this plan");
   }
@@ -66,6 +66,13 @@ std::string sbatch_text(const ExportTask& task, const MegatronExport& exported) 
       "printf '%s\\n' \"${HOSTS[@]}\" > \"$SLURM_HOSTFILE\"\n"
       "export MASTER_ADDR=${HOSTS[0]}\n"
       "export MASTER_PORT=${MASTER_PORT:-29500}\n";
+  return text;
+}
+
+std::string sbatch_text(const ExportTask& task, const MegatronExport& exported) {
+  std::string text = sbatch_start(task);
+  const HostOrder& order = task.launch->hosts;
+  const std::size_t hosts = order.hosts.size();
   for (const auto& [name, value] : exported.environment) text += fmt::format("export {}={}\n", name, value);
   text += "\nTRAINING=(pretrain_gpt.py";
   for (const LaunchOption& option : exported.options) {
@@ -82,7 +89,7 @@ std::string sbatch_text(const ExportTask& task, const MegatronExport& exported) 
       "\\\n"
       "    --node-rank \"$SLURM_PROCID\" --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" \"$@\"' \\\n"
       "    torchrun \"${{TRAINING[@]}}\"\n",
-      names.size(), names.size(), devices_in_order, names.size(), order.ranks_per_host);
+      hosts, hosts, devices_in_order, hosts, order.ranks_per_host);
   return text;
 }
 

@@ -11,7 +11,11 @@
 
 namespace nest::exporter {
 
-// Throws InputError where hosts cannot be started one by one.
+// The beginning of every such job: how many hosts, in which order, and the first of them as MASTER_ADDR. Throws InputError
+// where hosts cannot be started one by one.
+std::string sbatch_start(const ExportTask& task);
+
+// The same, with all of Megatron's options.
 std::string sbatch_text(const ExportTask& task, const MegatronExport& exported);
 
 }  // namespace nest::exporter

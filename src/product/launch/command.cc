@@ -104,6 +104,7 @@ class Peeler {
       if (name == "accelerate" && at + 1 < words.size() && words[at + 1].text == "launch") {
         return read_accelerate(words, at + 2);
       }
+      if (is_nemo(words, at)) return finish(words, at);
       if (is_python(name)) return read_python(words, at + 1);
       if (is_shell(name)) return read_nested(words, at + 1, depth);
       if (name == "srun") {
@@ -120,14 +121,22 @@ class Peeler {
   }
 
  private:
+  // NeMo 2's own program, which has no launcher's name: a container or an environment may be called so too.
+  static bool is_nemo(const Words& words, std::size_t at) {
+    return base_name(words[at].text) == "nemo" && at + 1 < words.size() && words[at + 1].text == "llm";
+  }
+  static bool is_program(const Words& words, std::size_t at) {
+    return is_known(base_name(words[at].text)) || is_nemo(words, at);
+  }
+
   static std::size_t skip_to_known(const Words& words, std::size_t at) {
-    while (at < words.size() && !is_known(base_name(words[at].text))) ++at;
+    while (at < words.size() && !is_program(words, at)) ++at;
     return at;
   }
 
   std::size_t read_srun(const Words& words, std::size_t at) {
     LaunchCount per_node;
-    for (; at < words.size() && !is_known(base_name(words[at].text)); ++at) {
+    for (; at < words.size() && !is_program(words, at); ++at) {
       if (is_wrapper(base_name(words[at].text))) break;
       OptionCursor cursor(words, at);
       if (const auto nodes = cursor.count({"-N", "--nodes"})) {
@@ -157,7 +166,7 @@ class Peeler {
   }
 
   std::size_t read_mpirun(const Words& words, std::size_t at) {
-    for (; at < words.size() && !is_known(base_name(words[at].text)); ++at) {
+    for (; at < words.size() && !is_program(words, at); ++at) {
       if (is_wrapper(base_name(words[at].text))) break;
       OptionCursor cursor(words, at);
       if (const auto ranks = cursor.count({"-np", "--np", "-n", "--n", "-c"})) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cost/evaluate.h"
 #include "cost/group_time.h"
+#include "launch/override_text.h"
 #include "launch/titan_python.h"
 #include "launch/titan_schedules.h"
 #include "plan/chunk_blocks.h"
@@ -287,6 +288,9 @@ LaunchSetup read_launch(std::string_view source, const std::string& text, const 
   if (looks_like_accelerate(text)) return read_accelerate_file(source, text, more, read_file);
   if (looks_like_toml(text)) return read_torchtitan_file(source, text, more);
   if (looks_like_titan_python(text)) return read_titan_main_file(source, text, more);
+  if (looks_like_overrides(text) || looks_like_override_yaml(text)) {
+    return read_recipe_file(source, text, more, read_file);
+  }
   TrainingCommand command;
   if (looks_like_yaml(text)) {
     command = read_yaml_arguments(source, text, variables);
@@ -298,6 +302,7 @@ LaunchSetup read_launch(std::string_view source, const std::string& text, const 
   command.arguments.insert(command.arguments.end(), more.begin(), more.end());
   if (command.program.find("torchtitan") != std::string::npos)
     return read_torchtitan_launch(source, command, read_file);
+  if (is_recipe_command(command)) return read_recipe_launch(source, command, read_file);
   if (is_trainer_command(command)) return read_trainer_launch(source, command, read_file);
   return read_megatron_launch(source, command, read_file);
 }
@@ -325,7 +330,8 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
       throw InputError(fmt::format("{}: {} stages of {} chunks are more than the {} layers", setup.source, setup.pp,
                                    setup.vpp, blocks));
     }
-    if (blocks % (setup.pp * setup.vpp) != 0 && setup.framework == Framework::megatron) {
+    if (blocks % (setup.pp * setup.vpp) != 0 &&
+        (setup.framework == Framework::megatron || setup.framework == Framework::nemo)) {
       throw InputError(fmt::format("{}: {} layers do not divide over {} stages of {} chunks", setup.source, blocks,
                                    setup.pp, setup.vpp));
     }

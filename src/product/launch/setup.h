@@ -63,8 +63,8 @@ struct LaunchSetup {
   std::vector<std::string> notes;  // what is not priced, not read or unknown
 };
 
-// Command line, shell script, file of arguments, Megatron YAML, DeepSpeed JSON, accelerate YAML or torchtitan TOML: recognised by its
-// content. `variables` stand for what the text leaves open, `more_arguments` are options added to those of the training
+// Command line, shell script, file of arguments, Megatron YAML, DeepSpeed JSON, accelerate YAML, torchtitan TOML, overrides of
+// Megatron-Bridge and NeMo 2: recognised by its content. `variables` stand for what the text leaves open, `more_arguments` are options added to those of the training
 // program. Throws InputError that names `source`, the line and the
 // option or key; a value that cannot be resolved is an error where it matters, and a note where it does not.
 LaunchSetup read_launch(std::string_view source, const std::string& text, const ShellVariables& variables,
@@ -92,6 +92,11 @@ LaunchSetup read_deepspeed_file(std::string_view source, const std::string& text
 bool looks_like_accelerate(const std::string& text);
 LaunchSetup read_accelerate_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more,
                                  const ReadNamedFile& read_file);
+// Overrides of Megatron-Bridge's recipes and NeMo 2's factories: files of them, and lines that start one with them.
+bool is_recipe_command(const TrainingCommand& command);
+LaunchSetup read_recipe_launch(std::string_view source, const TrainingCommand& command, const ReadNamedFile& read_file);
+LaunchSetup read_recipe_file(std::string_view source, const std::string& text, const std::vector<ShellWord>& more,
+                             const ReadNamedFile& read_file);
 // Lines that start transformers' Trainer, or that accelerate starts.
 bool is_trainer_command(const TrainingCommand& command);
 LaunchSetup read_trainer_launch(std::string_view source, const TrainingCommand& command,
