@@ -44,10 +44,10 @@ struct EvalRun {
 
 void add_launch_options(CLI::App& app, LaunchQuestion& launch) {
   app.option_defaults()->group("Your own launch line");
-  app.add_option(
-         "--from", launch.from.name,
-         "a launch line, or a file with one: script, Megatron arguments or YAML, DeepSpeed JSON, torchtitan TOML; "
-         "priced, and compared with the best plan")
+  app.add_option("--from", launch.from.name,
+                 "a launch line, or a file with one: script, Megatron arguments or YAML, overrides of Megatron-Bridge "
+                 "or NeMo 2, "
+                 "DeepSpeed JSON, torchtitan TOML; priced, and compared with the best plan")
       ->type_name("LINE|FILE");
   app.add_option("--define", launch.define, "a variable that the line leaves open")
       ->type_name("NAME=VALUE")
@@ -67,6 +67,7 @@ ExitCode eval_launch(const EvalRun& run, const CLI::App& app, Session& session) 
   LaunchQuestion launch = run.launch;
   launch.job = run.question;
   launch.stop = interrupt.flag();
+  launch.judge = run.judge;
   const LaunchAnswer answer = evaluate_launch(launch);
   session.out = session.json ? to_json(answer) : to_text(answer, session.style);
   return answer.yours.fits ? kExitOk : kExitNoPlan;

@@ -27,6 +27,7 @@ constexpr const char* kDescription =
 constexpr const char* kExamples =
     "  nest export plan.json --to megatron -o megatron.args\n"
     "  nest export plan.json --to torchtitan > train.toml\n"
+    "  nest export plan.json --to job --format torchtitan -o job    # a folder for sbatch\n"
     "  nest export plan.json --to rankfile --format torchrun\n"
     "  nest export plan.json --to chakra -o traces     # for network simulators";
 
@@ -54,9 +55,19 @@ std::string about_text(const Export& exported) {
   return text;
 }
 
+ExitCode say_none(const Export& exported) {
+  const std::string inside =
+      exported.set.empty() ? ""
+                           : fmt::format(" inside {}, which the plan was searched with,", join_words(exported.set));
+  std::string text = fmt::format("nest: no plan that {} can run{} fits; it\n", exported.framework, inside);
+  for (const std::string& reason : exported.cannot) text += wrap_after("  - ", reason) + "\n";
+  write_stderr(text);
+  return kExitNoPlan;
+}
+
 ExitCode export_files(const ExportRun& run, const Plan& plan, ExportOptions options, Session& session) {
   if (run.output.empty()) {
-    throw InputError(fmt::format("-o: is missing; --to {} writes a folder, one file per rank", run.target));
+    throw InputError(fmt::format("-o: is missing; --to {} writes a folder of files", run.target));
   }
   std::optional<NewFolder> folder;  // not before there is something to put into it
   options.write = [&](const std::string& name, const std::string& content) {
@@ -65,13 +76,15 @@ ExitCode export_files(const ExportRun& run, const Plan& plan, ExportOptions opti
   };
   options.folder = run.output;
   const Export exported = export_plan(plan, run.target, options);
+  if (!exported.found) return say_none(exported);
   folder->complete();
   if (session.json) {
     session.out = to_json(exported);
     return kExitOk;
   }
   session.out = fmt::format("Written to {}: {}", run.output, exported.about);
-  if (!exported.fits) session.out += "The plan does not fit in memory: see nest eval.\n";
+  if (!exported.fits && exported.cannot.empty()) session.out += "The plan does not fit in memory: see nest eval.\n";
+  for (const std::string& note : exported.notes) session.out += wrap_after("Note: ", note) + "\n";
   return kExitOk;
 }
 
@@ -87,15 +100,7 @@ ExitCode run_export(const ExportRun& run, Session& session) {
   const Plan plan = read_plan(run.plan_file, run.profile);
   if (exports_folder(run.target)) return export_files(run, plan, options, session);
   const Export exported = export_plan(plan, run.target, options);
-  if (!exported.found) {
-    const std::string inside =
-        exported.set.empty() ? ""
-                             : fmt::format(" inside {}, which the plan was searched with,", join_words(exported.set));
-    std::string text = fmt::format("nest: no plan that {} can run{} fits; it\n", exported.framework, inside);
-    for (const std::string& reason : exported.cannot) text += wrap_after("  - ", reason) + "\n";
-    write_stderr(text);
-    return kExitNoPlan;
-  }
+  if (!exported.found) return say_none(exported);
   const bool ranks = run.target == "rankfile";
   const std::string file = ranks && session.json ? to_json(exported) : exported.text;
   if (!run.output.empty()) write_file_atomically(run.output, file);

@@ -13,14 +13,16 @@
 namespace nest {
 
 struct LaunchQuestion {
-  // The line, or a file with one: script, Megatron arguments or YAML, DeepSpeed JSON, torchtitan TOML. In memory, or
-  // what is no file's name: the line itself.
+  // The line, or a file with one: script, Megatron arguments or YAML, overrides of Megatron-Bridge or NeMo 2, DeepSpeed
+  // JSON, torchtitan TOML. In memory, or what is no file's name: the line itself.
   Input from = {};
   std::vector<std::string> define = {};  // "NAME=value": variables that the line leaves open
   std::string with = {};                 // options added to those of the line
   Question job = {};                     // what the line does not say; no stack, which the line sets
   std::int64_t threads = 0;              // of the searches for the best plan; 0: one per core
   double time_limit_s = 0;               // of each; 0: none
+  // By what all of them are compared: the line, every change of it, and the best plan (that of the formula).
+  PlanJudge judge = PlanJudge::simulation;
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -110,6 +110,7 @@ def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, ta
     "rankfile".
 
     A rank file is of the plan that the framework `target` runs ("any": of this one as it is; else that of the stack).
+    "job" writes a folder that can be submitted to Slurm (of the framework `format`; else that of the stack) to the folder `output`.
     "chakra" writes execution traces for network simulators, one file for each rank (of `ranks`, "0,8-15"), to the folder
     `output`; the text says what was written.
     """
@@ -121,7 +122,7 @@ def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, ta
     asked = given(as_plan(plan)), _profile(profile), str(to)
     if core.exports_folder(str(to)):
         if output is None:
-            raise InputError("output: is missing; %s writes a folder, one file per rank" % to)
+            raise InputError("output: is missing; %s writes a folder of files" % to)
         return "Written to %s: %s" % (os.fspath(output), _new_folder(os.fspath(output), asked, options))
     exported = core.export(*asked, options, None)
     if not exported.found:
@@ -172,10 +173,12 @@ def _new_folder(path, asked, options):
             file.write(content)
 
     try:
-        about = call.core().export(*asked, options, write).about
+        exported = call.core().export(*asked, options, write)
+        if not exported.found:
+            raise NoPlanFits("no plan that %s can run fits; it %s" % (asked[2], "; ".join(exported.cannot)))
         os.chmod(beside, 0o777 & ~_mask())
         os.rename(beside, path)
-        return about
+        return exported.about
     except OSError as error:
         raise InputError("%s: cannot be written: %s" % (path, error.strerror)) from None
     finally:

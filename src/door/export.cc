@@ -195,6 +195,13 @@ Export started(Choice& choice) {
   return made;
 }
 
+Export none_found(Choice& choice, launch::Framework framework) {
+  Export none = started(choice);
+  none.found = false;
+  none.framework = to_string(framework);
+  return none;
+}
+
 // Whose plan the ranks are of; nothing: the one asked for.
 std::optional<launch::Framework> rank_framework(const ExportOptions& options, const cost::SoftwareStack& stack) {
   if (options.target.empty()) return exporter::framework_of(stack);
@@ -208,12 +215,7 @@ Export export_ranks(const Plan& plan, const exporter::Exporter& exporter, const 
                     std::size_t format) {
   Choice choice = price_choice(plan);
   const std::optional<launch::Framework> framework = rank_framework(options, choice.job.stack);
-  if (framework && !find_nearest(options, *framework, choice)) {
-    Export none = started(choice);
-    none.found = false;
-    none.framework = to_string(*framework);
-    return none;
-  }
+  if (framework && !find_nearest(options, *framework, choice)) return none_found(choice, *framework);
   exporter::ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
   task.hosts = exporter::hosts_of(choice.job.cluster, options.per_host);
   const std::optional<exporter::LaunchOrder> launch = exporter::launch_order(task.hosts, choice.plan.strategy);
@@ -237,21 +239,65 @@ Export export_ranks(const Plan& plan, const exporter::Exporter& exporter, const 
   return made;
 }
 
-Export export_files(const Plan& plan, const exporter::Exporter& exporter, const ExportOptions& options) {
+// The hosts of the plan and the order in which they start; `launch` outlives the task.
+void place(const Choice& choice, const ExportOptions& options, std::optional<exporter::LaunchOrder>& launch,
+           exporter::ExportTask& task, Export& made) {
+  if (choice.job.cluster.torus) return;
+  task.hosts = exporter::hosts_of(choice.job.cluster, options.per_host);
+  launch = exporter::launch_order(task.hosts, choice.plan.strategy);
+  made.placing = !launch                         ? Export::Placing::rank_by_rank
+                 : launch->hosts.natural_hosts() ? Export::Placing::natural
+                                                 : Export::Placing::hosts_in_order;
+  if (!launch) return;
+  task.order = launch->order;
+  task.launch = &*launch;
+}
+
+// Of folders for several frameworks: the one asked for, or that of the stack.
+std::size_t folder_format(const exporter::Exporter& exporter, const ExportOptions& options, std::size_t format,
+                          const cost::SoftwareStack& stack) {
+  if (!options.format.empty() || !exporter.formats[format].framework) return format;
+  const std::optional<launch::Framework> own = exporter::framework_of(stack);
+  for (std::size_t i = 0; own && i < exporter.formats.size(); ++i) {
+    if (exporter.formats[i].framework == own) return i;
+  }
+  return format;
+}
+
+Export export_files(const Plan& plan, const exporter::Exporter& exporter, const ExportOptions& options,
+                    std::size_t format) {
   Choice choice = price_choice(plan);
+  format = folder_format(exporter, options, format, choice.job.stack);
+  const std::optional<launch::Framework> framework = exporter.formats[format].framework;
+  if (framework && !find_nearest(options, *framework, choice)) return none_found(choice, *framework);
   Export made = started(choice);
   exporter::ExportTask task{choice.job, choice.plan.strategy, choice.plan.stages};
+  std::optional<exporter::LaunchOrder> launch;
+  if (framework) {
+    refuse_frozen(choice.job.run);
+    made.framework = to_string(*framework);
+    place(choice, options, launch, task, made);
+    task.with_model = options.model;
+  }
   task.ranks = options.ranks;
   const exporter::ExportedFiles files =
-      exporter.write_files(task, [&](const std::string& name, const std::string& content) {
+      exporter.write_files(task, format, [&](const std::string& name, const std::string& content) {
         if (options.write) {
           options.write(name, content);
         } else {
           made.files.push_back({name, content});
         }
       });
-  made.about = files.summary;
+  made.about = (framework ? verdict_text(*framework, choice) : "") + files.summary;
+  made.notes = files.notes;
   report::Json json = {{"schema", "nest.export/1"}, {"framework", exporter.name}, {"folder", options.folder}};
+  if (framework) {
+    json["format"] = exporter.formats[format].name;
+    json["as_asked"] = choice.cannot.empty();
+    json["cannot"] = choice.cannot;
+    json["iteration_s"] = choice.plan.prediction.iteration_s;
+    json["notes"] = files.notes;
+  }
   json.update(files.json);
   made.exported = std::make_shared<ExportedPlan>(ExportedPlan{report::to_text(json)});
   return made;
@@ -269,17 +315,7 @@ Export export_framework(const Plan& plan, const exporter::Exporter& exporter, co
   const cost::Job& job = choice.job;
   exporter::ExportTask task{job, choice.plan.strategy, choice.plan.stages};
   std::optional<exporter::LaunchOrder> launch;
-  if (!job.cluster.torus) {
-    task.hosts = exporter::hosts_of(job.cluster, options.per_host);
-    launch = exporter::launch_order(task.hosts, choice.plan.strategy);
-    made.placing = !launch                         ? Export::Placing::rank_by_rank
-                   : launch->hosts.natural_hosts() ? Export::Placing::natural
-                                                   : Export::Placing::hosts_in_order;
-  }
-  if (launch) {
-    task.order = launch->order;
-    task.launch = &*launch;
-  }
+  place(choice, options, launch, task, made);
   task.with_model = options.model;
   refuse_frozen(job.run);
   exporter::ExportedText written = exporter.write(task, format);
@@ -325,7 +361,7 @@ Export export_plan(const Plan& plan, const std::string& target, const ExportOpti
   require_seconds("time_limit", options.time_limit_s);
   const exporter::Exporter& exporter = exporter_of(target);
   const std::size_t format = exporter::format_index(exporter, options.format);  // refused before anything is searched
-  if (exporter.write_files != nullptr) return export_files(plan, exporter, options);
+  if (exporter.write_files != nullptr) return export_files(plan, exporter, options, format);
   if (!exporter.framework) return export_ranks(plan, exporter, options, format);
   return export_framework(plan, exporter, options, format);
 }

@@ -11,8 +11,10 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/evaluate.h"
+#include "door/executed.h"
 #include "door/option_checks.h"
 #include "exporter/changes.h"
+#include "launch/nemo_launch.h"
 #include "launch/setup.h"
 #include "load/input.h"
 #include "load/job.h"
@@ -28,6 +30,7 @@ struct LaunchComparison {
 
 namespace {
 
+constexpr std::size_t kJudgedChanges = 8;    // that are executed: the formula's first
 constexpr double kWorthASecondOption = 1.5;  // a pair is recommended when it gains so much more than the best single
 
 launch::ShellVariables variables_of(const std::vector<std::string>& defines) {
@@ -221,7 +224,7 @@ void fill_terms(const exporter::SetupVariant& mine, const Plan& evaluation, cons
     const auto term = static_cast<exporter::TimeTerm>(t);
     report::TermLine line{kTermNames[t], yours[t], theirs[t], about_term(term, mine, evaluation, job), "", 0};
     for (const exporter::PricedChange& change : changes.single) {
-      const double gain = evaluation.prediction.iteration_s - change.evaluation.prediction.iteration_s;
+      const double gain = evaluation.expected().iteration_s - change.evaluation.expected().iteration_s;
       if (change.term != term || gain <= line.gain_s) continue;
       line.change = change.options;
       line.gain_s = gain;
@@ -234,15 +237,13 @@ void fill_terms(const exporter::SetupVariant& mine, const Plan& evaluation, cons
 }
 
 void fill_changes(const Plan& evaluation, const exporter::ChangeList& changes, report::WhyNotMine& report) {
-  for (const exporter::PricedChange& change : changes.single) {
-    report.changes.push_back({change.options, change.evaluation.prediction.iteration_s});
-  }
   const auto line = [](const exporter::PricedChange& change) {
-    return report::ChangeLine{change.options, change.evaluation.prediction.iteration_s};
+    return report::ChangeLine{change.options, change.evaluation.expected().iteration_s};
   };
-  const double now = evaluation.prediction.iteration_s;
+  for (const exporter::PricedChange& change : changes.single) report.changes.push_back(line(change));
+  const double now = evaluation.expected().iteration_s;
   const auto gain = [&](const exporter::PricedChange& change) {
-    return now - change.evaluation.prediction.iteration_s;
+    return now - change.evaluation.expected().iteration_s;
   };
   if (!evaluation.fits) {
     if (!changes.single.empty()) {
@@ -261,6 +262,45 @@ void fill_changes(const Plan& evaluation, const exporter::ChangeList& changes, r
   }
 }
 
+// In the words of NeMo and Megatron-Bridge.
+void write_as_overrides(const launch::LaunchSetup& setup, exporter::ChangeList& changes) {
+  const auto rewrite = [&](exporter::PricedChange& change) {
+    change.options = launch::override_words(change.options, setup.overlap_object);
+  };
+  std::for_each(changes.single.begin(), changes.single.end(), rewrite);
+  if (changes.pair) rewrite(*changes.pair);
+}
+
+double seconds_of(const Plan& plan) { return plan.expected().iteration_s; }
+
+// All sides of the comparison by one judge. Changes that the formula does not have among its first are left out.
+void judge_changes(const cost::Job& job, const std::atomic<bool>* stop, exporter::ChangeList& changes) {
+  const auto judge = [&](exporter::PricedChange& change) {
+    cost::Job changed = job;
+    changed.stack = change.variant.stack;
+    expect_execution(changed, 0, stop, change.evaluation);
+  };
+  if (changes.single.size() > kJudgedChanges) changes.single.resize(kJudgedChanges);
+  for (exporter::PricedChange& change : changes.single) judge(change);
+  std::stable_sort(changes.single.begin(), changes.single.end(),
+                   [](const exporter::PricedChange& a, const exporter::PricedChange& b) {
+                     return seconds_of(a.evaluation) < seconds_of(b.evaluation);
+                   });
+  if (changes.pair) judge(*changes.pair);
+}
+
+// The formula's best, unless something else that was judged takes less.
+void keep_fastest(const Plan& mine, const exporter::ChangeList& changes, exporter::NearestPlan& best) {
+  const auto offer = [&](const Plan& plan) {
+    if (!plan.fits || seconds_of(plan) >= seconds_of(best.plan)) return;
+    best.plan = plan;
+    best.proven = false;
+  };
+  offer(mine);
+  if (!changes.single.empty()) offer(changes.single.front().evaluation);
+  if (changes.pair) offer(changes.pair->evaluation);
+}
+
 }  // namespace
 
 LaunchAnswer evaluate_launch(const LaunchQuestion& question) {
@@ -271,17 +311,26 @@ LaunchAnswer evaluate_launch(const LaunchQuestion& question) {
   const launch::Framework framework = from.setup.framework;
   const launch::LaunchedPlan launched = launch::lay_out(from.setup, job);
   const exporter::SetupVariant mine{job.stack, launched.strategy, launched.stages};
-  const Plan evaluation = cost::evaluate(job, mine.strategy, mine.stages);
+  Plan evaluation = cost::evaluate(job, mine.strategy, mine.stages);
 
   search::SearchSettings search;
   search.threads = static_cast<int>(question.threads);
   search.stop = question.stop;
   if (question.time_limit_s > 0) search.time_limit_s = question.time_limit_s;
   search::PriceCache prices(job);
-  const exporter::ChangeList changes = exporter::price_changes(framework, job, mine, search, &prices);
+  exporter::ChangeList changes = exporter::price_changes(framework, job, mine, search, &prices);
+  if (framework == launch::Framework::nemo) write_as_overrides(from.setup, changes);
   cost::Job best_job = job;
   best_job.stack = exporter::best_stack(framework, job.stack);
-  const std::optional<exporter::NearestPlan> best = exporter::nearest_plan(framework, best_job, search);
+  std::optional<exporter::NearestPlan> best = exporter::nearest_plan(framework, best_job, search);
+  if (question.judge == PlanJudge::simulation) {
+    expect_execution(job, 0, question.stop, evaluation);
+    judge_changes(job, question.stop, changes);
+    if (best) {
+      expect_execution(best_job, 0, question.stop, best->plan);
+      keep_fastest(evaluation, changes, *best);
+    }
+  }
 
   report::WhyNotMine report;
   report.framework = to_string(framework);

@@ -6,7 +6,6 @@
 #include "exporter/megatron_stack.h"
 #include "exporter/nemo.h"
 #include "launch/setup.h"
-#include "test_support/scale.h"
 
 namespace nest::test {
 namespace {
@@ -61,7 +60,7 @@ struct RecipeCase {
 
 TEST(NemoBack, OverridesArePricedLikeThePlansTheyAreOf) {
   std::mt19937 random(23);
-  const auto plans = static_cast<int>(test::scaled(8, 5));
+  constexpr int kPlans = 24;
   int layouts = 0, sharded = 0;
   using enum exporter::NemoForm;
   for (const RecipeCase& one :
@@ -88,13 +87,14 @@ TEST(NemoBack, OverridesArePricedLikeThePlansTheyAreOf) {
     const cost::Job job = recipe_job(one.model, one.cluster, one.precision, one.stack, one.optimizer, one.offload);
     const bool captured = !job.stack.graph_scopes.empty() && job.stack.graph_scopes.front() != cost::GraphScope::full;
     int done = 0;
-    for (int round = 0; round < 900 && done < plans; ++round) {
+    for (int round = 0; round < 3000 && done < kPlans; ++round) {
       SomePlan plan = random_plan(job, random);
       plan.strategy.dp_inner = plan.strategy.dp;
       plan.strategy.split.sp = plan.strategy.split.tp > 1;
       for (StagePlan& stage : plan.stages) {
-        stage.zero = plan.strategy.pp > 1 || one.precision != Precision::bf16 || one.form == nemo2 ||
-                             one.optimizer == Optimizer::muon
+        // Megatron-FSDP overlaps whatever the stack says.
+        const bool overlaps = std::string_view(one.stack) == "megatron-core";
+        stage.zero = plan.strategy.pp > 1 || !overlaps || one.precision != Precision::bf16 || one.form == nemo2
                          ? 1
                          : std::max(1, stage.zero);
         stage.zero_degree = groups::dense_replicas(plan.strategy);
@@ -111,14 +111,12 @@ TEST(NemoBack, OverridesArePricedLikeThePlansTheyAreOf) {
       cost::Job smaller = job;
       smaller.cluster = cluster::resized(job.cluster, used);
       const exporter::ExportTask task{smaller, plan.strategy, plan.stages};
+      // Where the stack could pair passes and this plan cannot, it is priced a little otherwise (megatron_stack_test.cc).
+      if (smaller.stack.expert_overlap && !exporter::overlaps_experts(task)) continue;
       const std::string text = exporter::overrides_text(exporter::export_nemo(task, one.form));
       const Plan asked = cost::evaluate(smaller, plan.strategy, plan.stages);
       const Plan returned = price_overrides(text, smaller);
-      // Where the stack could pair passes and this plan cannot, gradients hide behind the shorter passes of a pair.
-      const bool could = smaller.stack.expert_overlap && !exporter::overlaps_experts(task);
-      EXPECT_NEAR(returned.prediction.iteration_s / asked.prediction.iteration_s, 1, could ? 0.002 : 1e-9)
-          << one.stack << "\n"
-          << text;
+      EXPECT_NEAR(returned.prediction.iteration_s / asked.prediction.iteration_s, 1, 1e-9) << one.stack << "\n" << text;
       const bool routes = plan.strategy.split.ep * plan.strategy.split.expert_tp() > 1;
       const bool comparable = exporter::has_replicas(task) && (routes || smaller.stack.rank_capacity == 0);
       for (std::size_t s = 0; comparable && s < asked.stages.size(); ++s) {

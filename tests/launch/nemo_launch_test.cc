@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "launch/nemo_launch.h"
 #include "launch/override_text.h"
 #include "launch/setup.h"
 
@@ -230,6 +231,28 @@ TEST(NemoLaunch, MistakesNameTheKey) {
   EXPECT_THAT(read_recipe(whole + "model.some_new_field=3\n").notes,
               Contains(HasSubstr("not known to nest, and not priced: model.some_new_field")));
   EXPECT_THAT(read_recipe(whole + "peft.dim=8\n").notes, Contains(HasSubstr("peft is not read")));
+}
+
+// What is proposed can be added as it is.
+TEST(NemoLaunch, OptionsAsOverrides) {
+  EXPECT_EQ(launch::override_words("--sequence-parallel --micro-batch-size 2", false),
+            "model.sequence_parallel=true train.micro_batch_size=2");
+  constexpr const char* kOverlap = "--use-distributed-optimizer --overlap-grad-reduce --tp-comm-overlap";
+  EXPECT_EQ(launch::override_words(kOverlap, false),
+            "ddp.use_distributed_optimizer=true ddp.overlap_grad_reduce=true model.tp_comm_overlap=true");
+  EXPECT_EQ(
+      launch::override_words(kOverlap, true),
+      "ddp.use_distributed_optimizer=true comm_overlap.overlap_grad_reduce=true comm_overlap.tp_comm_overlap=true");
+  EXPECT_EQ(launch::override_words("--num-virtual-stages-per-pipeline-rank 5 --use-tp-pp-dp-mapping", true),
+            "model.virtual_pipeline_model_parallel_size=5 dist.use_tp_pp_dp_mapping=true");
+  EXPECT_EQ(launch::override_words("--num-virtual-stages-per-pipeline-rank 5", false),
+            "model.overlap_p2p_comm=true model.batch_p2p_comm=false model.virtual_pipeline_model_parallel_size=5");
+  EXPECT_EQ(
+      launch::override_words("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", true),
+      "model.recompute_granularity=full model.recompute_method=uniform model.recompute_num_layers=1");
+  const launch::LaunchSetup setup =
+      read_recipe(kWhole, launch::override_words("--context-parallel-size 4 --disable-bias-linear", true));
+  EXPECT_EQ(setup.cp, 4);
 }
 
 TEST(NemoLaunch, TheModelIsReadWhereItIsWhole) {

@@ -402,7 +402,7 @@ class ChangeFinder {
 }  // namespace
 
 std::vector<double> time_terms(const Strategy& strategy, std::int64_t global_batch, const Plan& evaluation) {
-  const Prediction::Breakdown& b = evaluation.prediction.breakdown_s;
+  const Prediction::Breakdown& b = evaluation.expected().breakdown_s;
   double slowest = 0, sum = 0;
   for (const StagePlan& stage : evaluation.stages) {
     slowest = std::max(slowest, stage.time.total);

@@ -12,6 +12,7 @@
 #include "exporter/accelerate.h"
 #include "exporter/chakra.h"
 #include "exporter/deepspeed.h"
+#include "exporter/job_folder.h"
 #include "exporter/nemo.h"
 #include "exporter/rankfile.h"
 #include "exporter/sbatch.h"
@@ -188,7 +189,7 @@ ExportedText write_rankfile(const ExportTask& task, std::size_t format) {
 constexpr std::array kChakraFormats = {
     ExportFormat{"et", "a folder: one Chakra execution trace per rank, communicator groups, a map of the ranks"}};
 
-ExportedFiles write_chakra(const ExportTask& task, const TakeFile& take) {
+ExportedFiles write_chakra(const ExportTask& task, std::size_t /*format*/, const TakeFile& take) {
   const ChakraExport traces(task.job, task.strategy, task.stages);
   const std::vector<std::int64_t> ranks = parse_ranks(task.ranks, traces.ranks());
   traces.refuse_size(ranks);
@@ -222,6 +223,41 @@ ExportedFiles write_chakra(const ExportTask& task, const TakeFile& take) {
   return files;
 }
 
+// In the order of job_kinds().
+constexpr std::array kJobFormats = {
+    ExportFormat{"megatron",
+                 "a folder to submit: configuration, `launch.sh`, `job.sbatch`, `hosts`, `README.md`; Megatron-LM's",
+                 launch::Framework::megatron},
+    ExportFormat{"bridge", "Megatron-Bridge's", launch::Framework::nemo},
+    ExportFormat{"nemo2", "NeMo 2's", launch::Framework::nemo},
+    ExportFormat{"deepspeed", "DeepSpeed's", launch::Framework::deepspeed},
+    ExportFormat{"torchtitan", "torchtitan 0.2.2's", launch::Framework::torchtitan},
+    ExportFormat{"torchtitan-main", "that of torchtitan's main", launch::Framework::torchtitan_main},
+    ExportFormat{"fsdp", "accelerate's and transformers' Trainer's", launch::Framework::fsdp}};
+
+ExportedFiles write_job(const ExportTask& task, std::size_t format, const TakeFile& take) {
+  if (task.launch == nullptr) {
+    throw InputError(
+        fmt::format("{} job: hosts of this cluster cannot be started one by one for this plan", option("to")));
+  }
+  const JobKind& kind = job_kinds()[format];
+  NEST_CHECK(std::string_view(kind.name) == kJobFormats[format].name, "one row for every kind of job");
+  const JobParts parts = kind.parts(task);
+  ExportedFiles files;
+  files.json["files"] = ExportJson::array();
+  for (const JobFile& file : job_files(task, kind, parts)) {
+    take(file.name, file.content);
+    files.json["files"].push_back(file.name);
+  }
+  std::string variables;
+  for (const auto& [name, words] : parts.variables) variables += fmt::format("{}=… ", name);
+  files.summary =
+      fmt::format("{}sbatch job.sbatch, inside it, starts {} ranks on {} hosts.\n", variables,
+                  format_integer(task.strategy.devices_used()), format_integer(std::ssize(task.launch->hosts.hosts)));
+  files.notes = parts.notes;
+  return files;
+}
+
 constexpr std::array kExporters = {
     Exporter{"megatron", "Megatron-LM", kMegatronFormats, launch::Framework::megatron, write_megatron},
     Exporter{"nemo", "Megatron-Bridge and NeMo 2", kNemoFormats, launch::Framework::nemo, write_nemo},
@@ -232,6 +268,7 @@ constexpr std::array kExporters = {
     Exporter{"fsdp", "Hugging Face accelerate and Trainer", kAccelerateFormats, launch::Framework::fsdp,
              write_accelerate},
     Exporter{"sbatch", "a job script for Slurm", kSbatchFormats, launch::Framework::megatron, write_sbatch},
+    Exporter{"job", "a folder to submit", kJobFormats, std::nullopt, nullptr, write_job},
     Exporter{"rankfile", "which rank runs on which host and device", kRankfileFormats, std::nullopt, write_rankfile},
     Exporter{"chakra", "execution traces of a step", kChakraFormats, std::nullopt, nullptr, write_chakra},
 };

@@ -21,7 +21,8 @@ namespace nest::exporter {
 
 struct ExportFormat {
   const char* name;
-  const char* words;  // what it is, for docs/export.md
+  const char* words;                                // what it is, for docs/export.md
+  std::optional<launch::Framework> framework = {};  // of folders: whose rules a plan must keep to
 };
 
 // A text and what there is to say about it.
@@ -37,6 +38,7 @@ using TakeFile = std::function<void(const std::string& name, const std::string& 
 struct ExportedFiles {
   std::string summary;          // "one step, 8 ranks, …", then a line for every kind of file
   nlohmann::ordered_json json;  // for programs: members of nest.export/1
+  std::vector<std::string> notes = {};
 };
 
 struct Exporter {
@@ -46,7 +48,7 @@ struct Exporter {
   std::optional<launch::Framework> framework;  // whose rules a plan must keep to
   // One of the two. `format` is an index into the formats.
   ExportedText (*write)(const ExportTask& task, std::size_t format) = nullptr;
-  ExportedFiles (*write_files)(const ExportTask& task, const TakeFile& take) = nullptr;
+  ExportedFiles (*write_files)(const ExportTask& task, std::size_t format, const TakeFile& take) = nullptr;
 };
 
 std::span<const Exporter> exporters();

@@ -193,8 +193,9 @@ std::string submit_script(const ExportTask& task, const JobParts& parts) {
   return text;
 }
 
-std::string readme(const ExportTask& task, const JobKind& kind, const JobParts& parts, const std::string& verdict) {
-  std::string text = fmt::format("# {}\n\n{}\nStarts {}.\n\n    ", title_of(task), verdict, kind.words);
+std::string readme(const ExportTask& task, const JobKind& kind, const JobParts& parts) {
+  std::string text = fmt::format("# {}\n\nStarts {}: {} ranks on {} hosts.\n\n    ", title_of(task), kind.words,
+                                 task.strategy.devices_used(), task.launch->hosts.hosts.size());
   for (const auto& [name, words] : parts.variables) text += fmt::format("{}=… ", name);
   text += "sbatch job.sbatch     # in this folder\n\n";
   if (!parts.variables.empty()) {
@@ -216,8 +217,7 @@ std::string readme(const ExportTask& task, const JobKind& kind, const JobParts& 
 
 std::span<const JobKind> job_kinds() { return kJobKinds; }
 
-std::vector<JobFile> job_files(const ExportTask& task, const JobKind& kind, const JobParts& parts,
-                               const std::string& verdict) {
+std::vector<JobFile> job_files(const ExportTask& task, const JobKind& kind, const JobParts& parts) {
   std::vector<JobFile> files;
   for (const auto& [name, content] : parts.files) files.push_back({name, content});
   std::string hosts;
@@ -227,7 +227,7 @@ std::vector<JobFile> job_files(const ExportTask& task, const JobKind& kind, cons
   files.push_back({"launch.sh", start_script(task, parts)});
   files.push_back({"job.sbatch", submit_script(task, parts)});
   files.push_back({"hosts", hosts});
-  files.push_back({"README.md", readme(task, kind, parts, verdict)});
+  files.push_back({"README.md", readme(task, kind, parts)});
   return files;
 }
 

@@ -42,8 +42,7 @@ std::span<const JobKind> job_kinds();
 struct JobFile {
   std::string name, content;
 };
-// `verdict`: lines about the plan, for the README. Throws InputError where hosts cannot be started one by one.
-std::vector<JobFile> job_files(const ExportTask& task, const JobKind& kind, const JobParts& parts,
-                               const std::string& verdict);
+// Of a task whose hosts can be started one by one.
+std::vector<JobFile> job_files(const ExportTask& task, const JobKind& kind, const JobParts& parts);
 
 }  // namespace nest::exporter

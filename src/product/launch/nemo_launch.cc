@@ -73,6 +73,7 @@ class RecipeReader {
     std::erase_if(setup.notes, [](const std::string& note) { return note.starts_with("the text gives only some of"); });
     setup.notes.insert(setup.notes.end(), notes_.begin(), notes_.end());
     setup.framework = Framework::nemo;
+    setup.overlap_object = overrides_.has_below("comm_overlap");
     check_chunks(setup);
     return setup;
   }

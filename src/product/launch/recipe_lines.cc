@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launch/nemo_fields.h"
 #include "launch/nemo_launch.h"
 #include "launch/recipe_names.h"
@@ -32,6 +33,37 @@ std::string_view model_of_recipe(std::string_view recipe) {
     preset = known.preset;
   }
   return preset;
+}
+
+// The key of an option, and what its flag sets.
+struct OptionKey {
+  std::string key;
+  bool flag = true;
+};
+
+OptionKey key_of_option(const std::string& option, bool overlap_object) {
+  for (const Spelling& row : kRenamed) {
+    if (row.to == option) return {std::string(row.from)};
+  }
+  for (const Spelling& row : kInverted) {
+    if (row.to == option) return {std::string(row.from), false};
+  }
+  std::string field = option.substr(2);
+  std::replace(field.begin(), field.end(), '-', '_');
+  const auto is_of = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), field) != names.end();
+  };
+  const char* part = "model.";
+  if (is_of({"micro_batch_size", "global_batch_size"})) part = "train.";
+  const bool gradients = is_of({"overlap_grad_reduce", "overlap_param_gather"});
+  if (gradients || is_of({"use_distributed_optimizer", "use_megatron_fsdp", "data_parallel_sharding_strategy"})) {
+    part = "ddp.";
+  }
+  if (overlap_object && (gradients || is_of({"tp_comm_overlap", "defer_embedding_wgrad_compute",
+                                             "overlap_moe_expert_parallel_comm", "delay_wgrad_compute"}))) {
+    part = "comm_overlap.";
+  }
+  return {part + field};
 }
 
 struct RecipeWords {
@@ -77,6 +109,31 @@ LaunchSetup finish_recipe(std::string_view source, const RecipeWords& read, cons
 }
 
 }  // namespace
+
+std::string override_words(std::string_view options, bool overlap_object) {
+  constexpr std::string_view kChunks = "--num-virtual-stages-per-pipeline-rank";
+  std::string text;
+  std::string value;
+  OptionKey key;
+  const auto finish = [&] {
+    if (key.key.empty()) return;
+    text.append(text.empty() ? "" : " ").append(key.key).append("=");
+    text += value.empty() ? std::string(key.flag ? "true" : "false") : value;
+  };
+  for (const std::string_view word : split_words(options)) {
+    if (word.starts_with("--")) {
+      finish();
+      // Chunks overlap their messages only where they are told to.
+      if (word == kChunks && !overlap_object) text += "model.overlap_p2p_comm=true model.batch_p2p_comm=false";
+      key = key_of_option(std::string(word), overlap_object);
+      value.clear();
+    } else {
+      value.append(value.empty() ? "" : " ").append(word);
+    }
+  }
+  finish();
+  return text;
+}
 
 bool is_recipe_command(const TrainingCommand& command) {
   return command.program == "nemo" || command.program == "run_recipe.py" ||

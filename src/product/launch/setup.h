@@ -60,6 +60,7 @@ struct LaunchSetup {
   bool shard_outer = false;          // the optimizer's state over the ranks of all groups
 
   cost::SoftwareStack stack;       // the framework's, with what the text switches on and off
+  bool overlap_object = false;     // Megatron-Bridge's comm_overlap, which is written over what others say of overlap
   std::vector<std::string> notes;  // what is not priced, not read or unknown
 };
 

@@ -19,8 +19,8 @@ constexpr double kWorthShowing = 0.002;  // of yours
 constexpr std::size_t kChangesShown = 6;
 
 std::string verdict(const WhyNotMine& report, const Style& style) {
-  const Prediction& yours = report.yours.prediction;
-  const Prediction& best = report.best.prediction;
+  const Prediction& yours = report.yours.expected();
+  const Prediction& best = report.best.expected();
   std::string text = fmt::format("{} on {}\n", report.title, report.devices);
   if (report.fits) {
     text += style.paint(Ink::strong, fmt::format("Yours: {} per step", format_duration(yours.iteration_s))) +
@@ -37,13 +37,19 @@ std::string verdict(const WhyNotMine& report, const Style& style) {
                         sure_text(probability_faster(best, yours)));
   }
   text += report.proven ? ", proven\n" : "\n";
-  return text + fmt::format("       {}\n", plan::strategy_text(report.best.strategy));
+  text += fmt::format("       {}\n", plan::strategy_text(report.best.strategy));
+  if (!report.yours.executed && !report.best.executed) return text;
+  return text +
+         wrap_after("", fmt::format("Times are those of execution on the simulated network; by the formula {} and {}.",
+                                    format_duration(report.yours.prediction.iteration_s),
+                                    format_duration(report.best.prediction.iteration_s))) +
+         "\n";
 }
 
 // What most of the difference is made of.
 std::string binding(const WhyNotMine& report) {
-  const double difference = report.yours.prediction.iteration_s - report.best.prediction.iteration_s;
-  if (difference < kWorthShowing * report.yours.prediction.iteration_s) return {};
+  const double difference = report.yours.expected().iteration_s - report.best.expected().iteration_s;
+  if (difference < kWorthShowing * report.yours.expected().iteration_s) return {};
   std::vector<std::string> parts;
   double left = 0.7 * difference;
   for (const TermLine& line : report.terms) {
@@ -64,7 +70,7 @@ std::string terms_table(const WhyNotMine& report, const Style& style) {
                {"", Align::left, true}});
   for (const TermLine& line : report.terms) {
     const double difference = line.yours_s - line.best_s;
-    if (std::abs(difference) < kWorthShowing * report.yours.prediction.iteration_s) continue;
+    if (std::abs(difference) < kWorthShowing * report.yours.expected().iteration_s) continue;
     table.add({line.name, fmt::format("{:.3f}", line.yours_s), fmt::format("{:.3f}", line.best_s),
                fmt::format("{:+.3f}", difference), line.about});
   }
@@ -77,11 +83,11 @@ std::string changes_table(const WhyNotMine& report, const Style& style) {
   std::size_t shown = 0;
   for (const ChangeLine& change : report.changes) {
     if (shown == kChangesShown) break;
-    if (report.fits && change.iteration_s >= report.yours.prediction.iteration_s * (1 - kWorthShowing / 4)) break;
+    if (report.fits && change.iteration_s >= report.yours.expected().iteration_s * (1 - kWorthShowing / 4)) break;
     ++shown;
     table.add({change.options, fmt::format("{:.3f}", change.iteration_s),
                report.fits
-                   ? fmt::format("{:+.1f} %", 100 * (change.iteration_s / report.yours.prediction.iteration_s - 1))
+                   ? fmt::format("{:+.1f} %", 100 * (change.iteration_s / report.yours.expected().iteration_s - 1))
                    : "fits"});
   }
   return shown == 0 ? std::string() : table.render(style) + "\n";
@@ -96,7 +102,7 @@ std::string recommendation(const WhyNotMine& report, const Style& style) {
   std::string text = report.fits ? "Smallest change with the largest gain:\n" : "Smallest change that makes it fit:\n";
   text += style.paint(Ink::strong, wrap_after("  ", first.options)) + "\n  ";
   text += fmt::format("-> {} per step", format_duration(first.iteration_s));
-  if (report.fits) text += fmt::format(" ({:.2f}x)", report.yours.prediction.iteration_s / first.iteration_s);
+  if (report.fits) text += fmt::format(" ({:.2f}x)", report.yours.expected().iteration_s / first.iteration_s);
   return text + "\n";
 }
 

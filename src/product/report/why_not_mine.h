@@ -29,7 +29,7 @@ struct WhyNotMine {
   std::string framework;  // "megatron"
   std::string title;      // of the model
   std::string devices;    // "128 x h100 (dgx-h100)"
-  Plan yours;
+  Plan yours;             // compared by expected(), as all that follows
   bool fits = true;
   std::string misfit;            // when it does not
   std::int64_t spare_bytes = 0;  // on the fullest stage
