@@ -328,6 +328,7 @@ LaunchAnswer evaluate_launch(const LaunchQuestion& question) {
     judge_changes(job, question.stop, changes);
     if (best) {
       expect_execution(best_job, 0, question.stop, best->plan);
+      if (best->plan.executed) best->proven = false;  // by the formula, which is not the judge here
       keep_fastest(evaluation, changes, *best);
     }
   }
