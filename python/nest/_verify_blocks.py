@@ -12,7 +12,7 @@ class Experts(nn.Module):
 
     def __init__(self, cut, spec):
         super().__init__()
-        self.cut, self.top_k, self.all = cut, spec["top_k"], spec["experts"]
+        self.cut, self.top_k = cut, spec["top_k"]
         self.local, width, hidden = spec["experts"] // cut.ep, spec["width"] // cut.etp, spec["hidden"]
         self.router = Linear(cut, spec["experts"], hidden, sixteen=True)
         self.up = cut.parameter(self.local, 2 * width if spec["gated"] else width, hidden)
@@ -96,9 +96,9 @@ class Experts(nn.Module):
 class Mixture(nn.Module):
     """Routed experts see this rank's tokens alone; shared experts are divided as a feed-forward is, and see those of all."""
 
-    def __init__(self, cut, spec, again):
+    def __init__(self, cut, spec):
         super().__init__()
-        self.cut, self.again = cut, again
+        self.cut = cut
         self.experts = Experts(cut, spec)
         self.shared = None
         if spec.get("shared"):
@@ -123,7 +123,7 @@ class Block(nn.Module):
         self.after_attention, self.after_ffn = norm_of(cut, spec.get("attention_output_norm")), norm_of(cut, spec.get("ffn_output_norm"))
         self.attention = Attention(cut, spec["attention"], self.again)
         if spec.get("mixture"):
-            self.ffn, self.mixed = Mixture(cut, spec["mixture"], self.again), True
+            self.ffn, self.mixed = Mixture(cut, spec["mixture"]), True
         else:
             part = spec["ffn"]
             self.ffn, self.mixed = FeedForward(cut, part["hidden"], part["width"] // cut.tp, part["activation"], part["gated"], part["up_bias"],

@@ -308,7 +308,7 @@ def _block_spec(layer, hidden):
 def _attention_spec(layer, hidden, core):
     size = core["attention"]
     spec = {"hidden": hidden, "heads": int(size["heads"]), "qk_dim": size["qk_dim"], "value_dim": size["value_dim"], "causal": size["causal"],
-            "o_bias": _biased(_product_of(layer, "o")), "copies_output": _product_of(layer, "transpose") is not None}
+            "o_bias": _biased(_product_of(layer, "o"))}
     down = _product_of(layer, "kv down")
     if down is not None:
         rank = _weight(_product_of(layer, "kv up"))[2]

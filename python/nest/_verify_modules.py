@@ -264,7 +264,6 @@ class Attention(nn.Module):
         self.heads = spec["heads"] // cut.tp
         hidden = spec["hidden"]
         self.latent = spec.get("latent")
-        self.copies_output = spec["copies_output"]
         if self.latent:
             rank = self.latent
             self.kv_heads = self.heads

@@ -8,7 +8,6 @@ from torch import nn
 
 from . import _verify_blocks as blocks_of
 from . import _verify_modules as modules
-from ._errors import InputError
 
 WORKSPACE = 64 << 20  # of the buffers that nest predicts, what libraries take by themselves; collectives have the rest
 SCHEDULES = ("1f1b", "interleaved", "gpipe")
@@ -216,7 +215,7 @@ class Stage:
         shard = self.shard
         if self.main is None:
             gradient = torch.zeros(shard, device=self.cut.device)
-            if self.stage["zero"] == 0:
+            if self.stage["zero"] == 0 and not self.cut.fused:
                 self.clear()
         else:
             gradient = None

@@ -11,6 +11,8 @@ import nest
 import torch
 from nest import profile
 
+torch.backends.mkldnn.enabled = False  # its bf16 kernels need instructions that not every machine has
+
 TINY = dict(model_type="llama", hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
             vocab_size=256, tie_word_embeddings=False)
 BLOCK = 64 * 64 * 2 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64
