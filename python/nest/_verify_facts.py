@@ -19,7 +19,7 @@ PARTS = ("weights", "gradients", "optimizer", "activations", "working")
 
 def work_list(plan, modules=None):
     """The list for a plan (a path, a Plan or a dictionary). modules: "fused" or "written". Where not given: fused for plans of
-    Megatron-Core's kernels; with experts, whose many small kernels then wait for the host, only where others keep too much."""
+    Megatron-Core's kernels; with experts, whose times are then those of a framework's host, only where others keep too much."""
     given = _read(plan)
     data = json.loads(given.to_json())
     run, strategy = data["run"], data["strategy"]

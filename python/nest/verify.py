@@ -68,7 +68,7 @@ def dry_run(work, stage):
 
 
 def judges_time(work):
-    """Fused experts wait for the host, whose launches are no framework's."""
+    """Of fused experts nest predicts the launches of a framework's host, which these modules do not make."""
     return not (work["modules"] == "fused" and work["experts"])
 
 
@@ -208,7 +208,7 @@ def report(work, results, tolerance_time=TIME, tolerance_memory=MEMORY, about=""
     if any(stage["zero"] >= 2 for stage, _, _ in results):
         lines.append("Memory is not compared: ZeRO %d gathers what it divides by collectives." % max(stage["zero"] for stage, _, _ in results))
     if not judges_time(work):
-        lines.append("Times are not judged: with fused modules passes over experts wait for the host, and its launches are no framework's.")
+        lines.append("Times are not judged: of fused experts nest predicts the launches of a framework's host, which these modules do not make.")
     lines += off
     timed = any("forward_s" in found for _, _, found in results)
     if off:
