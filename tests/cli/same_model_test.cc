@@ -1,5 +1,4 @@
 // One model by its configuration and by its trace: transformers' own modules, traced as they are.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -21,19 +20,6 @@ class SameModel : public ::testing::TestWithParam<const char*> {
     const Result result = run({.arguments = words});
     EXPECT_EQ(result.code, 0) << file << ": " << result.err;
     return Json::parse(result.out);
-  }
-  // Plans of so small a model may tie: what the trace chose is no worse for the family, by 1 %.
-  void expect_tie(const Json& strategy, const Json& built, const std::vector<std::string>& options) const {
-    std::vector<std::string> words = {"plan", "--seq", "1024", "--global-batch", "64", "--stack", "huggingface"};
-    words.insert(words.end(), options.begin(), options.begin() + 4);  // the cluster and its devices
-    for (const char* key : {"tp", "cp", "pp", "dp", "ep", "etp", "virtual_stages", "micro_batch"}) {
-      words.insert(words.end(), {"--set", fmt::format("{}={}", key, strategy[key].dump())});
-    }
-    words.emplace_back("--no-why");
-    const Json priced = answer(words, "--model", config());
-    EXPECT_LE(priced["prediction"]["iteration_s"].get<double>(),
-              1.01 * built["prediction"]["iteration_s"].get<double>())
-        << strategy.dump();
   }
   std::string trace() const { return std::string(GetParam()) + ".json"; }
   std::string config() const { return std::string(GetParam()) + ".config.json"; }
@@ -63,10 +49,10 @@ TEST_P(SameModel, HasTheSamePlan) {
                                       "64",   "--stack", "huggingface", "--no-why"};
     words.insert(words.end(), options.begin(), options.end());
     const Json traced = answer(words, "--model", trace()), built = answer(words, "--model", config());
-    if (traced["strategy"] != built["strategy"]) expect_tie(traced["strategy"], built, options);
+    EXPECT_EQ(traced["strategy"], built["strategy"]) << options[1];
     // So small a model is bound by launching kernels, which a trace counts and a family estimates.
     EXPECT_NEAR(traced["prediction"]["iteration_s"].get<double>(), built["prediction"]["iteration_s"].get<double>(),
-                0.12 * built["prediction"]["iteration_s"].get<double>());
+                0.08 * built["prediction"]["iteration_s"].get<double>());
   }
 }
 

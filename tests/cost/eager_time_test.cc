@@ -7,6 +7,7 @@
 
 #include "cost/layer_price.h"
 #include "cost/operator_time.h"
+#include "cost/tables.h"
 #include "cost_support.h"
 #include "model/build.h"
 #include "model/config.h"
@@ -81,8 +82,12 @@ TEST(AsWritten, BlockIsTheSumOfTheKernelsThatRun) {
   Job slow = job;
   slow.stack.host_kernel_s = 1e-3;
   const LayerPrice waits = price_layer(slow, written_kind(job, model::LayerKind::block), {}, 2);
-  EXPECT_NEAR(waits.forward_s, 1e-3 * launches, 1e-12);
+  // Python around a block counts as 20 launches, and forward's launches are cheaper than backward's.
+  const double python = 20 + 0.6 * launches;
+  EXPECT_NEAR(waits.forward_s, 1e-3 * python, 1e-12);
   EXPECT_NEAR(waits.backward_s, 1e-3 * launches_back, 1e-12);
+  // A checkpoint doubles forward's, then and when it runs again.
+  EXPECT_NEAR(waits.recompute_s[kEverything], 1e-3 * (python + 2 * python), 1e-12);
 }
 
 TEST(AsWritten, HeadPaysForLogitsInFp32) {
@@ -94,6 +99,22 @@ TEST(AsWritten, HeadPaysForLogitsInFp32) {
   EXPECT_NEAR(
       price.forward_s,
       gemm_s(rates, {kEagerTokens, 128256, kWidth, 1}) + bytes / rates.memory_bytes_per_s + 1.5e-6 * (8 + 1 + 4), 1e-9);
+}
+
+// Two kernels of 2 us and the gaps before them for every weight, beside what the optimizer moves.
+TEST(AsWritten, UpdatesPayForEveryTensor) {
+  const Job job = test_job(written_spec());
+  EXPECT_DOUBLE_EQ(sync_rule(job, 1).tensor_s, 2 * (1.5e-6 + 2e-6));
+  StageSums sums;
+  sums.dense_parameters = 1e9;
+  const auto seconds = [&](double tensors) {
+    sums.tensors = tensors;
+    return state_cost(sync_rule(job, 1), Strategy{}, sums, ShardLines{}, 0).optimizer_s;
+  };
+  EXPECT_NEAR(seconds(300) - seconds(0), 300 * 7e-6, 1e-12);
+  JobSpec fused = written_spec();
+  fused.stack = "pytorch";
+  EXPECT_EQ(sync_rule(test_job(fused), 1).tensor_s, 0);
 }
 
 TEST(AsWritten, FrozenNormHasNoGradientOfItsWeight) {

@@ -57,7 +57,9 @@ Passes LayerPricer::written_launches() const {
 Passes LayerPricer::host_s() const {
   if (written_) {
     const Passes launches = written_launches();
-    return {job_.stack.host_kernel_s * launches.forward_s, job_.stack.host_kernel_s * launches.backward_s};
+    const double python = layer_.kind == model::LayerKind::block ? kWrittenBlock : 0;
+    return {job_.stack.host_kernel_s * (python + kWrittenLaunch * launches.forward_s),
+            job_.stack.host_kernel_s * launches.backward_s};
   }
   const double forward_s = host_forward_s();
   return {forward_s, kHostBackward * forward_s};
@@ -155,8 +157,11 @@ void LayerPricer::compose(LayerPrice& price) const {
     const auto with = [&](double again_s, double host_again_s) {
       return joined(stream_s + again_s, host.backward_s + host_again_s) - joined(stream_s, host.backward_s);
     };
+    // Under torch's checkpoint every tensor that is kept passes hooks in Python, both times that forward runs.
+    const double hooked_s = (written_ ? kWrittenCheckpoint : 1) * host.forward_s;
+    const double slower_s = joined(own.forward_s + exposed.forward_s, hooked_s) - price.forward_s;
     price.recompute_s = {0, with(some.forward_s, some.backward_s),
-                         with(own.forward_s + beside.forward_s - times_.unrepeated_s, host.forward_s)};
+                         slower_s + with(own.forward_s + beside.forward_s - times_.unrepeated_s, hooked_s)};
     for (std::size_t i = 0; i < sets_.size(); ++i) {
       price.recompute_s.push_back(with(times_.set_s[i], modules_host(split::modules_of(sets_[i]), i)));
     }

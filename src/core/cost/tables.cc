@@ -5,6 +5,7 @@
 
 #include "cost/activation_offload.h"
 #include "cost/constants.h"
+#include "cost/eager_time.h"
 #include "cost/facts.h"
 #include "cost/memory.h"
 #include "cost/rates.h"
@@ -88,6 +89,7 @@ SyncRule sync_rule(const Job& job, std::int64_t stages) {
                                 stages > 1 && stack.memory == MemoryModel::fsdp);
   rule.weights_shared_from = state_bytes(job).weights_shared_from;
   rule.update = update_bytes(job);
+  if (runs_as_written(stack)) rule.tensor_s = 2 * (kWrittenGap_s + kWrittenCast_s);
   rule.offload = offload_rule(job);
   rule.update.matrices *= 1 - rule.offload.share;
   rule.update.rest *= 1 - rule.offload.share;
@@ -272,6 +274,7 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   const double more = (rule.update.rest - rule.update.matrices) * sums.rest_parameters / real(ranks.dense);
   const double update_s = (rule.update.matrices * updated + more) / rule.memory_bytes_per_s;
   cost.optimizer_s = update_s + kNormBytes * (zero >= 3 ? updated : dense + expert) / rule.memory_bytes_per_s;
+  cost.optimizer_s += rule.tensor_s * sums.tensors;
   // Beside it the host updates its share.
   if (rule.offload.share > 0) {
     cost.optimizer_s += std::max(0.0, rule.offload.seconds(updated, sums.tensors) - update_s);

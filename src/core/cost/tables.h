@@ -95,7 +95,8 @@ struct SyncRule {
   ShardingTable often = sharding_traffic(false);
   int weights_shared_from = 3;  // row from which weights are divided at rest, frozen ones too
   // The optimizer's pass over its state.
-  UpdateBytes update;  // read and written per parameter, on the device
+  UpdateBytes update;   // read and written per parameter, on the device
+  double tensor_s = 0;  // of every tensor, however small: kernels that cast its gradient and its weight
   OffloadRule offload;
   double memory_bytes_per_s = 1;
   // By the least law: what comes before the update counts apart; and what experts wait for, behind which traffic may
