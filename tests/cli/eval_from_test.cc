@@ -95,16 +95,16 @@ TEST(EvalFrom, AChangeThatIsMadeKeepsItsPromise) {
 // The same for overrides, in whose words changes are proposed, with an object for overlap and without.
 TEST(EvalFrom, ChangesOfOverridesAreOverrides) {
   const std::string line =
-      "torchrun --nnodes 8 --nproc-per-node 8 run_recipe.py --recipe llama3_70b_pretrain_config -tp 4 -pp 4 -cp 1 -mb "
-      "1 "
-      "-gb 128 -sl 4096 model.recompute_granularity=null ddp.use_distributed_optimizer=true "
+      "torchrun --nnodes 8 --nproc-per-node 8 run_recipe.py --recipe llama3_8b_pretrain_config -tp 4 -pp 4 -cp 1 "
+      "-mb 1 -gb 128 -sl 4096 model.recompute_granularity=null ddp.use_distributed_optimizer=true "
       "mixed_precision=bf16_mixed ";
   for (const char* overlap : {"ddp.overlap_grad_reduce=false", "++comm_overlap={tp_comm_overlap:false}"}) {
     const Result first =
         nest({"eval", "--from", line + overlap, "--cluster", "dgx-h100", "--judge", "formula", "--json"});
     ASSERT_EQ(first.code, 0) << first.err;
+    const Json before = Json::parse(first.out);
     int tried = 0;
-    for (const Json& change : Json::parse(first.out).at("changes")) {
+    for (const Json& change : before.at("changes")) {
       const std::string options = change.at("options");
       EXPECT_THAT(options, ::testing::Not(HasSubstr("--"))) << options;
       if (options.find("layout") != std::string::npos) continue;

@@ -50,6 +50,7 @@ def check_mpirun(mpirun, nest):
 
 
 # What is written for whom, as a file that `nest eval --from` reads, and with which arguments beside it.
+NEWER = "which is not written: it came after"  # what was priced is not all in the text, and the text says so
 READ_BACK = [("megatron", "script"), ("nemo", "bridge"), ("nemo", "nemo2"), ("deepspeed", ""), ("torchtitan", ""), ("torchtitan-main", ""),
              ("fsdp", "accelerate")]
 
@@ -59,7 +60,7 @@ def check_read_back(nest):
     program, models = nest
     rows = []
     for target, form in READ_BACK:
-        tally = Tally()
+        tally, left = Tally(), 0
         for model, job in itertools.product(models, JOBS):
             plan = plan_of(program, model, job, target)
             if not plan:
@@ -67,6 +68,9 @@ def check_read_back(nest):
             text = subprocess.run([program, "export", "-", "--to", target] + (["--format", form] if form else []), input=plan,
                                   capture_output=True, text=True)
             if text.returncode != 0:
+                continue
+            if NEWER in " ".join(text.stderr.split()):
+                left += 1
                 continue
             parsed = json.loads(plan)
             with tempfile.NamedTemporaryFile("w", suffix="." + target) as file:
@@ -94,7 +98,10 @@ def check_read_back(nest):
                 continue
             wanted = parsed["prediction"]["iteration_s"]
             tally.add(name, [] if abs(price - wanted) <= 1e-9 * wanted else ["costs %.6g s instead of %.6g s" % (price, wanted)])
-        rows.append(tally.row("nest", target if target != "nemo" else form, "`nest eval --from` reads the export at the plan's price"))
+        what = "`nest eval --from` reads the export at the plan's price"
+        if left:
+            what += "; %d more are not comparable: their export says which parts of what was priced it cannot carry" % left
+        rows.append(tally.row("nest", target if target != "nemo" else form, what))
     return rows
 
 

@@ -78,6 +78,14 @@ def override_problems(overrides, classes, value_of):
     return problems
 
 
+def torch_types(sources):
+    """Words that Megatron-Bridge takes for types of torch."""
+    for node in sources.tree("megatron.bridge.utils.activation_map").body:
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "DTYPE_MAP":
+            return {key.value for key in node.value.keys}
+    return set()
+
+
 def check_bridge(source, nest):
     """Overrides of a recipe: fields of Megatron-Bridge's and Megatron's configuration classes, and values of their types."""
     bridge = os.path.join(source, "src")
@@ -95,6 +103,9 @@ def check_bridge(source, nest):
     precision = classes["mixed_precision"]
     recipes = {node.name for node in sources.tree("megatron.bridge.training.mixed_precision").body
                if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) == "register" for each in node.decorator_list)}
+    types = torch_types(sources)
+    for known in classes.values():  # looked at below
+        known.update({field: typing.Any for field in known if field.endswith("_dtype")})
     version = re.search(r"MAJOR = (\d+)\s+MINOR = (\d+)", pathlib.Path(bridge, "megatron/bridge/package_info.py").read_text())
     tally = Tally()
     for name, made, _ in exports(nest, "nemo", ("bridge",)):
@@ -103,6 +114,9 @@ def check_bridge(source, nest):
         for override in overrides:
             if override.startswith("mixed_precision=") and override.partition("=")[2] not in recipes | {"null"}:
                 problems.append("no recipe " + override)
+            key, _, text = override.partition("=")
+            if key.endswith("_dtype") and text not in types and not re.fullmatch(r"\{_target_:torch\.\w+,_call_:false\}", text):
+                problems.append("no type " + override)
             for beginning, known in (("++comm_overlap=", overlap), ("++mixed_precision=", precision)):
                 if override.startswith(beginning):
                     told = fields.hydra_value(override.partition("=")[2])
