@@ -127,6 +127,7 @@ accuracy: deps ## Compare predictions with measurements: make accuracy [DATA=fol
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-accuracy
 	@build/nest-accuracy $(if $(DATA),--data $(DATA) --markdown docs/generated/accuracy.md --plots docs/generated/accuracy,--markdown build/accuracy.md) --json build/accuracy.json
+	@build/nest-accuracy --near data/runs/published.yaml
 
 .PHONY: recipes
 recipes: deps ## Compare published recipes with our plans: make recipes DATA=folder; writes docs/generated/recipes.md

@@ -26,8 +26,10 @@ struct TrainingTotals {
 };
 TrainingTotals training_totals(const PlanReport& report);
 
+// Of running out of memory: "1.6 %", "below 0.1 %".
+std::string risk_text(double probability);
+
 // "embedding, 0-9", "70-79, head": what a stage holds, blocks numbered from 0.
-std::string risk_text(double probability);  // of running out of memory: "1.6 %", "below 0.1 %"
 std::string layers_label(const model::Model& model, int first, int last);
 // Of a stage, or of neighbouring ones that are alike; chunk by chunk where they are listed: "embedding, 0-3 | 16-19".
 std::string layers_label(const model::Model& model, const StagePlan& stage);

@@ -1,5 +1,6 @@
 #include "nest/interval.h"
 #include "plan/plan_json.h"
+#include "report/nearest_runs.h"
 #include "report/plan_report.h"
 
 namespace nest::report {
@@ -16,6 +17,7 @@ Json plan_json(const PlanReport& report) {
       training["interval_s"] = {told.low, told.high};
     }
   }
+  json["evaluation"]["nearest_runs"] = nearest_json(nearest_runs(report));
   return json;
 }
 

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "nest/interval.h"
 #include "plan/strategy_text.h"
+#include "report/nearest_runs.h"
 #include "report/plan_report.h"
 #include "report/table.h"
 
@@ -231,6 +232,7 @@ std::string plan_text(const PlanReport& report, const Style& style) {
             "\n";
   }
   text += "\n" + wrap_after("Assumed: ", fmt::format("{}", fmt::join(report.plan.assumptions, "; "))) + "\n";
+  if (report.plan.fits) text += nearest_text(nearest_runs(report, 1));
   return text;
 }
 

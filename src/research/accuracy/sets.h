@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accuracy/set.h"
+#include "report/nearest_runs.h"
 
 namespace nest::accuracy {
 
@@ -23,6 +24,9 @@ Set parameter_counts(const std::filesystem::path& folder);
 Set operators(const std::filesystem::path& folder);
 Set layer_time(const std::filesystem::path& folder);
 Set collectives(const std::filesystem::path& folder);
+
+// The runs that have a time, for data/runs.
+std::vector<report::PublishedTime> published_times(const std::filesystem::path& folder);
 
 // Those files, sorted by name.
 std::vector<std::filesystem::path> published_files(const std::filesystem::path& folder);

@@ -193,6 +193,21 @@ Set published_time(const std::filesystem::path& folder) {
   return set;
 }
 
+std::vector<report::PublishedTime> published_times(const std::filesystem::path& folder) {
+  Set unused;
+  std::vector<report::PublishedTime> times;
+  for_each_run(folder, unused, [&](const PublishedRun& run) {
+    auto made = make_case(run, false);
+    const Case* one = std::get_if<Case>(&made);
+    if (one == nullptr || !run.iteration_s) return;
+    const double predicted_s = cost::evaluate(one->job, one->strategy, one->stages).prediction.iteration_s;
+    times.push_back({run.id, run.citation, one->job.cluster.device.name, to_string(one->job.run.precision),
+                     one->job.stack.name, run.gpus, one->job.run.sequence, real(one->job.parameters), run.moe(),
+                     run.complete, *run.iteration_s, predicted_s});
+  });
+  return times;
+}
+
 Set published_memory(const std::filesystem::path& folder) {
   Set set{"published_memory", "Published training runs: peak memory", "bytes", 0, {}, {}};
   for_each_run(folder, set, [&](const PublishedRun& run) { add_memory(run, set); });

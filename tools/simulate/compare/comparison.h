@@ -24,7 +24,10 @@ struct ComparedPlan {
   std::int64_t micro_batches = 1;
   std::int64_t replicas_simulated = 1;
   bool mixture = false;
-  simulate::SimulationSummary summary;
+  simulate::SimulationSummary summary;  // the formula's prediction beside one execution
+  double told_s = 0;  // what `nest eval` tells: the formula's, or where it is wrong that of executions
+
+  double told_difference() const { return told_s > 0 ? summary.iteration_s / told_s - 1 : 0; }
 };
 
 ComparedPlan compare(const RandomPlan& plan, SimulationEngine engine);
@@ -40,6 +43,7 @@ struct TopCase {
   std::int64_t plans = 0;  // simulated; 0: none fits
   double predicted_s = 0;  // of the first
   double simulated_s = 0;
+  double told_s = 0;       // as ComparedPlan
   double best_s = 0;       // of all, simulated
   std::int64_t best = 0;   // its place in the search's order, from 0
   double runner_up_s = 0;  // predicted, of that one
@@ -47,6 +51,7 @@ struct TopCase {
   std::string best_strategy;
 
   double difference() const { return predicted_s > 0 ? simulated_s / predicted_s - 1 : 0; }
+  double told_difference() const { return told_s > 0 ? simulated_s / told_s - 1 : 0; }
   double loss() const { return best_s > 0 ? simulated_s / best_s - 1 : 0; }
 };
 

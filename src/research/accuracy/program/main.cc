@@ -30,6 +30,7 @@ struct Options {
   std::string plots;
   std::string explain;
   std::string recipes;
+  std::string near;
 };
 
 // Where the page finds the pictures.
@@ -63,6 +64,10 @@ int compare(const Options& options) {
     return 0;
   }
   if (!options.recipes.empty()) return compare_recipes(options);
+  if (!options.near.empty()) {
+    write_file(options.near, nest::report::write_runs(nest::accuracy::published_times(folder)));
+    return 0;
+  }
   const auto sets = nest::accuracy::all_sets(folder);
   const auto summary = nest::accuracy::summarise(sets);
   if (!options.json.empty())
@@ -94,6 +99,7 @@ int main(int argc, char** argv) {
   app.add_option("--plots", options.plots, "write the pictures into this folder");
   app.add_option("--explain", options.explain, "only show how this published run is priced");
   app.add_option("--recipes", options.recipes, "only plan the jobs of published recipes and write that page here");
+  app.add_option("--near", options.near, "only write the published runs that answers are compared with to this file");
   CLI11_PARSE(app, argc, argv);
   try {
     return compare(options);
