@@ -306,17 +306,17 @@ Tower read_vision_tower(Config& vision, std::string_view otherwise) {
 }
 
 Tower read_mllama_tower(Config& vision, std::int64_t hidden) {
-  constexpr Keys kHeads = {"attention_heads", "num_attention_heads"};
+  constexpr Keys kTiledHeads = {"attention_heads", "num_attention_heads"};
   BlockShape shape;
   shape.hidden = vision.size({"hidden_size"}, kMaxHidden);
   const std::int64_t local = vision.size({"num_hidden_layers"}, kMaxLayers / 2);
   const std::int64_t global = vision.size({"num_global_layers"}, kMaxLayers / 2);
   shape.layers = local + global;
-  shape.heads = vision.size(kHeads, kMaxHeads);
+  shape.heads = vision.size(kTiledHeads, kMaxHeads);
   shape.width = vision.size({"intermediate_size"}, kMaxWidth);
   shape.activation = vision.activation_or({"hidden_act"}, Activation::gelu);
   shape.input_bias = shape.output_bias = false;
-  const Block block = make_block(vision, kHeads, shape);
+  const Block block = make_block(vision, kTiledHeads, shape);
   Tower tower = make_media_tower("vision", shape, [&](std::int64_t layer) {
     Block own = block;
     own.residual_gates = layer >= local;

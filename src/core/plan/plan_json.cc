@@ -335,7 +335,7 @@ void read_evaluation(doc::Reader reader, Plan& plan) {
   plan.assumptions = reader.maybe_texts("assumptions", kMostLines).value_or(std::vector<std::string>());
   plan.measured = reader.maybe_texts("measured", kMostLines).value_or(std::vector<std::string>());
   // Written beside for readers; not part of the plan.
-  for (const char* beside : {"training", "violations", "nearest_runs"}) reader.raw(beside);
+  for (const char* beside : {"training", "violations"}) reader.raw(beside);
   reader.refuse_unknown_keys();
 }
 
@@ -472,7 +472,7 @@ Plan read_plan(const Document& document) {
     read_evaluation(std::move(*evaluation), plan);
   }
   // Written beside a plan for readers; not part of it.
-  for (const char* beside : {"why_not", "alternatives"}) root.raw(beside);
+  for (const char* beside : {"why_not", "alternatives", "nearest_runs"}) root.raw(beside);
   root.refuse_unknown_keys();
   return plan;
 }

@@ -196,6 +196,7 @@ class RecipeReader {
                                              [&](const PrecisionRecipe& row) { return row.name == name; });
       if (known == kPrecisions.end()) {
         std::vector<std::string> names;
+        names.reserve(kPrecisions.size());
         for (const PrecisionRecipe& row : kPrecisions) names.emplace_back(row.name);
         fail(*word, fmt::format("`{}` is no recipe of precision{}", clip(word->value, 60), did_you_mean(name, names)));
       }

@@ -17,7 +17,7 @@ Json plan_json(const PlanReport& report) {
       training["interval_s"] = {told.low, told.high};
     }
   }
-  json["evaluation"]["nearest_runs"] = nearest_json(nearest_runs(report));
+  json["nearest_runs"] = nearest_json(nearest_runs(report));
   return json;
 }
 
