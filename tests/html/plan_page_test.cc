@@ -11,7 +11,9 @@
 #include "html/style.h"
 #include "model/count.h"
 #include "model/presets.h"
+#include "nest/interval.h"
 #include "plan/strategy_text.h"
+#include "report/nearest_runs.h"
 #include "xml.h"
 
 namespace nest::html {
@@ -152,7 +154,13 @@ TEST_P(Pages, SayWhatThePlanSays) {
     EXPECT_THAT(test::find_all(root, "header").at(0)->text, HasSubstr("does not fit"));
     return;
   }
-  EXPECT_THAT(test::find_all(root, "header").at(0)->text, HasSubstr(format_duration(p.iteration_s)));
+  const std::string& header = test::find_all(root, "header").at(0)->text;
+  EXPECT_THAT(header, HasSubstr(format_duration(p.iteration_s)));
+  EXPECT_THAT(header, HasSubstr("per step, " + sureness(p.spread)));
+  EXPECT_THAT(header, HasSubstr("risk of running out of memory"));
+  const auto nearest = test::table_cells(root, "nearest-table");
+  ASSERT_EQ(nearest.size(), 4U);
+  EXPECT_THAT(nearest[1][0], HasSubstr(report::nearest_runs(priced.report).front().run.id));
   const auto times = test::table_cells(root, "stage-times");
   ASSERT_EQ(times.size(), stages.size() + 1);
   for (std::size_t s = 0; s < stages.size(); ++s)

@@ -371,6 +371,51 @@ TEST(NcclTopology, CardsWithoutNvlink) {
   EXPECT_EQ(inside.levels[1].bandwidth_bytes_per_s, 22e9);
 }
 
+// As clouds hand it to NCCL: functions of PCI, their class, and where they are plugged.
+TEST(NcclTopology, FunctionsKnownByTheirClass) {
+  std::string content = "<system version=\"1\">";
+  for (int socket = 0; socket < 2; ++socket) {
+    content += "<cpu numaid=\"" + std::to_string(socket) + "\">";
+    for (int bridge = 0; bridge < 2; ++bridge) {
+      content += R"(<pci busid="ffff:ff:01.0" class="0x060400" link_speed="8 GT/s" link_width="16">)";
+      for (const char* device : {"1c", "1d"}) {
+        content += std::string("<pci busid=\"0000:10:") + device +
+                   R"(.0" class="0x030200" vendor="0x10de" device="0x20b0" link_speed="8 GT/s" link_width="16"/>)";
+      }
+      content += R"(<pci busid="0000:10:1b.0" class="0x020000" vendor="0x1d0f" device="0xefa0"/></pci>)";
+    }
+    content += "</cpu>";
+  }
+  const NodeInside inside = inside_of(parse_nccl_topology(text(content + "</system>")), "cloud.xml");
+  EXPECT_EQ(inside.devices, 8);
+  ASSERT_EQ(inside.levels.size(), 1U);
+  EXPECT_EQ(inside.levels[0].closeness, Closeness::nvlink);
+  EXPECT_EQ(inside.nvlinks, 0);  // as many as the device has
+  EXPECT_EQ(inside.adapters, 4);
+  EXPECT_FALSE(inside.adapter_per_device);
+  EXPECT_FALSE(inside.adapter_bytes_per_s.has_value());
+  EXPECT_THAT(inside.device_candidates, ElementsAre("a100-40", "a100-80", "a800"));
+  ASSERT_FALSE(inside.notes.empty());
+  EXPECT_THAT(inside.notes.back(), HasSubstr("cloud.xml does not list NVLinks"));
+}
+
+// Two GPUs and two adapters behind every bridge: one for each.
+TEST(NcclTopology, AsManyAdaptersAsDevicesBehindABridge) {
+  const auto node = [](int adapters) {
+    std::string content = "<system version=\"1\"><cpu>";
+    for (int bridge = 0; bridge < 4; ++bridge) {
+      content += R"(<pci class="0x060400"><pci class="0x030200"/><pci class="0x030200"/>)";
+      for (int k = 0; k < adapters; ++k) content += R"(<pci class="0x020700"/>)";
+      content += "</pci>";
+    }
+    return inside_of(parse_nccl_topology(text(content + "</cpu></system>")), "cloud.xml");
+  };
+  EXPECT_TRUE(node(2).adapter_per_device);
+  EXPECT_FALSE(node(1).adapter_per_device);
+  EXPECT_EQ(node(2).adapters, 8);
+  EXPECT_TRUE(node(2).device_candidates.empty());  // classes alone do not tell
+}
+
 TEST(NcclTopology, RefusesWithTheLine) {
   const auto refused = [](const std::string& content) {
     return refusal([&] { inside_of(parse_nccl_topology(text(content)), "given"); });

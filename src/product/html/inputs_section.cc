@@ -8,6 +8,7 @@
 #include "html/plan_sections.h"
 #include "plan/plan_json.h"
 #include "report/json.h"
+#include "report/nearest_runs.h"
 
 namespace nest::html {
 namespace {
@@ -92,6 +93,29 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+// Published runs that are like this plan, and how nest does on them.
+Markup nearest_table(const PlanView& view) {
+  Markup out;
+  const std::vector<report::NearRun> runs = report::nearest_runs(view.report);
+  if (!view.fits() || runs.empty()) return out;
+  out.element("h3", "Nearest published runs");
+  HtmlTable table("Nearest published runs", {{"run", false}, {"measured"}, {"nest says"}}, "nearest-table");
+  for (const report::NearRun& near : runs) {
+    std::vector<Markup> cells(3);
+    Markup name, about;
+    name.text(near.run.id);
+    about.text(fmt::format("{} parameters on {} x {}{}; this plan is {}", format_count(near.run.parameters),
+                           format_integer(near.run.devices), near.run.device,
+                           near.run.complete ? "" : "; something was assumed",
+                           near.apart.empty() ? "like it" : near.apart));
+    cells[0] = two_lines(name, about);
+    cells[1].text(format_duration(near.run.measured_s));
+    cells[2].text(fmt::format("{:+.1f} %", 100 * near.run.error()));
+    table.add_cells(std::move(cells));
+  }
+  return out.add(table.markup());
+}
+
 }  // namespace
 
 std::string shell_line(const std::vector<std::string>& words) {
@@ -115,6 +139,7 @@ Markup inputs_section(const PlanView& view) {
   if (!view.report.plan.measured.empty()) {
     out.element("p", fmt::format("Measured: {}; the rest is estimated.", fmt::join(view.report.plan.measured, ", ")));
   }
+  out.add(nearest_table(view));
   out.element("h3", "Files");
   add_document(out, "Model: config.json", view.plan.model.config);
   add_document(out, "Cluster: description", view.plan.cluster.description);

@@ -35,7 +35,10 @@ class TopologyReader {
       read_cpu(cpu);
     }
     keep_ranked();
-    if (topology_.gpus.empty()) throw InputError(fmt::format("{}: no <gpu> in the file", source_.name));
+    if (topology_.gpus.empty()) {
+      throw InputError(fmt::format("{}: no <gpu> in the file, nor a PCI function of a GPU's class (0x0302…, 0x0300…)",
+                                   source_.name));
+    }
     std::stable_sort(topology_.gpus.begin(), topology_.gpus.end(),
                      [](const NcclGpu& a, const NcclGpu& b) { return a.dev < b.dev; });
     return std::move(topology_);
@@ -122,7 +125,39 @@ class TopologyReader {
     Path deeper = path;
     deeper.push_back(++pci_elements_);
     busid_ = text(element, "busid", "");
-    for (const XmlElement& child : element.children) read_child(child, deeper, own, path.empty() ? own : outermost);
+    const double outer = path.empty() ? own : outermost;
+    for (const XmlElement& child : element.children) read_child(child, deeper, own, outer);
+    if (element.children.empty()) read_function(element, deeper, own, outer);
+  }
+
+  // A PCI function of which nothing but its class is said.
+  void read_function(const XmlElement& element, const Path& path, double own, double outermost) {
+    const std::string kind = text(element, "class", "");
+    if (kind.starts_with("0x0302") || kind.starts_with("0x0300")) {
+      read_gpu(element, path, own, outermost);
+      NcclGpu& gpu = topology_.gpus.back();
+      gpu.by_class = true;
+      gpu.sm = capability_of(to_lower(text(element, "device", "")));
+    } else if (kind.starts_with("0x0200") || kind.starts_with("0x0207")) {
+      if (topology_.nets.size() >= kMostNets) fail(element, fmt::format("more than {} adapters", kMostNets));
+      topology_.nets.push_back({text(element, "busid", ""), 0, path, topology_.cpus.size() - 1});
+    }
+  }
+
+  // By the PCI device ids of GPUs on NVLink boards.
+  static std::int64_t capability_of(const std::string& device) {
+    static constexpr std::array<std::pair<std::string_view, std::int64_t>, 9> kIds = {{{"0x1db1", 70},
+                                                                                       {"0x1db5", 70},
+                                                                                       {"0x20b0", 80},
+                                                                                       {"0x20b2", 80},
+                                                                                       {"0x20b3", 80},
+                                                                                       {"0x2330", 90},
+                                                                                       {"0x2335", 90},
+                                                                                       {"0x2901", 100},
+                                                                                       {"0x3182", 103}}};
+    const auto* const known =
+        std::find_if(kIds.begin(), kIds.end(), [&](const auto& each) { return each.first == device; });
+    return known == kIds.end() ? 0 : known->second;
   }
 
   void read_gpu(const XmlElement& element, const Path& path, double own, double outermost) {
@@ -203,6 +238,13 @@ std::size_t nearness(const A& a, const B& b) {
   return a.cpu != b.cpu ? 0 : 1 + common(a.path, b.path);
 }
 
+// Devices behind one bridge that see as many equally close adapters as they are: NCCL gives each one of its own.
+bool one_for_each(const std::vector<std::vector<std::size_t>>& closest) {
+  return std::all_of(closest.begin(), closest.end(), [&](const std::vector<std::size_t>& own) {
+    return !own.empty() && std::count(closest.begin(), closest.end(), own) == static_cast<std::ptrdiff_t>(own.size());
+  });
+}
+
 void describe_adapters(const NcclTopology& topology, NodeInside& inside) {
   inside.adapters = static_cast<std::int64_t>(topology.nets.size());
   if (topology.nets.empty()) return;
@@ -218,9 +260,10 @@ void describe_adapters(const NcclTopology& topology, NodeInside& inside) {
     }
     closest.push_back(std::move(own));
   }
-  inside.adapter_per_device = adapters_are_private(closest, topology.nets.size());
+  inside.adapter_per_device = adapters_are_private(closest, topology.nets.size()) || one_for_each(closest);
   double slowest = topology.nets.front().bytes_per_s;
   for (const NcclNet& net : topology.nets) slowest = std::min(slowest, net.bytes_per_s);
+  if (slowest <= 0) return;  // the site knows how fast they are
   inside.adapter_bytes_per_s = slowest;
   inside.adapters_from = fmt::format("{} network adapters of {} Gb/s", topology.nets.size(), slowest * 8 / 1e9);
 }
@@ -250,6 +293,8 @@ NodeInside inside_of(const NcclTopology& topology, const std::string& file) {
   const std::size_t n = topology.gpus.size();
   inside.devices = static_cast<std::int64_t>(n);
   inside.device_candidates = presets_of(topology.gpus.front().sm);
+  const bool listed =
+      !std::all_of(topology.gpus.begin(), topology.gpus.end(), [](const NcclGpu& gpu) { return gpu.by_class; });
   DevicePairs pairs(n);
   double pci = topology.gpus.front().pci_bytes_per_s;
   double uplink = topology.gpus.front().uplink_bytes_per_s;
@@ -265,7 +310,7 @@ NodeInside inside_of(const NcclTopology& topology, const std::string& file) {
       links += direct;
       const std::size_t near = nearness(gpu, other);
       Closeness closeness = near == 0 ? Closeness::system : near == 1 ? Closeness::host : Closeness::pcie;
-      if (direct > 0 || links_between(other, gpu) > 0 || (gpu.switch_links > 0 && other.switch_links > 0)) {
+      if (!listed || direct > 0 || links_between(other, gpu) > 0 || (gpu.switch_links > 0 && other.switch_links > 0)) {
         closeness = Closeness::nvlink;
       }
       pairs.set(a, b, closeness, direct);
@@ -276,6 +321,11 @@ NodeInside inside_of(const NcclTopology& topology, const std::string& file) {
   }
   inside.nvlinks_to_each_peer = true;  // the links of a device are listed and can be added up
   inside.levels = inside_levels(pairs, inside.notes);
+  if (!listed) {
+    inside.notes.push_back(fmt::format(
+        "{} does not list NVLinks: all devices of a node are taken as joined by theirs, as on boards that have them",
+        file));
+  }
   for (InsideLevel& level : inside.levels) {
     if (level.closeness == Closeness::nvlink) continue;  // follows from the device
     level.bandwidth_bytes_per_s = level.closeness == Closeness::pcie   ? pci
