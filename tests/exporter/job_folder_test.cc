@@ -11,6 +11,7 @@
 #include "export_support.h"
 #include "launch/setup.h"
 #include "plan/strategy_text.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest::test {
 namespace {
@@ -21,8 +22,7 @@ using ::testing::StartsWith;
 
 class JobFolders : public ::testing::Test {
  protected:
-  JobFolders() : folder_(std::filesystem::path(::testing::TempDir()) / "nest_job") {
-    std::filesystem::remove_all(folder_);
+  JobFolders() : folder_(own_.path()) {
     std::filesystem::create_directories(folder_ / "bin");
     stand_in("scontrol", "printf 'n%d\\n' 0 1 2 3");
     stand_in("srun",
@@ -33,7 +33,6 @@ class JobFolders : public ::testing::Test {
       stand_in(launcher, "echo \"$HOST $MASTER_ADDR $*\"");
     }
   }
-  ~JobFolders() override { std::filesystem::remove_all(folder_); }
 
   void stand_in(const char* name, const std::string& text) const {
     const std::filesystem::path file = folder_ / "bin" / name;
@@ -77,6 +76,7 @@ class JobFolders : public ::testing::Test {
     return lines;
   }
 
+  TemporaryFolder own_;  // tests run side by side
   std::filesystem::path folder_;
   std::map<std::string, std::string> files_;
 };
