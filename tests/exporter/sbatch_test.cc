@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "export_support.h"
 #include "plan/strategy_text.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest::test {
 namespace {
@@ -19,9 +20,7 @@ using ::testing::HasSubstr;
 
 class SbatchScripts : public ::testing::Test {
  protected:
-  SbatchScripts() : folder_(std::filesystem::path(::testing::TempDir()) / "nest_sbatch") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+  SbatchScripts() : folder_(own_.path()) {
     // Host names of the allocation; then srun, which runs the command for every line of the host file; then torchrun.
     program("scontrol", "printf 'n%d\\n' 0 1 2 3");
     program(
@@ -31,7 +30,6 @@ class SbatchScripts : public ::testing::Test {
         "while read -r host; do SLURM_PROCID=$k HOST=$host \"$@\" < /dev/null; k=$((k+1)); done < \"$SLURM_HOSTFILE\"");
     program("torchrun", "echo \"$HOST $CUDA_VISIBLE_DEVICES $*\"");
   }
-  ~SbatchScripts() override { std::filesystem::remove_all(folder_); }
 
   // A line for every host, in the order of node ranks.
   std::vector<std::string> run(const std::string& script) {
@@ -66,6 +64,7 @@ class SbatchScripts : public ::testing::Test {
     std::filesystem::permissions(folder_ / name, std::filesystem::perms::owner_all);
   }
 
+  TemporaryFolder own_;  // tests run side by side
   std::filesystem::path folder_;
 };
 
