@@ -85,6 +85,18 @@ TEST(StepForm, WhatComesAfterThePassesCountsOnce) {
   EXPECT_DOUBLE_EQ(form.value(4, 9 + 3), 8);
 }
 
+// 10 micro-batches through 3 and 4: 7 slots of 4 and twice the way, 42; 1 less where the first and the last are shorter
+// than the mean, and the slowest stage's 40 at least.
+TEST(StepForm, TheFirstAndTheLastMayBeShorterThanTheMean) {
+  StepForm form = least_of({{1, 1}, {2, 3}}, 10);
+  EXPECT_DOUBLE_EQ(form.value(4, 7), 42);
+  form.short_s = 1;
+  EXPECT_DOUBLE_EQ(form.value(4, 7), 41);
+  EXPECT_NEAR(form.slowest_within(7, 41, 0), 4, 1e-12);
+  form.short_s = 3;
+  EXPECT_DOUBLE_EQ(form.value(4, 7), 40);
+}
+
 TEST(StepForm, NoOrderTakesLess) {
   std::mt19937_64 random(7);
   const auto upto = [&](std::int64_t most) {

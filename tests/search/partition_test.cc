@@ -250,6 +250,7 @@ void fill_random(FakePrices& fake, Draw& draw) {
   problem.form.law = draw.one_in(3) ? schedule::Law::least : schedule::Law::formula;
   problem.form.split = draw.one_in(4);
   if (problem.form.law == schedule::Law::least && draw.one_in(2)) problem.form.late_s = draw.seconds(whole, 3);
+  if (problem.form.law == schedule::Law::least && draw.one_in(2)) problem.form.short_s = draw.seconds(whole, 2);
   problem.options = static_cast<int>(1 + draw.upto(3));
   problem.uniform = draw.one_in(4);
   problem.may_cut.assign(at(n + 1), 1);
@@ -311,14 +312,14 @@ std::optional<Priced> price(const FakePrices& fake, const Cuts& cuts, const std:
     priced.sum_s += time;
     priced.step_s = std::max(priced.step_s, option.step_s);
   }
-  const auto& [law, m, v, stages, split, filled_s, late_s] = problem.form;
+  const auto& [law, m, v, stages, split, filled_s, late_s, short_s] = problem.form;
   if (law == schedule::Law::formula) {
     priced.time_s = m * priced.slowest_s + (priced.sum_s - priced.slowest_s) / v;
   } else {
     priced.time_s = m * priced.slowest_s;
     if (!split) priced.time_s = std::max(priced.time_s, priced.sum_s - late_s);
     if (!split && v == 1 && m > stages) {
-      const double filling = (m - stages - 1) * (priced.slowest_s - late_s) + 2 * (priced.sum_s - late_s);
+      const double filling = (m - stages - 1) * (priced.slowest_s - late_s) + 2 * (priced.sum_s - late_s) - short_s;
       priced.time_s = std::max(priced.time_s, filling);
     }
   }

@@ -95,6 +95,16 @@ TEST(LeastLaw, NorWhereGroupsLieUnevenly) {
   }
 }
 
+// The first micro-batch puts its head's gradients off: on its way there and back it is shorter than the mean one.
+TEST(LeastLaw, NorWhereTheFirstMicroBatchIsShort) {
+  EXPECT_GT(least_law_share(random_plan(443, DrawnFrom::presets)), 0.9999);
+}
+
+// Inside a rack's links a layer's weights take longer, between racks they wait longer for the first of them.
+TEST(LeastLaw, NorWhereLatenciesAreOfOtherFlows) {
+  EXPECT_GT(least_law_share(random_plan(1771, DrawnFrom::presets)), 0.99);
+}
+
 TEST(StepJudge, ExecutesTwoRoundsOfLongSteps) {
   EXPECT_THAT(executed_micro_batches(16, 4), ElementsAre(16));
   EXPECT_THAT(executed_micro_batches(1000, 4), ElementsAre(24, 28));

@@ -117,6 +117,7 @@ class Evaluator {
     if (strategy_.pp > 1 && schedule::rule_of(strategy_.schedule).is_split()) time.weight = sums.weight_s;
     time.recompute = again.seconds;
     way_s_ = std::max(way_s_, again.way_s);
+    deferred_s_ += sums.deferred_s;
     time.tp = sums.tp_s;
     time.cp = sums.cp_s;
     time.ep = sums.ep_s + alone * sums.alone_ep_s;
@@ -193,6 +194,7 @@ class Evaluator {
     form.chunks = real(strategy_.virtual_stages);
     form.stages = real(strategy_.pp);
     form.split = strategy_.pp > 1 && schedule::rule_of(strategy_.schedule).is_split();
+    form.short_s = head_short_s(job_, strategy_, deferred_s_);
     return form;
   }
 
@@ -250,7 +252,8 @@ class Evaluator {
   std::optional<ChunkTimes> chunks_;  // where stages list theirs
   std::vector<KnownLines> lines_;
   std::vector<PricedStage> priced_;
-  double way_s_ = 0;  // of one micro-batch, of the stage that waits longest for what is on the host
+  double way_s_ = 0;       // of one micro-batch, of the stage that waits longest for what is on the host
+  double deferred_s_ = 0;  // weight gradients of the head that may wait, of one micro-batch
   Plan result_;
 };
 

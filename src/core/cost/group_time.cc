@@ -398,7 +398,12 @@ ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& group
   lines.dense_replicate.s_per_byte /= real(groups.dense_degree);
   lines.expert_replicate = line_at_most(cluster, groups.expert_replicate);
   lines.expert_replicate.s_per_byte /= real(groups.expert_degree);
-  if (least) lines.dense_replicate.latency_s = lines.expert_replicate.latency_s = 0;
+  // The largest latency need not be of the flows that decide how long a call takes.
+  if (least) {
+    for (CostLine* line : {&lines.dense_shard, &lines.expert_shard, &lines.dense_replicate, &lines.expert_replicate}) {
+      line->latency_s = 0;
+    }
+  }
   return lines;
 }
 

@@ -14,7 +14,7 @@
 //
 // By the least law (schedule/step_time.h) no other stage and no other team uses the links, a message is that of the
 // replica which is best placed (with those that lie alike, and send at the same time), and groups exchange at the slope
-// of their slowest link. Nothing takes time on a torus, where routes are simpler than those that are executed, nor
+// of their slowest link, or of the calls that they make. Nothing takes time on a torus, where routes are simpler than those that are executed, nor
 // among sharding groups that lie unevenly on the network.
 #pragma once
 

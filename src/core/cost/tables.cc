@@ -287,10 +287,27 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   return cost;
 }
 
+namespace {
+
+// Micro-batches, and those of them whose head gradient waits.
+struct HeadCounts {
+  double all, waiting;
+};
+HeadCounts head_counts(const Job& job, const Strategy& strategy) {
+  const auto m = real(micro_batches(strategy, job.run.global_batch));
+  return {m, defers_head(job.stack, strategy) ? std::min(m, real(kDeferredMicroBatches)) : 0};
+}
+
+}  // namespace
+
+double head_short_s(const Job& job, const Strategy& strategy, double deferred_s) {
+  const auto [m, waiting] = head_counts(job, strategy);
+  return waiting > 0 ? deferred_s * std::max(0.0, 2 * (m - waiting) / m - 1) : 0;
+}
+
 HeadCost head_cost(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s) {
   if (sums.deferred_s <= 0) return {};
-  const auto m = real(micro_batches(strategy, job.run.global_batch));
-  const double waiting = defers_head(job.stack, strategy) ? std::min(m, real(kDeferredMicroBatches)) : 0;
+  const auto [m, waiting] = head_counts(job, strategy);
   HeadCost head{sums.deferred_s * (m - waiting) / m, 0};
   if (job.law == schedule::Law::least) return head;
   const double drain_s = real(strategy.pp - 1) / real(strategy.virtual_stages) * (sums.backward_s + drain_again_s);

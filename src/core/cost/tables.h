@@ -204,6 +204,9 @@ struct HeadCost {
   double step_s = 0;   // max(0, w d - drain); by the least law 0
 };
 HeadCost head_cost(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s);
+// Of two micro-batches of mean length, by how much the first, which waits, and the last are shorter:
+// d max(0, 2 (m - w) / m - 1), 0 where none waits (schedule::StepForm::short_s).
+double head_short_s(const Job& job, const Strategy& strategy, double deferred_s);
 
 struct StageCost {
   double micro_exposed_s = 0;  // sharding traffic per micro-batch

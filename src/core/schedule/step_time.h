@@ -28,6 +28,8 @@
 // The last: with F_u and B_u the passes of stage u and k the slowest stage, the path to stage k, one micro-batch from there
 // to the last stage and back in the place of as many forwards of k, another one in the place of as many backwards, and m
 // slots of k takes  sum_{u<k} t_u + m t_k + sum_{u>k} (t_u - F_k) + sum_{u>k} (t_u - B_k)  >=  (m - p - 1) tau + 2 S.
+// Where a stage does not work equally long for every micro-batch t_s is the mean, and the first and the last
+// micro-batch, which go down and back there, are counted with what they have of it.
 #pragma once
 
 #include <algorithm>
@@ -65,6 +67,8 @@ struct StepForm {
   // By the least law t_s counts r_s / m of what a stage waits for after its passes: T >= m max (t_s + r_s / m). This is
   // sum r_s / m at most, which the other bounds leave out.
   double late_s = 0;
+  // By the least law, of 2 S: what the first and the last micro-batch take less than two mean ones.
+  double short_s = 0;
 
   // T, and T without the maximum with m tau: both rise with tau and with S.
   double value(double slowest_s, double sum_s) const {
@@ -76,7 +80,7 @@ struct StepForm {
     const double busy_s = micro_batches * slowest_s;
     if (split) return busy_s;
     if (!fills()) return std::max(busy_s, sum_s - late_s);
-    return std::max({busy_s, sum_s - late_s, filling() * (slowest_s - late_s) + 2 * (sum_s - late_s)});
+    return std::max({busy_s, sum_s - late_s, filling() * (slowest_s - late_s) + twice(sum_s - late_s)});
   }
   // The largest tau with low(tau, S) within a limit, widened by a relative slack; negative where there is none.
   double slowest_within(double sum_s, double limit_s, double slack) const {
@@ -91,13 +95,14 @@ struct StepForm {
     const double path_s = sum_s - late_s;
     if (path_s > most_s) return -1;
     if (!fills()) return slowest_s;
-    if (filling() == 0) return 2 * path_s > most_s ? -1 : slowest_s;
-    return std::min(slowest_s, (most_s - 2 * path_s) / filling() + late_s);
+    if (filling() == 0) return twice(path_s) > most_s ? -1 : slowest_s;
+    return std::min(slowest_s, (most_s - twice(path_s)) / filling() + late_s);
   }
 
  private:
   bool fills() const { return chunks == 1 && micro_batches > stages; }
   double filling() const { return micro_batches - stages - 1; }
+  double twice(double path_s) const { return 2 * path_s - short_s; }
 };
 
 }  // namespace nest::schedule

@@ -108,6 +108,7 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   schedule::StepForm& form = problem_.form;
   if (form.law == schedule::Law::least) {  // of what is sent, only what options say
     form.late_s = p > 1 ? most_reduce_s() / form.micro_batches : 0;
+    form.short_s = cost::head_short_s(space_->job(), strategy_, pair.total_s(false) - pair.total_s(true));
     problem_.once_low_s = cost::constants::kStep_s;
     return (form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s) * kBelow;
   }
