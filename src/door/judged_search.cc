@@ -17,8 +17,8 @@
 #include "nest/simulate.h"
 #include "plan/strategy_text.h"
 #include "search/kind.h"
-#include "search/moved_cuts.h"
 #include "search/simplest.h"
+#include "search/variants.h"
 #include "search/workers.h"
 #include "simulate/step_judge.h"
 
@@ -30,10 +30,17 @@ constexpr int kMostListed = 512;
 constexpr std::size_t kRound = 16;  // plans that are executed before the best is looked at again
 // The formula is too high where stages differ, seldom by more than this.
 constexpr double kOverpriced = 1.1;
+constexpr double kTorusOverpriced = 1.2;  // where it prices exchanges of all stages as if they met
+constexpr double kWaits = 0.05;           // of a step, from which on exchanges over a torus may decide
 constexpr std::ptrdiff_t kFinalists = 4;  // cut otherwise and executed with noise, and the formula's plan
 constexpr int kCuts = 8;                  // times that whole layers of one of them are moved
-constexpr double kRounding = 1e-9;        // of a bound
-constexpr double kEqual = 5e-4;           // of a time: as search/why.cc
+// Plans of so few passes are executed in no time: more of them are varied, in more ways, and such as are a little slower
+// than the best: their variants may be faster than that.
+constexpr std::int64_t kFewPasses = 1024;
+constexpr std::ptrdiff_t kSmallFinalists = 16;
+constexpr double kVariants = 1.5;
+constexpr double kRounding = 1e-9;  // of a bound
+constexpr double kEqual = 5e-4;     // of a time: as search/why.cc
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct ExecutedPlan {
@@ -62,12 +69,19 @@ bool has_shared_links(const cluster::Cluster& cluster) {
   return false;
 }
 
+// Whether a plan waits for exchanges over a torus so much that others could be faster.
+bool waits_on_torus(const cluster::Cluster& cluster, const Prediction& prediction) {
+  const Prediction::Breakdown& parts = prediction.breakdown_s;
+  return cluster.torus && parts.p2p + parts.zero + parts.grad_sync + parts.ep > kWaits * prediction.iteration_s;
+}
+
 class JudgedSearch {
  public:
   JudgedSearch(const search::PlanRequest& request, double tie, search::PlanAnswer& found)
       : request_(request),
         tie_(tie),
         found_(found),
+        space_(*request.job, request.limits, search::device_limit(*request.job, request.most_devices)),
         judge_(*request.job, {kInfinity, request.search.stop}),
         workers_(search::thread_count(request.search.threads)),
         searched_s_(found.wall_s),
@@ -83,13 +97,18 @@ class JudgedSearch {
     double formula_s = plans_.front().simulated_s;
     const bool differs = std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth;
     for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
+    const bool shares = has_shared_links(request_.job->cluster);
+    const bool waits = waits_on_torus(request_.job->cluster, formula.prediction) ||
+                       (request_.job->cluster.torus && formula.strategy.pp > 1 && is_small(formula));
     if (differs) {
       look_around(priced(formula));
-    } else if (has_shared_links(request_.job->cluster)) {
+    } else if (shares) {
       bound(kListed);  // what the formula prices too high
+    } else if (waits) {
+      widen(priced(formula), kListed);
     }
     sort(plans_.end());
-    if (differs || considered_.size() > found_.plans.size()) {
+    if (differs || shares || waits) {
       cut_otherwise();
       formula_s = settle();
     }
@@ -181,7 +200,8 @@ class JudgedSearch {
     workers_.for_each(plans.size(), [&](std::size_t k, int /*worker*/) {
       const Plan& plan = *plans[k];
       if (is_late()) return;  // nothing of this list is executed
-      bounds[k] = {value_of(plan, judge_.least_s(plan.strategy, plan.stages)) * (1 - kRounding), &plan};
+      const double varied = is_small(plan) ? kVariants : 1;
+      bounds[k] = {value_of(plan, judge_.least_s(plan.strategy, plan.stages)) * (1 - kRounding) / varied, &plan};
     });
     std::stable_sort(bounds.begin(), bounds.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (std::size_t next = 0; next < bounds.size() && !is_late();) {
@@ -217,7 +237,8 @@ class JudgedSearch {
     more.search.top = listed;
     more.search.progress = nullptr;
     more.search.time_limit_s -= elapsed_s();
-    const auto most = [&] { return std::max(limit(), formula) * kOverpriced; };
+    const double overpriced = request_.job->cluster.torus ? kTorusOverpriced : kOverpriced;
+    const auto most = [&] { return std::max(limit(), formula) * overpriced; };
     more.search.known_score = most();
     const search::PlanAnswer answer = search::make_plan(more);
     found_.opened += answer.opened;
@@ -253,30 +274,71 @@ class JudgedSearch {
     const search::BoundedKeys keys = search::bound_plans(more);
     found_.opened += keys.opened;
     least_ = keys.least;
+    std::vector<Plan> plans;
+    plans.reserve(keys.plans.size());
+    for (const search::BoundedPlan& bounded : keys.plans) plans.push_back(likely_sharded(bounded.plan));
     std::vector<const Plan*> fresh;
-    fresh.reserve(keys.plans.size());
-    for (const search::BoundedPlan& bounded : keys.plans) add_unknown(bounded.plan, fresh);
+    fresh.reserve(plans.size());
+    for (const Plan& plan : plans) add_unknown(plan, fresh);
     consider(fresh);
     return keys.complete && !is_late() && keys.next >= limit() * (1 - kWorth);
   }
 
-  // The best plans, with whole layers moved from stage to stage as long as that makes them faster.
-  void cut_otherwise() {
+  // The least law counts no exchanges of state among groups that lie unevenly: how it shards there says nothing.
+  Plan likely_sharded(const Plan& plan) const {
+    Plan likely = plan;
+    if (!is_small(plan)) return likely;
+    for (const auto& stages : search::resharded(space_, plan, search::ShardedOtherwise::all_stages)) {
+      if (!cost::refuse_strategy(*request_.job, plan.strategy, stages).empty()) continue;
+      Plan other = cost::evaluate(*request_.job, plan.strategy, stages);
+      if (other.fits && other.prediction.iteration_s < likely.prediction.iteration_s) likely = std::move(other);
+    }
+    return likely;
+  }
+
+  bool is_small(const Plan& plan) const {
+    const Strategy& strategy = plan.strategy;
+    const std::int64_t m = micro_batches(strategy, request_.job->run.global_batch);
+    const std::int64_t executed = simulate::executed_micro_batches(m, strategy.pp).back();
+    return executed * strategy.pp * strategy.virtual_stages <= kFewPasses;
+  }
+
+  // The same strategy with layers moved between stages, with state sharded otherwise, in all stages or in one, and with the
+  // head's gradients at another time.
+  std::vector<Plan> variants(const Plan& plan) const {
+    const cost::Job& job = *request_.job;
     const plan::PlanLimits& limits = request_.limits;
-    if (limits.even_cuts) return;
-    const auto count = std::min<std::ptrdiff_t>(kFinalists, std::ssize(plans_));
-    for (std::ptrdiff_t k = 0; k < count; ++k) {
+    std::vector<Plan> others;
+    const auto add = [&](const Strategy& strategy, const std::vector<StagePlan>& stages) {
+      if (!cost::refuse_strategy(job, strategy, stages).empty()) return;
+      Plan other = cost::evaluate(job, strategy, stages);
+      if (!other.fits) return;
+      other.search = plan.search;
+      others.push_back(std::move(other));
+    };
+    if (!limits.even_cuts) {
+      const auto where = is_small(plan) ? search::MovedTo::anywhere : search::MovedTo::neighbours;
+      for (const auto& stages : search::moved_cuts(space_, plan, where)) add(plan.strategy, stages);
+    }
+    if (is_small(plan)) {
+      const auto which = search::ShardedOtherwise::also_one;
+      for (const auto& stages : search::resharded(space_, plan, which)) add(plan.strategy, stages);
+    }
+    if (job.stack.defer_head_gradient && plan.strategy.pp > 1 && limits.defer_head[0] && limits.defer_head[1]) {
+      Strategy otherwise = plan.strategy;
+      otherwise.defer_head = !otherwise.defer_head;
+      add(otherwise, plan.stages);
+    }
+    return others;
+  }
+
+  // The best plans, with variants in their place as long as those are faster.
+  void cut_otherwise() {
+    const auto size = std::ssize(plans_);
+    for (std::ptrdiff_t k = 0; k < size && !is_late(); ++k) {
+      if (k >= (is_small(plans_[at(k)].plan) ? kSmallFinalists : kFinalists)) break;
       for (int cuts = 0; cuts < kCuts && !is_late(); ++cuts) {
-        const ExecutedPlan& best = plans_[at(k)];
-        std::vector<Plan> others;
-        for (std::vector<StagePlan>& stages : search::moved_cuts(best.plan)) {
-          if (!cost::refuse_strategy(*request_.job, best.plan.strategy, stages).empty()) continue;
-          Plan other = cost::evaluate_deferring(*request_.job, best.plan.strategy, stages, limits.defer_head);
-          if (!other.fits) continue;
-          other.search = best.plan.search;
-          others.push_back(std::move(other));
-        }
-        if (!take_faster(at(k), others)) break;
+        if (!take_faster(at(k), variants(plans_[at(k)].plan))) break;
       }
     }
     sort(plans_.end());
@@ -309,8 +371,8 @@ class JudgedSearch {
     const auto own = [](const ExecutedPlan& plan) { return plan.own; };
     std::stable_partition(plans_.begin() + std::min<std::ptrdiff_t>(kFinalists, std::ssize(plans_)), plans_.end(), own);
     const auto end = plans_.begin() + std::min<std::ptrdiff_t>(kFinalists + 1, std::ssize(plans_));
-    const auto is_small = [&](const ExecutedPlan& plan) { return is_noise_executed(*request_.job, plan.plan); };
-    if (std::all_of(plans_.begin(), end, is_small) && !is_late()) {
+    const auto is_executed = [&](const ExecutedPlan& plan) { return is_noise_executed(*request_.job, plan.plan); };
+    if (std::all_of(plans_.begin(), end, is_executed) && !is_late()) {
       workers_.for_each(static_cast<std::size_t>(end - plans_.begin()), [&](std::size_t k, int /*worker*/) {
         ExecutedPlan& each = plans_[k];
         const double factor = noise_factor(judge_, *request_.job, each.plan);
@@ -365,6 +427,7 @@ class JudgedSearch {
   const search::PlanRequest& request_;
   double tie_;
   search::PlanAnswer& found_;
+  search::PlanSpace space_;
   simulate::StepJudge judge_;
   search::Workers workers_;
   std::vector<ExecutedPlan> plans_;

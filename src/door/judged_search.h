@@ -2,10 +2,11 @@
 //
 // The formula of the search prices links as if stages took turns on them; execution (simulate/step_judge.h) knows better.
 // The first plans of the search are executed. Where the first takes what was predicted, it stays, unless devices share
-// slow links and plans that the formula prices too high could be faster by the least law. Where not, keys that
+// slow links and plans that the formula prices too high could be faster by the least law, or exchanges over a torus take
+// a good part of the step. Where not, keys that
 // the formula prices below 1.1 times the best executed time are listed, best first, and so are those that could be
 // fastest by the least law (schedule/step_time.h); those whose lower bound is below the best executed time are executed.
-// Of the best layers are moved from stage to stage as long as that helps. They and the formula's own are executed again
+// Of the best layers are moved from stage to stage, and the head's gradients put off or not, as long as that helps. They and the formula's own are executed again
 // with noise; another plan must be 1 % faster to be preferred.
 // The lists end after kListed and kMostListed keys: `complete` says whether anything was left out that the formula prices
 // so low, `least_s` what no plan undercuts, `certain` that this leaves no room for one that is 1 % faster.

@@ -1,6 +1,6 @@
 // Where links are shared the formula is not what a step takes. Small problems of which every plan is executed, by
 // SimGrid where it is installed and by nest's own engine: both agree on every plan, none is below the bound that nest
-// states, and few problems have one that is faster than the plan that nest gives by more than it calls worth a change.
+// states, and no problem has one that is faster than the plan that nest gives by more than it calls worth a change.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -175,9 +175,9 @@ void look_at(const Problem& problem, Outcomes& outcomes) {
                   cost::evaluate(problem.job, best.strategy, best.stages).prediction.iteration_s, plan_text(best)));
 }
 
-// How many problems may have a faster plan, and by how much in the mean: what is left because of every key one plan is
-// executed, and of the best ones neighbouring cuts.
-constexpr double kMostWorse = 0.07, kMostMean = 0.003;
+// By how much the fastest plan may be faster in the mean: nothing says that no plan is faster by less than what is worth a
+// change.
+constexpr double kMostMean = 0.001;
 
 TEST(Contended, NothingIsMuchFasterWhenExecuted) {
   const std::uint32_t problems = test::scaled(kContendedProblems, 20);
@@ -202,8 +202,7 @@ TEST(Contended, NothingIsMuchFasterWhenExecuted) {
   EXPECT_GE(outcomes.problems, problems * 9 / 10);
   EXPECT_GE(outcomes.elsewhere, problems / 20);  // the networks are contended
   EXPECT_LE(outcomes.unstable, outcomes.plans / 100);
-  EXPECT_LE(static_cast<double>(outcomes.worse.size()), kMostWorse * count)
-      << fmt::format("{}", fmt::join(outcomes.worse, ""));
+  EXPECT_TRUE(outcomes.worse.empty()) << fmt::format("{}", fmt::join(outcomes.worse, ""));
   EXPECT_LE(mean, kMostMean);
 }
 
