@@ -106,14 +106,17 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   for (const PartitionStage& stage : problem_.stages) waiting_s = std::min(waiting_s, stage.waiting_low_s);
   const double slowest = problem_.slowest_low_s + waiting_s, even = sum_low_s / stages;
   schedule::StepForm& form = problem_.form;
-  if (form.law == schedule::Law::least) {  // of what is sent, only what options say
+  const TrafficFloor traffic(space_->shardings(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
+                             floor_);
+  if (form.law == schedule::Law::least) {
     form.late_s = p > 1 ? most_reduce_s() / form.micro_batches : 0;
     form.short_s = cost::head_short_s(space_->job(), strategy_, pair.total_s(false) - pair.total_s(true));
     problem_.once_low_s = cost::constants::kStep_s;
-    return (form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s) * kBelow;
+    // T >= max_s (m t_s + r_s) + max_s z_s, y_s = r_s + z_s: no less than the mean over stages.
+    return std::max(form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
+                    form.micro_batches * even + traffic.seconds(form.micro_batches)) *
+           kBelow;
   }
-  const TrafficFloor traffic(space_->shardings(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
-                             floor_);
   problem_.once_low_s = traffic.seconds(stages / v);
   return std::max(form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
                   form.low(even, sum_low_s) + traffic.seconds(form.micro_batches - 1 / v + stages / v)) *

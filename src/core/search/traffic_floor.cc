@@ -20,6 +20,7 @@ TrafficFloor::TrafficFloor(const std::vector<StageChoice>& shardings, const cost
       all_exchange_(pair.every_layer_has_parameters()),
       hide_s_(rule.step_hide * (strategy.virtual_stages > 1 ? stages_ : 1) * pair.hide_s()),
       micro_hide_s_(rule.micro_hide * (pair.hide_s() + pair.recompute_s())) {
+  if (rule.hides_what_it_can) hide_s_ = micro_hide_s_ = std::numeric_limits<double>::infinity();
   const double room = memory.room_of(strategy);
   NEST_CHECK(shardings.size() <= rates_.size(), "more ways to shard than rows and groups");
   for (const StageChoice& way : shardings) {
