@@ -22,6 +22,8 @@ class _Compiled:
     def __call__(self, *given):
         if not given[0].is_cuda or not hasattr(torch, "compile"):
             return self.function(*given)
+        # Whether gradients are asked for would be compiled for apart.
+        given = [each.detach() if isinstance(each, torch.Tensor) else each for each in given]
         if self.fast is None:
             self.fast = torch.compile(self.function, dynamic=True)
             try:

@@ -32,13 +32,13 @@ constexpr std::size_t kRound = 16;  // plans that are executed before the best i
 constexpr double kOverpriced = 1.1;
 constexpr double kTorusOverpriced = 1.2;  // where it prices exchanges of all stages as if they met
 constexpr double kWaits = 0.05;           // of a step, from which on exchanges over a torus may decide
-constexpr std::ptrdiff_t kFinalists = 4;  // cut otherwise and executed with noise, and the formula's plan
+constexpr std::ptrdiff_t kFinalists = 6;  // cut otherwise and executed with noise, and the formula's plan
 constexpr int kCuts = 8;                  // times that whole layers of one of them are moved
-// Plans of so few passes are executed in no time: more of them are varied, in more ways, and such as are a little slower
-// than the best: their variants may be faster than that.
-constexpr std::int64_t kFewPasses = 1024;
+// Plans of so few passes on so few devices are executed in no time: more of them are varied, in more ways, and such as are
+// a little slower than the best: their variants may be faster than that.
+constexpr std::int64_t kFewPasses = 1024, kFewDevices = 32;
 constexpr std::ptrdiff_t kSmallFinalists = 16;
-constexpr double kVariants = 1.5;
+constexpr double kVariants = 1.6;
 constexpr double kRounding = 1e-9;  // of a bound
 constexpr double kEqual = 5e-4;     // of a time: as search/why.cc
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -98,8 +98,8 @@ class JudgedSearch {
     const bool differs = std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth;
     for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
     const bool shares = has_shared_links(request_.job->cluster);
-    const bool waits = waits_on_torus(request_.job->cluster, formula.prediction) ||
-                       (request_.job->cluster.torus && formula.strategy.pp > 1 && is_small(formula));
+    const bool waits =
+        waits_on_torus(request_.job->cluster, formula.prediction) || (request_.job->cluster.torus && is_small(formula));
     if (differs) {
       look_around(priced(formula));
     } else if (shares) {
@@ -237,7 +237,9 @@ class JudgedSearch {
     more.search.top = listed;
     more.search.progress = nullptr;
     more.search.time_limit_s -= elapsed_s();
-    const double overpriced = request_.job->cluster.torus ? kTorusOverpriced : kOverpriced;
+    const double overpriced = !request_.job->cluster.torus     ? kOverpriced
+                              : is_small(found_.plans.front()) ? kVariants
+                                                               : kTorusOverpriced;
     const auto most = [&] { return std::max(limit(), formula) * overpriced; };
     more.search.known_score = most();
     const search::PlanAnswer answer = search::make_plan(more);
@@ -298,6 +300,7 @@ class JudgedSearch {
 
   bool is_small(const Plan& plan) const {
     const Strategy& strategy = plan.strategy;
+    if (strategy.devices_used() > kFewDevices) return false;
     const std::int64_t m = micro_batches(strategy, request_.job->run.global_batch);
     const std::int64_t executed = simulate::executed_micro_batches(m, strategy.pp).back();
     return executed * strategy.pp * strategy.virtual_stages <= kFewPasses;
@@ -316,19 +319,21 @@ class JudgedSearch {
       other.search = plan.search;
       others.push_back(std::move(other));
     };
+    const bool may_defer =
+        job.stack.defer_head_gradient && plan.strategy.pp > 1 && limits.defer_head[0] && limits.defer_head[1];
+    Strategy otherwise = plan.strategy;
+    otherwise.defer_head = !otherwise.defer_head;
+    if (may_defer) add(otherwise, plan.stages);
+    const bool small = is_small(plan);
+    const auto where = small ? search::MovedTo::anywhere : search::MovedTo::neighbours;
     if (!limits.even_cuts) {
-      const auto where = is_small(plan) ? search::MovedTo::anywhere : search::MovedTo::neighbours;
-      for (const auto& stages : search::moved_cuts(space_, plan, where)) add(plan.strategy, stages);
+      for (const auto& stages : search::moved_cuts(space_, plan, where)) {
+        add(plan.strategy, stages);
+        if (may_defer && small) add(otherwise, stages);
+      }
     }
-    if (is_small(plan)) {
-      const auto which = search::ShardedOtherwise::also_one;
-      for (const auto& stages : search::resharded(space_, plan, which)) add(plan.strategy, stages);
-    }
-    if (job.stack.defer_head_gradient && plan.strategy.pp > 1 && limits.defer_head[0] && limits.defer_head[1]) {
-      Strategy otherwise = plan.strategy;
-      otherwise.defer_head = !otherwise.defer_head;
-      add(otherwise, plan.stages);
-    }
+    const auto which = small ? search::ShardedOtherwise::also_one : search::ShardedOtherwise::all_stages;
+    for (const auto& stages : search::resharded(space_, plan, which)) add(plan.strategy, stages);
     return others;
   }
 
