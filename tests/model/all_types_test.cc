@@ -24,7 +24,7 @@ std::int64_t decoder_parameters(const Model& model) {
 }
 
 // The least number of types of the measurements that are known by themselves.
-constexpr int kKnownTypes = 110;
+constexpr int kKnownTypes = 113;
 
 TEST(AllTypes, AreExactOrRefusedWithTheWayOut) {
   NEST_REQUIRE_DATA("h200/all_types.json");

@@ -8,6 +8,10 @@ std::int64_t Architecture::layers() const {
   return count;
 }
 
+bool lends_keys(const Attention& attention, const Attention& borrower) {
+  return attention.heads > 0 && !attention.borrows_keys && (attention.window > 0) == (borrower.window > 0);
+}
+
 const char* to_string(NormKind kind) { return kind == NormKind::rms ? "RMSNorm" : "LayerNorm"; }
 
 const char* to_string(Activation activation) {

@@ -49,6 +49,7 @@ struct Indexer {
   std::int64_t heads = 0;
   std::int64_t dim = 0;
   std::int64_t top_k = 0;
+  bool shared = false;  // takes what the last layer before it that has an indexer of its own chose (GLM-5)
   bool operator==(const Indexer&) const = default;
 };
 
@@ -74,10 +75,17 @@ struct Attention {
   double rotary_fraction = 1.0;       // share of head_dim that is rotated
   std::optional<LatentAttention> latent;
   std::optional<Indexer> indexer;  // with latent attention only
+  bool borrows_keys = false;       // keys and values of the last layer before it of its kind that has its own (gemma 4)
+  bool values_are_keys = false;    // as they are projected, before their norm and rotation (gemma 4)
+  bool value_norm = false;         // an RMSNorm of every head's values, without weight
+  double key_rows = 1;             // rows of keys and values to one of queries (pictures whose keys are convolved)
   bool operator==(const Attention&) const = default;
 
   std::int64_t value_width() const { return value_dim > 0 ? value_dim : head_dim; }
 };
+
+// Whether a block that borrows keys and values takes them from one with this attention: of its own, and of the same kind.
+bool lends_keys(const Attention& attention, const Attention& borrower);
 
 // Mixers that carry a state along the sequence; cost is linear in its length. H heads, G groups, N the state's (keys')
 // width and P the values' width per head, c taps of a causal convolution, R a rank; h the stream's width.
@@ -117,7 +125,8 @@ struct FeedForward {
   bool up_bias = false;
   bool down_bias = false;
   std::optional<NormKind> inner_norm = std::nullopt;  // of the activation's result; LayerNorm comes with its bias
-  bool output_gate = false;  // the result is multiplied by the sigmoid of a [hidden, hidden] projection (rwkv)
+  bool output_gate = false;       // the result is multiplied by the sigmoid of a [hidden, hidden] projection (rwkv)
+  std::int64_t adapter_rank = 0;  // two products of this rank are added to gate and up (zamba2); 0: none
   bool operator==(const FeedForward&) const = default;
 };
 
@@ -135,6 +144,18 @@ struct Mixture {
   bool operator==(const Mixture&) const = default;
 };
 
+// A transformer block that several layers run with the same weights (Zamba). It reads the stream beside the embeddings,
+// 2h wide; what it gives is projected, h to h, and added to what the layer's own state reads. The projection and
+// low-rank adapters beside the shared matrices are every layer's own.
+//     x' = x + P g(n2 f(n1 [x, e])),  f of h outputs from 2h inputs
+struct SharedBlock {
+  std::int64_t number = 0;  // layers with the same number share
+  Attention attention;
+  FeedForward feed_forward;
+  std::int64_t attention_rank = 0;  // of adapters of q, k and v; 0: none
+  bool operator==(const SharedBlock&) const = default;
+};
+
 struct Block {
   Attention attention;
   std::optional<StateMixer> state;           // beside the attention where there are both
@@ -142,6 +163,13 @@ struct Block {
   std::optional<FeedForward> feed_forward;   // with a mixture too they run side by side, but for most it is either
   std::optional<Mixture> mixture;
   std::optional<FeedForward> adapter;  // a last feed-forward without a norm, with a residual of its own (xmod)
+  std::optional<SharedBlock> shared;   // before the state
+  // A conformer's: a feed-forward like the block's own before attention, after it a gated convolution over so many
+  // positions with norms before and inside, and a norm of all. 0: none.
+  std::int64_t conformer_taps = 0;
+  std::int64_t laurel_rank = 0;  // x + n(B A x) of this rank is added beside attention (gemma 3n); 0: none
+  std::int64_t layer_input = 0;  // width of the layer's own embeddings, which gate the stream at the end; 0: none
+  bool branch_norms = false;     // feed-forward and mixture side by side with norms of their own around each (gemma 4)
   Wiring wiring = Wiring::pre_norm;
   NormKind norm = NormKind::rms;
   bool norm_bias = false;       // only LayerNorm has one
@@ -174,6 +202,7 @@ struct Step {
   std::int64_t out = 0;
   bool bias = false;
   NormKind norm = NormKind::layer;  // LayerNorm comes with its bias
+  bool weight = true;               // of a norm
   std::int64_t width = 0;
   double rows = 0;  // of one picture or clip from here on; 0: as many as before
   std::string name = {};
@@ -183,9 +212,10 @@ struct Step {
 // tokens that stand for them: the sequence does not get longer.
 struct Media {
   std::vector<Step> stem;
-  double rows = 0;     // of one picture or clip, as the blocks see them
-  double each = 1;     // pictures or clips of a sequence
-  bool prefix = true;  // false: the decoder attends to the tower's output
+  bool follows = false;  // the stem reads the output of the tower before, not a picture or clip
+  double rows = 0;       // of one picture or clip, as the blocks see them
+  double each = 1;       // pictures or clips of a sequence
+  bool prefix = true;    // false: the decoder attends to the tower's output
   std::vector<Step> projector;
 };
 
@@ -219,8 +249,12 @@ struct Architecture {
   std::int64_t position_rows = 0;  // rows of the learned position table (opt: two more than max_positions)
   std::int64_t token_types = 0;    // rows of the segment table (bert)
   std::vector<std::int64_t> further_tables = {};  // rows of tables that are looked up and added besides (layoutlm)
-  std::int64_t embedding_width = 0;  // width of the token table where it differs from hidden (opt-350m), else 0
-  bool embedding_norm = false;       // a norm right after the embeddings (bert, bloom)
+  std::int64_t embedding_width = 0;   // width of the token table where it differs from hidden (opt-350m), else 0
+  bool narrow_tables = false;         // all tables, their norm and the head's transform have that width (electra)
+  std::int64_t streams = 1;           // of hidden size each, of which blocks read the first and correct all (gemma 3n)
+  std::int64_t layer_inputs = 0;      // width of a second table's row for all layers together; 0: no such table
+  std::int64_t layer_vocabulary = 0;  // its rows
+  bool embedding_norm = false;        // a norm right after the embeddings (bert, bloom)
   NormKind embedding_norm_kind = NormKind::layer;
   bool embedding_norm_bias = true;  // only LayerNorm has one
   bool embedding_norm_weight = true;

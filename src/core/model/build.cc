@@ -1,74 +1,20 @@
 #include "model/build.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "base/error.h"
+#include "base/index.h"
+#include "model/build_ends.h"
 #include "model/layer_builder.h"
 #include "model/layer_steps.h"
 
 namespace nest::model {
 namespace {
 
-// The token table is one weight wherever it appears.
-constexpr const char* kTokenTable = "token table";
-
 bool is_encoder(const Architecture& arch, int tower) {
   return tower + 1 < static_cast<int>(arch.towers.size()) && !arch.towers[static_cast<std::size_t>(tower)].media;
-}
-
-// Rows that prefix towers put in the places of tokens.
-void take_prefixes(LayerBuilder& b, TensorId& x) {
-  for (const Tower& tower : b.architecture().towers) {
-    if (!tower.media || !tower.media->prefix) continue;
-    const double rows = tower.media->projector.empty() ? tower.media->rows : tower.media->projector.back().rows;
-    const TensorId media = b.tensor(tower.name + " rows", {{b.hidden()}}, Rows::samples);
-    b.layer().tensors[static_cast<std::size_t>(media)].rows_per_unit = rows * tower.media->each;
-    b.layer().side_inputs.push_back(media);
-    const TensorId merged = b.stream("tokens and " + tower.name);
-    b.add_operator(OperatorKind::copy, "merge " + tower.name, Module::other, {x, media}, {merged}, {});
-    x = merged;
-  }
-}
-
-Layer build_embedding(const Architecture& arch, const Implementation& implementation, int tower) {
-  LayerBuilder b(arch, implementation, LayerKind::embedding, "embedding", is_encoder(arch, tower));
-  const std::int64_t width = arch.embedding_width > 0 ? arch.embedding_width : arch.hidden;
-  const bool last = tower + 1 == static_cast<int>(arch.towers.size());
-  const auto look_up = [&](const std::string& name, const std::string& weight, const Extent& rows,
-                           std::int64_t columns) {
-    const TensorId out = b.tensor(name, {{columns}});
-    Operator& op = b.add_operator(OperatorKind::embedding, name, Module::other, {}, {out}, {});
-    op.weights.push_back(matrix(weight, {rows, {columns}}));
-    return out;
-  };
-
-  TensorId x = look_up("tokens", "embedding.tokens", {arch.vocabulary, Axis::vocabulary}, width);
-  const bool shared =
-      std::count_if(arch.towers.begin(), arch.towers.end(), [](const Tower& each) { return !each.media; }) > 1;
-  if (shared || arch.tied_embeddings || implementation.mtp_layers > 0)
-    b.layer().operators.back().weights.back().tied_to = kTokenTable;
-  if (width != arch.hidden) {
-    x = b.matmul("project in", Module::other, x, {b.stream("projected")},
-                 {matrix("embedding.projection", {{arch.hidden}, {width}})});
-  }
-  std::vector<TensorId> terms = {x};
-  if (arch.position == PositionKind::learned) {
-    terms.push_back(look_up("positions", "embedding.positions", {arch.position_rows}, arch.hidden));
-  }
-  if (arch.token_types > 0) terms.push_back(look_up("types", "embedding.types", {arch.token_types}, arch.hidden));
-  for (const std::int64_t rows : arch.further_tables) {
-    terms.push_back(look_up("further table", "embedding.further", {rows}, arch.hidden));
-  }
-  if (terms.size() > 1) x = b.residual("sum", terms);
-  if (arch.embedding_norm)
-    x = b.norm("norm", x, arch.embedding_norm_kind, arch.embedding_norm_weight,
-               arch.embedding_norm_kind == NormKind::layer && arch.embedding_norm_bias, "embedding.norm");
-  if (last) take_prefixes(b, x);
-  for (const SpareWeight& spare : arch.spare) {
-    if (last) b.layer().operators.back().weights.push_back(matrix("spare." + spare.name, {{spare.elements}}));
-  }
-  b.layer().output = b.dropout(x);
-  return b.take();
 }
 
 // Attention, a state, or the sum of both.
@@ -77,6 +23,14 @@ TensorId first_half(LayerBuilder& b, const Block& block, TensorId x) {
   const TensorId state = b.state_mixer(*block.state, x);
   if (!block.attends()) return state;
   return b.residual("mixers", {b.attention(block.attention, x), state});
+}
+
+// Feed-forward and mixture each between norms of its own; `before` is what the experts' norm and the router read.
+TensorId normed_branches(LayerBuilder& b, const Block& block, TensorId x, TensorId before) {
+  const auto norm = [&](const char* name, TensorId in) { return b.norm(name, in, block.norm, true, false); };
+  const TensorId fed = norm("ffn branch norm", b.feed_forward(*block.feed_forward, x, "ffn", Axis::ffn, Rows::tokens));
+  const TensorId mixed = b.mixture(*block.mixture, norm("moe norm", before));
+  return b.residual("dense + mixture", {fed, norm("moe branch norm", mixed)});
 }
 
 // Feed-forward or mixture, whichever the block has, or the sum of both.
@@ -144,37 +98,77 @@ TensorId add_block(LayerBuilder& b, const Block& block, TensorId x) {
 
   const bool pre = block.wiring == Wiring::pre_norm || block.wiring == Wiring::sandwich;
   const bool post = block.wiring == Wiring::output_norm || block.wiring == Wiring::sandwich;
-  const auto around = [&](const std::string& name, Module before, TensorId in, auto&& part) {
+  TensorId branch = -1;  // a further term of the sum, which a part may leave
+  // The part reads `read` where that is not what its result is added to.
+  const auto around = [&](const std::string& name, Module before, TensorId in, auto&& part, TensorId read = -1) {
     const bool normed = pre && (block.first_norm || name != "attention");
-    TensorId y = part(normed ? norm((name + " norm").c_str(), in, before) : in);
+    if (read < 0) read = in;
+    TensorId y = part(normed ? norm((name + " norm").c_str(), read, before) : read);
     if (post) y = norm((name + " output norm").c_str(), y);
     if (block.residual_gates) y = b.gate_residual(name + " gate", y);
-    TensorId sum = b.residual(name + " residual", {in, b.dropout(y)});
+    std::vector<TensorId> terms = {in, b.dropout(y)};
+    if (branch >= 0) terms.push_back(branch);
+    branch = -1;
+    TensorId sum = b.residual(name + " residual", terms);
     if (block.wiring == Wiring::post_norm) sum = norm((name + " norm").c_str(), sum);
     return sum;
   };
+  if (block.conformer_taps > 0) {
+    x = around("first ffn", before_ffn, x, [&](TensorId in) {
+      return b.feed_forward(*block.feed_forward, in, "first_ffn", Axis::ffn, Rows::tokens);
+    });
+  }
+  TensorId read = x;
+  if (block.shared) read = b.residual("shared residual", {x, b.shared_block(*block.shared, x)});
   if (block.mixes()) {
-    x = around(block.attends() ? "attention" : "mixer", before_attention, x,
-               [&](TensorId in) { return first_half(b, block, in); });
+    const auto mix = [&](TensorId in) {
+      if (block.laurel_rank > 0) branch = b.laurel(block.laurel_rank, in);
+      return first_half(b, block, in);
+    };
+    x = around(block.attends() ? "attention" : "mixer", before_attention, x, mix, read);
+  }
+  if (block.conformer_taps > 0) {
+    const TensorId normed = norm("convolution norm before", x);
+    x = b.residual("convolution residual", {x, b.gated_convolution(block.conformer_taps, normed)});
   }
   if (block.cross_attention) {
     b.layer().memory = memory_of(b);
     x = around("cross attention", b.norm_before_matmul(), x,
                [&](TensorId in) { return b.cross_attention(*block.cross_attention, in, b.layer().memory); });
   }
-  if (block.feeds()) x = around("ffn", before_ffn, x, [&](TensorId in) { return second_half(b, block, in); });
+  if (block.feeds()) {
+    const TensorId before = x;
+    x = around("ffn", before_ffn, x, [&](TensorId in) {
+      return block.branch_norms ? normed_branches(b, block, in, before) : second_half(b, block, in);
+    });
+  }
   if (block.adapter) {
     x = b.residual("adapter residual", {x, b.feed_forward(*block.adapter, x, "adapter", Axis::ffn, Rows::tokens)});
   }
+  if (block.conformer_taps > 0) x = norm("output norm", x);
   return x;
+}
+
+// The block, and what its layer's own embeddings add at its end.
+TensorId add_whole_block(LayerBuilder& b, const Block& block, TensorId in) {
+  if (b.architecture().streams == 1) {
+    const TensorId x = add_block(b, block, in);
+    if (block.layer_input == 0) return x;
+    return b.residual("layer input residual", {x, b.layer_input(block, x)});
+  }
+  const LayerBuilder::Streams predicted = b.predict_streams(in);
+  const LayerBuilder::Streams corrected = b.correct_streams(predicted, add_block(b, block, predicted.active));
+  const TensorId scaled = b.scale("scale corrected", corrected.active, "streams.scale");
+  return b.join_streams(corrected, b.layer_input(block, scaled));
 }
 
 Layer build_block(const Architecture& arch, const Implementation& implementation, int tower_index, const Block& block) {
   const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
   LayerBuilder b(arch, implementation, LayerKind::block, block_name(tower, block, arch.towers.size() > 1),
                  is_encoder(arch, tower_index), stream_of(arch, tower));
-  b.layer().input = b.stream("input");
-  b.layer().output = add_block(b, block, b.layer().input);
+  const bool several = arch.streams > 1 && !tower.media;
+  b.layer().input = several ? b.tensor("input", {{arch.streams}, {arch.hidden}}) : b.stream("input");
+  b.layer().output = tower.media ? add_block(b, block, b.layer().input) : add_whole_block(b, block, b.layer().input);
   std::vector<Weight>& last = b.layer().operators.back().weights;
   if (block.scales > 0) last.push_back(matrix("norm.scales", {{block.scales}}));
   if (block.unused > 0) last.push_back(matrix("spare.block", {{block.unused}}));
@@ -230,67 +224,6 @@ Layer build_tower_norm(const Architecture& arch, const Implementation& implement
   return b.take();
 }
 
-// The head once more for every depth that predicts further tokens, with the same weights.
-void add_further_losses(LayerBuilder& b, std::int64_t width) {
-  const auto depths = static_cast<double>(b.implementation().mtp_layers);
-  const Extent vocabulary{b.architecture().vocabulary, Axis::vocabulary};
-  const auto rows = [&](TensorId id) {
-    b.layer().tensors[static_cast<std::size_t>(id)].rows_per_unit = depths;
-    return id;
-  };
-  const TensorId predictions = rows(b.tensor("predictions", {{width}}));
-  b.layer().side_inputs.push_back(predictions);
-  const TensorId logits = rows(b.tensor("further logits", {vocabulary}));
-  b.matmul("lm head of further tokens", Module::other, predictions, {logits}, {});
-  const TensorId probabilities = rows(b.tensor("further softmax fp32", {vocabulary}, Rows::tokens, 4));
-  b.add_operator(OperatorKind::loss, "cross entropy of further tokens", Module::other, {logits},
-                 {rows(b.tensor("further loss", {{1}}, Rows::tokens, 4))}, {probabilities});
-}
-
-Layer build_head(const Architecture& arch, const Implementation& implementation, int tower_index) {
-  const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
-  LayerBuilder b(arch, implementation, LayerKind::head, "head", false);
-  const Extent hidden{arch.hidden};
-  const Extent vocabulary{arch.vocabulary, Axis::vocabulary};
-  TensorId x = b.stream("input");
-  b.layer().input = x;
-  if (tower.final_norm) {
-    x = b.norm("final norm", x, tower.final_norm_kind, tower.final_norm_weight, tower.final_norm_bias, "final.norm");
-  }
-  std::int64_t width = arch.hidden;
-  if (arch.embedding_width > 0) {
-    width = arch.embedding_width;
-    x = b.matmul("project out", Module::other, x, {b.tensor("projected", {{width}})},
-                 {matrix("head.projection", {{width}, hidden})});
-  }
-  if (arch.head_transform) {
-    const TensorId dense = b.matmul(
-        "transform", Module::other, x, {b.stream("transform out")},
-        arch.head_transform_bias
-            ? std::vector<Weight>{matrix("head.transform", {hidden, hidden}), matrix("head.transform_bias", {hidden})}
-            : std::vector<Weight>{matrix("head.transform", {hidden, hidden})});
-    const TensorId active = b.stream("gelu out");
-    b.add_operator(OperatorKind::elementwise, "gelu", Module::activation, {dense}, {active}, {dense});
-    x = b.norm("transform norm", active, arch.head_norm, true,
-               arch.head_norm == NormKind::layer && arch.head_transform_bias, "head.norm");
-  }
-  const TensorId logits = b.tensor("logits", {vocabulary});
-  std::vector<Weight> weights = {matrix("head.weight", {vocabulary, {width}})};
-  if (arch.tied_embeddings) weights.front().tied_to = kTokenTable;
-  if (arch.head_bias) weights.push_back(matrix("head.bias", {vocabulary}));
-  b.matmul("lm head", Module::other, x, {logits}, std::move(weights));
-  TensorId scores = logits;
-  if (b.huggingface() && huggingface_habits(arch.family).scales_logits) {
-    scores = b.tensor("scaled logits", {vocabulary});
-    b.add_operator(OperatorKind::elementwise, "scale logits", Module::other, {logits}, {scores}, {});
-  }
-  const TensorId probabilities = b.tensor("softmax fp32", {vocabulary}, Rows::tokens, 4);
-  b.add_operator(OperatorKind::loss, "cross entropy", Module::other, {scores},
-                 {b.tensor("loss", {{1}}, Rows::tokens, 4)}, {probabilities});
-  if (implementation.mtp_layers > 0) add_further_losses(b, width);
-  return b.take();
-}
-
 // Appends layers to a model, keeping one copy of equal ones.
 class Assembly {
  public:
@@ -327,17 +260,58 @@ class Assembly {
     model_.edges[static_cast<std::size_t>(edge)].to.push_back(to);
   }
 
+  // A further tensor of layer `from`, known by `what`, that layer `to` reads.
+  void carry(int from, int to, const std::string& what, std::int64_t width, int element_bytes) {
+    const auto [place, fresh] = carried_.try_emplace({from, what}, model_.edges.size());
+    if (fresh) model_.edges.push_back({from, {}, width, element_bytes});
+    model_.edges[place->second].to.push_back(to);
+  }
+
  private:
   Model& model_;
   std::vector<int> edge_from_;  // per layer: its edge, or -1
+  std::map<std::pair<int, std::string>, std::size_t> carried_;
 };
+
+// What a block reads of layers further back than the one before it: the embeddings, its layer's own, keys and values,
+// chosen keys. `first` is the position of the tower's first block, `index` counts from it.
+void connect_further(Assembly& assembly, const Tower& tower, const Implementation& implementation, int first,
+                     int index) {
+  const auto block_at = [&](int i) -> const Block& { return tower.kinds[at(tower.blocks[at(i)])]; };
+  const Block& block = block_at(index);
+  const int to = first + index, embedding = first - 1;
+  // The last block before for which `makes` says so; files are checked to have one.
+  const auto source = [&](auto&& makes) {
+    int i = index - 1;
+    while (i >= 0 && !makes(block_at(i))) --i;
+    NEST_CHECK(i >= 0, "a block reads what no block before it made");
+    return first + i;
+  };
+  if (block.shared && index > 0) assembly.connect(embedding, to);
+  if (block.layer_input > 0) {
+    assembly.carry(embedding, to, "layer input " + std::to_string(index), block.layer_input,
+                   implementation.activation_bytes);
+  }
+  const Attention& attention = block.attention;
+  if (attention.borrows_keys) {
+    const int from = source([&](const Block& other) { return lends_keys(other.attention, attention); });
+    assembly.carry(from, to, "keys and values", attention.kv_heads * (attention.head_dim + attention.value_width()),
+                   implementation.activation_bytes);
+  }
+  if (attention.indexer && attention.indexer->shared) {
+    const int from =
+        source([](const Block& other) { return other.attention.indexer && !other.attention.indexer->shared; });
+    assembly.carry(from, to, "chosen keys", attention.indexer->top_k, 4);
+  }
+}
 
 // A tower that reads pictures or sound: what turns them into rows, blocks, what its readers take. Returns the position
 // of the last layer.
-int append_media(Assembly& assembly, const Architecture& arch, const Implementation& implementation, int tower_index) {
+int append_media(Assembly& assembly, const Architecture& arch, const Implementation& implementation, int tower_index,
+                 int before) {
   const Tower& tower = arch.towers[static_cast<std::size_t>(tower_index)];
   const Media& media = *tower.media;
-  int at = assembly.append(assembly.add_kind(build_stem(arch, implementation, tower)), -1);
+  int at = assembly.append(assembly.add_kind(build_stem(arch, implementation, tower)), media.follows ? before : -1);
   std::vector<int> kinds;
   for (const Block& block : tower.kinds) {
     kinds.push_back(assembly.add_kind(build_block(arch, implementation, tower_index, block)));
@@ -361,11 +335,12 @@ Model build_model(const Architecture& architecture, const Implementation& implem
     const Tower& tower = architecture.towers[static_cast<std::size_t>(t)];
     const bool last = t + 1 == static_cast<int>(architecture.towers.size());
     if (tower.media) {
-      memory = append_media(assembly, architecture, implementation, t);
+      memory = append_media(assembly, architecture, implementation, t, memory);
       if (tower.media->prefix) prefixes.push_back(memory);
       continue;
     }
-    int at = assembly.append(assembly.add_kind(build_embedding(architecture, implementation, t)), -1);
+    int at = assembly.append(
+        assembly.add_kind(build_embedding(architecture, implementation, is_encoder(architecture, t), last)), -1);
     if (last) {
       for (const int prefix : prefixes) assembly.connect(prefix, at);
     }
@@ -373,16 +348,18 @@ Model build_model(const Architecture& architecture, const Implementation& implem
     for (const Block& block : tower.kinds) {
       kinds.push_back(assembly.add_kind(build_block(architecture, implementation, t, block)));
     }
+    const int first = at + 1;
     for (const int kind : tower.blocks) {
       at = assembly.append(kinds[static_cast<std::size_t>(kind)], at);
       if (tower.kinds[static_cast<std::size_t>(kind)].cross_attention) assembly.connect(memory, at);
+      connect_further(assembly, tower, implementation, first, at - first);
     }
     if (last) {
       const int blocks_end = at;
       if (implementation.mtp_layers > 0) {
         at = assembly.append(assembly.add_kind(build_mtp(architecture, implementation)), at);
       }
-      const int head = assembly.append(assembly.add_kind(build_head(architecture, implementation, t)), at);
+      const int head = assembly.append(assembly.add_kind(build_head(architecture, implementation, tower)), at);
       if (head != blocks_end + 1) assembly.connect(blocks_end, head);
     } else {
       if (tower.final_norm)

@@ -21,10 +21,18 @@ constexpr std::int64_t kUsualSequence = 8192;
 constexpr std::array kMegatron = std::to_array<families::Family>({{"megatron", families::read_megatron}});
 
 // All families, table by table.
-std::array<std::span<const families::Family>, 9> tables() {
-  return {families::llama_families(), families::gpt_families(),   families::sparse_families(),
-          families::state_families(), families::delta_families(), families::encoder_families(),
-          families::bart_families(),  families::media_families(), std::span<const families::Family>(kMegatron)};
+std::array<std::span<const families::Family>, 11> tables() {
+  return {families::llama_families(),
+          families::gemma_families(),
+          families::gpt_families(),
+          families::sparse_families(),
+          families::latent_families(),
+          families::state_families(),
+          families::delta_families(),
+          families::encoder_families(),
+          families::bart_families(),
+          families::media_families(),
+          std::span<const families::Family>(kMegatron)};
 }
 
 families::Read find_family(std::string_view model_type) {

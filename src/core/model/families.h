@@ -89,6 +89,7 @@ struct Habits {
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t vocabulary = 0;
+  std::string_view width_key = "intermediate_size";  // empty: the width is `width`, whatever the file says
 };
 
 // A decoder-only model while it is being read: everything but its tower, and the block that its layers start from.
@@ -169,8 +170,11 @@ void read_shared_experts(Config& config, std::string_view key, std::int64_t othe
 Architecture assemble_sparse(Config& config, Decoder decoder, const Mixture& mixture, const std::vector<bool>& sparse,
                              std::optional<std::int64_t> window, const std::vector<bool>& sliding);
 
-// Multi-head latent attention as DeepSeek's keys describe it.
-void read_latent_attention(Config& config, Attention& attention, std::int64_t default_query_rank);
+// After the first dense layers every `moe_layer_freq`-th has experts, or as the file lists them.
+std::vector<bool> after_dense_layers(Config& config, std::int64_t layers, std::int64_t default_dense);
+
+// Multi-head latent attention as DeepSeek's keys describe it; `defaults` are the class's.
+void read_latent_attention(Config& config, Attention& attention, const LatentAttention& defaults);
 
 // A description by the table of families, for configs inside others (text_config).
 Architecture read_family(Config& config, std::string_view otherwise);
@@ -191,6 +195,8 @@ struct Family {
 std::span<const Family> llama_families();
 std::span<const Family> gpt_families();
 std::span<const Family> sparse_families();
+std::span<const Family> latent_families();
+std::span<const Family> gemma_families();
 std::span<const Family> state_families();
 std::span<const Family> delta_families();
 std::span<const Family> encoder_families();

@@ -77,6 +77,11 @@ double estimate_block(const Block& block, double hidden) {
   }
   total += real(block.unused) + real(block.scales);
   if (block.cross_attention) total += estimate_attention(*block.cross_attention, hidden);
+  if (block.shared) {
+    total += 2 * estimate_attention(block.shared->attention, hidden) + hidden * hidden +
+             estimate_feed_forward(block.shared->feed_forward, hidden);
+  }
+  total += 2 * hidden * real(block.layer_input + block.laurel_rank);
   if (block.feed_forward) total += estimate_feed_forward(*block.feed_forward, hidden);
   if (block.mixture) {
     total += real(block.mixture->experts) * (hidden + estimate_feed_forward(block.mixture->expert, hidden));
@@ -225,9 +230,10 @@ Decoder read_decoder(Config& config, const Habits& habits) {
   Block& block = decoder.block;
   block.attention = make_attention(config, {"num_attention_heads"}, architecture.hidden, heads, kv_heads, head_dim);
   block.attention.rotary_fraction = config.rotary_fraction_or(habits.rotary_key, habits.rotary_fraction);
-  block.feed_forward = FeedForward{.width = size("intermediate_size", habits.width, kMaxWidth),
-                                   .gated = habits.gated,
-                                   .activation = config.activation_or({"hidden_act"}, habits.activation)};
+  block.feed_forward =
+      FeedForward{.width = habits.width_key.empty() ? habits.width : size(habits.width_key, habits.width, kMaxWidth),
+                  .gated = habits.gated,
+                  .activation = config.activation_or({"hidden_act"}, habits.activation)};
   block.norm = habits.norm;
   block.norm_bias = habits.norm == NormKind::layer;
   return decoder;
@@ -334,15 +340,15 @@ Architecture assemble_sparse(Config& config, Decoder decoder, const Mixture& mix
   });
 }
 
-void read_latent_attention(Config& config, Attention& attention, std::int64_t default_query_rank) {
+void read_latent_attention(Config& config, Attention& attention, const LatentAttention& defaults) {
   LatentAttention latent;
-  latent.query_rank = default_query_rank > 0 || config.has("q_lora_rank")
-                          ? config.size_unless_null("q_lora_rank", default_query_rank, kMaxWidth).value_or(0)
+  latent.query_rank = defaults.query_rank > 0 || config.has("q_lora_rank")
+                          ? config.size_unless_null("q_lora_rank", defaults.query_rank, kMaxWidth).value_or(0)
                           : 0;
-  latent.kv_rank = config.size_or({"kv_lora_rank"}, 512, kMaxWidth);
-  latent.nope_dim = config.size_or({"qk_nope_head_dim"}, 128, kMaxWidth / attention.heads);
-  latent.rope_dim = config.size_or({"qk_rope_head_dim"}, 64, kMaxWidth / attention.heads);
-  latent.value_dim = config.size_or({"v_head_dim"}, 128, kMaxWidth / attention.heads);
+  latent.kv_rank = config.size_or({"kv_lora_rank"}, defaults.kv_rank, kMaxWidth);
+  latent.nope_dim = config.size_or({"qk_nope_head_dim"}, defaults.nope_dim, kMaxWidth / attention.heads);
+  latent.rope_dim = config.size_or({"qk_rope_head_dim"}, defaults.rope_dim, kMaxWidth / attention.heads);
+  latent.value_dim = config.size_or({"v_head_dim"}, defaults.value_dim, kMaxWidth / attention.heads);
   if (latent.rope_dim % 2 != 0) {
     config.fail("qk_rope_head_dim", fmt::format("{} elements are rotated; allowed is an even number", latent.rope_dim));
   }
@@ -397,7 +403,7 @@ double estimate_parameters(const Architecture& architecture) {
   const auto hidden = real(architecture.hidden);
   const double tables = (architecture.tied_embeddings ? 1 : 2) * real(architecture.vocabulary) +
                         real(architecture.position_rows) + real(architecture.token_types);
-  double total = hidden * tables;
+  double total = hidden * tables + real(architecture.layer_inputs) * (real(architecture.layer_vocabulary) + hidden);
   for (const Tower& tower : architecture.towers) {
     std::vector<double> kinds;
     for (const Block& block : tower.kinds) kinds.push_back(estimate_block(block, hidden));

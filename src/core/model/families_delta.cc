@@ -96,7 +96,7 @@ Architecture read_kimi_linear(Config& config) {
   Decoder decoder = read_decoder(config, {.head_dim = 72, .positions = 1048576});
   decoder.architecture.max_positions = config.size_or({"model_max_length"}, 1048576, kMaxPositions);
   Block& block = decoder.block;
-  read_latent_attention(config, block.attention, 0);
+  read_latent_attention(config, block.attention, {0, 512, 128, 64, 128});
   block.attention.rotary_fraction = 0;
   FeedForward expert = *block.feed_forward;
   expert.width = config.size({"moe_intermediate_size"}, kMaxWidth);

@@ -146,13 +146,25 @@ Architecture read_luke(Config& config) {
   return architecture;
 }
 
+// Tables, their norm and the head's transform are narrower than the stream; a projection with a bias leads to it.
+void read_narrow_tables(Config& config, Architecture& architecture, std::int64_t otherwise) {
+  const std::int64_t width = config.size_or({"embedding_size"}, otherwise, kMaxHidden);
+  if (width == architecture.hidden) return;
+  architecture.embedding_width = width;
+  architecture.narrow_tables = true;
+}
+
+// The generator, which predicts masked tokens; the discriminator has the same blocks and a head of one number.
+Architecture read_electra(Config& config) {
+  Architecture architecture = read_bert_like(config, {});
+  read_narrow_tables(config, architecture, 128);
+  return architecture;
+}
+
 // Rotates by a table of sines that it holds as a weight.
 Architecture read_roformer(Config& config) {
   Architecture architecture = read_bert_like(config, {.rows = 1536});
-  const std::int64_t width = config.size_or({"embedding_size"}, architecture.hidden, kMaxHidden);
-  if (width != architecture.hidden) {
-    config.fail("embedding_size", "other than hidden_size is not supported for roformer");
-  }
+  read_narrow_tables(config, architecture, architecture.hidden);
   const Attention& attention = architecture.towers.front().kinds.front().attention;
   architecture.spare.push_back({"positions", architecture.position_rows * attention.head_dim});
   architecture.position = PositionKind::rotary;
@@ -304,6 +316,7 @@ constexpr std::array kEncoderFamilies = std::to_array<Family>({
     {"camembert", read_roberta},
     {"data2vec-text", read_roberta},
     {"deberta-v2", read_deberta_v2},
+    {"electra", read_electra},
     {"ibert", read_roberta},
     {"layoutlm", read_layoutlm},
     {"luke", read_luke},

@@ -9,21 +9,6 @@
 namespace nest::model::families {
 namespace {
 
-// The model of text, as its own family reads it. A file that says so itself decides whether tables are tied.
-Architecture read_text(Config& config, std::string_view family) {
-  Config text = config.section("text_config");
-  Architecture architecture = read_family(text, family);
-  if (config.has("tie_word_embeddings")) {
-    architecture.tied_embeddings = config.flag_or("tie_word_embeddings", false);
-  }
-  return architecture;
-}
-
-Architecture with_tower(Architecture architecture, Tower tower) {
-  architecture.towers.insert(architecture.towers.begin(), std::move(tower));
-  return architecture;
-}
-
 std::int64_t patches_of(const Tower& tower, bool class_token) {
   return static_cast<std::int64_t>(tower.media->rows) - (class_token ? 1 : 0);
 }
@@ -388,6 +373,20 @@ constexpr std::array kMediaFamilies = std::to_array<Family>({
 });
 
 }  // namespace
+
+Architecture read_text(Config& config, std::string_view family) {
+  Config text = config.section("text_config");
+  Architecture architecture = read_family(text, family);
+  if (config.has("tie_word_embeddings")) {
+    architecture.tied_embeddings = config.flag_or("tie_word_embeddings", false);
+  }
+  return architecture;
+}
+
+Architecture with_tower(Architecture architecture, Tower tower) {
+  architecture.towers.insert(architecture.towers.begin(), std::move(tower));
+  return architecture;
+}
 
 std::span<const Family> media_families() { return kMediaFamilies; }
 

@@ -37,51 +37,6 @@ Mixture read_qwen_mixture(Config& config, const Decoder& decoder, const QwenDefa
                       config.size_or(kTopKKeys, defaults.top_k, kMaxExperts), expert);
 }
 
-// After the first dense layers every `moe_layer_freq`-th has experts, or as the file lists them.
-std::vector<bool> after_dense_layers(Config& config, std::int64_t layers, std::int64_t default_dense) {
-  const auto dense = config.size_unless_null("first_k_dense_replace", default_dense, kMaxLayers).value_or(0);
-  const std::int64_t step = config.size_or({"moe_layer_freq"}, 1, kMaxLayers);
-  return sparse_layers(config, layers, [&](std::int64_t layer) { return layer >= dense && layer % step == 0; });
-}
-
-struct DeepseekDefaults {
-  std::int64_t positions;
-  std::int64_t dense;
-  bool sparse_attention = false;  // an indexer chooses the keys
-  std::int64_t top_k = 8;
-};
-
-// Multi-head latent attention, fine-grained experts beside shared ones. Prediction of further tokens
-// (num_nextn_predict_layers) is a training device that transformers leaves out; a run adds it where it is asked to.
-Architecture read_deepseek(Config& config, const DeepseekDefaults& defaults) {
-  Decoder decoder = read_decoder(config, {.head_dim = 64, .positions = defaults.positions});
-  Attention& attention = decoder.block.attention;
-  if (config.flag_or("attention_bias", false)) {
-    config.fail("attention_bias", "true is not supported for latent attention; allowed is false");
-  }
-  read_latent_attention(config, attention, 1536);
-  if (defaults.sparse_attention) {
-    attention.indexer = Indexer{config.size_or({"index_n_heads"}, 64, kMaxHeads),
-                                config.size_or({"index_head_dim"}, 128, kMaxWidth / kMaxHeads),
-                                config.size_or({"index_topk"}, 2048, kMaxPositions)};
-    if (attention.latent->query_rank == 0) config.fail("q_lora_rank", "null leaves the indexer without its input");
-  }
-
-  if (config.mentions("n_routed_experts") && !config.has("n_routed_experts")) {
-    return assemble(config, std::move(decoder));  // null: a dense model
-  }
-  FeedForward expert = *decoder.block.feed_forward;
-  expert.width = config.size({"moe_intermediate_size"}, kMaxWidth);
-  Mixture mixture = make_mixture(config, kExpertKeys, config.size(kExpertKeys, kMaxExperts), kTopKKeys,
-                                 config.size_or(kTopKKeys, defaults.top_k, kMaxExperts), expert);
-  // DeepSeek-V2's greedy choice states its groups and does not use them.
-  if (config.maybe_text("topk_method").value_or("") != "greedy") read_groups(config, "n_group", "topk_group", mixture);
-  read_shared_experts(config, "n_shared_experts", 1, mixture);
-  const auto sparse = after_dense_layers(config, decoder.layers, defaults.dense);
-  const std::vector<bool> sliding(sparse.size(), false);
-  return assemble_sparse(config, std::move(decoder), mixture, sparse, std::nullopt, sliding);
-}
-
 Architecture read_mixtral(Config& config) {
   Decoder decoder = read_decoder(config, {.kv_heads = 8, .positions = 131072});
   decoder.block.attention.window = config.maybe_size({"sliding_window"}, kMaxPositions).value_or(0);
@@ -138,16 +93,6 @@ Architecture read_gpt_oss(Config& config) {
   const auto sliding = sliding_layers(config, decoder.layers, [](std::int64_t layer) { return layer % 2 == 0; });
   return assemble_sliding(config, std::move(decoder), window, sliding);
 }
-
-Architecture read_deepseek_v2(Config& config) {
-  return read_deepseek(config, {.positions = 2048, .dense = 0, .top_k = 6});
-}
-
-Architecture read_deepseek_v32(Config& config) {
-  return read_deepseek(config, {.positions = 163840, .dense = 3, .sparse_attention = true});
-}
-
-Architecture read_glm4_moe_lite(Config& config) { return read_deepseek(config, {.positions = 202752, .dense = 1}); }
 
 // What a family of mixtures says beyond its decoder.
 struct MixtureDefaults {
@@ -415,6 +360,52 @@ Architecture read_hunyuan_moe(Config& config) {
   return assemble_all_sparse(config, std::move(decoder), mixture);
 }
 
+// Grouped-query attention with norms of heads, experts beside a shared one in all layers but the first.
+Architecture read_hy_v3(Config& config) {
+  Decoder decoder = read_decoder(config, {.kv_heads = 8, .head_dim = 128, .positions = 131072});
+  set_attention_bias(decoder.block.attention, config.flag_or("attention_bias", false));
+  decoder.block.attention.qk_norm = QkNorm::per_head;
+  MixtureDefaults defaults{.experts = 192, .top_k = 8, .shared_key = "num_shared_experts", .shared = 1};
+  Mixture mixture = read_mixture(config, decoder, defaults);
+  const bool bias = config.flag_or("mlp_bias", false);  // of dense layers and the shared expert
+  set_feed_forward_bias(*decoder.block.feed_forward, bias);
+  if (mixture.shared) set_feed_forward_bias(*mixture.shared, bias);
+  const auto sparse = sparse_layers(config, decoder.layers, [](std::int64_t layer) { return layer > 0; });
+  return assemble_sparse(config, std::move(decoder), mixture, sparse, std::nullopt, nowhere(sparse));
+}
+
+// Keys of its own, those of attention and experts in objects of their own.
+Architecture read_dbrx(Config& config) {
+  Decoder decoder;
+  Architecture& architecture = decoder.architecture;
+  architecture.hidden = config.size_or({"d_model", "hidden_size"}, 2048, kMaxHidden);
+  architecture.vocabulary = config.size_or({"vocab_size"}, 32000, kMaxVocabulary);
+  architecture.max_positions = config.size_or({"max_seq_len", "max_position_embeddings"}, 2048, kMaxPositions);
+  architecture.dropout = config.probability_or("resid_pdrop", 0);
+  decoder.layers = config.size_or({"n_layers", "num_hidden_layers"}, 24, kMaxLayers);
+  const Keys heads_keys = {"n_heads", "num_attention_heads"};
+  const std::int64_t heads = config.size_or(heads_keys, 16, kMaxHeads);
+  std::int64_t kv_heads = 1, width = 3584, experts = 4, top_k = 1;
+  if (auto attention = config.maybe_section("attn_config")) {
+    kv_heads = attention->size_or({"kv_n_heads"}, kv_heads, kMaxHeads);
+    architecture.attention_dropout = attention->probability_or("attn_pdrop", 0);
+  }
+  Block& block = decoder.block;
+  block.attention = make_attention(config, heads_keys, architecture.hidden, heads, kv_heads, std::nullopt);
+  FeedForward expert{.gated = true};
+  if (auto feed_forward = config.maybe_section("ffn_config")) {
+    width = feed_forward->size_or({"ffn_hidden_size"}, width, kMaxWidth);
+    experts = feed_forward->size_or({"moe_num_experts"}, experts, kMaxExperts);
+    top_k = feed_forward->size_or({"moe_top_k"}, top_k, kMaxExperts);
+    if (auto activation = feed_forward->maybe_section("ffn_act_fn"))
+      expert.activation = activation->activation_or({"name"}, Activation::silu);
+  }
+  expert.width = width;
+  block.norm = NormKind::layer;
+  return assemble_all_sparse(config, std::move(decoder),
+                             make_mixture(config, {"moe_num_experts"}, experts, {"moe_top_k"}, top_k, expert));
+}
+
 Architecture read_glm4v_moe_text(Config& config) {
   return read_glm_moe(config,
                       {.habits = {.kv_heads = 8, .positions = 65536, .rotary_fraction = 0.5}, .mixture = kGlmMixture});
@@ -423,21 +414,18 @@ Architecture read_glm4v_moe_text(Config& config) {
 constexpr std::array kSparseFamilies = std::to_array<Family>({
     {"afmoe", read_afmoe},
     {"cohere2_moe", read_cohere2_moe},
-    {"deepseek_v2", read_deepseek_v2},
-    {"deepseek_v3", read_deepseek_v3},
-    {"deepseek_v32", read_deepseek_v32},
+    {"dbrx", read_dbrx},
     {"dots1", read_dots1},
     {"ernie4_5_moe", read_ernie4_5_moe},
     {"exaone_moe", read_exaone_moe},
     {"flex_olmo", read_flex_olmo},
     {"glm4_moe", read_glm4_moe},
-    {"glm4_moe_lite", read_glm4_moe_lite},
     {"glm4v_moe_text", read_glm4v_moe_text},
     {"gpt_oss", read_gpt_oss},
     {"granitemoe", read_granitemoe},
     {"granitemoeshared", read_granitemoe},
     {"hunyuan_v1_moe", read_hunyuan_moe},
-    {"kimi_k2", read_deepseek_v3},  // the same keys and modules
+    {"hy_v3", read_hy_v3},
     {"llama4_text", read_llama4_text},
     {"mimo_v2_flash", read_mimo_v2},
     {"minimax_m2", read_minimax_m2},
@@ -452,7 +440,12 @@ constexpr std::array kSparseFamilies = std::to_array<Family>({
 
 }  // namespace
 
-Architecture read_deepseek_v3(Config& config) { return read_deepseek(config, {.positions = 4096, .dense = 3}); }
+// After the first dense layers every `moe_layer_freq`-th has experts, or as the file lists them.
+std::vector<bool> after_dense_layers(Config& config, std::int64_t layers, std::int64_t default_dense) {
+  const auto dense = config.size_unless_null("first_k_dense_replace", default_dense, kMaxLayers).value_or(0);
+  const std::int64_t step = config.size_or({"moe_layer_freq"}, 1, kMaxLayers);
+  return sparse_layers(config, layers, [&](std::int64_t layer) { return layer >= dense && layer % step == 0; });
+}
 
 std::span<const Family> sparse_families() { return kSparseFamilies; }
 

@@ -231,6 +231,107 @@ Architecture read_jamba(Config& config) {
   });
 }
 
+// Layers that run a block of attention and a feed-forward before their state, all with the same weights or, where the
+// file has several such blocks, in turns. Files list words; "mamba" was "linear_attention" once.
+Architecture assemble_hybrid(Config& config, const StateMixer& state, std::optional<std::vector<std::string>> words,
+                             std::int64_t blocks, SharedBlock shared, PositionKind position) {
+  Decoder decoder;
+  Architecture& architecture = decoder.architecture;
+  architecture.hidden = config.size({"hidden_size"}, kMaxHidden);
+  architecture.vocabulary = config.size({"vocab_size"}, kMaxVocabulary);
+  architecture.tied_embeddings = config.flag_or("tie_word_embeddings", true);
+  architecture.attention_dropout = config.probability_or("attention_dropout", 0);
+  architecture.position = position;
+  architecture.max_positions = config.size_or({"max_position_embeddings"}, 4096, kMaxPositions);
+  decoder.layers = std::ssize(*words);
+  const Block plain = with_state(decoder.block, state);
+  std::vector<std::int64_t> number(words->size(), -1);
+  std::int64_t count = 0;
+  for (std::size_t layer = 0; layer < words->size(); ++layer) {
+    const std::string& word = (*words)[layer];
+    if (word == "hybrid") {
+      number[layer] = count++ % blocks;
+    } else if (word != "mamba" && word != "linear_attention") {
+      config.fail("layers_block_type",
+                  fmt::format("`{}` is not known; allowed are linear_attention and hybrid", clip(word, 40)));
+    }
+  }
+  return assemble(config, std::move(decoder), [&](std::int64_t layer) {
+    Block own = plain;
+    if (number[at(layer)] < 0) return own;
+    shared.number = number[at(layer)];
+    own.shared = shared;
+    return own;
+  });
+}
+
+// Attention over the stream beside the embeddings, twice as wide as the stream.
+SharedBlock read_shared_block(Config& config, std::int64_t hidden) {
+  const std::int64_t heads = config.size({"num_attention_heads"}, kMaxHeads);
+  const std::int64_t kv_heads = config.size_unless_null("num_key_value_heads", heads, kMaxHeads).value_or(heads);
+  SharedBlock shared;
+  shared.attention = make_attention(config, {"num_attention_heads"}, 2 * hidden, heads, kv_heads, std::nullopt);
+  shared.attention.rotary_fraction = 0;
+  shared.feed_forward =
+      FeedForward{.width = config.size_unless_null("intermediate_size", 4 * hidden, kMaxWidth).value_or(4 * hidden),
+                  .gated = true,
+                  .activation = config.activation_or({"hidden_act"}, Activation::gelu)};
+  return shared;
+}
+
+std::optional<std::vector<std::string>> listed_hybrids(Config& config) {
+  auto words = config.maybe_names("layers_block_type", kMaxLayers);
+  const std::int64_t layers = config.size({"num_hidden_layers"}, kMaxLayers);
+  if (words && std::ssize(*words) != layers) {
+    config.fail("layers_block_type",
+                fmt::format("{} entries for {} layers; allowed is one per layer", words->size(), layers));
+  }
+  return words;
+}
+
+Architecture read_zamba(Config& config) {
+  const std::int64_t hidden = config.size({"hidden_size"}, kMaxHidden / 2);
+  const StateMixer state = mamba_of(config, config.size_or({"mamba_expand"}, 2, 64) * hidden, hidden);
+  auto words = listed_hybrids(config);
+  if (!words) {
+    const std::int64_t period = config.size_or({"attn_layer_period"}, 6, kMaxLayers);
+    const std::int64_t offset = config.size_unless_null("attn_layer_offset", 4, kMaxLayers).value_or(0);
+    const std::int64_t layers = config.size({"num_hidden_layers"}, kMaxLayers);
+    words.emplace();
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      const bool hybrid = layer < 3 ? layer == 2 : (layer - 3) % period == offset;
+      words->emplace_back(hybrid ? "hybrid" : "mamba");
+    }
+  }
+  return assemble_hybrid(config, state, words, 1, read_shared_block(config, hidden), PositionKind::none);
+}
+
+Architecture read_zamba2(Config& config) {
+  const std::int64_t hidden = config.size({"hidden_size"}, kMaxHidden / 2);
+  StateMixer state;
+  state.kind = StateKind::mamba2;
+  state.heads = config.size_or({"n_mamba_heads"}, 8, kMaxHeads);
+  state.width = config.size_or({"mamba_expand"}, 2, 64) * hidden / state.heads;
+  state.groups = config.size_or({"mamba_ngroups"}, 1, kMaxHeads);
+  state.state = config.size_or({"mamba_d_state"}, 64, kMaxState);
+  state.taps = config.size_or({"mamba_d_conv"}, 4, kMaxTaps);
+  state.conv_bias = true;
+  state.proj_bias = config.flag_or("add_bias_linear", false);
+  if (state.width == 0) config.fail("n_mamba_heads", "more heads than channels");
+  check_state(config, "n_mamba_heads", state);
+  auto words = listed_hybrids(config);
+  if (!words) config.fail("layers_block_type", "missing: zamba2 lists what every layer is");
+  const std::int64_t blocks = config.size_or({"num_mem_blocks"}, 1, kMaxLayers);
+  SharedBlock shared = read_shared_block(config, hidden);
+  const std::int64_t rank = config.size_or({"adapter_rank"}, 128, kMaxHidden);
+  shared.feed_forward.adapter_rank = rank;
+  if (config.flag_or("use_shared_attention_adapter", false)) shared.attention_rank = rank;
+  set_feed_forward_bias(shared.feed_forward, state.proj_bias);
+  const bool rotates = config.flag_or("use_mem_rope", false);
+  if (rotates) shared.attention.rotary_fraction = 1;
+  return assemble_hybrid(config, state, words, blocks, shared, rotates ? PositionKind::rotary : PositionKind::none);
+}
+
 // Convolutions over three positions between gates, attention in the layers that the file lists.
 Architecture read_lfm2(Config& config) {
   const std::int64_t stated = config.size({"intermediate_size", "block_ff_dim"}, kMaxWidth);
@@ -348,6 +449,8 @@ constexpr std::array kStateFamilies = std::to_array<Family>({
     {"nemotron_h", read_nemotron_h},
     {"recurrent_gemma", read_recurrent_gemma},
     {"rwkv", read_rwkv},
+    {"zamba", read_zamba},
+    {"zamba2", read_zamba2},
 });
 
 }  // namespace

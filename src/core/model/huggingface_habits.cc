@@ -7,9 +7,9 @@ namespace nest::model {
 namespace {
 
 // Families whose attention has one weight for q, k and v.
-constexpr std::array<std::string_view, 11> kFusedProjections = {"bloom",      "codegen",     "falcon",   "gpt-sw3",
-                                                                "gpt2",       "gpt_bigcode", "gpt_neox", "mpt",
-                                                                "openai-gpt", "persimmon",   "phi3"};
+constexpr std::array<std::string_view, 12> kFusedProjections = {"bloom",   "codegen",    "dbrx",        "falcon",
+                                                                "gpt-sw3", "gpt2",       "gpt_bigcode", "gpt_neox",
+                                                                "mpt",     "openai-gpt", "persimmon",   "phi3"};
 
 }  // namespace
 

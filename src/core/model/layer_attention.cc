@@ -22,7 +22,7 @@ bool LayerBuilder::eager_attention(const Attention& attention) const {
 
 LayerBuilder::Projected LayerBuilder::project(const Attention& attention, TensorId x, TensorId keys_from,
                                               const std::string& prefix) {
-  const Extent hidden{this->hidden()};
+  const Extent hidden{width_in(x)};
   const Extent heads{attention.heads, Axis::heads};
   const Extent kv_heads{attention.kv_heads, Axis::kv_heads};
   const Extent dim{attention.head_dim};
@@ -47,6 +47,13 @@ LayerBuilder::Projected LayerBuilder::project(const Attention& attention, Tensor
       layer_.tensors[at(parts[part].out)].rows_per_unit = layer_.tensors[at(keys_from)].rows_per_unit;
     }
   }
+  if (attention.borrows_keys) {
+    // Whoever projected them keeps them.
+    layer_.side_inputs.insert(layer_.side_inputs.end(), {parts[1].out, parts[2].out});
+  }
+  for (const int part : {1, 2}) {
+    if (attention.key_rows != 1) layer_.tensors[at(parts[part].out)].rows_per_unit *= attention.key_rows;
+  }
   const auto weights_of = [&](const Part& part) {
     std::vector<Weight> weights = {matrix(prefix + "." + part.letter, {part.heads, part.dim, part.from})};
     if (part.bias) weights.push_back(matrix(prefix + "." + part.letter + "_bias", {part.heads, part.dim}));
@@ -54,6 +61,12 @@ LayerBuilder::Projected LayerBuilder::project(const Attention& attention, Tensor
   };
   const bool one_weight = huggingface() && habits_.fused_projection && !crosses;
   const bool fused = implementation_.stack == Stack::megatron || implementation_.stack == Stack::plain || one_weight;
+  if (attention.borrows_keys || attention.values_are_keys) {
+    matmul("q", Module::other, x, {parts[0].out}, weights_of(parts[0]));
+    if (attention.borrows_keys) return {parts[0].out, parts[1].out, parts[2].out};
+    matmul("k", Module::other, x, {parts[1].out}, weights_of(parts[1]));
+    return {parts[0].out, parts[1].out, parts[1].out};
+  }
   if (!fused) {
     for (const Part& part : parts) {
       matmul(part.letter, Module::other, part.letter[0] == 'q' ? x : keys_from, {part.out}, weights_of(part));
@@ -117,6 +130,13 @@ LayerBuilder::Projected LayerBuilder::project_latent(const Attention& attention,
 }
 
 void LayerBuilder::normalise_heads(const Attention& attention, Projected& heads) {
+  if (attention.value_norm && !attention.borrows_keys) {
+    const Extent kv_heads{attention.kv_heads, Axis::kv_heads};
+    const TensorId out = like(heads.v, "v_norm out");
+    add_operator(OperatorKind::norm, "v_norm", norm_before_matmul(), {heads.v}, {out},
+                 kept_by_norm("v_norm", heads.v, {kv_heads, {attention.value_width()}}, NormKind::rms, {kv_heads}));
+    heads.v = out;
+  }
   if (attention.qk_norm == QkNorm::none) return;
   struct Side {
     const char* name;
@@ -126,6 +146,7 @@ void LayerBuilder::normalise_heads(const Attention& attention, Projected& heads)
   const Side sides[] = {{"q_norm", &heads.q, {attention.heads, Axis::heads}},
                         {"k_norm", &heads.k, {attention.kv_heads, Axis::kv_heads}}};
   for (const Side& side : sides) {
+    if (attention.borrows_keys && side.tensor == &heads.k) continue;
     const std::vector<Extent> width = {side.heads, {attention.head_dim}};
     const bool per_head = attention.qk_norm == QkNorm::per_head;
     const std::vector<Extent> statistics = per_head ? std::vector<Extent>{side.heads} : std::vector<Extent>{{1}};
@@ -148,6 +169,11 @@ void LayerBuilder::rotate(const Attention& attention, Projected& heads) {
     return tensor(name, copy.width, copy.rows);
   };
   const TensorId q = rotated(heads.q, "q rotated");
+  if (attention.borrows_keys) {
+    add_operator(OperatorKind::elementwise, "rotary q", Module::other, {heads.q}, {q}, {});
+    heads.q = q;
+    return;
+  }
   const TensorId k = rotated(heads.k, "k rotated");
   if (attention.latent) {
     // Keys are rotated where they are projected from the latent, and recomputed with that projection.
@@ -195,6 +221,7 @@ TensorId LayerBuilder::attend(const Attention& attention, const Projected& proje
   }
   const TensorId out = tensor("attention out", {heads, {value_dim}});
   std::vector<TensorId> saves = {qkv.q, qkv.k, qkv.v};
+  if (attention.borrows_keys && qkv.k == projected.k) saves = {qkv.q};
   if (huggingface() && habits_.fused_projection && !cross) keep_projection(attention, projected, qkv, saves);
   if (eager) {
     const bool drops = implementation_.dropout && architecture_.attention_dropout > 0;
@@ -229,7 +256,8 @@ TensorId LayerBuilder::attend(const Attention& attention, const Projected& proje
                   cross};
   op.attention.chunk = attention.chunk;
   if (stream_.rows > 0) {
-    op.attention.queries = op.attention.keys = {stream_.rows, false};
+    op.attention.queries = {stream_.rows, false};
+    op.attention.keys = {stream_.rows * attention.key_rows, false};
     op.attention.batches = stream_.media;
   }
   if (cross && rows_of(inputs[1]) == Rows::samples) {
@@ -242,7 +270,7 @@ TensorId LayerBuilder::attend(const Attention& attention, const Projected& proje
     op.attention.qk_dim = attention.latent->kv_rank + attention.latent->rope_dim;
     op.attention.value_dim = attention.latent->kv_rank;
     op.attention.window = attention.indexer->top_k;
-    op.saves.push_back(chosen_keys_);
+    if (!attention.indexer->shared) op.saves.push_back(chosen_keys_);  // else whoever chose keeps them
   }
   if (attention.sinks) op.weights.push_back(matrix("attention.sinks", {heads}));
   if (attention.relative_buckets > 0) {
@@ -268,6 +296,11 @@ TensorId LayerBuilder::project_out(const Attention& attention, TensorId heads_ou
 
 void LayerBuilder::choose_keys(const Attention& attention, TensorId x, TensorId query_latent) {
   const Indexer& indexer = *attention.indexer;
+  if (indexer.shared) {
+    chosen_keys_ = tensor("chosen keys", {{indexer.top_k}}, Rows::tokens, 4);
+    layer_.side_inputs.push_back(chosen_keys_);
+    return;
+  }
   const Extent heads{indexer.heads}, dim{indexer.dim}, hidden{this->hidden()};
   const TensorId q = matmul("indexer q", Module::other, query_latent, {tensor("indexer q", {heads, dim})},
                             {matrix("indexer.q", {heads, dim, {attention.latent->query_rank}})});

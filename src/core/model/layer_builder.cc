@@ -133,9 +133,11 @@ TensorId LayerBuilder::feed_forward(const FeedForward& part, TensorId x, const s
     if (part.gated) matmul(prefix + " gate", module, x, {gate}, std::move(gate_weights));
     matmul(prefix + " up", module, x, {up}, std::move(up_weights));
   }
+  std::vector<TensorId> read = part.gated ? std::vector<TensorId>{up, gate} : std::vector<TensorId>{up};
+  if (part.adapter_rank > 0) read = adapt(prefix, x, part.adapter_rank, read);
   // The router keeps the tokens that shared experts read.
   if (module == Module::shared_experts) layer_.operators.back().keeps_original = true;
-  TensorId active = activate(part, gate, up, axis, rows, module);
+  TensorId active = activate(part, part.gated ? read[1] : -1, read[0], axis, rows, module);
   if (part.inner_norm) {
     active =
         inner_norm(prefix + " inner norm", active, *part.inner_norm, prefix + ".inner_norm", {width}, {{1}}, module);

@@ -45,8 +45,22 @@ class LayerBuilder {
   TensorId feed_forward(const FeedForward& part, TensorId x, const std::string& prefix, Axis axis, Rows rows);
   TensorId mixture(const Mixture& mixture, TensorId x);
   TensorId residual(const std::string& name, std::vector<TensorId> terms);
-  TensorId gate_residual(const std::string& name, TensorId x);  // x times a learned number
-  TensorId dropout(TensorId x);                                 // x itself where the run has none
+  TensorId gate_residual(const std::string& name, TensorId x);                     // x times a learned number
+  TensorId scale(const std::string& name, TensorId x, const std::string& weight);  // by a learned vector
+  TensorId dropout(TensorId x);                                                    // x itself where the run has none
+
+  // Parts that few families have (layer_parts.cc).
+  TensorId shared_block(const SharedBlock& shared, TensorId x);  // what is added to the stream
+  TensorId gated_convolution(std::int64_t taps, TensorId x);     // of conformers, without its residual
+  TensorId laurel(std::int64_t rank, TensorId x);                // x and what its low-rank branch adds
+  TensorId layer_input(const Block& block, TensorId x);          // what the layer's own embeddings add, gated by x
+  struct Streams {
+    TensorId active = -1;  // what the block works on
+    TensorId others = -1;
+  };
+  Streams predict_streams(TensorId streams);
+  Streams correct_streams(const Streams& predicted, TensorId activated);
+  TensorId join_streams(const Streams& corrected, TensorId added);  // which is added to all but the active one
 
   TensorId matmul(const std::string& name, Module module, TensorId x, std::vector<TensorId> outputs,
                   std::vector<Weight> weights);
@@ -74,7 +88,12 @@ class LayerBuilder {
   TensorId like(TensorId x, std::string name) { return beside(tensor(std::move(name), width_of(x)), x); }
   TensorId beside(TensorId y, TensorId x);  // y with as many rows as x
   std::vector<Extent> width_of(TensorId x) const;
+  std::int64_t width_in(TensorId x) const;  // elements of a row
   Rows rows_of(TensorId x) const;
+  // The results of products with x, each with what two further products of rank `rank` add.
+  std::vector<TensorId> adapt(const std::string& name, TensorId x, std::int64_t rank,
+                              const std::vector<TensorId>& results);
+  TensorId stream_coefficients(const std::string& name, TensorId x, std::int64_t out, bool first);
   TensorId convolve(const StateMixer& mixer, TensorId x, bool kept);
   Operator& scan(const std::string& name, std::vector<TensorId> inputs, TensorId out, double flops);
   TensorId gated_delta(const StateMixer& mixer, TensorId x);

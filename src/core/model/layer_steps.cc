@@ -13,9 +13,11 @@ class StepLayer {
         b_(arch, implementation, LayerKind::norm, std::move(name), false, {stream_of(arch, tower).hidden}) {}
 
   // Rows of `width` elements before the first step; the projector reads the stream after the tower's last norm.
-  Layer build(std::int64_t width, bool projector) {
-    x_ = tensor(projector ? "input" : "picture or sound", width);
-    if (projector) b_.layer().input = x_;
+  // `before`: the tower whose output a stem reads.
+  Layer build(std::int64_t width, bool projector, const Tower* before = nullptr) {
+    if (before != nullptr) rows_ = before->media->rows;
+    x_ = tensor(projector || before != nullptr ? "input" : "picture or sound", width);
+    if (projector || before != nullptr) b_.layer().input = x_;
     if (projector && tower_.final_norm) {
       x_ = b_.norm("final norm", x_, tower_.final_norm_kind, tower_.final_norm_weight, tower_.final_norm_bias,
                    "final.norm");
@@ -52,7 +54,7 @@ class StepLayer {
       case StepKind::linear: x_ = linear(name, x_, step.in, step.out, step.bias); break;
       case StepKind::norm: {
         const TensorId in = x_;
-        x_ = b_.norm(name, in, step.norm, true, step.norm == NormKind::layer, "media.norm");
+        x_ = b_.norm(name, in, step.norm, step.weight, step.weight && step.norm == NormKind::layer, "media.norm");
         for (Weight& weight : b_.layer().operators.back().weights) weight.shape = {{step.in}};
         for (std::size_t id = static_cast<std::size_t>(in); id < b_.layer().tensors.size(); ++id)
           resize(static_cast<TensorId>(id));
@@ -106,7 +108,10 @@ Stream stream_of(const Architecture& arch, const Tower& tower) {
 
 Layer build_stem(const Architecture& arch, const Implementation& implementation, const Tower& tower) {
   const std::vector<Step>& steps = tower.media->stem;
-  return StepLayer(arch, implementation, tower, steps, tower.name + " stem").build(steps.front().in, false);
+  StepLayer layer(arch, implementation, tower, steps, tower.name + " stem");
+  if (!tower.media->follows) return layer.build(steps.front().in, false);
+  const Tower& before = *(&tower - 1);  // towers stand in a row
+  return layer.build(before.hidden, false, &before);
 }
 
 Layer build_projector(const Architecture& arch, const Implementation& implementation, const Tower& tower) {

@@ -102,15 +102,6 @@ Tower equal_blocks(const Config& vision, const char* name, const BlockShape& sha
   return tower;
 }
 
-Step table_step(std::int64_t rows, std::int64_t width) {
-  Step step;
-  step.kind = StepKind::table;
-  step.in = rows;
-  step.out = width;
-  step.name = "positions";
-  return step;
-}
-
 Step patch_step(const Patches& patches, std::int64_t width, bool bias) {
   Step step = linear_step(patches.elements, width, bias);
   step.name = "patches";
@@ -277,6 +268,21 @@ Step norm_step(std::int64_t in, NormKind norm, double rows) {
   step.norm = norm;
   step.rows = rows;
   step.name = "norm";
+  return step;
+}
+
+Step table_step(std::int64_t rows, std::int64_t width) {
+  Step step;
+  step.kind = StepKind::table;
+  step.in = rows;
+  step.out = width;
+  step.name = "positions";
+  return step;
+}
+
+Step plain_norm_step(std::int64_t in, double rows) {
+  Step step = norm_step(in, NormKind::rms, rows);
+  step.weight = false;
   return step;
 }
 
