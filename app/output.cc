@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "nest/error.h"
 #include "nest/text.h"
@@ -60,34 +61,52 @@ std::string make_beside(const std::string& path, const std::function<bool(const 
 
 std::string stem_of(const std::string& path) { return clip(std::filesystem::path(path).stem().string(), 60); }
 
-void write_file_atomically(const std::string& path, std::string_view text) {
-  const auto fail = [&](int reason) {
-    throw InputError(fmt::format("{}: cannot be written: {}", path, std::strerror(reason)));
-  };
+FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   struct stat about {};
-  const bool special = ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
-  std::string beside;
-  int descriptor = -1;
+  const bool special = ::stat(path_.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
   if (special) {
-    descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    beside = make_beside(path, [&](const char* name) {
-      descriptor = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      return descriptor >= 0;
+    beside_ = make_beside(path_, [&](const char* name) {
+      descriptor_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      return descriptor_ >= 0;
     });
   }
-  if (descriptor < 0) fail(errno);
-  int failed = write_all(descriptor, text);
-  if (!special && failed == 0 && ::fsync(descriptor) != 0) failed = errno;
-  if (::close(descriptor) != 0 && failed == 0) failed = errno;
-  if (special) {
-    if (failed != 0) fail(failed);
-    return;
-  }
-  if (failed == 0 && ::rename(beside.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed == 0) return;
-  ::unlink(beside.c_str());
-  fail(failed);
+  if (descriptor_ >= 0) return;
+  const int reason = errno;
+  beside_.clear();
+  fail(reason);
+}
+
+FileWriter::~FileWriter() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  if (!beside_.empty()) ::unlink(beside_.c_str());
+}
+
+void FileWriter::fail(int reason) {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+  if (!beside_.empty()) ::unlink(beside_.c_str());
+  throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(reason)));
+}
+
+void FileWriter::write(std::string_view text) {
+  if (const int failed = write_all(descriptor_, text); failed != 0) fail(failed);
+}
+
+void FileWriter::finish() {
+  if (!beside_.empty() && ::fsync(descriptor_) != 0) fail(errno);
+  const int closed = ::close(descriptor_) == 0 ? 0 : errno;
+  descriptor_ = -1;
+  if (closed != 0) fail(closed);
+  if (!beside_.empty() && ::rename(beside_.c_str(), path_.c_str()) != 0) fail(errno);
+}
+
+void write_file_atomically(const std::string& path, std::string_view text) {
+  FileWriter file(path);
+  file.write(text);
+  file.finish();
 }
 
 void write_stderr(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }

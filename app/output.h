@@ -28,8 +28,26 @@ std::string make_beside(const std::string& path, const std::function<bool(const 
 // The file's name without folder and ending.
 std::string stem_of(const std::string& path);
 
-// Replaces the file, or leaves it as it was: the text goes to a new file beside it that takes its name when complete.
+// Replaces a file, or leaves it as it was: the text goes to a new file beside it that takes its name when complete.
 // Throws InputError when that fails; nothing is left behind then. What is no plain file (/dev/stdout) is written to.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(std::string_view text);
+  void finish();  // without it the file stays as it was
+
+ private:
+  [[noreturn]] void fail(int reason);
+
+  std::string path_, beside_;  // beside_ is empty for what is no plain file
+  int descriptor_ = -1;
+};
+
+// The same with all of the text at once.
 void write_file_atomically(const std::string& path, std::string_view text);
 
 }  // namespace nest::app

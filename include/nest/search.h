@@ -60,6 +60,7 @@ struct SearchOptions {
   double time_limit_s = 0;                  // after which the best plan so far is taken; 0: none
   bool why = true;                          // search for what overruling each decision costs
   bool explain = true;                      // where nothing fits, search for what would
+  bool larger = true;                       // of that, on more devices too, for some seconds
   const std::atomic<bool>* stop = nullptr;  // becomes true, from any thread or a signal handler: the search ends early
   std::function<void(const PlanProgress&)> progress = {};  // called by the searching thread
 };

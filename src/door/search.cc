@@ -127,7 +127,7 @@ NoFit explain_misfit(const search::PlanRequest& request, const SearchOptions& op
   if (std::optional<search::ClosestPlan> closest = search::closest_plan(request)) {
     none.closest = NoFit::Closest{std::move(closest->plan), closest->stage, closest->needed_bytes};
   }
-  none.larger = on_more_devices(request, options);
+  if (options.larger) none.larger = on_more_devices(request, options);
   return none;
 }
 

@@ -9,7 +9,7 @@ namespace nest::html {
 namespace {
 
 // The style sheet is nest's own text: it holds nothing that would have to be escaped, which a test makes sure of.
-std::string style_element() { return fmt::format("<style>{}</style>\n", style_sheet()); }
+std::string style_element(const std::string& more) { return fmt::format("<style>{}{}</style>\n", style_sheet(), more); }
 
 // Words, numbers, or a drawing that only repeats a number and gives way on narrow screens.
 const char* style_of(const HtmlTable::Column& column) {
@@ -30,7 +30,7 @@ std::string HtmlPage::str() const {
   head.empty("meta", {{"name", "referrer"}, {"content", "no-referrer"}});
   head.empty("link", {{"rel", "icon"}, {"href", "data:,"}});
   head.element("title", title_);
-  out += head.str() + "\n" + style_element() + "</head>\n";
+  out += head.str() + "\n" + style_element(style_) + "</head>\n";
 
   Markup body;
   body.open("body");

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "html/markup.h"
@@ -28,12 +29,14 @@ class HtmlPage {
 
   void set_header(Markup header) { header_ = std::move(header); }  // holds the page's h1
   void set_footer(Markup footer) { footer_ = std::move(footer); }
+  // Rules besides style.cc's, of the one kind of page that needs them: nest's own text, without "<" and "&".
+  void set_style(std::string_view style) { style_ = style; }
   void add(HtmlSection section) { sections_.push_back(std::move(section)); }
 
   std::string str() const;
 
  private:
-  std::string title_;
+  std::string title_, style_;
   Markup header_, footer_;
   std::vector<HtmlSection> sections_;
 };
@@ -76,6 +79,9 @@ Markup two_lines(const Markup& name, const Markup& more);
 
 // A square of a colour and its name.
 Markup legend_entry(const std::string& style, const std::string& name);
+
+// Quoted so that a shell reads the same words.
+std::string shell_line(const std::vector<std::string>& words);
 
 // <details> with a summary.
 Markup details(const std::string& summary, const Markup& body);

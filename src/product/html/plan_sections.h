@@ -43,6 +43,5 @@ std::string count_of(std::int64_t count, const std::string& name);  // "1 node",
 
 std::string gibibytes(std::int64_t bytes);                      // "68.1"
 std::string milliseconds(double seconds);                       // "12.34"
-std::string shell_line(const std::vector<std::string>& words);  // quoted so that a shell reads the same words
 
 }  // namespace nest::html
