@@ -9,7 +9,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libtomlplusplus-dev libpugixml-dev
+BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libtomlplusplus-dev libpugixml-dev libsqlite3-dev
 TEST_PACKAGES := libgtest-dev libgmock-dev pkg-config python3-torch
 LINT_PACKAGES := clang-format clang-tidy
 SIMULATE_PACKAGES := libsimgrid-dev
@@ -146,6 +146,14 @@ simulation-check: deps ## Compare predictions with simulations of many plans; wr
 slurm-check: build ## Submit exported jobs to a real Slurm whose nodes are this machine; where ranks start must be the plan's (needs root)
 	$(call install,$(SLURM_PACKAGES))
 	@tools/slurm build/nest
+
+.PHONY: sweep-check sweep-slurm-check
+sweep-check: build ## Kill, cut and starve sweeps, and measure 2,016 points beside the planner's own time (FAST=1: without these)
+	$(call install,sqlite3 bc)
+	@tools/sweep/check build/nest
+sweep-slurm-check: build ## Run a sweep as a job array on a real Slurm whose nodes are this machine; its table must be one run's (needs root)
+	$(call install,$(SLURM_PACKAGES) sqlite3)
+	@tools/slurm build/nest sweep
 
 .PHONY: regret
 regret: deps ## Execute our plans beside all others that are known, on many networks; writes docs/generated/simulation/regret.md (hours)

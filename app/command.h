@@ -42,6 +42,7 @@ Command add_plan(CLI::App& program);
 Command add_show(CLI::App& program);
 Command add_eval(CLI::App& program);
 Command add_compare(CLI::App& program);
+Command add_sweep(CLI::App& program);
 Command add_export(CLI::App& program);
 Command add_check(CLI::App& program);
 Command add_simulate(CLI::App& program);

@@ -5,8 +5,8 @@
 namespace nest::app {
 
 std::span<const AddCommand> command_table() {
-  static constexpr std::array<AddCommand, 10> kCommands = {
-      add_plan,     add_show,   add_eval,   add_compare,   add_check,
+  static constexpr std::array<AddCommand, 11> kCommands = {
+      add_plan,     add_show,   add_eval,   add_compare,   add_sweep,      add_check,
       add_simulate, add_export, add_import, add_calibrate, add_completion,
   };
   return kCommands;

@@ -6,6 +6,7 @@
 //   Plan -> Verdict             check_plan                   nest/check.h
 //   Plan -> Simulation          simulate_plan                nest/simulate.h
 //   TrainingJob -> Comparison   compare_planners             nest/compare.h
+//   Study -> SweepResults       run_sweep, read_results      nest/sweep.h
 //   Plan -> Export              export_plan                  nest/export.h
 //   launch line -> LaunchAnswer evaluate_launch              nest/launch.h
 //   files -> ClusterImport      import_cluster               nest/import.h
@@ -13,7 +14,7 @@
 //
 // Every answer is read by people with to_text(), by programs with to_json(), and where it has drawings with to_html().
 // Wrong input throws InputError (nest/error.h). All functions may be called by several threads at once. They read the
-// files that they are named, and write none.
+// files that they are named, and write none but the databases of sweeps.
 #pragma once
 
 #include "nest/calibrate.h"
@@ -31,4 +32,5 @@
 #include "nest/search.h"
 #include "nest/show.h"
 #include "nest/simulate.h"
+#include "nest/sweep.h"
 #include "nest/version.h"

@@ -19,6 +19,19 @@ levels:
   - {{name: hall, group: 4, bandwidth: 400GB/s, latency: 10us}}
 """
 
+STUDY = f"""
+study: rent
+description: "{HOSTILE.replace(chr(34), chr(39))}"
+model: llama3.2-1b
+axes:
+  cluster: [dgx-h100, dgx-a100]
+  price: [2.5, 1.2]
+  devices: [8, 12, 16, 32]
+  batch: [32, 64, 128]
+  cluster.1.latency: [3us, 9us]
+zip: [[cluster, price]]
+"""
+
 PAGES = {
     "small": ["plan", "--model", "llama3-8b", "--devices", "8", "--no-why"],
     "large": ["plan", "--model", "llama3-405b", "--devices", "16384", "--global-batch", "2048", "--no-why"],
@@ -27,6 +40,7 @@ PAGES = {
              "1024", "--strategy", "tp=8,sp=1,pp=32,mbs=1,recompute=full"],
     "no-fit": ["eval", "--model", "gpt3-175b", "--cluster", "dgx-a100", "--devices", "16", "--global-batch", "64",
                "--strategy", "tp=8,pp=2,mbs=1"],
+    "sweep": ["sweep", "STUDY", "--db", "DATABASE"],
     "uneven": ["eval", "--model", "llama3-70b", "--cluster", "CLUSTER", "--global-batch", "96", "--seq", "4096",
                "--strategy", "tp=4,sp=1,pp=4,dp=6,mbs=1"],
 }
@@ -64,10 +78,16 @@ def make_pages(nest, folder):
     cluster = os.path.join(folder, "cluster.yaml")
     with open(cluster, "w", encoding="utf-8") as file:
         file.write(CLUSTER)
+    study = os.path.join(folder, "study.yaml")
+    with open(study, "w", encoding="utf-8") as file:
+        file.write(STUDY)
     for name, words in PAGES.items():
         page = os.path.join(folder, name + ".html")
-        words = [cluster if word == "CLUSTER" else word for word in words]
+        places = {"CLUSTER": cluster, "STUDY": study, "DATABASE": os.path.join(folder, "study.sqlite")}
+        words = [places.get(word, word) for word in words]
         done = subprocess.run([nest, *words, "--html", page], capture_output=True, text=True, check=False)
+        if name == "sweep" and "without SQLite" in done.stderr:
+            continue
         if done.returncode not in (0, 3) or not os.path.exists(page):
             sys.exit(f"{name}: nest ended with {done.returncode}: {done.stderr}")
     plan = os.path.join(folder, "plan.json")
@@ -78,6 +98,28 @@ def make_pages(nest, folder):
         if "--json" in words:
             with open(plan, "w", encoding="utf-8") as file:
                 file.write(done.stdout)
+
+
+def check_panels(browser, page, failures, shots):
+    """Every mark opens the panel of its point, which shows and closes without a script."""
+    for width in (1200, 360):
+        browser.screen(width, 800, "light", mobile=width < 500)
+        failures += [f"sweep: {text}" for text in browser.open(page)]
+        lost = browser.evaluate("""[...document.querySelectorAll('a[href^="#p"]')].map(a => a.getAttribute('href'))
+            .filter(h => /^#p\\d+$/.test(h) && !document.querySelector(h)).length""")
+        if lost:
+            failures.append(f"sweep: {lost} marks open nothing")
+        shown = browser.evaluate("""(() => { location.hash = document.querySelector('.chart a').getAttribute('href');
+            const box = document.querySelector('.point:target').getBoundingClientRect();
+            return box.width > 300 && box.right <= innerWidth + 0.5; })()""")
+        if not shown:
+            failures.append(f"sweep, {width} px: a point does not open")
+        failures += [f"sweep, {width} px, opened: reaches beyond the edge: {text}" for text in browser.evaluate(STICKING_OUT)]
+        if shots:
+            browser.screenshot(os.path.join(shots, f"sweep-open-{width}.png"))
+        browser.evaluate("location.hash = document.querySelector('.point:target .close').getAttribute('href')")
+        if browser.evaluate("document.querySelectorAll('.point:target').length"):
+            failures.append(f"sweep, {width} px: a point does not close")
 
 
 def check_page(browser, folder, name, failures, shots):
@@ -97,6 +139,8 @@ def check_page(browser, folder, name, failures, shots):
             failures.append(f"{where}: quirks mode")
         if shots:
             browser.screenshot(os.path.join(shots, f"{name}-{width}-{scheme}.png"))
+    if name == "sweep":
+        check_panels(browser, page, failures, shots)
     pages = os.path.join(shots or folder, name + ".pdf")
     browser.pdf(pages)
     if os.path.getsize(pages) < 10_000:
