@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nest/nest.h"
 #include "nest/option.h"
@@ -177,6 +178,53 @@ Export export_to(const Input& plan, const Input& profile, const std::string& tar
   });
 }
 
+// Runs what is open of a study, and gives the table; `shard` of `shards`.
+std::string sweep(const Input& file, const std::string& database, std::int64_t shard, std::int64_t shards,
+                  std::int64_t threads) {
+  return run_long([&](const std::atomic<bool>* stop) {
+    const Study study = read_study(file);
+    SweepOptions options;
+    options.database = database;
+    options.shard = shard;
+    options.shards = shards;
+    options.threads = threads;
+    options.stop = stop;
+    run_sweep(study, options);
+    return to_json(read_results(study, database));
+  });
+}
+
+// A report of what is there: "csv", "html" or "jsonl".
+std::string sweep_report(const Input& file, const std::string& database, const std::string& format) {
+  return run_long([&](const std::atomic<bool>*) {
+    const SweepResults results = read_results(read_study(file), database);
+    if (format == "csv") return to_csv(results);
+    if (format == "html") return to_html(results);
+    std::string text;
+    to_json_lines(results, [&](std::string_view line) { text += line; });
+    return text;
+  });
+}
+
+std::string sweep_plan(const std::string& name, const std::string& database, std::int64_t point) {
+  SweepResults results;
+  results.study.name = name;
+  results.database = database;
+  return read_sweep_plan(results, point);
+}
+
+std::string merge_databases(const std::vector<std::string>& databases, const std::string& output) {
+  return run_long([&](const std::atomic<bool>*) {
+    std::string json;
+    for (const SweepMerge& study : merge_sweeps(databases, output)) {
+      json += (json.empty() ? "" : ",") + std::string("{\"study\":\"") + study.study +
+              "\",\"points_of_study\":" + std::to_string(study.points) + ",\"points\":" + std::to_string(study.merged) +
+              ",\"twice\":" + std::to_string(study.twice) + "}";
+    }
+    return "[" + json + "]";
+  });
+}
+
 std::string show_json(const Input& what, const ShowOptions& options) {
   return run_long([&](const std::atomic<bool>*) { return to_json(show(what, options)); });
 }
@@ -307,4 +355,8 @@ PYBIND11_MODULE(_core, module) {
   module.def("export", &nest::export_to);
   module.def("exports_folder", &nest::exports_folder);
   module.def("show", &nest::show_json);
+  module.def("sweep", &nest::sweep);
+  module.def("sweep_report", &nest::sweep_report);
+  module.def("sweep_plan", &nest::sweep_plan);
+  module.def("merge_sweeps", &nest::merge_databases);
 }
