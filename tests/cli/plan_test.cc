@@ -114,6 +114,25 @@ TEST(Plan, KeepsToTheSettings) {
   for (const auto& stage : json.at("stages")) EXPECT_EQ(stage.at("zero"), 0);
 }
 
+TEST(Plan, SaysWhatIsTrained) {
+  // 32 layers of two adapters of rank 16: beside q of 4096 x 4096, and v of 4096 x 1024.
+  const Result adapters = nest(with(kSmall, {"--no-why", "--lora", "rank=16"}));
+  EXPECT_EQ(adapters.code, 0) << adapters.err;
+  EXPECT_THAT(adapters.out, HasSubstr("Trained: 6.82 M of 8.04 B parameters: adapters (rank=16), all else frozen"));
+  const Result frozen = nest(with(kSmall, {"--no-why", "--freeze", "embedding"}));
+  EXPECT_THAT(frozen.out, HasSubstr("Trained: 7.50 B of 8.03 B parameters; frozen: embedding"));
+  EXPECT_THAT(nest(with(kSmall, {"--no-why"})).out, Not(HasSubstr("Trained:")));
+}
+
+TEST(Plan, SaysWhatItLeavesOut) {
+  const TemporaryFile file("config.json");
+  std::ofstream(file.path()) << R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}})";
+  const Result result = nest({"plan", "--model", file.path(), "--cluster", "dgx-h100", "--devices", "8",
+                              "--global-batch", "32", "--seq", "4096", "--no-why"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Note: text only: the file describes no vision tower"));
+}
+
 TEST(Plan, ListsTheNextBest) {
   const Result result = nest(with(kSmall, {"--no-why", "--json", "--top", "4", "--judge", "formula"}));
   ASSERT_EQ(result.code, 0) << result.err;

@@ -69,6 +69,23 @@ TEST(SharedParts, ElectraHasNarrowTables) {
   EXPECT_EQ(same, (v + 512 + 2) * h + 2 * h + 12 * block + h * h + h + 2 * h + v);
 }
 
+TEST(SharedParts, AlbertAndDistilBertHaveThePublishedNumbersOfParameters) {
+  const ConfigKeys albert = {
+      {"model_type", "\"albert\""},  {"vocab_size", "30000"},     {"embedding_size", "128"},
+      {"hidden_size", "768"},        {"num_hidden_layers", "12"}, {"num_attention_heads", "12"},
+      {"intermediate_size", "3072"}, {"num_hidden_groups", "1"},  {"hidden_act", "\"gelu_new\""}};
+  EXPECT_EQ(parameters_of(albert), 11221680);
+  const std::int64_t block = 4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768;
+  EXPECT_EQ(parameters_of(with(albert, {{"num_hidden_groups", "3"}})), 11221680 + 2 * block);
+  const ConfigKeys distilbert = {{"model_type", "\"distilbert\""},
+                                 {"vocab_size", "30522"},
+                                 {"dim", "768"},
+                                 {"n_layers", "6"},
+                                 {"n_heads", "12"},
+                                 {"hidden_dim", "3072"}};
+  EXPECT_EQ(parameters_of(distilbert), 66985530);
+}
+
 // Hy3: 80 layers of which the first is dense.
 TEST(SharedParts, HyV3CountsSharedExperts) {
   const ConfigKeys keys = {
@@ -149,6 +166,10 @@ TEST(SharedParts, ZambaBlocksReadTheEmbeddings) {
   ASSERT_NE(edge, model.edges.end());
   EXPECT_THAT(edge->to, testing::ElementsAre(1, 2, 3, 5, 7));
   EXPECT_EQ(edge->width, 2560);
+  EXPECT_EQ(refuse_mtp(model.architecture, 1), "");  // its last block is no hybrid
+  const std::string hybrid_last = words({"mamba", "hybrid", "hybrid", "mamba", "hybrid", "mamba", "mamba", "hybrid"});
+  EXPECT_THAT(refuse_mtp(architecture_of(with(kZamba2, {{"layers_block_type", hybrid_last}})), 1),
+              testing::HasSubstr("more than the stream"));
 }
 
 // Two sliding layers, one that sees all, and three that borrow: of Gemma 4's parts one of each.

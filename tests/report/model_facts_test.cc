@@ -49,6 +49,23 @@ TEST(ModelFacts, CountsAreThoseOnPaper) {
   EXPECT_EQ(add_up(facts).weights_bytes, 2 * facts.parameters.total);
 }
 
+// Weights that layers share are held once, however many layers of a kind run them.
+TEST(ModelFacts, SharedBlocksAreHeldOnce) {
+  model::Architecture architecture = tiny();
+  model::Block& block = architecture.towers.front().kinds.front();
+  model::SharedBlock shared;
+  shared.attention = block.attention;
+  shared.attention.head_dim = 8;
+  shared.feed_forward = *block.feed_forward;
+  block.shared = shared;
+  architecture.towers.front().blocks = {0, 0, 0};
+  const ModelFacts facts = gather_facts(architecture, {});
+  // q, k and v from 16 elements to 16, o to 8, the feed-forward, norms of 16 and 8; every layer has its 8 x 8 besides.
+  const std::int64_t once = 3 * 16 * 16 + 16 * 8 + 512 + 24;
+  EXPECT_EQ(facts.parameters.total, once + 3 * (256 + 512 + 16 + 64) + 2048 + 8);
+  EXPECT_EQ(add_up(facts).weights_bytes, 2 * facts.parameters.total);
+}
+
 TEST(ModelFacts, FullRecomputationRunsTheForwardTwice) {
   ModelQuestion question;
   const double without = gather_facts(tiny(), question).flops_per_token.executed;

@@ -18,7 +18,7 @@ TYPES = {
               "gemma3n_text gemma4_text glm4_moe_lite glm_moe_dsa gpt2 gpt_bigcode gpt_neox gpt_oss gptj granitemoehybrid granitemoeshared "
               "helium hunyuan_v1_dense hunyuan_v1_moe hy_v3 jamba minimax minimax_m2 mixtral mpt nemotron olmo opt phi3 phimoe "
               "recurrent_gemma seed_oss smollm3 stablelm starcoder2 zamba zamba2".split(),
-    "masked": "bert camembert data2vec-text electra modernbert roberta roformer xlm-roberta".split(),
+    "masked": "albert bert camembert data2vec-text distilbert electra modernbert roberta roformer xlm-roberta".split(),
     "seq2seq": "m2m_100 pegasus".split(),
     "vl": "gemma4 internvl llama4 llava_next mllama qwen3_5_moe".split(),
 }

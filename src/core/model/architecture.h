@@ -176,8 +176,9 @@ struct Block {
   bool norm_weight = true;      // some LayerNorms have neither weight nor bias
   bool first_norm = true;       // false: the mixer reads the stream as it is (the first block of modernbert)
   bool residual_gates = false;  // what is added to the stream is multiplied by the tanh of one learned number (mllama)
-  std::int64_t scales = 0;      // elements of learned scales whose arithmetic runs inside other kernels
-  std::int64_t unused = 0;      // elements of weights that the block holds and training does not reach
+  std::int64_t same_weights = 0;  // blocks with the same number other than 0 hold the same weights (albert)
+  std::int64_t scales = 0;        // elements of learned scales whose arithmetic runs inside other kernels
+  std::int64_t unused = 0;        // elements of weights that the block holds and training does not reach
   bool operator==(const Block&) const = default;
 
   bool attends() const { return attention.heads > 0; }

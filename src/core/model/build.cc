@@ -54,6 +54,16 @@ std::string block_name(const Tower& tower, const Block& block, bool several_towe
   if (states && block.state) name += std::string(to_string(block.state->kind)) + " ";
   if (states && block.attends()) name += "attention ";
   if (states && !block.mixes() && block.cross_attention) name += "cross attention ";
+  const auto differs = [&](auto&& what) {
+    return std::any_of(tower.kinds.begin(), tower.kinds.end(),
+                       [&](const Block& other) { return what(other) != what(block); });
+  };
+  const auto number = [](const Block& each) { return each.shared ? each.shared->number : 0; };
+  if (block.shared) name += differs(number) ? "hybrid " + std::to_string(block.shared->number + 1) + " " : "hybrid ";
+  const auto borrows = [](const Block& each) { return each.attention.borrows_keys; };
+  if (differs(borrows) && borrows(block)) name += "borrowing ";
+  const auto takes = [](const Block& each) { return each.attention.indexer && each.attention.indexer->shared; };
+  if (differs(takes) && takes(block)) name += "choice-sharing ";
   const bool gates = std::any_of(tower.kinds.begin(), tower.kinds.end(), [&](const Block& other) {
     return other.residual_gates != block.residual_gates && other.cross_attention == block.cross_attention;
   });
@@ -172,6 +182,13 @@ Layer build_block(const Architecture& arch, const Implementation& implementation
   std::vector<Weight>& last = b.layer().operators.back().weights;
   if (block.scales > 0) last.push_back(matrix("norm.scales", {{block.scales}}));
   if (block.unused > 0) last.push_back(matrix("spare.block", {{block.unused}}));
+  if (block.same_weights > 0) {
+    for (Operator& op : b.layer().operators) {
+      for (Weight& weight : op.weights) {
+        weight.tied_to = "blocks " + std::to_string(block.same_weights) + ", " + op.name + ", " + weight.name;
+      }
+    }
+  }
   return b.take();
 }
 
@@ -184,7 +201,8 @@ Layer build_block(const Architecture& arch, const Implementation& implementation
 // Limit: the projection of 2h to h is whole on every tensor-parallel rank, where Megatron divides its columns.
 Layer build_mtp(const Architecture& arch, const Implementation& implementation) {
   const Tower& tower = arch.towers.back();
-  const Block& block = tower.kinds[static_cast<std::size_t>(tower.blocks.back())];
+  Block block = tower.kinds[static_cast<std::size_t>(tower.blocks.back())];
+  if (block.attention.indexer) block.attention.indexer->shared = false;  // it chooses for itself
   const Extent hidden{arch.hidden};
   LayerBuilder b(arch, implementation, LayerKind::block, "mtp", false);
   b.layer().mtp = true;
@@ -377,6 +395,11 @@ std::string refuse_mtp(const Architecture& architecture, std::int64_t depths) {
   }
   if (architecture.embedding_width > 0 || architecture.head_transform) {
     return "its embeddings or its head are more than a table; they cannot be used again for further tokens";
+  }
+  const Tower& tower = architecture.towers.back();
+  const Block& last = tower.kinds[at(tower.blocks.back())];
+  if (architecture.streams > 1 || last.layer_input > 0 || last.shared || last.attention.borrows_keys) {
+    return "its last block reads more than the stream; it cannot stand once more behind the others";
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // Encoders, alone or before a decoder.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/index.h"
@@ -30,7 +31,7 @@ Architecture read_bert_like(Config& config, const BertHabits& habits) {
                 fmt::format("`{}` is not supported; allowed is absolute", clip(positions, 40)));
   }
   Architecture architecture;
-  architecture.hidden = config.size({"hidden_size"}, kMaxHidden);
+  architecture.hidden = config.size({"hidden_size", "dim"}, kMaxHidden);
   architecture.vocabulary = config.size({"vocab_size"}, kMaxVocabulary);
   architecture.position = PositionKind::learned;
   architecture.position_rows =
@@ -45,18 +46,20 @@ Architecture read_bert_like(Config& config, const BertHabits& habits) {
   architecture.tied_embeddings = config.flag_or("tie_word_embeddings", true);
   architecture.head_bias = true;
   architecture.head_transform = true;
-  architecture.dropout = config.probability_or("hidden_dropout_prob", 0.1);
-  architecture.attention_dropout = config.probability_or("attention_probs_dropout_prob", 0.1);
+  architecture.dropout = config.probability_or(config.spelling({"hidden_dropout_prob", "dropout"}), 0.1);
+  architecture.attention_dropout =
+      config.probability_or(config.spelling({"attention_probs_dropout_prob", "attention_dropout"}), 0.1);
 
-  const std::int64_t layers = config.size({"num_hidden_layers"}, kMaxLayers);
-  const std::int64_t heads = config.size({"num_attention_heads"}, kMaxHeads);
+  const std::int64_t layers = config.size({"num_hidden_layers", "n_layers"}, kMaxLayers);
+  const Keys heads_keys = {"num_attention_heads", "n_heads"};
+  const std::int64_t heads = config.size(heads_keys, kMaxHeads);
   Block block;
-  block.attention = make_attention(config, {"num_attention_heads"}, architecture.hidden, heads, heads, std::nullopt);
+  block.attention = make_attention(config, heads_keys, architecture.hidden, heads, heads, std::nullopt);
   set_attention_bias(block.attention, true);
   block.attention.causal = config.flag_or("is_decoder", false);
-  block.feed_forward = FeedForward{.width = config.size({"intermediate_size"}, kMaxWidth),
+  block.feed_forward = FeedForward{.width = config.size({"intermediate_size", "hidden_dim"}, kMaxWidth),
                                    .gated = false,
-                                   .activation = config.activation_or({"hidden_act"}, Activation::gelu)};
+                                   .activation = config.activation_or({"hidden_act", "activation"}, Activation::gelu)};
   set_feed_forward_bias(*block.feed_forward, true);
   block.wiring = habits.norm_first ? Wiring::pre_norm : Wiring::post_norm;
   block.norm = NormKind::layer;
@@ -154,10 +157,38 @@ void read_narrow_tables(Config& config, Architecture& architecture, std::int64_t
   architecture.narrow_tables = true;
 }
 
+// Layers of a group run with the same weights.
+Architecture read_albert(Config& config) {
+  Architecture architecture = read_bert_like(config, {});
+  read_narrow_tables(config, architecture, 128);
+  Tower& tower = architecture.towers.front();
+  const Block block = tower.kinds.front();
+  const auto layers = std::ssize(tower.blocks);
+  const std::int64_t groups = config.size_or({"num_hidden_groups"}, 1, layers);
+  if (config.size_or({"inner_group_num"}, 1, kMaxLayers) != 1) {
+    config.fail("inner_group_num", "other than 1 is not supported for albert");
+  }
+  const Tower grouped = make_tower(tower.name, layers, [&](std::int64_t layer) {
+    Block own = block;
+    own.same_weights = 1 + layer * groups / layers;
+    return own;
+  });
+  tower.kinds = grouped.kinds;
+  tower.blocks = grouped.blocks;
+  return architecture;
+}
+
+Architecture read_distilbert(Config& config) { return read_bert_like(config, {.token_types = 0}); }
+
 // The generator, which predicts masked tokens; the discriminator has the same blocks and a head of one number.
 Architecture read_electra(Config& config) {
   Architecture architecture = read_bert_like(config, {});
   read_narrow_tables(config, architecture, 128);
+  const auto classes = config.maybe_names("architectures", 64).value_or(std::vector<std::string>());
+  if (std::find(classes.begin(), classes.end(), "ElectraForPreTraining") != classes.end()) {
+    architecture.notes.emplace_back(
+        "priced as the generator, with a head over the vocabulary; the discriminator's is one number");
+  }
   return architecture;
 }
 
@@ -311,11 +342,13 @@ Architecture read_umt5(Config& config) { return read_t5_like(config, {.every_lay
 Architecture read_switch(Config& config) { return read_t5_like(config, {.experts = true}); }
 
 constexpr std::array kEncoderFamilies = std::to_array<Family>({
+    {"albert", read_albert},
     {"bert", read_bert},
     {"big_bird", read_big_bird},
     {"camembert", read_roberta},
     {"data2vec-text", read_roberta},
     {"deberta-v2", read_deberta_v2},
+    {"distilbert", read_distilbert},
     {"electra", read_electra},
     {"ibert", read_roberta},
     {"layoutlm", read_layoutlm},

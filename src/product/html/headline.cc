@@ -52,6 +52,8 @@ Markup verdict(const PlanView& view) {
   const auto say = [&](const std::string& strong, const std::string& rest) {
     out.open("p", {{"class", view.fits() ? "verdict" : "verdict over"}}).element("strong", strong).text(rest).close();
   };
+  if (const std::string trained = report::trained_words(view.report); !trained.empty()) say("Trained: ", trained + ".");
+  for (const std::string& note : view.report.model.architecture.notes) say("Note: ", note + ".");
   if (!view.plan.unsure.empty()) say("Not calibrated: ", view.plan.unsure + ".");
   if (!view.fits()) {
     say("This plan does not fit: ", view.report.plan.misfit + ".");

@@ -147,7 +147,10 @@ ModelTotals add_up(const ModelFacts& facts) {
   ModelTotals totals;
   std::set<std::string> seen;
   for (const LayerFacts& about : facts.kinds) {
-    totals.weights_bytes += about.weights_bytes() * about.count - shared_parameters(about.local, seen) * kWeightBytes;
+    // The first layer of a kind may be the first to hold a shared weight; the others never are.
+    const std::int64_t first = shared_parameters(about.local, seen);
+    const std::int64_t others = (about.count - 1) * shared_parameters(about.local, seen);
+    totals.weights_bytes += about.weights_bytes() * about.count - (first + others) * kWeightBytes;
     totals.flops_forward += about.local.flops_forward() * about.count;
     totals.flops_backward += about.local.flops_backward() * about.count;
     totals.saved.none += about.local.saved.none * about.count;

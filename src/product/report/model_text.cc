@@ -54,7 +54,8 @@ std::string architecture_words(const model::Architecture& architecture, int main
   const model::Tower& tower = architecture.towers.back();
   const model::Block& block =
       tower.kinds[static_cast<std::size_t>(std::clamp(main_kind, 0, static_cast<int>(tower.kinds.size()) - 1))];
-  std::string words = fmt::format("hidden {}, {}, ", format_integer(architecture.hidden), mixer_words(block));
+  std::string words = fmt::format("hidden {}, {}", format_integer(architecture.hidden), mixer_words(block));
+  if (block.feeds()) words += ", ";
   if (block.mixture) {
     const model::Mixture& mixture = *block.mixture;
     words +=
@@ -63,8 +64,9 @@ std::string architecture_words(const model::Architecture& architecture, int main
   } else if (block.feed_forward) {
     words += fmt::format("feed-forward {}", feed_forward_words(*block.feed_forward));
   }
+  const bool placed = architecture.position != model::PositionKind::none;
   words += fmt::format(", {}, {} positions, vocabulary {}{}, made for sequences up to {}", to_string(block.norm),
-                       to_string(architecture.position), format_integer(architecture.vocabulary),
+                       placed ? to_string(architecture.position) : "no", format_integer(architecture.vocabulary),
                        architecture.tied_embeddings ? " (tied)" : "", format_integer(architecture.max_positions));
   return words;
 }

@@ -26,6 +26,10 @@ struct TrainingTotals {
 };
 TrainingTotals training_totals(const PlanReport& report);
 
+// What of the model is trained, where that is not all: "3.4 M of 8.03 B parameters: adapters (rank=16,targets=q,v), all
+// else frozen". Empty: everything is.
+std::string trained_words(const PlanReport& report);
+
 // Of running out of memory: "1.6 %", "below 0.1 %".
 std::string risk_text(double probability);
 

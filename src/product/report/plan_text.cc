@@ -7,6 +7,7 @@
 
 #include "base/layout.h"
 #include "base/units.h"
+#include "model/training.h"
 #include "nest/interval.h"
 #include "plan/strategy_text.h"
 #include "report/nearest_runs.h"
@@ -219,8 +220,25 @@ std::string layers_label(const model::Model& model, const StagePlan& begin, cons
   return fmt::format("{}", fmt::join(chunks, " | "));
 }
 
+std::string trained_words(const PlanReport& report) {
+  const std::int64_t trained = model::count_trained(report.model);
+  const std::int64_t all = report.plan.model.parameters;
+  const Run& run = report.plan.run;
+  if (run.lora.empty() && trained >= all) return {};
+  std::string words = fmt::format("{} of {} parameters", format_count(static_cast<double>(trained)),
+                                  format_count(static_cast<double>(all)));
+  if (!run.lora.empty())
+    words += fmt::format(": adapters ({}), all else frozen", run.lora);
+  else if (!run.freeze.empty())
+    words += fmt::format("; frozen: {}", run.freeze);
+  return words;
+}
+
 std::string plan_text(const PlanReport& report, const Style& style) {
   std::string text = heading(report, style) + "\n";
+  if (const std::string trained = trained_words(report); !trained.empty())
+    text += wrap_after("Trained: ", trained) + "\n";
+  for (const std::string& note : report.model.architecture.notes) text += wrap_after("Note: ", note) + "\n";
   if (!report.plan.unsure.empty()) text += wrap_after("Not calibrated: ", report.plan.unsure) + "\n";
   text += "\n" + strategy_lines(report) + "\n";
   if (report.plan.fits) text += breakdown_table(report, style) + "\n";
