@@ -110,7 +110,7 @@ class Planners {
  public:
   Planners(const Study& study, std::vector<std::vector<std::int64_t>> groups, int threads,
            const std::atomic<bool>* stop)
-      : study_(study), questions_(study), groups_(std::move(groups)), cores_(threads), stop_(stop) {
+      : questions_(study), groups_(std::move(groups)), cores_(threads), stop_(stop) {
     const std::size_t workers = std::min<std::size_t>(static_cast<std::size_t>(threads), groups_.size());
     left_ = groups_.size();
     working_ = workers;
@@ -197,7 +197,6 @@ class Planners {
     return points;
   }
 
-  const Study& study_;
   sweep::Questions questions_;
   std::vector<std::vector<std::int64_t>> groups_;
   std::int64_t cores_;

@@ -41,7 +41,7 @@ Markup inputs_section(const PlanView& view);
 
 std::string count_of(std::int64_t count, const std::string& name);  // "1 node", "32 nodes"
 
-std::string gibibytes(std::int64_t bytes);                      // "68.1"
-std::string milliseconds(double seconds);                       // "12.34"
+std::string gibibytes(std::int64_t bytes);  // "68.1"
+std::string milliseconds(double seconds);   // "12.34"
 
 }  // namespace nest::html
