@@ -28,7 +28,7 @@ axes:
   price: [2.5, 1.2]
   devices: [8, 12, 16, 32]
   batch: [32, 64, 128]
-  cluster.1.latency: [3us, 9us]
+  cluster.1.latency: [2us, 3us]
 zip: [[cluster, price]]
 """
 
