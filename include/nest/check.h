@@ -20,6 +20,7 @@ struct Verdict {
     std::string text;  // one line, with the numbers
   };
   std::vector<Violation> violations;
+  std::vector<std::string> not_judged;  // claims that no rule is about, by their keys: "prediction.spread"
   std::shared_ptr<const JudgedPlan> judged;
 
   bool sound() const { return violations.empty(); }
@@ -29,7 +30,8 @@ struct Verdict {
 // arithmetic, levels of the network crossed, and claims that follow from each other.
 Verdict check_plan(const Plan& plan);
 
-// The same for a plan's file, and whether the devices that it lists are those of its ranks.
+// The same for a plan's file, and whether the devices that it lists are those of its ranks and what it repeats for its
+// readers is what follows from the rest.
 Verdict check_file(const Input& file);
 
 std::string to_text(const Verdict& verdict, const Style& style = Style());

@@ -37,7 +37,7 @@ struct StageMemory {  // bytes on one device
   std::int64_t working = 0;      // transient: the largest moment of forward, backward or step
   std::int64_t buffers = 0;      // communication and library workspaces, framework reserve
   std::int64_t total = 0;        // what the allocator holds at the fullest moment
-  double in_flight = 1;          // micro-batches
+  double in_flight = 1;          // micro-batches; 0: not told
   std::int64_t allocated = 0;    // live tensors at that moment, at most `total`
   std::int64_t host = 0;         // pinned on the host, for optimizer state and activations that wait there
   std::int64_t needed = 0;       // total with margin, context and communicators: compared with the device's memory

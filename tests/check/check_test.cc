@@ -61,9 +61,10 @@ Plan sound_plan() {
     stage.zero = 1;
     stage.zero_degree = 2;
     stage.time.total = s == 0 ? 0.25 : 0.5;
-    stage.memory.weights = 100;
+    stage.memory.weights = 30'000;  // the floor is 22,784 and 17,984
     stage.memory.working = 20;
-    stage.memory.total = 120;
+    stage.memory.total = 30'020;
+    stage.memory.in_flight = 2 - s;
     plan.stages.push_back(stage);
   }
   // 4 * 0.5 + (0.75 - 0.5) / 1 + 0.125 + 0.0625
@@ -74,6 +75,42 @@ Plan sound_plan() {
   plan.prediction.breakdown_s.optimizer = 0.0625;
   plan.prediction.samples_per_s = 8 / 2.4375;
   plan.prediction.tokens_per_s_per_device = 8 * 16 / 2.4375 / 8;
+  return plan;
+}
+
+// The same with everything claimed that can be. Stage 1, the slowest: forward 0.125 and backward 0.25, of which tensor 0.03125,
+// context 0.015625 and experts 0.0078125 are waited for; recomputation 0.0625, messages 0.03125, sharded weights 0.03125.
+Plan claiming_plan() {
+  Plan plan = sound_plan();
+  for (std::size_t s = 0; s < 2; ++s) {
+    const double part = s == 0 ? 0.5 : 1;
+    plan.stages[s].time = {
+        0.125 * part,   0.25 * part,    0,         0.0625 * part, 0.03125 * part, 0.015625 * part, 0.0078125 * part,
+        0.03125 * part, 0.03125 * part, 0.5 * part};
+    StageMemory& memory = plan.stages[s].memory;
+    memory.allocated = 29'000;
+    memory.needed = 31'000;
+  }
+  // 4 micro-batches of each.
+  Prediction::Breakdown& b = plan.prediction.breakdown_s;
+  b.tp = 0.125;
+  b.cp = 0.0625;
+  b.ep = 0.03125;
+  b.compute = 4 * 0.375 - 0.125 - 0.0625 - 0.03125;
+  b.recompute = 0.25;
+  b.p2p = 0.125;
+  b.zero = 0.125;
+  plan.prediction.peak_memory_bytes = 30'020;
+  // 470,016 FLOPs of a sequence with a vocabulary of 256, which needs no padding (TimePeak); 8 of them on 8 devices.
+  plan.prediction.flops_per_s_per_device = 470'016 / 2.4375;
+  plan.prediction.mfu = 470'016 / 2.4375 / 1e12;
+  // Blocks of 8 * (4 + 2 + 2) * 2 + 4 * 2 * 8 + 3 * 8 * 16 + 2 * 8 = 592, tables of 256 * 8 twice, a norm of 8.
+  plan.model.parameters = 4 * 592 + 2 * 2048 + 8;
+  plan.device_memory_bytes = 1 << 20;
+  SearchRecord& search = plan.search.emplace();
+  search.lower_bound_s = 2.4375;
+  search.execution.emplace().simulated_s = 2.45;
+  search.execution->least_s = 2.4;
   return plan;
 }
 
@@ -328,7 +365,7 @@ TEST(Check, MemoryFloorByHand) {
 }
 
 TEST(Check, MemorySum) {
-  EXPECT_EQ(broken([](Plan& p) { p.stages[0].memory.total = 130; }), Codes{ViolationCode::memory_sum});
+  EXPECT_EQ(broken([](Plan& p) { p.stages[0].memory.total = 30'030; }), Codes{ViolationCode::memory_sum});
 }
 
 TEST(Check, TimeSum) {
@@ -365,6 +402,92 @@ TEST(Check, TimeLevel) {
   EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{ViolationCode::time_level});
   cluster.levels[0].group = 8;
   EXPECT_EQ(codes(plan, tiny_model(), cluster), Codes{});
+}
+
+Codes claimed(const std::function<void(Plan&)>& breakage) {
+  Plan plan = claiming_plan();
+  breakage(plan);
+  return codes(plan);
+}
+
+TEST(Check, AllClaimsOfASoundPlanFollow) {
+  EXPECT_EQ(claimed([](Plan& /*p*/) {}), Codes{});
+}
+
+TEST(Check, MemoryDevice) {
+  EXPECT_EQ(claimed([](Plan& p) {  // 2 MiB on a device of one
+              p.stages[0].memory.weights += 2 << 20;
+              p.stages[0].memory.total += 2 << 20;
+              p.stages[0].memory.needed += 2 << 20;
+              p.prediction.peak_memory_bytes += 2 << 20;
+            }),
+            Codes{ViolationCode::memory_device});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[1].memory.needed = (1 << 20) + 1; }), Codes{ViolationCode::memory_device});
+  // Stage 0 keeps 13,056 bytes of state and 9,728 of activations (MemoryFloorByHand).
+  const auto total = [](std::int64_t bytes) {
+    return claimed([bytes](Plan& p) {
+      StageMemory& memory = p.stages[0].memory;
+      memory.weights = bytes - 20;
+      memory.total = memory.allocated = bytes;
+    });
+  };
+  EXPECT_EQ(total(22'784), Codes{});
+  EXPECT_EQ(total(22'783), Codes{ViolationCode::memory_device});
+}
+
+TEST(Check, MemoryClaims) {
+  EXPECT_EQ(claimed([](Plan& p) { p.prediction.peak_memory_bytes = 30'000; }), Codes{ViolationCode::memory_claims});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.allocated = 30'021; }), Codes{ViolationCode::memory_claims});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.needed = 30'019; }), Codes{ViolationCode::memory_claims});
+  EXPECT_EQ(claimed([](Plan& p) { p.fits = false; }), Codes{ViolationCode::memory_claims});
+  EXPECT_EQ(claimed([](Plan& p) { p.device_memory_bytes = 1 << 21; }), Codes{ViolationCode::memory_claims});
+  // 1F1B on 2 stages: the first holds two micro-batches.
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.in_flight = 1; }), Codes{ViolationCode::memory_claims});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.in_flight = 3; }), Codes{ViolationCode::memory_claims});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.in_flight = 0; }), Codes{});  // not told
+}
+
+TEST(Check, StageTime) {
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.forward += 0.01; }), Codes{ViolationCode::stage_time});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.ep = 0.2; }), Codes{ViolationCode::stage_time});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.weight = 0.13; }), Codes{ViolationCode::stage_time});
+}
+
+TEST(Check, BreakdownIsOfTheSlowestStage) {
+  EXPECT_EQ(claimed([](Plan& p) {
+              p.prediction.breakdown_s.tp += 0.01;
+              p.prediction.breakdown_s.compute -= 0.01;
+            }),
+            Codes{ViolationCode::breakdown});
+}
+
+TEST(Check, Work) {
+  EXPECT_EQ(claimed([](Plan& p) { p.prediction.mfu = 0.5; }), Codes{ViolationCode::work});
+  EXPECT_EQ(claimed([](Plan& p) {
+              p.prediction.mfu *= 1.01;
+              p.prediction.flops_per_s_per_device *= 1.01;
+            }),
+            Codes{ViolationCode::work});
+}
+
+TEST(Check, LowerBound) {
+  EXPECT_EQ(claimed([](Plan& p) { p.search->lower_bound_s = 2.44; }), Codes{ViolationCode::lower_bound});
+  EXPECT_EQ(claimed([](Plan& p) { p.search->execution->least_s = 2.46; }), Codes{ViolationCode::lower_bound});
+  EXPECT_EQ(claimed([](Plan& p) { p.search->execution->simulated_s = 0; }), Codes{ViolationCode::lower_bound});
+}
+
+TEST(Check, Parameters) {
+  EXPECT_EQ(claimed([](Plan& p) { ++p.model.parameters; }), Codes{ViolationCode::parameters});
+}
+
+// A time of 0 with anything else claimed is a claim too.
+TEST(Check, ClaimedTimeOfNothing) {
+  EXPECT_EQ(claimed([](Plan& p) { p.prediction.iteration_s = 0; }), Codes{ViolationCode::time_peak});
+  EXPECT_EQ(claimed([](Plan& p) {
+              p.prediction = {};
+              for (StagePlan& stage : p.stages) stage.time = {};
+            }),
+            Codes{});
 }
 
 TEST(Check, Throughput) {

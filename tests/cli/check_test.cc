@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "golden.h"
@@ -44,7 +45,7 @@ class CheckCommand : public ::testing::Test {
 TEST_F(CheckCommand, SoundPlanWithLevelsAndMemory) {
   const Result result = check(plan_);
   EXPECT_EQ(result.code, 0) << result.out << result.err;
-  EXPECT_THAT(result.out, HasSubstr("sound: all 24 rules hold"));
+  EXPECT_THAT(result.out, HasSubstr("sound: all 32 rules hold"));
   EXPECT_THAT(result.out, HasSubstr("stages 0 … 3, each to the next"));
   EXPECT_THAT(result.out, HasSubstr("needs at least"));
   EXPECT_THAT(result.err, IsEmpty());
@@ -68,6 +69,44 @@ TEST_F(CheckCommand, JsonHasLevelsByHand) {
             (Json{{"group", "tensor"}, {"ranks", 4}, {"level", {0, 0}}, {"name", "node"}}));
   EXPECT_EQ(json["stages"].size(), 4U);
   EXPECT_GT(json["stages"][0]["memory_floor_bytes"], 1'000'000'000);
+}
+
+// What was claimed before and judged by nobody. Each of these passed all rules.
+TEST_F(CheckCommand, TamperedClaims) {
+  const auto codes = [&](const std::function<void(Json&)>& tamper) {
+    Json plan = plan_;
+    tamper(plan);
+    const Result result = check(plan, true);
+    EXPECT_EQ(result.code, 2) << result.out << result.err;
+    std::vector<std::string> found;
+    for (const Json& violation : Json::parse(result.out)["violations"]) found.push_back(violation["code"]);
+    return found;
+  };
+  using Found = std::vector<std::string>;
+  constexpr std::int64_t kMuch = 500LL << 30;
+  EXPECT_THAT(codes([&](Json& plan) {
+                Json& memory = plan["stages"][0]["memory_bytes"];
+                memory["weights"] = memory["weights"].get<std::int64_t>() + kMuch;
+                memory["total"] = memory["total"].get<std::int64_t>() + kMuch;
+              }),
+              ::testing::Contains("memory_device"));
+  EXPECT_EQ(codes([](Json& plan) { plan["prediction"]["mfu"] = 0.99; }), Found{"work"});
+  EXPECT_EQ(codes([](Json& plan) { plan["prediction"]["peak_memory_bytes"] = 1; }), Found{"memory_claims"});
+  EXPECT_EQ(codes([](Json& plan) { plan["search"] = {{"lower_bound_s", 1e6}}; }), Found{"lower_bound"});
+  EXPECT_EQ(codes([](Json& plan) { plan["stages"][0]["time_s"]["forward"] = 5; }), (Found{"stage_time"}));
+  EXPECT_EQ(codes([](Json& plan) { plan["prediction"]["iteration_s"] = 0; }),
+            (Found{"time_peak", "repeated", "repeated"}));
+  EXPECT_EQ(codes([](Json& plan) { plan["prediction"]["interval_s"] = {1, 2}; }), (Found{"repeated", "repeated"}));
+  EXPECT_EQ(codes([](Json& plan) { plan["strategy"]["edp"] = 7; }), Found{"repeated"});
+  EXPECT_EQ(codes([](Json& plan) { plan["evaluation"]["stages"][1]["reserved_bytes"] = 7; }), Found{"repeated"});
+  EXPECT_EQ(codes([](Json& plan) { plan["model"]["parameters"] = 7; }), Found{"parameters"});
+}
+
+TEST_F(CheckCommand, SaysWhatItCannotJudge) {
+  const Result result = check(plan_, true);
+  EXPECT_THAT(Json::parse(result.out)["not_judged"].get<std::vector<std::string>>(),
+              ::testing::IsSupersetOf({"prediction.spread", "evaluation.stages[].out_of_memory"}));
+  EXPECT_THAT(check(plan_).out, HasSubstr("Not judged: "));
 }
 
 TEST_F(CheckCommand, ListsEveryViolation) {

@@ -10,18 +10,13 @@
 #include "base/checked.h"
 #include "base/units.h"
 #include "check/chunk_order.h"
+#include "check/claims.h"
 #include "check/held_tables.h"
 #include "check/levels.h"
 #include "split/local_layer.h"
 
 namespace nest::check {
 namespace {
-
-constexpr double kTolerance = 1e-6;  // relative; claims are printed with full precision
-
-bool differs(double claimed, double expected) {
-  return std::abs(claimed - expected) > kTolerance * std::max({std::abs(claimed), std::abs(expected), 1e-12});
-}
 
 class Judge {
  public:
@@ -40,6 +35,7 @@ class Judge {
     if (violations_.empty()) {
       check_memory();
       check_time();
+      check_claims();
     }
     std::stable_sort(violations_.begin(), violations_.end(),
                      [](const auto& a, const auto& b) { return a.code < b.code; });
@@ -339,8 +335,16 @@ class Judge {
   void check_time() {
     const Prediction& p = plan_.prediction;
     if (plan_.executed) check_totals(*plan_.executed);
-    if (p.iteration_s <= 0) return;
+    // A plan that claims nothing of its time is not judged by it; one that claims anything claims a time.
+    const bool claims = p.samples_per_s > 0 || p.tokens_per_s_per_device > 0 || p.flops_per_s_per_device > 0 ||
+                        p.mfu > 0 || p.spread > 0 ||
+                        std::any_of(kBreakdownParts.begin(), kBreakdownParts.end(),
+                                    [&](const BreakdownPart& part) { return p.breakdown_s.*part.seconds > 0; }) ||
+                        std::any_of(plan_.stages.begin(), plan_.stages.end(),
+                                    [](const StagePlan& stage) { return stage.time.total > 0; });
+    if (p.iteration_s <= 0 && !claims) return;
     check_totals(p);
+    if (p.iteration_s <= 0) return;
     const Prediction::Breakdown& b = p.breakdown_s;
     double total = 0;
     double slowest = 0;
@@ -371,6 +375,17 @@ class Judge {
     check_level_times();
   }
 
+  void check_claims() {
+    const Report into = [this](ViolationCode code, std::string text) { report(code, std::move(text)); };
+    judge_memory_claims(plan_, cluster_, floors(), into);
+    judge_time_claims(plan_, into);
+    judge_search_claims(plan_, into);
+    judge_parameters(plan_, model_, into);
+    for (const Prediction* p : {&plan_.prediction, plan_.executed ? &*plan_.executed : nullptr}) {
+      if (p != nullptr && p->iteration_s > 0) judge_work_claims(plan_, *p, model_, cluster_, into);
+    }
+  }
+
   // Of the formula's prediction as of an execution's.
   void check_totals(const Prediction& p) {
     if (p.iteration_s <= 0) {
@@ -395,18 +410,8 @@ class Judge {
   }
 
   void check_peak(double step_s) {
-    const split::RunShape shape{1, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
-    double flops = 0;  // of one sequence, forward and backward
-    for (const int kind : model_.layers) {
-      const split::LocalLayer local = split::localise(model_.kinds[static_cast<std::size_t>(kind)], shape, {}, {});
-      flops += local.flops_forward() + local.flops_backward();
-    }
-    const cluster::Device& device = cluster_.device;
-    const double peak = std::max({device.peak(Precision::bf16), device.peak(Precision::fp16),
-                                  device.peak(Precision::fp8), device.peak(Precision::fp32)}) *
-                        (plan_.run.precision == Precision::fp4 ? 3 : 1);
     const double least =
-        flops * static_cast<double>(plan_.run.global_batch) / (peak * static_cast<double>(s_.devices_used()));
+        least_device_seconds(plan_.run, model_, cluster_.device) / static_cast<double>(s_.devices_used());
     if (step_s < least) {
       report(ViolationCode::time_peak,
              fmt::format("{} s are claimed; peak arithmetic alone takes {} s", step_s, least));
@@ -452,6 +457,21 @@ class Judge {
 };
 
 }  // namespace
+
+double least_device_seconds(const Run& run, const model::Model& model, const cluster::Device& device) {
+  const split::RunShape shape{1, run.sequence, run.encoder_sequence, 1.0};
+  std::vector<double> of_kind;  // FLOPs of one sequence, forward and backward
+  for (const model::Layer& kind : model.kinds) {
+    const split::LocalLayer local = split::localise(kind, shape, {}, {});
+    of_kind.push_back(local.flops_forward() + local.flops_backward());
+  }
+  double flops = 0;
+  for (const int kind : model.layers) flops += of_kind[static_cast<std::size_t>(kind)];
+  const double peak = std::max({device.peak(Precision::bf16), device.peak(Precision::fp16), device.peak(Precision::fp8),
+                                device.peak(Precision::fp32)}) *
+                      (run.precision == Precision::fp4 ? 3 : 1);
+  return peak > 0 ? flops * static_cast<double>(run.global_batch) / peak : 0;
+}
 
 StateFloor state_floor(const Run& run) {
   StateFloor state;
@@ -504,6 +524,14 @@ const char* to_string(ViolationCode code) {
     case ViolationCode::time_peak: return "time_peak";
     case ViolationCode::time_level: return "time_level";
     case ViolationCode::throughput: return "throughput";
+    case ViolationCode::memory_device: return "memory_device";
+    case ViolationCode::memory_claims: return "memory_claims";
+    case ViolationCode::stage_time: return "stage_time";
+    case ViolationCode::breakdown: return "breakdown";
+    case ViolationCode::work: return "work";
+    case ViolationCode::lower_bound: return "lower_bound";
+    case ViolationCode::parameters: return "parameters";
+    case ViolationCode::repeated: return "repeated";
   }
   return "?";
 }

@@ -48,6 +48,14 @@ enum class ViolationCode : std::uint8_t {
   time_peak,       // not faster than peak arithmetic
   time_level,      // messages between stages not faster than the level they cross
   throughput,      // samples/s and tokens/s follow from the total
+  memory_device,   // claimed memory is on the device, and no less than the floor
+  memory_claims,   // the peak is the fullest stage's, what fits and what is in flight follows
+  stage_time,      // parts of a stage's time sum to its total
+  breakdown,       // the breakdown is that of the slowest stage
+  work,            // FLOP/s are the model's, MFU is their share of the peak
+  lower_bound,     // bounds do not exceed what they bound
+  parameters,      // the model has as many
+  repeated,        // what a file repeats for its readers is what follows from the rest
 };
 
 struct Violation {
@@ -72,6 +80,9 @@ StateFloor state_floor(const Run& run);
 // lists none.
 using ListedDevices = std::vector<std::vector<std::int64_t>>;
 
+// Seconds that all devices together take at least for a step: its FLOPs at the device's peak.
+double least_device_seconds(const Run& run, const model::Model& model, const cluster::Device& device);
+
 // All violations, in the order of the codes; empty for a sound plan. Claims (time, memory, prediction) that a
 // hand-written plan leaves at 0 are not judged.
 std::vector<Violation> check_plan(const Plan& plan, const model::Model& model, const cluster::Cluster& cluster,
@@ -81,7 +92,7 @@ std::vector<Violation> check_plan(const Plan& plan, const model::Model& model, c
 // The floor of every stage's memory, bytes on one device. The plan's shape must be sound.
 std::vector<double> memory_floors(const Plan& plan, const model::Model& model, const StateFloor& state);
 
-inline constexpr int kViolationCodes = 24;
+inline constexpr int kViolationCodes = 32;
 
 const char* to_string(ViolationCode code);
 

@@ -200,7 +200,7 @@ StagePlan read_stage(doc::Reader reader) {
     for (const MemoryField& entry : kMemory) {
       stage.memory.*entry.field = memory->maybe_integer(entry.key, {0, kMostBytes}).value_or(0);
     }
-    stage.memory.in_flight = memory->maybe_number("in_flight", {0, kMostBytes}).value_or(1);
+    stage.memory.in_flight = memory->maybe_number("in_flight", {0, kMostBytes}).value_or(0);
     stage.memory.host = memory->integer_or("host", 0, {0, kMostBytes});
     memory->refuse_unknown_keys();
   }

@@ -83,6 +83,29 @@ Json violations_json(const std::vector<check::Violation>& violations) {
   return list;
 }
 
+// Claims of this plan that no rule is about: they follow from the cost model, from measurements or from the search alone.
+std::vector<std::string> claims_not_judged(const Plan& plan) {
+  std::vector<std::string> keys;
+  const auto add = [&keys](bool claimed, const char* key) {
+    if (claimed) keys.emplace_back(key);
+  };
+  const auto any = [&plan](const auto& test) { return std::any_of(plan.stages.begin(), plan.stages.end(), test); };
+  add(plan.model.parameters > 0 && (plan.run.mtp_layers > 0 || !plan.run.lora.empty()), "model.parameters");
+  add(any([](const StagePlan& stage) { return stage.memory.host > 0; }), "stages[].memory_bytes.host");
+  add(plan.prediction.spread > 0, "prediction.spread");
+  add(plan.executed.has_value(), "executed.breakdown_s");
+  if (plan.search) {
+    for (const char* key : {"wall_s", "optimal", "candidates", "opened"}) keys.push_back(fmt::format("search.{}", key));
+    add(!plan.search->fastest.empty(), "search.fastest");
+    add(plan.search->execution.has_value(), "search.execution.simulated_s");
+  }
+  add(any([](const StagePlan& stage) { return stage.memory.out_of_memory > 0; }), "evaluation.stages[].out_of_memory");
+  add(any([](const StagePlan& stage) { return !stage.memory.moment.empty(); }), "evaluation.stages[].moment");
+  add(!plan.assumptions.empty(), "evaluation.assumptions");
+  add(!plan.measured.empty(), "evaluation.measured");
+  return keys;
+}
+
 }  // namespace
 
 CheckReport make_check_report(std::string title, const Plan& plan, const model::Model& model,
@@ -94,6 +117,7 @@ CheckReport make_check_report(std::string title, const Plan& plan, const model::
   report.cluster = cluster;
   report.model = model;
   report.violations = check::check_plan(plan, model, cluster, state, listed);
+  report.not_judged = claims_not_judged(plan);
   if (has_shape(report.violations)) {
     report.levels = check::levels_crossed(plan.strategy, cluster);
     report.memory_floor_bytes = check::memory_floors(plan, model, state);
@@ -120,14 +144,19 @@ std::string check_text(const CheckReport& report, const Style& style) {
   text += fmt::format("\n  {}\n", plan::strategy_text(plan.strategy));
   if (report.memory_floor_bytes.empty()) return text;
   text += "\n" + level_table(report, style) + memory_table(report, style);
-  return text + fmt::format("  of {}: weights, gradients, optimizer and kept tensors, nothing else\n",
-                            format_bytes(report.cluster.device.memory_bytes));
+  text += fmt::format("  of {}: weights, gradients, optimizer and kept tensors, nothing else\n",
+                      format_bytes(report.cluster.device.memory_bytes));
+  if (!report.not_judged.empty()) {
+    text += "\n" + wrap_after("Not judged: ", fmt::format("{}", fmt::join(report.not_judged, ", "))) + "\n";
+  }
+  return text;
 }
 
 Json check_json(const CheckReport& report) {
   Json json = {{"schema", "nest.check/1"},
                {"sound", report.violations.empty()},
-               {"violations", violations_json(report.violations)}};
+               {"violations", violations_json(report.violations)},
+               {"not_judged", report.not_judged}};
   Json boundaries = Json::array();
   for (const check::BoundaryCrossing& boundary : report.levels.boundaries) {
     Json entry = {{"from", boundary.from}, {"to", boundary.to}};

@@ -17,6 +17,7 @@ struct CheckReport {
   cluster::Cluster cluster;
   model::Model model;
   std::vector<check::Violation> violations;
+  std::vector<std::string> not_judged;  // keys of claims that no rule is about
   // Empty where the plan's shape is broken.
   check::LevelsCrossed levels;
   std::vector<double> memory_floor_bytes;  // per stage
