@@ -142,6 +142,10 @@ simulation-check: deps ## Compare predictions with simulations of many plans; wr
 	@cmake --build --preset release -j $(JOBS) --target nest-simulation-check
 	@build/nest-simulation-check --folder docs/generated/simulation
 
+.PHONY: anytime-check
+anytime-check: build ## Plan random jobs under limits of 0.2, 1 and 5 s: always a plan or a proof, true bounds, limits kept (half an hour)
+	@tools/anytime build/nest --jobs $(or $(CASES),200)
+
 .PHONY: slurm-check
 slurm-check: build ## Submit exported jobs to a real Slurm whose nodes are this machine; where ranks start must be the plan's (needs root)
 	$(call install,$(SLURM_PACKAGES))

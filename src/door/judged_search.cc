@@ -75,6 +75,15 @@ bool waits_on_torus(const cluster::Cluster& cluster, const Prediction& predictio
   return cluster.torus && parts.p2p + parts.zero + parts.grad_sync + parts.ep > kWaits * prediction.iteration_s;
 }
 
+// Of the request's time, of which so much is over.
+std::chrono::steady_clock::time_point end_of(const search::PlanRequest& request, double searched_s) {
+  constexpr double kFar = 1e8;  // seconds
+  const double left = request.search.time_limit_s - searched_s;
+  if (!(left < kFar)) return std::chrono::steady_clock::time_point::max();
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                std::chrono::duration<double>(std::max(0.0, left)));
+}
+
 class JudgedSearch {
  public:
   JudgedSearch(const search::PlanRequest& request, double tie, search::PlanAnswer& found)
@@ -82,7 +91,7 @@ class JudgedSearch {
         tie_(tie),
         found_(found),
         space_(*request.job, request.limits, search::device_limit(*request.job, request.most_devices)),
-        judge_(*request.job, {kInfinity, request.search.stop}),
+        judge_(*request.job, {kInfinity, request.search.stop, end_of(request, found.wall_s)}),
         workers_(search::thread_count(request.search.threads)),
         searched_s_(found.wall_s),
         began_(std::chrono::steady_clock::now()) {}
@@ -139,7 +148,10 @@ class JudgedSearch {
       record.least_s = least_ / value_of(executed.plan, 1);
       record.certain = record.least_s >= executed.lockstep_s * (1 - kWorth);
       record.runs = executed.runs;
+      const double per_plan =
+          value_of(formula, 1) / value_of(executed.plan, 1);  // device-hours: bounds are of the plan's
       executed.plan.search = search;
+      executed.plan.search->lower_bound_s *= per_plan;
       executed.plan.search->execution = record;
       found_.plans.push_back(std::move(executed.plan));
     }
@@ -457,11 +469,12 @@ void judge_by_execution(const search::PlanRequest& request, double tie, search::
   }
 }
 
-void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys) {
+void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys,
+                        std::chrono::steady_clock::time_point end) {
   if (!best.search || !best.search->execution) return;
   const double best_s = best.search->execution->simulated_s;
   if (std::abs(best_s / best.prediction.iteration_s - 1) <= kWorth) return;
-  simulate::StepJudge judge(*request.job, {kInfinity, request.search.stop});
+  simulate::StepJudge judge(*request.job, {kInfinity, request.search.stop, end});
   const bool hours = request.search.objective == PlanObjective::device_hours;
   try {
     for (WhyNot& why : whys) {

@@ -12,6 +12,7 @@
 // so low, `least_s` what no plan undercuts, `certain` that this leaves no room for one that is 1 % faster.
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "search/planner.h"
@@ -24,6 +25,8 @@ namespace nest {
 void judge_by_execution(const search::PlanRequest& request, double tie, search::PlanAnswer& found);
 
 // The same judge for what overrules a decision of an executed plan: where that takes longer than predicted, so may they.
-void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys);
+// What is not executed by `end` stays as the formula has it.
+void judge_by_execution(const search::PlanRequest& request, const Plan& best, std::vector<WhyNot>& whys,
+                        std::chrono::steady_clock::time_point end);
 
 }  // namespace nest

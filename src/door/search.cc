@@ -28,6 +28,7 @@ namespace nest {
 namespace {
 
 constexpr double kWhySeconds = 0.5;      // of each search for an alternative
+constexpr double kShareOfFirst = 0.4;    // of a time limit, for a search in which rules find no plan
 constexpr double kHintSeconds = 2;       // of each search on more devices
 constexpr std::int64_t kMostTimes = 64;  // as many devices as there are
 
@@ -96,11 +97,10 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
   return request;
 }
 
-bool is_stopped(const SearchOptions& options) { return options.stop != nullptr && options.stop->load(); }
-
 // A multiple by a power of two on which something fits; the smallest unless its search took too long.
-std::optional<Plan> on_more_devices(const search::PlanRequest& request, const SearchOptions& options) {
-  for (std::int64_t times = 2; times <= kMostTimes && !is_stopped(options); times *= 2) {
+std::optional<Plan> on_more_devices(const search::PlanRequest& request, const SearchOptions& options,
+                                    const search::Deadline& end) {
+  for (std::int64_t times = 2; times <= kMostTimes && !end.has_passed(); times *= 2) {
     cost::Job larger = *request.job;
     search::PlanRequest other = request;
     try {
@@ -109,7 +109,7 @@ std::optional<Plan> on_more_devices(const search::PlanRequest& request, const Se
       other.limits = limits_of(options, larger);
       other.prices = nullptr;
       other.most_devices = 0;
-      other.search.time_limit_s = kHintSeconds;
+      other.search.time_limit_s = std::min(kHintSeconds, end.left_s());
       search::PlanAnswer answer = search::make_plan(other);
       if (!answer.plans.empty()) return std::move(answer.plans.front());
     } catch (const InputError&) {
@@ -119,15 +119,16 @@ std::optional<Plan> on_more_devices(const search::PlanRequest& request, const Se
   return std::nullopt;
 }
 
-NoFit explain_misfit(const search::PlanRequest& request, const SearchOptions& options) {
+NoFit explain_misfit(search::PlanRequest request, const SearchOptions& options, const search::Deadline& end) {
   const cost::Job& job = *request.job;
   const cost::StateBytes bytes = cost::state_bytes(job);
   NoFit none;
   none.state_bytes = (bytes.weight + bytes.gradient + bytes.optimizer) * static_cast<double>(job.parameters);
+  request.search.time_limit_s = end.left_s();
   if (std::optional<search::ClosestPlan> closest = search::closest_plan(request)) {
     none.closest = NoFit::Closest{std::move(closest->plan), closest->stage, closest->needed_bytes};
   }
-  if (options.larger) none.larger = on_more_devices(request, options);
+  if (options.larger) none.larger = on_more_devices(request, options, end);
   return none;
 }
 
@@ -140,11 +141,16 @@ struct Searched {
 };
 
 // `host`: activations of modules may wait there, unless somebody said which.
-Searched search_job(const TrainingJob& job, const SearchOptions& options, bool host) {
+// `share` of the time that is left is for it: all once it has a plan, of the first or of all.
+Searched search_job(const TrainingJob& job, const SearchOptions& options, bool host, const search::Deadline& end,
+                    double share_without_first, double share = 1) {
   auto prices = std::make_unique<search::PriceCache>(unwrap(job));
   search::PlanRequest request = request_of(options, unwrap(job), *prices);
   if (host && request.limits.more_offloads) request.limits.offload[1] = true;
   request.search.progress = options.progress;
+  request.search.first = true;
+  request.search.time_limit_s = share * end.left_s();
+  request.search.share_without_first = share_without_first;
   search::PlanAnswer found = search::make_plan(request);
   return {job, std::move(prices), std::move(request), std::move(found)};
 }
@@ -196,34 +202,61 @@ void set_limits(plan::PlanLimits& limits, const std::string& micro_batch, const 
 
 Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   const bool any = options.offload == OffloadSearch::any;
-  Searched best = search_job(job, options, any);
-  const bool needed = options.offload == OffloadSearch::needed && best.found.outcome == PlanOutcome::no_plan;
-  const auto take = [&best](Searched other) {
+  // One limit for the search, those that follow it and what is told beside their plan.
+  const search::Deadline end(options.time_limit_s > 0 ? options.time_limit_s : std::numeric_limits<double>::infinity(),
+                             options.stop);
+  const bool may_need = options.offload == OffloadSearch::needed;
+  Searched best = search_job(job, options, any, end, may_need ? kShareOfFirst : 1);
+  // Nothing fits, or nothing was found in the time that is for it.
+  const bool needed = may_need && best.found.plans.empty() && !end.has_passed();
+  bool cut_short =
+      needed && best.found.outcome == PlanOutcome::limit;  // some search that could have found a better plan
+  const auto take = [&](Searched other) {
+    cut_short = cut_short || other.found.outcome == PlanOutcome::limit;
     if (value_of(other) < value_of(best)) best = std::move(other);
   };
   const bool wanted = any || needed;
   const std::vector<std::int64_t> percents = wanted ? offloads_of(best) : std::vector<std::int64_t>{};
-  if (needed && may_offload_modules(best) && !is_stopped(options)) take(search_job(job, options, true));
-  for (const std::int64_t percent : percents) {
-    if (is_stopped(options)) break;
+  if (needed && may_offload_modules(best) && !end.has_passed())
+    take(search_job(job, options, true, end, kShareOfFirst, 0.5));
+  for (std::size_t k = 0; k < percents.size(); ++k) {
+    const std::int64_t percent = percents[k];
+    if (end.has_passed()) {
+      cut_short = true;
+      break;
+    }
     cost::Job offloaded = unwrap(job);
     offloaded.run.optimizer_offload = percent;
-    take(search_job(wrap_job(std::move(offloaded)), options, true));
+    const double share = 1 / static_cast<double>(percents.size() - k);
+    take(search_job(wrap_job(std::move(offloaded)), options, true, end, 1, share));
+  }
+  if (cut_short && best.found.outcome != PlanOutcome::limit) {
+    // What was proven holds without what waits on the host only.
+    best.found.outcome = PlanOutcome::limit;
+    const std::int64_t devices = search::device_limit(*best.request.job, options.max_devices);
+    best.found.lower_bound = search::least_score(*best.request.job, devices, options.objective);
+    for (Plan& plan : best.found.plans) {
+      const bool hours = options.objective == PlanObjective::device_hours;
+      plan.search->optimal = false;
+      plan.search->lower_bound_s =
+          best.found.lower_bound / (hours ? static_cast<double>(plan.strategy.devices_spanned()) : 1);
+    }
   }
   search::PlanRequest& request = best.request;
   search::PlanAnswer& found = best.found;
   request.search.progress = nullptr;
-  if (!is_stopped(options)) search::prefer_simplest(request, options.tie_percent / 100, found);
-  const bool executes = options.judge == PlanJudge::simulation && !is_stopped(options);
+  request.search.time_limit_s = found.wall_s + end.left_s();
+  if (!end.has_passed()) search::prefer_simplest(request, options.tie_percent / 100, found);
+  const bool executes = options.judge == PlanJudge::simulation && !end.has_passed();
   if (executes) judge_by_execution(request, options.tie_percent / 100, found);
   Answer answer{best.job, found.outcome, {}, {}, {}};
   if (found.plans.empty()) {
-    if (found.outcome == PlanOutcome::no_plan && options.explain) answer.no_fit = explain_misfit(request, options);
+    if (found.outcome == PlanOutcome::no_plan && options.explain) answer.no_fit = explain_misfit(request, options, end);
     return answer;
   }
-  if (options.why && !is_stopped(options)) {
-    answer.why_not = search::explain_plan(request, found, kWhySeconds);
-    if (executes) judge_by_execution(request, found.plans.front(), answer.why_not);
+  if (options.why && !end.has_passed()) {
+    answer.why_not = search::explain_plan(request, found, kWhySeconds, end);
+    if (executes && !end.has_passed()) judge_by_execution(request, found.plans.front(), answer.why_not, end.at());
   }
   answer.plans = std::move(found.plans);
   const std::optional<launch::Framework> target = target_of(options, unwrap(answer.job));

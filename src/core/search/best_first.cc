@@ -8,7 +8,10 @@
 #include <tuple>
 
 #include "base/index.h"
+#include "check/check.h"
 #include "cost/constants.h"
+#include "search/first_plan.h"
+#include "search/judge.h"
 #include "search/kind.h"
 #include "search/workers.h"
 
@@ -18,6 +21,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kRound = 64;  // nodes opened with one cutoff
 constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
+constexpr double kFirstSeconds = 0.05;  // after which a plan by rules is looked for, for as long again
+constexpr double kFirstShare = 0.25;    // of a time limit
 
 enum class NodeKind : std::uint8_t { pair, stages, chain, family, key };
 
@@ -41,6 +46,7 @@ struct Opened {
   std::vector<Node> children;
   std::vector<RankedPlan> plans;
   std::int64_t leaves = 0, passes = 0;
+  bool interrupted = false;
 };
 
 // The best keys so far, or the best of every kind; ties broken by key.
@@ -84,13 +90,15 @@ class Incumbents {
 
 class Opener {
  public:
-  Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective)
+  Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective, const Deadline& deadline)
       : space_(space),
         prices_(prices),
         objective_(objective),
         rules_{cost::sync_rule(space.job(), 1), cost::sync_rule(space.job(), 2)},
-        solver_(space) {}
+        solver_(space, &deadline),
+        deadline_(deadline) {}
 
+  // Throws Interrupted.
   Opened open(const Node& node, double cutoff) {
     out_ = {};
     cutoff_ = cutoff;
@@ -187,6 +195,7 @@ class Opener {
     child.kind = NodeKind::stages;
     for (child.key.stages = 1; child.key.stages <= space_.most_stages(node.key); ++child.key.stages) {
       if (!space_.limits().pp.admits(child.key.stages)) continue;
+      deadline_.check();
       child.low = kInfinity;
       for_chains(child.key, [&](const Key& key, std::int64_t most) {
         child.low = std::min(child.low, chain_low(key, *prices, most, prices->slowest_s(key.stages)));
@@ -295,6 +304,7 @@ class Opener {
       child.key.inner_replicas = inner;
       for (const std::int64_t pitch : space_.pitches(child.key)) {
         child.key.pitch = pitch;
+        deadline_.check();
         const Strategy strategy = space_.strategy(child.key);
         child.low = std::max(family, traffic_low(child, *prices, strategy, Placed::as_given, child.key.replicas,
                                                  space_.node_degree(strategy)));
@@ -330,9 +340,19 @@ class Opener {
   PlanObjective objective_;
   std::array<cost::SyncRule, 2> rules_;  // without a pipeline, and with one
   LeafSolver solver_;
+  const Deadline& deadline_;
   double cutoff_ = kInfinity;
   Opened out_;
 };
+
+// Whether weights, gradients and optimizer state alone, spread over all devices, are more than these hold.
+bool is_hopeless(const PlanSpace& space) {
+  const cost::Job& job = space.job();
+  if (!job.run.freeze.empty() || !job.run.lora.empty() || job.profile != nullptr) return false;
+  const check::StateFloor state = state_floor(job);
+  const double bytes = (state.weights + state.gradients + state.optimizer) * real(job.parameters);
+  return bytes / real(space.devices()) > real(job.cluster.device.memory_bytes);
+}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -340,15 +360,40 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
+double least_score(const cost::Job& job, std::int64_t devices, PlanObjective objective) {
+  if (job.law != schedule::Law::formula) return 0;
+  const double all = check::least_device_seconds(job.run, job.model, job.cluster.device) * (1 - 1e-9);
+  return objective == PlanObjective::time ? all / real(devices) : all;
+}
+
 SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchSettings& options) {
   const auto start = std::chrono::steady_clock::now();
+  Deadline deadline(options.time_limit_s, options.stop);
+  SearchFindings findings;
+  findings.complete = true;
+  if (is_hopeless(space)) {
+    findings.lower_bound = options.known_score;
+    findings.keys = space.count_keys(deadline);
+    findings.wall_s = seconds_since(start);
+    return findings;
+  }
+  bool looked_for_first = !options.first;
+  const auto look_for_first = [&](double seconds) {
+    looked_for_first = true;
+    findings.first = first_plan(space, options.objective, deadline, Deadline(seconds, options.stop));
+  };
+  if (!looked_for_first && std::isfinite(options.time_limit_s)) {
+    look_for_first(std::clamp(kFirstShare * options.time_limit_s, kFirstSeconds, 1.0));
+    if (!findings.first) deadline = Deadline(options.share_without_first * deadline.left_s(), options.stop);
+  }
   Workers workers(thread_count(options.threads));
   std::vector<std::unique_ptr<Opener>> openers;
   openers.reserve(at(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {
-    openers.push_back(std::make_unique<Opener>(space, prices, options.objective));
+    openers.push_back(std::make_unique<Opener>(space, prices, options.objective, deadline));
   }
   Incumbents incumbents(space, options);
+  const double least = least_score(space.job(), space.devices(), options.objective);
   std::priority_queue<Node, std::vector<Node>, Later> queue;
   for (int split = 0; split < static_cast<int>(space.splits().size()); ++split) {
     for (int size = 0; size < static_cast<int>(space.micro_batches().size()); ++size) {
@@ -359,21 +404,21 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
       if (!space.ring_of(node.key) && space.admits_pair(node.key)) queue.push(node);
     }
   }
-  SearchFindings findings;
-  findings.complete = true;
   double reported = 0;
   std::vector<Node> round;
   std::vector<Opened> results;
   while (!queue.empty() && !incumbents.excludes(queue.top())) {
     const double elapsed = seconds_since(start);
-    if (elapsed > options.time_limit_s || (options.stop != nullptr && options.stop->load())) {
+    if (deadline.has_passed()) {
       findings.complete = false;
       break;
     }
+    if (!looked_for_first && incumbents.plans().empty() && elapsed > kFirstSeconds) look_for_first(kFirstSeconds);
     if (options.progress && elapsed - reported > 0.1) {
       reported = elapsed;
-      options.progress({findings.opened, incumbents.plans().empty() ? kInfinity : incumbents.plans().front().score,
-                        queue.top().low, elapsed});
+      const double found = incumbents.plans().empty() ? kInfinity : incumbents.plans().front().score;
+      const double first = findings.first ? score_of(*findings.first, options.objective) : kInfinity;
+      options.progress({findings.opened, std::min(found, first), std::max(queue.top().low, least), elapsed});
     }
     round.clear();
     while (round.size() < kRound && !queue.empty() && !incumbents.excludes(queue.top())) {
@@ -383,9 +428,19 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
     results.assign(round.size(), {});
     const double cutoff = incumbents.cutoff();
     workers.for_each(round.size(), [&](std::size_t item, int worker) {
-      results[item] = openers[at(worker)]->open(round[item], cutoff);
+      try {
+        results[item] = openers[at(worker)]->open(round[item], cutoff);
+      } catch (const Interrupted&) {
+        results[item].interrupted = true;
+      }
     });
-    for (Opened& result : results) {
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      Opened& result = results[k];
+      if (result.interrupted) {  // its bound still counts
+        findings.complete = false;
+        queue.push(round[k]);
+        continue;
+      }
       ++findings.opened;
       findings.leaves += result.leaves;
       findings.passes += result.passes;
@@ -394,18 +449,29 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
         if (!incumbents.excludes(child)) queue.push(child);
       }
     }
+    if (!findings.complete) break;
   }
   findings.plans = std::move(incumbents.plans());
   // Cuts and options that do not depend on the limits under which they were found.
-  LeafSolver solver(space);
+  LeafSolver solver(space, &deadline);
   for (RankedPlan& plan : findings.plans) {
+    if (deadline.has_passed()) break;
     const auto pair = prices.get(space.splits()[at(plan.key.split)], space.micro_batches()[at(plan.key.micro_batch)]);
-    if (auto again = solver.solve(plan.key, *pair, plan.leaf.time_s)) plan.leaf = std::move(*again);
+    try {
+      if (auto again = solver.solve(plan.key, *pair, plan.leaf.time_s)) plan.leaf = std::move(*again);
+    } catch (const Interrupted&) {
+      break;  // they are as good as they were found
+    }
   }
   findings.lower_bound = findings.plans.empty() ? options.known_score : findings.plans.front().score;
   if (!queue.empty()) findings.lower_bound = std::min(findings.lower_bound, queue.top().low);
   if (findings.complete && !findings.plans.empty()) findings.lower_bound = findings.plans.front().score;
-  findings.keys = space.count_keys();
+  if (!findings.complete) findings.lower_bound = std::max(findings.lower_bound, least);
+  const double found = findings.plans.empty() ? kInfinity : findings.plans.front().score;
+  if (findings.complete || (findings.first && score_of(*findings.first, options.objective) >= found)) {
+    findings.first.reset();
+  }
+  findings.keys = space.count_keys(deadline);
   findings.wall_s = seconds_since(start);
   return findings;
 }

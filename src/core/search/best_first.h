@@ -9,15 +9,21 @@
 // plan found, that plan is optimal. Leaves are solved under a limit a little above their bound first, where few cuts
 // are admissible, and return to the queue with the limit as their bound if they prove larger. Nodes are opened in
 // rounds of a fixed size with the cutoff frozen, and merged in order: the answer is the same for any number of threads.
+//
+// A search that is stopped gives back the nodes that it was opening: the least of all bounds that are left holds for every
+// plan there is. Where it has no plan of its own by then, one that rules find is there (first_plan.h); the search itself
+// does not depend on it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "nest/search.h"
+#include "plan/plan.h"
 #include "search/leaf.h"
 #include "search/space.h"
 
@@ -35,6 +41,9 @@ struct SearchSettings {
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const PlanProgress&)> progress;
   double known_score = std::numeric_limits<double>::infinity();  // only plans that score less are wanted
+  bool first = false;  // whoever stops it wants a plan all the same (first_plan.h)
+  // Of the time limit, where rules find no plan: whoever asks has other questions then.
+  double share_without_first = 1;
 };
 
 struct RankedPlan {
@@ -45,12 +54,16 @@ struct RankedPlan {
 
 struct SearchFindings {
   std::vector<RankedPlan> plans;  // best first
+  std::optional<Plan> first;      // found by rules, where it was asked for and is needed
   bool complete = false;          // nothing is left that could be better
   double lower_bound = 0;         // of the score
   double keys = 0;
   std::int64_t opened = 0, leaves = 0, passes = 0;
   double wall_s = 0;
 };
+
+// Of every plan on so many devices: all of them at the peak of their arithmetic.
+double least_score(const cost::Job& job, std::int64_t devices, PlanObjective objective);
 
 SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const SearchSettings& options);
 

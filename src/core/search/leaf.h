@@ -12,7 +12,8 @@ namespace nest::search {
 // Working memory of one thread.
 class LeafSolver {
  public:
-  explicit LeafSolver(const PlanSpace& space) : prices_(space) {}
+  // Solving looks at the deadline, and throws Interrupted. It may be null.
+  explicit LeafSolver(const PlanSpace& space, const Deadline* deadline = nullptr) : prices_(space), solver_(deadline) {}
 
   // The optimum if it is <= limit; options are indices into PlanSpace::choices.
   std::optional<PartitionPlan> solve(const Key& key, const PairPrices& pair, double limit_s) {

@@ -115,6 +115,7 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
         if (layers > most_s) break;
         const double base = layers + waiting + (leaving != nullptr ? leaving[j] : 0);
         if (base > most_s) continue;
+        if (deadline_ != nullptr) deadline_->check_often(calls_);
         NamedPrices& named = named_[at(names[j])];
         if (named.epoch != epoch_) price(named, s, i, j);
         for (std::uint32_t k = named.begin; k < named.begin + named.count; ++k) {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "schedule/step_time.h"
+#include "search/deadline.h"
 
 namespace nest::search {
 
@@ -105,6 +106,9 @@ class PartitionSolver {
   // that matters.
   static constexpr double kEqual = 1e-12;
 
+  // Passes look at it, and throw Interrupted. May be null.
+  explicit PartitionSolver(const Deadline* deadline = nullptr) : deadline_(deadline) {}
+
   // The optimum if it is <= limit.
   std::optional<PartitionPlan> solve(const PartitionProblem& problem, StagePrices& prices, double limit_s);
 
@@ -131,6 +135,8 @@ class PartitionSolver {
   std::optional<PartitionPlan> search(double limit_s);
   std::optional<PartitionPlan> search_uniform(double limit_s);
 
+  const Deadline* deadline_;
+  std::uint32_t calls_ = 0;
   const PartitionProblem* problem_ = nullptr;
   StagePrices* prices_ = nullptr;
   double slack_s_ = 0;                    // within which times are equal

@@ -58,12 +58,15 @@ void refuse_empty(const PlanSpace& space, double keys) {
 
 PlanAnswer make_plan(const PlanRequest& request) {
   NEST_CHECK(request.job != nullptr, "a request names its job");
+  const Deadline deadline(request.search.time_limit_s, request.search.stop);
   const PlanSpace space(*request.job, request.limits, device_limit(*request.job, request.most_devices));
   PriceCache own(*request.job, request.limits);
   const bool given = request.prices != nullptr && request.prices->covers(request.limits);
   PriceCache& prices = given ? *request.prices : own;
   NEST_CHECK(&prices.job() == request.job, "prices are those of the request's job");
-  const SearchFindings findings = find_best(space, prices, request.search);
+  SearchSettings settings = request.search;
+  settings.time_limit_s = deadline.left_s();
+  const SearchFindings findings = find_best(space, prices, settings);
   refuse_empty(space, findings.keys);
   PlanAnswer answer;
   answer.objective = request.search.objective;
@@ -76,8 +79,11 @@ PlanAnswer make_plan(const PlanRequest& request) {
   answer.outcome = !findings.complete       ? PlanOutcome::limit
                    : findings.plans.empty() ? PlanOutcome::no_plan
                                             : PlanOutcome::optimal;
+  if (findings.first) answer.plans.push_back(*findings.first);
   for (const RankedPlan& ranked : findings.plans) {
-    Plan& plan = answer.plans.emplace_back(reprice(space, ranked));
+    if (std::ssize(answer.plans) < std::max(1, request.search.top)) answer.plans.push_back(reprice(space, ranked));
+  }
+  for (Plan& plan : answer.plans) {
     plan.search = record_of(answer, plan.strategy);
     require_sound(plan, *request.job);
   }
@@ -112,6 +118,7 @@ BoundedKeys bound_plans(const PlanRequest& request) {
 
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   const cost::Job& job = *request.job;
+  const Deadline deadline(request.search.time_limit_s, request.search.stop);
   const PlanSpace space(job, request.limits, device_limit(job, request.most_devices));
   int zero = 3;
   while (zero > 0 && !space.limits().zero[at(zero)]) --zero;
@@ -122,14 +129,14 @@ std::optional<ClosestPlan> closest_plan(const PlanRequest& request) {
   }
   std::optional<ClosestPlan> best;
   Key key;
-  for (key.split = 0; key.split < static_cast<int>(space.splits().size()); ++key.split) {
+  for (key.split = 0; key.split < static_cast<int>(space.splits().size()) && !deadline.has_passed(); ++key.split) {
     key.micro_batch = 0;  // the smallest
     if (space.micro_batches().empty() || !space.admits_pair(key)) continue;
     StagePlan like;
     like.recompute = recompute;
     const cost::StageMemoryModel memory(job, space.splits()[at(key.split)], space.micro_batches().front(),
                                         cost::treatments_of({like}));
-    for (key.stages = 1; key.stages <= space.most_stages(key); ++key.stages) {
+    for (key.stages = 1; key.stages <= space.most_stages(key) && !deadline.has_passed(); ++key.stages) {
       if (!space.limits().pp.admits(key.stages)) continue;
       key.schedule = 0;
       if (space.schedules().empty() || !space.admits_schedule(key)) continue;

@@ -64,7 +64,8 @@ struct BoundedKeys {
 // At most search.top keys, whose bound is below search.known_score.
 BoundedKeys bound_plans(const PlanRequest& request);
 
-// For a job and limits that admit no plan in memory. Nothing when not even one stage can be placed.
+// For a job and limits that admit no plan in memory. Nothing when not even one stage can be placed, or the request's time
+// is over before one is.
 std::optional<ClosestPlan> closest_plan(const PlanRequest& request);
 
 }  // namespace nest::search

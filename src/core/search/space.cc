@@ -13,6 +13,7 @@
 #include "cost/group_time.h"
 #include "schedule/rules.h"
 #include "search/even_cuts.h"
+#include "search/next_ids.h"
 
 namespace nest::search {
 namespace {
@@ -255,26 +256,23 @@ StageChoice PlanSpace::choice(int option) const {
 void PlanSpace::index_intervals() {
   const std::int64_t n = layers();
   interval_.assign(at((n + 1) * (n + 1)), -1);
-  if (offers_blocks()) {
-    std::map<std::pair<int, int>, int> longer;  // id of what one more layer makes of an interval
-    for (std::int64_t begin = 0; begin < n; ++begin) {
-      int id = -1;
-      for (std::int64_t end = begin + 1; end <= n; ++end) {
-        const auto [place, fresh] = longer.try_emplace({id, job_->model.layers[at(end - 1)]}, interval_count_);
-        if (fresh) ++interval_count_;
-        interval_[at(begin * (n + 1) + end)] = id = place->second;
-      }
-    }
-    return;
-  }
-  std::map<std::vector<int>, int> known;
+  NextIds longer(job_->model.kinds.size());
+  std::map<std::vector<int>, int>
+      known;  // ids by how many layers of each kind there are, where that is all that counts
+  std::vector<int> counts(job_->model.kinds.size(), 0);
   for (std::int64_t begin = 0; begin < n; ++begin) {
-    std::vector<int> counts(job_->model.kinds.size(), 0);
+    if (!offers_blocks()) std::fill(counts.begin(), counts.end(), 0);
+    int id = -1;
     for (std::int64_t end = begin + 1; end <= n; ++end) {
-      ++counts[at(job_->model.layers[at(end - 1)])];
-      const auto [place, fresh] = known.try_emplace(counts, interval_count_);
-      if (fresh) ++interval_count_;
-      interval_[at(begin * (n + 1) + end)] = place->second;
+      const int kind = job_->model.layers[at(end - 1)];
+      if (!offers_blocks()) ++counts[at(kind)];
+      int& next = longer.of(id, kind);
+      if (next < 0) {
+        const bool fresh = offers_blocks() || known.try_emplace(counts, interval_count_).second;
+        next = fresh ? interval_count_ : known.at(counts);
+        if (fresh) ++interval_count_;
+      }
+      interval_[at(begin * (n + 1) + end)] = id = next;
     }
   }
 }
@@ -451,7 +449,7 @@ bool PlanSpace::treats(const Strategy& strategy, const StageChoice& choice) cons
   return limits_.runs->treats(strategy, stage_of(0, layers(), choice, degree));
 }
 
-double PlanSpace::count_keys() const {
+double PlanSpace::count_keys(const Deadline& deadline) const {
   // Inner replicas of every number of replicas, and for every (sequences per round, stages, most replicas, what the
   // schedule asks of micro-batches) the sum over the admitted ones; for every kind of team.
   std::map<std::array<std::int64_t, 3>, double> inner;
@@ -481,6 +479,7 @@ double PlanSpace::count_keys() const {
   };
   for (key.split = 0; key.split < static_cast<int>(splits_.size()); ++key.split) {
     for (key.micro_batch = 0; key.micro_batch < static_cast<int>(micro_batches_.size()); ++key.micro_batch) {
+      if (keys > 0 && deadline.has_passed()) return keys;
       if (!admits_pair(key)) continue;
       for (key.stages = 1; key.stages <= most_stages(key); ++key.stages) {
         if (!limits_.pp.admits(key.stages)) continue;

@@ -38,6 +38,7 @@
 #include "plan/plan.h"
 #include "schedule/rules.h"
 #include "search/choices.h"
+#include "search/deadline.h"
 #include "search/key.h"
 
 namespace nest::search {
@@ -135,8 +136,8 @@ class PlanSpace {
   std::vector<StagePlan> stages(const Strategy& strategy, const std::vector<std::int64_t>& cuts,
                                 const std::vector<int>& options) const;
 
-  // Keys, not counting pitches.
-  double count_keys() const;
+  // Keys, not counting pitches; where time runs out, some of them if there are any.
+  double count_keys(const Deadline& deadline = {}) const;
 
  private:
   void list_splits();

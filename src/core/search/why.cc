@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "nest/interval.h"
 #include "plan/dimensions.h"
+#include "search/first_plan.h"
 
 namespace nest::search {
 namespace {
@@ -124,23 +125,20 @@ std::string reason_for(const PlanRequest& request, const Plan& best, const WhyNo
   return changes + (changes.empty() || terms.empty() ? "" : "; ") + terms;
 }
 
-double score_of(const PlanRequest& request, const Plan& plan) {
-  const double time = plan.prediction.iteration_s;
-  if (request.search.objective == PlanObjective::time) return time;
-  return time * real(plan.strategy.devices_spanned());
-}
-
 }  // namespace
 
-std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, double seconds) {
+std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, double seconds,
+                                 const Deadline& end) {
   std::vector<WhyNot> result;
   if (answer.plans.empty()) return result;
-  const double best = score_of(request, answer.plans.front());
+  const double best = score_of(answer.plans.front(), request.search.objective);
   for (const Variation& variation : variations(request.limits, answer.plans.front())) {
+    if (end.has_passed()) break;
     PlanRequest other = request;
     other.limits = variation.limits;
     other.search.top = 1;
-    other.search.time_limit_s = seconds;
+    other.search.time_limit_s = std::min(seconds, end.left_s());
+    other.search.first = false;
     other.search.progress = nullptr;
     WhyNot why;
     why.name = variation.name;
@@ -157,7 +155,7 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
       why.excess = std::max(0.0, found.lower_bound / best - 1);
       why.outcome = WhyOutcome::unknown;
     } else {
-      why.excess = score_of(request, *why.plan) / best - 1;
+      why.excess = score_of(*why.plan, request.search.objective) / best - 1;
       why.outcome = why.excess > 5e-4 ? WhyOutcome::slower : WhyOutcome::not_worse;
       why.slower = probability_faster(answer.plans.front().prediction, why.plan->prediction);
     }

@@ -8,7 +8,8 @@
 
 namespace nest::search {
 
-// `seconds` is the limit of each of the searches.
-std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, double seconds);
+// `seconds` is the limit of each of the searches, `end` of all.
+std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, double seconds,
+                                 const Deadline& end = {});
 
 }  // namespace nest::search

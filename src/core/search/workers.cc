@@ -1,6 +1,7 @@
 #include "search/workers.h"
 
 #include <algorithm>
+#include <system_error>
 
 namespace nest::search {
 
@@ -9,7 +10,13 @@ int thread_count(std::int64_t asked) {
 }
 
 Workers::Workers(int threads) {
-  for (int worker = 1; worker < threads; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
+  for (int worker = 1; worker < threads; ++worker) {
+    try {
+      threads_.emplace_back([this, worker] { serve(worker); });
+    } catch (const std::system_error&) {
+      break;  // no more are to be had (limits of the user or the container): fewer do, and the answer is the same
+    }
+  }
 }
 
 Workers::~Workers() {

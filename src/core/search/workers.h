@@ -17,6 +17,7 @@ int thread_count(std::int64_t asked);
 
 class Workers {
  public:
+  // As many as asked for, or as the system grants.
   explicit Workers(int threads);
   ~Workers();
   Workers(const Workers&) = delete;

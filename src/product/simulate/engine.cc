@@ -96,6 +96,7 @@ class Execution {
 
   void look_at_limits() const {
     if (limits_.stop != nullptr && limits_.stop->load()) throw SimulatorError("the simulation was stopped");
+    if (std::chrono::steady_clock::now() >= limits_.end) throw SimulatorError("the time for simulations is over");
     if (std::chrono::duration<double>(Clock::now() - begun_).count() > limits_.seconds) {
       throw SimulatorError(fmt::format("the simulation took more than {:g} s", limits_.seconds));
     }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 
 #include "simulate/program.h"
@@ -19,6 +20,7 @@ inline constexpr const char* kOwnEngine = "nest";  // Timeline::engine
 struct EngineLimits {
   double seconds = std::numeric_limits<double>::infinity();
   const std::atomic<bool>* stop = nullptr;  // becomes true: execution is given up
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();  // of all executions
 };
 
 // The program must be sound (refuse_program). Throws InputError when activities wait for each other in a circle,

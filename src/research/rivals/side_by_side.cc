@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -86,7 +87,13 @@ std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, cons
   };
   std::vector<std::thread> others;
   const std::size_t wanted = std::min(names.size(), at(std::max(1, threads)));
-  for (std::size_t k = 1; k < wanted; ++k) others.emplace_back(work);
+  for (std::size_t k = 1; k < wanted; ++k) {
+    try {
+      others.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;  // no more threads are to be had: fewer do
+    }
+  }
   work();
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);
