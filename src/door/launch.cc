@@ -54,6 +54,20 @@ bool is_file(const Input& from) {
                          load::path_exists(name) && !load::is_folder(name));
 }
 
+// Whether a text that may be a stranger's may have this file read: a plain file below its own folder or below that in which
+// nest was started, wherever links lead.
+bool may_be_read(const std::filesystem::path& folder, const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::path real = fs::canonical(path, failed);
+  if (failed || !fs::is_regular_file(real, failed)) return false;
+  for (const fs::path& root : {folder, fs::path(".")}) {
+    const fs::path below = real.lexically_relative(fs::canonical(root.empty() ? "." : root, failed));
+    if (!failed && !below.empty() && *below.begin() != "..") return true;
+  }
+  return false;
+}
+
 launch::LaunchSetup read_setup(const LaunchQuestion& question) {
   const bool file = is_file(question.from);
   const std::string& name = question.from.name;
@@ -63,9 +77,9 @@ launch::LaunchSetup read_setup(const LaunchQuestion& question) {
   }
   const std::filesystem::path folder = file ? std::filesystem::path(name).parent_path() : std::filesystem::path();
   const auto read_named = [&](const std::string& path) -> std::optional<std::string> {
-    const std::string beside = (folder / path).string();
-    if (!load::path_exists(beside) || load::is_folder(beside)) return std::nullopt;
-    return load::read_text(beside);
+    const std::filesystem::path beside = folder / path;
+    if (!may_be_read(folder, beside)) return std::nullopt;
+    return load::read_text(beside.string());
   };
   const bool is_text = file || question.from.text;
   return launch::read_launch(is_text ? load::source_name(question.from) : "launch line",

@@ -1,10 +1,14 @@
 // The shell's words, against what bash makes of the same text.
 #include "launch/shell.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <functional>
 
 #include "base/error.h"
 #include "launch/arithmetic.h"
+#include "test_support/growth.h"
 #include "test_support/refusal.h"
 
 namespace nest::test {
@@ -144,6 +148,52 @@ TEST(Shell, HereDocumentsAndBatchLines) {
   EXPECT_EQ(script.commands[1].line, 6);
   ASSERT_EQ(script.sbatch.size(), 5U);
   EXPECT_EQ(script.sbatch[0].text, "--nodes=4");
+}
+
+std::string times(const std::string& piece, std::size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += piece;
+  return text;
+}
+
+// What a stranger may write: time grows as the text does, and what is expanded has one budget.
+TEST(Shell, TimeIsLinear) {
+  const std::vector<std::pair<const char*, std::function<std::string(std::size_t)>>> texts = {
+      {"unknown words", [](std::size_t n) { return "A=\"" + times("$U ", n) + "\"\nrun $A\n"; }},
+      {"different unknown words",
+       [](std::size_t n) {
+         std::string value;
+         for (std::size_t k = 0; value.size() < n; ++k) value += fmt::format("$U{} ", k);
+         return "A=\"" + value + "\"\nrun $A\n";
+       }},
+      {"keywords", [](std::size_t n) { return times("if ", n) + "\n"; }},
+      {"nested conditions", [](std::size_t n) { return times("if\n", n); }},
+      {"negations", [](std::size_t n) { return times("! ", n) + "A=1\n"; }},
+      {"escapes in a document", [](std::size_t n) { return "sbatch <<E\n" + times("\\$", n) + "\nE\n"; }},
+      {"commands", [](std::size_t n) { return times("run a b;", n); }},
+      {"assignments", [](std::size_t n) { return times("A=1 ", n) + "\n"; }},
+      {"arrays", [](std::size_t n) { return "A=(" + times("x ", n) + ")\nrun ${A[@]}\n"; }},
+      {"comments", [](std::size_t n) { return times("#SBATCH a\n", n); }},
+      {"brackets", [](std::size_t n) { return times("$(a)", n); }}};
+  for (const auto& [name, text] : texts) {
+    const double ratio = growth(
+        [&](std::size_t n) {
+          try {
+            launch::read_shell("test", text(n), launch::ShellVariables{});
+          } catch (const InputError&) {  // too much: soon said
+          }
+        },
+        1U << 12U, 1U << 19U);
+    EXPECT_LT(ratio, kLinear) << name;
+  }
+}
+
+TEST(Shell, DocumentsShareOneBudget) {
+  // Every job that is submitted begins with all variables.
+  std::string text;
+  for (int k = 0; k < 3000; ++k) text += fmt::format("V{}=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", k);
+  text += times("sbatch <<E\nE\n", 100'000);
+  EXPECT_THAT(message_of(text), HasSubstr("more text than is allowed"));
 }
 
 TEST(Shell, NamesTheLineOfAMistake) {

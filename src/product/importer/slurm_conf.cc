@@ -56,12 +56,14 @@ class ConfReader {
     while (lines.next(line)) {
       if (text.empty()) first = line;
       text += line.text.substr(0, line.text.find('#'));
-      const std::string_view so_far = trim(text);
-      if (so_far.ends_with('\\')) {
-        text = std::string(so_far.substr(0, so_far.size() - 1)) + ' ';
+      // Looked at from its end only: an entry may have many lines.
+      while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.pop_back();
+      if (text.ends_with('\\')) {
+        text.back() = ' ';
         continue;
       }
-      if (!so_far.empty()) read_entry(first, so_far);
+      const std::string_view entry = trim(text);
+      if (!entry.empty()) read_entry(first, entry);
       text.clear();
     }
     if (!trim(text).empty()) read_entry(first, trim(text));

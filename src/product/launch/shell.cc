@@ -25,9 +25,16 @@ constexpr int kDeepest = 32;
 
 class ShellReader : TextCursor {
  public:
-  ShellReader(std::string_view source, std::string_view text, const ShellContext& context, int depth)
-      : TextCursor(source, text), context_(context), depth_(depth) {
+  // `expanded` counts for all files that one script reads.
+  ShellReader(std::string_view source, std::string_view text, const ShellContext& context, int depth,
+              std::size_t& expanded)
+      : TextCursor(source, text), context_(context), depth_(depth), expanded_(expanded) {
     script_.variables = context.variables;
+    for (const auto& [name, values] : context.variables) {
+      std::size_t bytes = name.size();
+      for (const ShellWord& value : values) bytes += value.text.size() + 1;
+      if (depth > 0) count_expanded(bytes);
+    }
   }
 
   ShellScript run() {
@@ -57,6 +64,7 @@ class ShellReader : TextCursor {
     ShellCommand command;
     command.line = line_;
     WordBuilder words(command.words);
+    MayAssign may_assign;
     std::vector<Assignment> assignments;
     while (more()) {
       const char c = peek();
@@ -278,7 +286,7 @@ class ShellReader : TextCursor {
   }
 
   void add_value(WordBuilder& words, const ShellWord& value, bool quoted) {
-    count_expanded(value.text.size() + 1);
+    count_expanded(value.text.size() + 1 + value.unknown.size());
     if (quoted || in_assignment_) {
       words.add(value);
     } else {
@@ -378,14 +386,15 @@ class ShellReader : TextCursor {
 
   // Words that only give a program structure.
   void strip_keywords(ShellCommand& command) {
-    while (!command.words.empty()) {
-      const std::string& first = command.words.front().text;
-      if (!opens_block(first) && !closes_block(first) && !is_structure(first)) break;
-      blocks_.see(first);
-      const bool loop = first == "for" || first == "case" || first == "select";
-      command.words.erase(command.words.begin());
-      if (loop) command.words.clear();
+    std::size_t count = 0;
+    while (count < command.words.size()) {
+      const std::string& word = command.words[count].text;
+      if (!opens_block(word) && !closes_block(word) && !is_structure(word)) break;
+      blocks_.see(word);
+      const bool loop = word == "for" || word == "case" || word == "select";
+      count = loop ? command.words.size() : count + 1;
     }
+    command.words.erase(command.words.begin(), command.words.begin() + static_cast<std::ptrdiff_t>(count));
     if (!command.words.empty()) blocks_.see_command(command.words);
   }
 
@@ -430,7 +439,7 @@ class ShellReader : TextCursor {
     if (program == "source" || program == ".") return read_source(command);
     if (program == "sbatch") {
       for (const std::string& document : std::exchange(documents_, {})) {
-        take_script(ShellReader(source_, document, inner_context(), depth_ + 1).run());
+        take_script(ShellReader(source_, document, inner_context(), depth_ + 1, expanded_).run());
       }
     }
     script_.commands.push_back(std::move(command));
@@ -452,7 +461,7 @@ class ShellReader : TextCursor {
     if (!text) return;
     if (depth_ >= kDeepestFiles) fail(command.line, fmt::format("{} is read by files that it reads", clip(name, 60)));
     count_expanded(text->size());
-    ShellScript read = ShellReader(name, *text, inner_context(), depth_ + 1).run();
+    ShellScript read = ShellReader(name, *text, inner_context(), depth_ + 1, expanded_).run();
     for (auto& [variable, value] : read.variables) {
       const auto known = script_.variables.find(variable);
       const auto same = [](const ShellWord& a, const ShellWord& b) { return a.text == b.text; };
@@ -469,7 +478,7 @@ class ShellReader : TextCursor {
   int depth_;  // of files that read files
   ShellBlocks blocks_;
   bool in_assignment_ = false;
-  std::size_t expanded_ = 0;
+  std::size_t& expanded_;
   std::vector<HereDocument> announced_;           // by the line that is read
   std::vector<std::string> documents_;            // of the command that is read
   std::set<std::string, std::less<>> uncertain_;  // set where it may not happen
@@ -479,7 +488,8 @@ class ShellReader : TextCursor {
 }  // namespace
 
 ShellScript read_shell(std::string_view source, std::string_view text, const ShellContext& context) {
-  return ShellReader(source, text, context, 0).run();
+  std::size_t expanded = 0;
+  return ShellReader(source, text, context, 0, expanded).run();
 }
 
 ShellScript read_shell(std::string_view source, std::string_view text, const ShellVariables& variables) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,27 +62,23 @@ inline std::optional<bool> known_test(std::vector<ShellWord> words) {
 // Blocks that are open, from the words that begin simple commands.
 class ShellBlocks {
  public:
-  bool is_certain() const {
-    for (const Block& block : open_) {
-      if (block.runs != Runs::yes) return false;
-    }
-    return true;
-  }
-  bool is_skipped() const {
-    for (const Block& block : open_) {
-      if (block.runs == Runs::no || block.runs == Runs::over) return true;
-    }
-    return false;
-  }
+  bool is_certain() const { return doubted_ == 0; }
+  bool is_skipped() const { return skipped_ > 0; }
 
   // A keyword, or a word that gives structure.
   void see(std::string_view word) {
     if (opens_block(word)) {
       open_.push_back({.conditional = word == "if", .awaits = word == "if"});
+      count(open_.back(), 1);
+    } else if (open_.empty()) {
+      return;
     } else if (closes_block(word)) {
-      if (!open_.empty()) open_.pop_back();
-    } else if (!open_.empty() && open_.back().conditional) {
+      count(open_.back(), -1);
+      open_.pop_back();
+    } else if (open_.back().conditional) {
+      count(open_.back(), -1);
       branch(open_.back(), word);
+      count(open_.back(), 1);
     }
   }
 
@@ -102,6 +99,12 @@ class ShellBlocks {
     int commands = 0;
     bool doubtful = false;  // a branch may have run
   };
+
+  // All open blocks are asked for after every command: they are counted.
+  void count(const Block& block, int one) {
+    if (block.runs != Runs::yes) doubted_ += one;
+    if (block.runs == Runs::no || block.runs == Runs::over) skipped_ += one;
+  }
 
   static void branch(Block& block, std::string_view word) {
     if (word == "elif") {
@@ -124,6 +127,7 @@ class ShellBlocks {
   }
 
   std::vector<Block> open_;
+  std::ptrdiff_t doubted_ = 0, skipped_ = 0;  // of them: may not run, do not
 };
 
 }  // namespace nest::launch

@@ -35,11 +35,19 @@ inline bool declares_variables(std::string_view program) {
   return kWords.contains(program);
 }
 
-// Whether assignments may follow these words: none yet, words of program structure, or a declaration.
-inline bool may_assign(const std::vector<ShellWord>& words) {
-  return (!words.empty() && declares_variables(words.front().text)) ||
-         std::all_of(words.begin(), words.end(), [](const ShellWord& word) { return is_structure(word.text); });
-}
+// Whether assignments may follow the words of a command so far: none yet, words of program structure, or a declaration.
+// Asked again with every word that is added.
+class MayAssign {
+ public:
+  bool operator()(const std::vector<ShellWord>& words) {
+    for (; structure_ && seen_ < words.size(); ++seen_) structure_ = is_structure(words[seen_].text);
+    return structure_ || declares_variables(words.front().text);
+  }
+
+ private:
+  std::size_t seen_ = 0;
+  bool structure_ = true;  // all that were seen
+};
 
 // NAME= or NAME+=
 inline bool starts_assignment(std::string_view text) {

@@ -73,13 +73,19 @@ class TextCursor {
         if (trim(line) == document.end) break;
         body.append(line).append("\n");
       }
-      // What the script keeps from its own shell is for the one that it starts.
-      for (std::size_t at = 0; !document.quoted && (at = body.find("\\$", at)) != std::string::npos; ++at) {
-        body.erase(at, 1);
-      }
-      bodies.push_back(std::move(body));
+      bodies.push_back(document.quoted ? std::move(body) : for_inner_shell(body));
     }
     return bodies;
+  }
+
+  // What the script keeps from its own shell (\$) is for the one that it starts.
+  static std::string for_inner_shell(std::string_view body) {
+    std::string text;
+    text.reserve(body.size());
+    for (std::size_t at = 0; at < body.size(); ++at) {
+      if (!body.substr(at).starts_with("\\$")) text += body[at];
+    }
+    return text;
   }
 
   std::string_view source_;

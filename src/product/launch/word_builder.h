@@ -34,9 +34,11 @@ class WordBuilder {
     current_.text += word.text;
     current_.unknown.insert(current_.unknown.end(), word.unknown.begin(), word.unknown.end());
   }
-  // An expansion outside quotes: blanks in it separate words.
+  // An expansion outside quotes: blanks in it separate words. What is unknown stands in the text in the order of the
+  // names, and none has a blank in it: one look at each is enough.
   void add_split(const ShellWord& word, int line) {
     bool first = true;
+    auto name = word.unknown.begin();
     std::size_t at = 0;
     const std::string& text = word.text;
     while (at < text.size()) {
@@ -46,10 +48,12 @@ class WordBuilder {
       if (!first || begin > at) end_word(line);
       start(line);
       current_.text.append(text, begin, end - begin);
-      for (const std::string& name : word.unknown) {
-        if (std::string_view(text).substr(begin, end - begin).find(name) != std::string_view::npos) {
-          current_.unknown.push_back(name);
-        }
+      std::string_view rest = std::string_view(text).substr(begin, end - begin);
+      for (; name != word.unknown.end(); ++name) {
+        const std::size_t found = rest.find(*name);
+        if (found == std::string_view::npos) break;
+        current_.unknown.push_back(*name);
+        rest.remove_prefix(found + name->size());
       }
       first = false;
       at = end;
