@@ -12,6 +12,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -31,7 +33,13 @@ constexpr std::chrono::milliseconds kListens{50};  // between two looks at Ctrl-
 template <class Work>
 auto run_long(Work work) {
   std::atomic<bool> stop{false};
-  auto worker = std::async(std::launch::async, [&] { return work(&stop); });
+  std::future<std::invoke_result_t<Work&, std::atomic<bool>*>> worker;
+  try {
+    worker = std::async(std::launch::async, [&] { return work(&stop); });
+  } catch (const std::system_error&) {  // no thread is to be had: done here, and signals wait
+    const py::gil_scoped_release others;
+    return work(&stop);
+  }
   std::optional<py::error_already_set> raised;
   while (true) {
     std::future_status status = std::future_status::timeout;

@@ -1,11 +1,17 @@
 // The simulator as a process: what it computes, and what happens when it does not behave.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "random_program.h"
 #include "reference_engine.h"
@@ -148,6 +154,41 @@ TEST_F(BadSimulator, Starves) {
   EXPECT_THAT(failure("exec sleep 60", {.seconds = 0.3}), HasSubstr("took more than 0.3 s"));
   EXPECT_THAT(failure("while true; do echo working >&2; sleep 0.01; done", {.seconds = 0.3}),
               HasSubstr("took more than 0.3 s"));
+}
+
+// One that has nothing more to say and does not end.
+TEST_F(BadSimulator, OutlivesItsStreams) {
+  EXPECT_THAT(failure("exec <&- >&- 2>&-; exec sleep 60", {.seconds = 0.3}), HasSubstr("took more than 0.3 s"));
+}
+
+// Whoever kills nest kills what it started.
+TEST_F(BadSimulator, EndsWithWhoeverStartedIt) {
+  const std::string path = folder_.file("simulator"), started = folder_.file("started");
+  std::ofstream(path) << "#!/bin/sh\necho $$ >" << started << ".new; mv " << started << ".new " << started
+                      << "; exec sleep 60\n";
+  ::chmod(path.c_str(), 0755);
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    try {
+      run_simulator(path, program_);
+    } catch (const SimulatorError&) {}
+    ::_exit(0);
+  }
+  pid_t engine = 0;
+  for (int tries = 0; tries < 1000 && !(std::ifstream(started) >> engine); ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_GT(engine, 0);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  const auto is_gone = [&] {
+    std::string word, state;  // a zombie that nobody collects counts: "12 (sleep) Z"
+    std::ifstream(fmt::format("/proc/{}/stat", engine)) >> word >> word >> state;
+    return state.empty() || state == "Z";
+  };
+  for (int tries = 0; tries < 500 && !is_gone(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(is_gone());
 }
 
 TEST_F(BadSimulator, TalksNonsense) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "simulate/engine.h"
@@ -72,10 +75,14 @@ void open_pipe(Pipe& pipe, bool socket) {
 // The child; killed and collected at the latest when it goes out of scope.
 class Child {
  public:
-  Child(const std::string& path, Pipe& in, Pipe& out, Pipe& err) : process_(::fork()) {
+  Child(const std::string& path, Pipe& in, Pipe& out, Pipe& err) : Child(path, in, out, err, ::getpid()) {}
+
+  Child(const std::string& path, Pipe& in, Pipe& out, Pipe& err, pid_t parent) : process_(::fork()) {
     if (process_ < 0) throw SimulatorError(fmt::format("cannot start {}: {}", kName, std::strerror(errno)));
     if (process_ > 0) return;
     // Only what may be called between fork and exec.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever ends this program ends it too
+    if (::getppid() != parent) ::_exit(127);
     ::dup2(in.read.get(), STDIN_FILENO);
     ::dup2(out.write.get(), STDOUT_FILENO);
     ::dup2(err.write.get(), STDERR_FILENO);
@@ -89,13 +96,14 @@ class Child {
   ~Child() {
     if (process_ <= 0) return;
     ::kill(process_, SIGKILL);
-    wait();
+    while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {}
   }
 
-  // What waitpid says.
-  int wait() {
+  // What waitpid says; nothing where it still runs.
+  std::optional<int> has_ended() {
     int status = 0;
-    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {}
+    const pid_t found = ::waitpid(process_, &status, WNOHANG);
+    if (found == 0 || (found < 0 && errno == EINTR)) return std::nullopt;
     process_ = -1;
     return status;
   }
@@ -119,16 +127,34 @@ bool read_some(int descriptor, std::string& text) {
   return got > 0;
 }
 
+// Seconds that are left. Throws where that is none, or somebody stops it.
+double left_s(Clock::time_point begun, const SimulatorLimits& limits) {
+  const double left = limits.seconds - std::chrono::duration<double>(Clock::now() - begun).count();
+  if (left <= 0) throw SimulatorError(fmt::format("{} took more than {:g} s", kName, limits.seconds));
+  if (limits.stop != nullptr && limits.stop->load()) throw SimulatorError(fmt::format("{} was stopped", kName));
+  return left;
+}
+
+// Its status. One that has closed its ends may still run.
+int wait_for(Child& child, Clock::time_point begun, const SimulatorLimits& limits) {
+  constexpr std::chrono::milliseconds kLonger{10};
+  std::chrono::microseconds pause{50};
+  for (;;) {
+    if (const std::optional<int> status = child.has_ended()) return *status;
+    left_s(begun, limits);
+    std::this_thread::sleep_for(pause);
+    pause = std::min<std::chrono::microseconds>(2 * pause, kLonger);
+  }
+}
+
 // Feeds and listens until the child has closed its ends.
-void converse(Pipe& in, Pipe& out, Pipe& err, Exchange& exchange, const SimulatorLimits& limits) {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(limits.seconds);
+void converse(Pipe& in, Pipe& out, Pipe& err, Exchange& exchange, Clock::time_point begun,
+              const SimulatorLimits& limits) {
   while (out.read.get() >= 0 || err.read.get() >= 0) {
     std::array<pollfd, 3> watched = {pollfd{in.write.get(), POLLOUT, 0}, pollfd{out.read.get(), POLLIN, 0},
                                      pollfd{err.read.get(), POLLIN, 0}};
-    const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count();
-    if (left_s <= 0) throw SimulatorError(fmt::format("{} took more than {:g} s", kName, limits.seconds));
-    if (limits.stop != nullptr && limits.stop->load()) throw SimulatorError(fmt::format("{} was stopped", kName));
-    const double patience_s = limits.stop == nullptr ? left_s : std::min(left_s, kLookAround_s);
+    const double left = left_s(begun, limits);
+    const double patience_s = limits.stop == nullptr ? std::min(left, 1e6) : std::min(left, kLookAround_s);
     if (::poll(watched.data(), watched.size(), static_cast<int>(patience_s * 1e3) + 1) < 0 && errno != EINTR) {
       throw SimulatorError(fmt::format("cannot listen to {}: {}", kName, std::strerror(errno)));
     }
@@ -201,12 +227,13 @@ simulate::Timeline run_simulator(const std::string& simulator, const simulate::S
   open_pipe(in, true);
   open_pipe(out, false);
   open_pipe(err, false);
+  const auto begun = Clock::now();
   Child child(simulator, in, out, err);
   in.read.close();
   out.write.close();
   err.write.close();
-  converse(in, out, err, exchange, limits);
-  refuse_status(child.wait(), simulator, exchange.errors);
+  converse(in, out, err, exchange, begun, limits);
+  refuse_status(wait_for(child, begun, limits), simulator, exchange.errors);
   simulate::Timeline timeline;
   try {
     timeline = simulate::read_timeline(exchange.answer);
