@@ -146,6 +146,7 @@ int run_command(Program& program) {
   for (const Command& command : program.commands) {
     if (!command.app->parsed()) continue;
     program.session.style = Style(use_color(program.color));
+    show_inks(use_color(program.color));
     const ExitCode code = command.run(program.session);
     write_stdout(program.session.out);
     return code;
@@ -159,6 +160,7 @@ int run_checked(Program& program, int argc, const char* const* argv) {
     return kExitOk;
   }
   program.session.arguments.assign(argv, argv + argc);
+  watch_arguments(argc, argv);
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -41,6 +41,10 @@ struct ImportRun {
 };
 
 std::string flag_of(const MissingFact& fact) { return flag_options(option(fact.option)) + ' ' + fact.prefix; }
+// The same with an answer, as a shell takes it: names in it are those of a file that may be a stranger's.
+std::string flag_line(const MissingFact& fact) {
+  return flag_options(option(fact.option)) + ' ' + shell_quoted(fact.prefix + fact.example);
+}
 
 // One more option, as if it had been on the command line.
 void add_answer(const MissingFact& fact, const std::string& answer, ImportQuestion& question) {
@@ -67,11 +71,11 @@ void ask_until_understood(const MissingFact& fact, ImportQuestion& question) {
 
 [[noreturn]] void fail_missing(const std::vector<MissingFact>& missing, const std::string& file) {
   std::size_t width = 0;
-  for (const MissingFact& fact : missing) width = std::max(width, flag_of(fact).size() + fact.example.size());
+  for (const MissingFact& fact : missing) width = std::max(width, flag_line(fact).size());
   std::string options;
   for (const MissingFact& fact : missing) {
     if (!options.empty()) options += '\n';
-    options += wrap_after(fmt::format("  {:<{}}   ", flag_of(fact) + fact.example, width), fact.question);
+    options += wrap_after(fmt::format("  {:<{}}   ", flag_line(fact), width), fact.question);
   }
   throw InputError(fmt::format("{}: more must be known; add (values are examples)", file), options);
 }

@@ -31,10 +31,10 @@ struct PlanRun {
 void print_progress(const PlanProgress& progress) {
   if (progress.elapsed_s < 2) return;
   const bool found = progress.best < 1e300 && progress.lower_bound > 0;
-  write_stderr(fmt::format("\rnest: {:.0f} s, {} opened, {}   ", progress.elapsed_s, format_integer(progress.opened),
-                           found ? fmt::format("best so far within {:.1f} % of the optimum",
-                                               100 * (progress.best / progress.lower_bound - 1))
-                                 : "no plan yet"));
+  write_progress(fmt::format("nest: {:.0f} s, {} opened, {}   ", progress.elapsed_s, format_integer(progress.opened),
+                             found ? fmt::format("best so far within {:.1f} % of the optimum",
+                                                 100 * (progress.best / progress.lower_bound - 1))
+                                   : "no plan yet"));
 }
 
 ExitCode plan_job(const PlanRun& run, Session& session) {

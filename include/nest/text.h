@@ -18,6 +18,14 @@ std::string to_lower(std::string_view text);
 // for quoting a user's value in a message.
 std::string clip(std::string_view text, std::size_t limit);
 
+// Text that may leave the program: what moves the cursor, changes the direction of text or cannot be seen is shown escaped as
+// in JSON (\u001b, \u202e), bytes that are no UTF-8 as \xff; tabs and newlines stay. `inked`: so do colours of a Style.
+std::string printable(std::string_view text, bool inked = false);
+bool is_printable(std::string_view text);
+
+// One word for a shell, in quotes where it needs them.
+std::string shell_quoted(const std::string& word);
+
 // "; did you mean `x`?" or nothing, to be appended to a message.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 

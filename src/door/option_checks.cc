@@ -29,7 +29,9 @@ void require_given(std::string_view name, std::int64_t value, const IntegerRange
 }
 
 void require_seconds(std::string_view name, double seconds) {
-  if (!(seconds >= 0)) throw InputError(fmt::format("{}: {} is no positive number of seconds", option(name), seconds));
+  constexpr double kMost = 1e9;  // thirty years
+  if (seconds >= 0 && seconds <= kMost) return;
+  throw InputError(fmt::format("{}: {} is no number of seconds in 0 … {:g}", option(name), seconds, kMost));
 }
 
 void require_percent(std::string_view name, double percent) {

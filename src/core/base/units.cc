@@ -76,6 +76,8 @@ struct Scale {
 // Three significant digits, but never fewer than the integer part has, so that 1,024 GB does not turn into 1.02e+03.
 std::string three_digits(double value) {
   const double magnitude = std::abs(value);
+  constexpr double kReadable = 1e15;  // nobody counts the digits of more
+  if (!(magnitude < kReadable)) return fmt::format("{:.3g}", value);
   const int decimals = magnitude >= 99.95 ? 0 : magnitude >= 9.995 ? 1 : 2;
   return fmt::format("{:.{}f}", value, decimals);
 }
@@ -154,7 +156,8 @@ std::string format_flops(double flops) {
 }
 
 std::string format_integer(std::int64_t value) {
-  const std::string digits = std::to_string(value < 0 ? -value : value);
+  const auto unsigned_value = static_cast<std::uint64_t>(value);
+  const std::string digits = std::to_string(value < 0 ? 0 - unsigned_value : unsigned_value);
   std::string grouped = value < 0 ? "-" : "";
   for (std::size_t i = 0; i < digits.size(); ++i) {
     if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cost/group_time.h"
 #include "exporter/gpt.h"
 #include "exporter/megatron.h"

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "exporter/accelerate.h"
 #include "exporter/deepspeed.h"
 #include "exporter/nemo.h"

@@ -332,17 +332,6 @@ std::string arguments_text(const std::vector<LaunchOption>& options) {
   return text;
 }
 
-std::string shell_quoted(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./:=,@%+").find(c) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string launch_script(const MegatronExport& exported, std::int64_t hosts, std::int64_t ranks_per_host,
                           const std::string& visible_devices) {
   std::string text =

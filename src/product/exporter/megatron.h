@@ -47,8 +47,6 @@ std::string arguments_text(const std::vector<LaunchOption>& options);
 std::string launch_script(const MegatronExport& exported, std::int64_t hosts, std::int64_t ranks_per_host,
                           const std::string& visible_devices);
 
-std::string shell_quoted(const std::string& word);
-
 // Modules of Megatron's --recompute-modules: those that are named, or that selective recomputation of this stack repeats.
 // Throws InputError for a module it does not have.
 std::vector<std::string> recompute_modules(const cost::SoftwareStack& stack, const Recomputation& recompute);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace nest::exporter {
 namespace {
@@ -29,6 +30,24 @@ bool can_put_replicas_last(const Strategy& strategy) {
   return strategy.pp > 1 && groups::refuse(groups::sizes_of(strategy), groups::RankOrder::replicas_last).empty();
 }
 
+namespace {
+
+// Names are written into files that Slurm, MPI and shells read line by line and word by word.
+void require_host_name(const cluster::Cluster& cluster, const std::string& name) {
+  constexpr std::size_t kLongest = 253;  // of a name in the DNS
+  const bool plain = !name.empty() && name.size() <= kLongest && name.front() != '-' &&
+                     std::all_of(name.begin(), name.end(), [](char c) {
+                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                              std::string_view("-_.:").find(c) != std::string_view::npos;
+                     });
+  if (plain) return;
+  throw InputError(
+      fmt::format("cluster {}: \"{}\" is no name of a host: letters, digits, - _ . and : are allowed, up to {}",
+                  clip(cluster.name, 60), clip(name, 60), kLongest));
+}
+
+}  // namespace
+
 std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_host) {
   if (cluster.torus) {
     throw InputError(fmt::format("cluster {}: a torus has no hosts; there is no host file for it", cluster.name));
@@ -51,6 +70,7 @@ std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_hos
   const bool named = cluster.node_names.size() == hosts.size();
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     hosts[i].name = named ? cluster.node_names[i] : fmt::format("node{:04}", i);
+    require_host_name(cluster, hosts[i].name);
   }
   return hosts;
 }

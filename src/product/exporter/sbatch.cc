@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "plan/strategy_text.h"
 
 namespace nest::exporter {

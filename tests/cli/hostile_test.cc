@@ -1,0 +1,214 @@
+// What strangers put into files, and what the machine refuses: nothing gets through, nothing is lost, one message.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/text.h"
+#include "program.h"
+#include "test_support/temporary_folder.h"
+
+namespace nest::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class Hostile : public ::testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_.file(name), std::ios::binary) << text;
+    return folder_.file(name);
+  }
+  static std::string read(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  // A line of a shell, in which $0 is nest.
+  static Result shell(const std::string& line) {
+    return run({.arguments = {"-c", line, program_path()}, .program = "/bin/sh"});
+  }
+
+  TemporaryFolder folder_;
+};
+
+const std::vector<std::string> kSmall = {"plan",     "--model",        "llama3.2-1b", "--devices", "8",
+                                         "--no-why", "--global-batch", "16",          "--judge",   "formula"};
+
+std::vector<std::string> small_plan(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = kSmall;
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// Escapes, C1, overrides of direction and bytes that are no UTF-8, wherever files name something.
+TEST_F(Hostile, NamesAreShownEscaped) {
+  const std::vector<std::string> nasty = {"\\e]0;title\\a", "\\e[2Jx",  "a\\u0085b", "a\\u202Eb",
+                                          "a\\u2066b",      "\\u200Fx", "a\\rb"};
+  for (const std::string& name : nasty) {
+    const std::string cluster =
+        write("c.yaml", fmt::format("name: \"{0}\"\ndescription: \"{0}\"\ndevice: h100\nlevels:\n"
+                                    "  - {{name: \"{0}n\", group: 8, bandwidth: 450GB/s, latency: 3us}}\n",
+                                    name));
+    for (const char* format : {"", "--json"}) {
+      std::vector<std::string> arguments = small_plan({"--cluster", cluster});
+      if (*format != '\0') arguments.emplace_back(format);
+      const Result result = run({.arguments = arguments});
+      EXPECT_TRUE(is_printable(result.out)) << name;
+      EXPECT_TRUE(is_printable(result.err)) << name;
+    }
+    EXPECT_TRUE(is_printable(nest({"show", cluster}).out)) << name;
+  }
+  const std::string broken = write("c.yaml", "name: \"\xff\xfe\"\ndevice: \x1b[31mred\nlevels: []\n");
+  const Result result = nest({"show", broken});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_TRUE(is_printable(result.err));
+  const Result line = nest({"eval", "--from", "torchrun \x1b[2J\xff pretrain_gpt.py --num-layers 2"});
+  EXPECT_TRUE(is_printable(line.err)) << line.err;
+  const Result argument = nest({"plan", "--model", "\x1b]0;x\x07\xff"});
+  EXPECT_EQ(argument.code, 2);
+  EXPECT_TRUE(is_printable(argument.err));
+}
+
+TEST_F(Hostile, ColoursOfTheProgramStay) {
+  const Result result = nest(small_plan({"--color", "always"}));
+  EXPECT_THAT(result.out, HasSubstr("\x1b["));
+  EXPECT_TRUE(is_printable(nest(small_plan({"--color", "never"})).out));
+}
+
+TEST_F(Hostile, HostsWithLineBreaksEnterNoFile) {
+  const std::string cluster = write("c.yaml",
+                                    "name: c\ndevice: h100\nlevels:\n"
+                                    "  - {name: node, group: 4, bandwidth: 450GB/s, latency: 3us}\n"
+                                    "  - {name: rack, group: 2, bandwidth: 50GB/s, latency: 9us}\n"
+                                    "node_names: [\"a\\nevil slots=9\", b]\n");
+  const std::string plan = folder_.file("plan.json");
+  ASSERT_EQ(nest(small_plan({"--cluster", cluster, "-o", plan})).code, 0);
+  const Result result = nest({"export", plan, "--to", "rankfile"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_THAT(result.err, HasSubstr("is no name of a host"));
+}
+
+TEST_F(Hostile, LinesToCopyAreQuoted) {
+  const std::string topology = write("topology.conf", "SwitchName=$(touch${IFS}x) Nodes=n[1-4]\n");
+  const Result result = nest({"import", topology, "--device", "h100"});
+  EXPECT_EQ(result.code, 2);
+  for (const std::string& each : lines(result.err)) {
+    const bool named = each.find("$(touch") != std::string::npos;
+    EXPECT_TRUE(!named || each.find('\'') != std::string::npos) << each;
+  }
+}
+
+// A script decides only which files beside it are read.
+TEST_F(Hostile, ScriptsReadNothingElse) {
+  fs::create_directory(folder_.path() / "inside");
+  write("secret.sh", "NODES=4\n");
+  ASSERT_EQ(::mkfifo(folder_.file("inside/pipe").c_str(), 0600), 0);
+  const std::string rest =
+      "torchrun --nnodes $NODES --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 "
+      "--num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 --global-batch-size "
+      "64\n";
+  for (const std::string& named :
+       {folder_.file("secret.sh"), std::string("../secret.sh"), std::string("pipe"), std::string("/dev/zero")}) {
+    const std::string script = write("inside/run.sh", "source " + named + "\n" + rest);
+    const Result result = nest({"eval", "--from", script});
+    EXPECT_EQ(result.code, 2) << named;
+    EXPECT_THAT(result.err, HasSubstr("$NODES")) << named << result.err;
+  }
+  write("inside/beside.sh", "NODES=4\n");
+  const std::string script = write("inside/run.sh", "source beside.sh\n" + rest);
+  EXPECT_THAT(nest({"eval", "--from", script}).err, Not(HasSubstr("$NODES")));
+}
+
+// Threads that are not to be had are done without.
+TEST_F(Hostile, FewerThreadsDo) {
+  const Result all = nest(small_plan({"--json", "--threads", "1"}));
+  const Result few = shell(
+      "ulimit -v 1500000; exec \"$0\" plan --model llama3.2-1b --devices 8 --no-why --global-batch 16 "
+      "--judge formula --json --threads 1024");
+  EXPECT_EQ(few.code, 0) << few.err;
+  EXPECT_THAT(few.err, IsEmpty());
+  EXPECT_EQ(few.out.substr(0, few.out.find("\"search\"")), all.out.substr(0, all.out.find("\"search\"")));
+}
+
+TEST_F(Hostile, LimitsAreNumbers) {
+  for (const char* value : {"nan", "inf", "-1", "1e300"}) {
+    const Result result = nest(small_plan({"--time-limit", value}));
+    EXPECT_EQ(result.code, 2) << value;
+    for (const std::string& each : lines(result.err)) EXPECT_LT(each.size(), 200U);
+  }
+}
+
+TEST_F(Hostile, FilesKeepTheirPermissionsAndLinks) {
+  const std::string file = write("plan.json", "old");
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink(file, folder_.file("link.json"));
+  ASSERT_EQ(nest(small_plan({"-o", folder_.file("link.json")})).code, 0);
+  EXPECT_TRUE(fs::is_symlink(folder_.file("link.json")));
+  EXPECT_THAT(read(file), HasSubstr("nest.plan/3"));
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_THAT(names(), ElementsAre("link.json", "plan.json"));
+}
+
+TEST_F(Hostile, InputsAreNotOverwritten) {
+  const std::string plan = folder_.file("plan.json");
+  ASSERT_EQ(nest(small_plan({"-o", plan})).code, 0);
+  const std::string before = read(plan);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"export", plan, "--to", "megatron", "-o", plan},
+        std::vector<std::string>{"export", plan, "--to", "megatron", "--output=" + plan},
+        std::vector<std::string>{"simulate", plan, "--trace", folder_.file("./plan.json")}}) {
+    const Result result = nest(arguments);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("named twice"));
+    EXPECT_EQ(read(plan), before);
+  }
+  const Result nowhere = nest(small_plan({"-o", "-"}));
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_FALSE(fs::exists("-"));
+}
+
+TEST_F(Hostile, FilesThatMayNotGrowLeaveNothing) {
+  const Result result =
+      shell(fmt::format("ulimit -f 1; exec \"$0\" plan --model llama3.2-1b --devices 8 --no-why "
+                        "--global-batch 16 --judge formula -o {}",
+                        folder_.file("plan.json")));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("cannot be written"));
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+// A deep model on many devices: a plan, and in time. (Twice the limit and more: machines that test are busy.)
+TEST_F(Hostile, LimitsHoldForDeepModels) {
+  const std::string model =
+      write("deep.json",
+            R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":2000,)"
+            R"("num_attention_heads":32,"num_key_value_heads":8,"vocab_size":32000,"max_position_embeddings":8192,)"
+            R"("hidden_act":"silu","rms_norm_eps":1e-5,"tie_word_embeddings":false})");
+  const auto begin = std::chrono::steady_clock::now();
+  const Result result = nest({"plan", "--model", model, "--cluster", "dgx-h100", "--devices", "1024", "--global-batch",
+                              "1024", "--time-limit", "3"});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("No plan is faster than"));
+  EXPECT_LT(seconds, 12);
+}
+
+}  // namespace
+}  // namespace nest::test
