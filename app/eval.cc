@@ -110,15 +110,23 @@ Command add_eval(CLI::App& program) {
   app->option_defaults()->group("Report");
   app->add_option("--html", run->html, "write a report with drawings here: one file that needs nothing else")
       ->type_name("FILE");
-  return {app,
-          [run, app](Session& session) {
-            if (run->launch.from.empty()) return eval_plan(*run, session);
-            if (!run->html.empty()) {
-              throw InputError("--html: goes with a plan file or with --strategy, not with --from");
+  return {
+      app,
+      [run, app](Session& session) {
+        if (!run->plan_file.empty()) {
+          for (const char* other : {"--strategy", "--model", "--cluster", "--devices", "--global-batch", "--stack"}) {
+            if (app->count(other) > 0) {
+              throw InputError(fmt::format("{}: contradicts the plan file, which says it", other));
             }
-            return eval_launch(*run, *app, session);
-          },
-          [] { return std::vector<std::string>(); }};
+          }
+        }
+        if (run->launch.from.empty()) return eval_plan(*run, session);
+        if (!run->html.empty()) {
+          throw InputError("--html: goes with a plan file or with --strategy, not with --from");
+        }
+        return eval_launch(*run, *app, session);
+      },
+      [] { return std::vector<std::string>(); }};
 }
 
 }  // namespace nest::app

@@ -134,7 +134,11 @@ Command add_plan(CLI::App& program) {
       "      --target megatron --top 5\n"
       "  nest plan --instance profile.json --json");
   return {app,
-          [run](Session& session) {
+          [run, app](Session& session) {
+            for (const char* other : {"--model", "--cluster", "--devices", "--global-batch", "--set", "--time-limit"}) {
+              if (run->instance.empty() || app->count(other) == 0) continue;
+              throw InputError(fmt::format("{}: has no effect on an instance; leave out one of them", other));
+            }
             return run->instance.empty() ? plan_job(*run, session) : solve_instance(*run, session);
           },
           [] { return std::vector<std::string>(); }};

@@ -213,6 +213,11 @@ std::optional<launch::Framework> rank_framework(const ExportOptions& options, co
 // A rank file, of the very plan that the framework is told.
 Export export_ranks(const Plan& plan, const exporter::Exporter& exporter, const ExportOptions& options,
                     std::size_t format) {
+  constexpr std::int64_t kMostRanks = 1 << 20;  // a line each
+  if (plan.strategy.devices_used() > kMostRanks) {
+    throw InputError(fmt::format("rankfile: {} ranks are more than the {} that are listed",
+                                 format_integer(plan.strategy.devices_used()), format_integer(kMostRanks)));
+  }
   Choice choice = price_choice(plan);
   const std::optional<launch::Framework> framework = rank_framework(options, choice.job.stack);
   if (framework && !find_nearest(options, *framework, choice)) return none_found(choice, *framework);

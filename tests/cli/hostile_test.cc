@@ -155,6 +155,17 @@ TEST_F(Hostile, LimitsAreNumbers) {
   }
 }
 
+TEST_F(Hostile, NoOptionIsSilentlyWithoutEffect) {
+  const std::string plan = folder_.file("plan.json");
+  ASSERT_EQ(nest(small_plan({"-o", plan})).code, 0);
+  const Result both = nest({"eval", plan, "--strategy", "tp=8"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--strategy: contradicts the plan file"));
+  const Result instance = nest({"plan", "--instance", plan, "--devices", "8"});
+  EXPECT_EQ(instance.code, 2);
+  EXPECT_THAT(instance.err, HasSubstr("--devices: has no effect on an instance"));
+}
+
 TEST_F(Hostile, FilesKeepTheirPermissionsAndLinks) {
   const std::string file = write("plan.json", "old");
   fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
@@ -192,6 +203,24 @@ TEST_F(Hostile, FilesThatMayNotGrowLeaveNothing) {
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("cannot be written"));
   EXPECT_THAT(names(), IsEmpty());
+}
+
+// A small file that speaks of 16.7 million devices.
+TEST_F(Hostile, SizesAreRefusedBeforeTheyAreBuilt) {
+  const std::string cluster = write("c.yaml",
+                                    "name: huge\ndevice: h100\nlevels:\n"
+                                    "  - {name: node, group: 8, bandwidth: 450GB/s, latency: 3us}\n"
+                                    "  - {name: hall, group: 2097152, bandwidth: 50GB/s, latency: 8us}\n");
+  const std::string plan = folder_.file("plan.json");
+  const Result made = nest({"eval", "--model", "llama3.2-1b", "--cluster", cluster, "--global-batch", "16777216",
+                            "--strategy", "tp=1", "--judge", "formula", "--json"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  write("plan.json", made.out);
+  for (const char* rest : {"simulate", "export --to rankfile"}) {
+    const Result result = shell(fmt::format("ulimit -v 1000000; exec \"$0\" {} {}", rest, plan));
+    EXPECT_EQ(result.code, 2) << rest;
+    EXPECT_THAT(result.err, HasSubstr("16,777,216 ranks")) << rest;
+  }
 }
 
 // A deep model on many devices: a plan, and in time. (Twice the limit and more: machines that test are busy.)

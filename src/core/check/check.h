@@ -48,7 +48,7 @@ enum class ViolationCode : std::uint8_t {
   time_peak,       // not faster than peak arithmetic
   time_level,      // messages between stages not faster than the level they cross
   throughput,      // samples/s and tokens/s follow from the total
-  memory_device,   // claimed memory is on the device, and no less than the floor
+  memory_device,   // claimed tensors are on the device, and memory is no less than the floor
   memory_claims,   // the peak is the fullest stage's, what fits and what is in flight follows
   stage_time,      // parts of a stage's time sum to its total
   breakdown,       // the breakdown is that of the slowest stage

@@ -16,8 +16,8 @@ using Report = std::function<void(ViolationCode, std::string)>;
 inline constexpr double kTolerance = 1e-6;
 bool differs(double claimed, double expected);
 
-// Per stage: no less than the floor, no more than the device has; allocated <= total <= needed; micro-batches in flight as
-// the schedule says. Of the plan: its peak is the fullest stage's, and it fits when every stage does.
+// Per stage: no less than the floor, live tensors on the device, what is needed too where the plan claims to fit;
+// micro-batches in flight as the schedule says. Of the plan: its peak is the fullest stage's, and it fits when every stage does.
 void judge_memory_claims(const Plan& plan, const cluster::Cluster& cluster, const std::vector<double>& floors,
                          const Report& report);
 

@@ -99,6 +99,7 @@ std::vector<std::string> claims_not_judged(const Plan& plan) {
     add(!plan.search->fastest.empty(), "search.fastest");
     add(plan.search->execution.has_value(), "search.execution.simulated_s");
   }
+  add(any([](const StagePlan& stage) { return stage.memory.allocated > 0; }), "evaluation.stages[].allocated_bytes");
   add(any([](const StagePlan& stage) { return stage.memory.out_of_memory > 0; }), "evaluation.stages[].out_of_memory");
   add(any([](const StagePlan& stage) { return !stage.memory.moment.empty(); }), "evaluation.stages[].moment");
   add(!plan.assumptions.empty(), "evaluation.assumptions");

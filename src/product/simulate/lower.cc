@@ -512,6 +512,10 @@ class Lowering {
 
 LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        std::int64_t steps, Merge merge) {
+  if (strategy.devices_used() > kMostRanks) {
+    throw InputError(fmt::format("{} ranks are too many to simulate; up to {} would do",
+                                 format_integer(strategy.devices_used()), format_integer(kMostRanks)));
+  }
   return Lowering(job, strategy, stages, steps, merge).run();
 }
 

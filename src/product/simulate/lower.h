@@ -62,8 +62,10 @@ struct LoweredPlan {
 };
 
 inline constexpr std::size_t kMostActivities = 4'000'000;
+inline constexpr std::int64_t kMostRanks = 1 << 20;  // every one is looked at, to find those that are alike
 
-// The strategy must be sound. Throws InputError when the program would have more than kMostActivities.
+// The strategy must be sound. Throws InputError when there are more ranks than kMostRanks or the program would have more
+// than kMostActivities.
 LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        std::int64_t steps = 1, Merge merge = Merge::alike);
 
