@@ -22,6 +22,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kRound = 64;  // nodes opened with one cutoff
 constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
 constexpr double kFirstSeconds = 0.05;  // after which a plan by rules is looked for, for as long again
+constexpr double kFirstMost = 0.5;      // of a time limit, where rules do not find a plan at once
 constexpr double kFirstShare = 0.25;    // of a time limit
 
 enum class NodeKind : std::uint8_t { pair, stages, chain, family, key };
@@ -380,7 +381,9 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   bool looked_for_first = !options.first;
   const auto look_for_first = [&](double seconds) {
     looked_for_first = true;
-    findings.first = first_plan(space, options.objective, deadline, Deadline(seconds, options.stop));
+    const Deadline end(std::isfinite(options.time_limit_s) ? kFirstMost * options.time_limit_s : 10 * seconds,
+                       options.stop);
+    findings.first = first_plan(space, options.objective, end, Deadline(seconds, options.stop));
   };
   if (!looked_for_first && std::isfinite(options.time_limit_s)) {
     look_for_first(std::clamp(kFirstShare * options.time_limit_s, kFirstSeconds, 1.0));

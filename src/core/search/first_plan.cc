@@ -29,7 +29,7 @@ class FirstPlanFinder {
 
   std::optional<Plan> run() {
     if (space_.micro_batches().empty() || space_.schedules().empty()) return std::nullopt;
-    if (!find_fitting()) return std::nullopt;
+    if (!find_fitting(Care::usual) && !find_fitting(Care::thorough)) return std::nullopt;
     while (!enough_.has_passed() && improve()) {}
     return std::move(best_);
   }
@@ -39,13 +39,14 @@ class FirstPlanFinder {
  private:
   double score(const Plan& plan) const { return score_of(plan, objective_); }
 
-  // Powers of two, and what divides the blocks evenly.
+  // All where there are few; else powers of two, and what divides the blocks evenly.
   void list_stage_counts() {
     const std::int64_t layers = space_.layers();
     const auto blocks = std::count_if(job_.model.layers.begin(), job_.model.layers.end(),
                                       [&](int kind) { return job_.model.kinds[at(kind)].counted_block(); });
     for (std::int64_t stages = 1; stages <= layers; ++stages) {
-      const bool power = (stages & (stages - 1)) == 0;
+      constexpr std::int64_t kFew = 16;
+      const bool power = (stages & (stages - 1)) == 0 || stages <= kFew;
       if (power || (blocks > 0 && blocks % stages == 0) || layers % stages == 0) stage_counts_.push_back(stages);
     }
   }
@@ -110,7 +111,11 @@ class FirstPlanFinder {
     return true;
   }
 
-  bool find_fitting() {
+  // What most would try, or everything of the space but uneven cuts.
+  enum class Care : std::uint8_t { usual, thorough };
+
+  bool find_fitting(Care care) {
+    const bool thorough = care == Care::thorough;
     struct Candidate {
       std::int64_t devices, context, stages;
       int split;
@@ -121,7 +126,9 @@ class FirstPlanFinder {
     const double least = least_pipeline();
     for (key.split = 0; key.split < static_cast<int>(space_.splits().size()); ++key.split) {
       const Split& split = space_.splits()[at(key.split)];
-      if (split.offload != 0 || space_.ring_of(key) || (split.tp > 1 && !split.sp && space_.limits().sp[1])) continue;
+      const bool odd =
+          split.offload != 0 || space_.ring_of(key) || (split.tp > 1 && !split.sp && space_.limits().sp[1]);
+      if (odd && !thorough) continue;
       for (const std::int64_t stages : stage_counts_) {
         const std::int64_t devices = stages * space_.stage_devices(key);
         if (devices > space_.devices()) break;
@@ -134,10 +141,9 @@ class FirstPlanFinder {
     const auto recomputations = std::ssize(space_.recomputations()), shardings = std::ssize(space_.shardings());
     for (auto r = recomputations; r-- > 0;) {
       const Recomputation& one = space_.recomputations()[at(r)];
-      if (one.kind == Recompute::full || (frugal.empty() && one.kind != Recompute::uniform)) {
-        for (auto z = shardings; z-- > 0;) frugal.emplace_back(static_cast<int>(r), static_cast<int>(z));
-        break;
-      }
+      if (!thorough && one.kind == Recompute::uniform) continue;
+      for (auto z = shardings; z-- > 0;) frugal.emplace_back(static_cast<int>(r), static_cast<int>(z));
+      if (!thorough) break;
     }
     std::int64_t tried = 0, last = 0;
     for (const Candidate& candidate : candidates) {
@@ -145,13 +151,12 @@ class FirstPlanFinder {
       constexpr std::int64_t kTries = 12;
       if (candidate.devices != last) tried = 0;
       last = candidate.devices;
-      if (tried >= kTries) continue;
+      if (tried >= kTries && !thorough) continue;
       Start start;
       start.key.split = candidate.split;
       start.key.stages = candidate.stages;
       for (int schedule = 0; schedule < static_cast<int>(space_.schedules().size()); ++schedule) {
         start.key.schedule = schedule;
-        if (space_.schedules()[at(schedule)].chunks > 1 && candidate.stages > 1 && schedule > 0) continue;
         if (!complete(start.key)) continue;
         ++tried;
         for (const auto& [recompute, sharding] : frugal) {
@@ -159,7 +164,7 @@ class FirstPlanFinder {
           start.sharding = sharding;
           if (take(start)) return true;
         }
-        break;
+        if (!thorough) break;
       }
     }
     return false;
