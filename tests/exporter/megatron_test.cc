@@ -385,7 +385,7 @@ TEST(LaunchScript, QuotesForTheShellAndReadsBack) {
   EXPECT_EQ(setup.pp, 4);
   ASSERT_EQ(setup.chunks.size(), 4U);
   EXPECT_EQ(setup.chunks[3].blocks, 9);
-  EXPECT_EQ(exporter::shell_quoted("a'b"), "'a'\\''b'");
+  EXPECT_EQ(nest::shell_quoted("a'b"), "'a'\\''b'");
 }
 
 }  // namespace
