@@ -79,7 +79,8 @@ TEST_F(CheckCommand, TamperedClaims) {
     const Result result = check(plan, true);
     EXPECT_EQ(result.code, 2) << result.out << result.err;
     std::vector<std::string> found;
-    for (const Json& violation : Json::parse(result.out)["violations"]) found.push_back(violation["code"]);
+    const Json verdict = Json::parse(result.out);
+    for (const Json& violation : verdict["violations"]) found.push_back(violation["code"]);
     return found;
   };
   using Found = std::vector<std::string>;
