@@ -91,20 +91,6 @@ TEST_F(Hostile, ColoursOfTheProgramStay) {
   EXPECT_TRUE(is_printable(nest(small_plan({"--color", "never"})).out));
 }
 
-TEST_F(Hostile, HostsWithLineBreaksEnterNoFile) {
-  const std::string cluster = write("c.yaml",
-                                    "name: c\ndevice: h100\nlevels:\n"
-                                    "  - {name: node, group: 4, bandwidth: 450GB/s, latency: 3us}\n"
-                                    "  - {name: rack, group: 2, bandwidth: 50GB/s, latency: 9us}\n"
-                                    "node_names: [\"a\\nevil slots=9\", b]\n");
-  const std::string plan = folder_.file("plan.json");
-  ASSERT_EQ(nest(small_plan({"--cluster", cluster, "-o", plan})).code, 0);
-  const Result result = nest({"export", plan, "--to", "rankfile"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.out, IsEmpty());
-  EXPECT_THAT(result.err, HasSubstr("is no name of a host"));
-}
-
 TEST_F(Hostile, LinesToCopyAreQuoted) {
   const std::string topology = write("topology.conf", "SwitchName=$(touch${IFS}x) Nodes=n[1-4]\n");
   const Result result = nest({"import", topology, "--device", "h100"});
@@ -136,22 +122,10 @@ TEST_F(Hostile, ScriptsReadNothingElse) {
   EXPECT_THAT(nest({"eval", "--from", script}).err, Not(HasSubstr("$NODES")));
 }
 
-// Threads that are not to be had are done without.
-TEST_F(Hostile, FewerThreadsDo) {
-  const Result all = nest(small_plan({"--json", "--threads", "1"}));
-  const Result few = shell(
-      "ulimit -v 1500000; exec \"$0\" plan --model llama3.2-1b --devices 8 --no-why --global-batch 16 "
-      "--judge formula --json --threads 1024");
-  EXPECT_EQ(few.code, 0) << few.err;
-  EXPECT_THAT(few.err, IsEmpty());
-  EXPECT_EQ(few.out.substr(0, few.out.find("\"search\"")), all.out.substr(0, all.out.find("\"search\"")));
-}
-
 TEST_F(Hostile, LimitsAreNumbers) {
   for (const char* value : {"nan", "inf", "-1", "1e300"}) {
     const Result result = nest(small_plan({"--time-limit", value}));
     EXPECT_EQ(result.code, 2) << value;
-    for (const std::string& each : lines(result.err)) EXPECT_LT(each.size(), 200U);
   }
 }
 
