@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 BUILD_PACKAGES := g++ cmake ninja-build make git libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libtomlplusplus-dev libpugixml-dev libsqlite3-dev
-TEST_PACKAGES := libgtest-dev libgmock-dev pkg-config python3-torch
+TEST_PACKAGES := libgtest-dev libgmock-dev pkg-config python3-torch python3-jsonschema python3-yaml
 LINT_PACKAGES := clang-format clang-tidy
 SIMULATE_PACKAGES := libsimgrid-dev
 ONNX_PACKAGES := libonnx-dev libprotobuf-dev protobuf-compiler
@@ -75,7 +75,7 @@ SANITIZED := NEST_TEST_SCALE=0.02
 OPTIMISED := NEST_TEST_SCALE=0.1
 
 # Tests that run programs or compute much. nest is built there as a part of another project, the example's: that this works is a test too.
-PROGRAM_TESTS := accuracy;browser;calibrate;cli;door;exporter;html;install;instance;judge;paper;python;rivals;search;simulate
+PROGRAM_TESTS := accuracy;browser;calibrate;cli;door;exporter;formats;html;install;instance;judge;paper;python;rivals;search;simulate
 configure_test = cmake -S examples/cpp -B build/test -G Ninja -DNEST_SOURCE="$(CURDIR)" -DNEST_TESTS="$(1)" \
 	  $(foreach o,BUILD_TESTS BUILD_TOOLS BUILD_PYTHON INSTALL WARNINGS PRECOMPILE,-DNEST_$(o)=ON) \
 	  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_BUILD_TYPE=None \

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <memory>
 
 #include "command.h"
+#include "failure.h"
 #include "help.h"
 #include "nest/check.h"
 #include "nest/error.h"
@@ -120,11 +122,10 @@ std::string explain_extras(const Program& program) {
   return fmt::format("one argument too many: \"{}\"", clip(word, 60));
 }
 
-int report_usage(const Program& program, const std::string& message) {
+int report_usage(const Program& program, const std::string& message, bool json) {
   const CLI::App& app = current_app(program);
   const std::string name = app.get_parent() == nullptr ? "nest" : "nest " + app.get_name();
-  write_stderr(fmt::format("nest: {}\nTry `{} --help`.\n", message, name));
-  return kExitInput;
+  return report_failure({kExitInput, message, {}, fmt::format("Try `{} --help`.", name)}, json);
 }
 
 std::string explain(const Program& program, const CLI::ParseError& error) {
@@ -149,9 +150,15 @@ int run_command(Program& program) {
     show_inks(use_color(program.color));
     const ExitCode code = command.run(program.session);
     write_stdout(program.session.out);
-    return code;
+    if (program.session.failure.empty()) return code;
+    return report_failure({code, program.session.failure}, program.session.json && program.session.out.empty());
   }
   throw InternalError("no subcommand took the arguments");
+}
+
+// Whether --json was asked for, also where the arguments could not be understood.
+bool wants_json(int argc, const char* const* argv) {
+  return std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
 }
 
 int run_checked(Program& program, int argc, const char* const* argv) {
@@ -167,18 +174,22 @@ int run_checked(Program& program, int argc, const char* const* argv) {
     write_stdout(program.app.help());
     return kExitOk;
   } catch (const CLI::CallForVersion& version) {
-    write_stdout(std::string(version.what()) + '\n');
+    std::string text = std::string(version.what()) + '\n';
+    if (const std::vector<std::string> missing = left_out(); !missing.empty()) {
+      text += wrap_after("without ", join_words(missing)) + '\n';
+    }
+    write_stdout(text);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    return report_usage(program, explain(program, error));
+    return report_usage(program, explain(program, error), wants_json(argc, argv));
   }
   return run_command(program);
 }
 
-int report_bug(const char* what) {
-  write_stderr(fmt::format(
-      "nest: this is a bug in nest: {}\nPlease report it with the command line and its input files.\n", what));
-  return kExitBug;
+int report_bug(const std::string& what, bool json) {
+  return report_failure(
+      {kExitBug, "this is a bug in nest: " + what, {}, "Please report it with the command line and its input files."},
+      json);
 }
 
 // The file that a bug report needs when the search returns a plan that the judge refuses: a clause that says where it
@@ -197,25 +208,22 @@ std::string write_reproducer(const InternalError& bug) {
 
 // Never throws.
 int run_reported(int argc, const char* const* argv) {
+  const bool json = wants_json(argc, argv);
   try {
     Program program;
     return run_checked(program, argc, argv);
   } catch (const InputError& error) {
-    write_stderr(fmt::format("nest: {}\n", flag_options(error.marked())));
-    if (!error.excerpt().empty()) write_stderr(fmt::format("\n{}\n", error.excerpt()));
-    return kExitInput;
+    return report_failure({kExitInput, flag_options(error.marked()), error.excerpt()}, json);
   } catch (const SimulatorError& error) {
-    write_stderr(fmt::format("nest: {}\n", error.what()));
-    return kExitBug;
+    return report_failure({kExitBug, error.what()}, json);
   } catch (const InternalError& bug) {
-    return report_bug((bug.what() + write_reproducer(bug)).c_str());
+    return report_bug(bug.what() + write_reproducer(bug), json);
   } catch (const std::bad_alloc&) {
-    write_stderr("nest: not enough memory\n");
-    return kExitInput;
+    return report_failure({kExitInput, "not enough memory"}, json);
   } catch (const std::exception& error) {
-    return report_bug(error.what());
+    return report_bug(error.what(), json);
   } catch (...) {
-    return report_bug("an unknown exception");
+    return report_bug("an unknown exception", json);
   }
 }
 

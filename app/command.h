@@ -17,9 +17,10 @@ struct Command;
 
 // What a running subcommand sees of the world.
 struct Session {
-  bool json = false;                   // --json: one object on standard output
-  Style style;                         // for standard output
-  std::string out;                     // the result; written to standard output when the subcommand returns
+  bool json = false;    // --json: one object on standard output
+  Style style;          // for standard output
+  std::string out;      // the result; written to standard output when the subcommand returns
+  std::string failure;  // why there is none, for standard error; with --json an object where `out` is empty
   std::span<const Command> commands;   // all of them, for the completion scripts
   std::vector<std::string> arguments;  // the command line, the program's name first
 
@@ -48,6 +49,8 @@ Command add_check(CLI::App& program);
 Command add_simulate(CLI::App& program);
 Command add_import(CLI::App& program);
 Command add_calibrate(CLI::App& program);
+Command add_schema(CLI::App& program);
+Command add_mcp(CLI::App& program);
 Command add_completion(CLI::App& program);
 
 }  // namespace nest::app

@@ -55,13 +55,12 @@ std::string about_text(const Export& exported) {
   return text;
 }
 
-ExitCode say_none(const Export& exported) {
+ExitCode say_none(const Export& exported, Session& session) {
   const std::string inside =
       exported.set.empty() ? ""
                            : fmt::format(" inside {}, which the plan was searched with,", join_words(exported.set));
-  std::string text = fmt::format("nest: no plan that {} can run{} fits; it\n", exported.framework, inside);
-  for (const std::string& reason : exported.cannot) text += wrap_after("  - ", reason) + "\n";
-  write_stderr(text);
+  session.failure = fmt::format("no plan that {} can run{} fits; it", exported.framework, inside);
+  for (const std::string& reason : exported.cannot) session.failure += '\n' + wrap_after("  - ", reason);
   return kExitNoPlan;
 }
 
@@ -76,7 +75,7 @@ ExitCode export_files(const ExportRun& run, const Plan& plan, ExportOptions opti
   };
   options.folder = run.output;
   const Export exported = export_plan(plan, run.target, options);
-  if (!exported.found) return say_none(exported);
+  if (!exported.found) return say_none(exported, session);
   folder->complete();
   if (session.json) {
     session.out = to_json(exported);
@@ -100,7 +99,7 @@ ExitCode run_export(const ExportRun& run, Session& session) {
   const Plan plan = read_plan(run.plan_file, run.profile);
   if (exports_folder(run.target)) return export_files(run, plan, options, session);
   const Export exported = export_plan(plan, run.target, options);
-  if (!exported.found) return say_none(exported);
+  if (!exported.found) return say_none(exported, session);
   const bool ranks = run.target == "rankfile";
   const std::string file = ranks && session.json ? to_json(exported) : exported.text;
   if (!run.output.empty()) write_file_atomically(run.output, file);

@@ -51,7 +51,7 @@ ExitCode plan_job(const PlanRun& run, Session& session) {
   if (answer.plans.empty()) {
     const bool proven = answer.outcome == PlanOutcome::no_plan;
     if (proven) session.out = session.json ? to_json(answer) : to_text(answer, report);
-    write_stderr(proven ? "nest: no plan fits\n" : "nest: stopped before any plan was found\n");
+    session.failure = proven ? "no plan fits" : "stopped before any plan was found";
     return proven ? kExitNoPlan : kExitLimit;
   }
   if (!run.output.empty()) write_file_atomically(run.output, plan_file(answer.plans.front()));
@@ -72,7 +72,7 @@ ExitCode solve_instance(const PlanRun& run, Session& session) {
   }
   const InstancePlan plan = plan_instance(run.instance);
   if (!plan.found) {
-    write_stderr("nest: no plan fits" + (plan.misfit.empty() ? "" : "; " + plan.misfit) + "\n");
+    session.failure = "no plan fits" + (plan.misfit.empty() ? "" : "; " + plan.misfit);
     return kExitNoPlan;
   }
   if (!run.output.empty()) write_file_atomically(run.output, to_json(plan));

@@ -56,14 +56,14 @@ function(nest_library name)
   endif()
 endfunction()
 
-# nest_test(<folder> [OPTIMISED] [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...] [THREADED <file>...])
+# nest_test(<folder> [OPTIMISED] [DEPENDS <folder>...] [LIBRARIES <external target>...] [ALONE <file>...] [THREADED <file>...] [PROPERTIES <property> <value>...])
 # Builds every *_test.cc of the calling folder into one program, test_<folder>, and registers it with ctest: case by case where a
 # process is cheap, as a whole under sanitizers. OPTIMISED: the tests themselves compute (oracles) and are compiled like the core.
 # THREADED: tests that use several threads; ThreadSanitizer sees those named *Thread* and no other file with tests is compiled for it.
 # Checks that need measurements kept outside the repository read the folder named by the environment variable NEST_DATA and
 # skip, saying so, where it is not there.
 function(nest_test name)
-  cmake_parse_arguments(arg "OPTIMISED" "" "DEPENDS;LIBRARIES;ALONE;THREADED" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMISED" "" "DEPENDS;LIBRARIES;ALONE;THREADED;PROPERTIES" ${ARGN})
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
   if(NEST_SANITIZE MATCHES thread)
@@ -92,6 +92,6 @@ function(nest_test name)
       set_tests_properties(${name} PROPERTIES COST 100)  # the longest begin first
     endif()
   else()
-    gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+    gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 ${arg_PROPERTIES})
   endif()
 endfunction()

@@ -29,6 +29,7 @@
 #include "nest/launch.h"
 #include "nest/plan.h"
 #include "nest/report.h"
+#include "nest/schema.h"
 #include "nest/search.h"
 #include "nest/show.h"
 #include "nest/simulate.h"

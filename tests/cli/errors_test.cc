@@ -48,7 +48,7 @@ TEST(Usage, UnknownSubcommand) {
   EXPECT_EQ(refusal({"shwo"}), "nest: unknown subcommand \"shwo\"; did you mean `show`?\nTry `nest --help`.\n");
   EXPECT_THAT(refusal({"llama3-70b"}), HasSubstr("did you mean `nest show llama3-70b`?"));
   EXPECT_THAT(refusal({"zzzzzz"}), HasSubstr("; there is "));
-  EXPECT_THAT(refusal({"--json"}), HasSubstr("a subcommand is missing"));
+  EXPECT_THAT(refusal({"--color", "never"}), HasSubstr("a subcommand is missing"));
 }
 
 TEST(Usage, UnknownOption) {

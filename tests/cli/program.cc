@@ -8,9 +8,12 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -103,6 +106,16 @@ void exchange(const std::string& input, int to, int out, int err, Result& result
   }
 }
 
+// Keeps what the program printed as JSON, under the name of the test, for tests/formats.
+void keep_json(const Call& call, const Result& result) {
+  static int count = 0;
+  const bool asked = std::find(call.arguments.begin(), call.arguments.end(), "--json") != call.arguments.end();
+  const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  if (!asked || !call.program.empty() || test == nullptr || !result.out.starts_with('{')) return;
+  const std::string name = std::string(test->test_suite_name()) + '.' + test->name() + '-' + std::to_string(count++);
+  std::ofstream(std::filesystem::path(NEST_JSON_OUTPUTS) / (name + ".json")) << result.out;
+}
+
 }  // namespace
 
 std::string program_path() { return NEST_PROGRAM; }
@@ -123,6 +136,7 @@ Result run(const Call& call) {
   int status = 0;
   ::waitpid(child, &status, 0);
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  keep_json(call, result);
   return result;
 }
 
