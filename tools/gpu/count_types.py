@@ -35,6 +35,7 @@ AUTO = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM", "seq
 
 
 def count(kind, name, changes):
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]  # kernels.py is no package
     import torch
     import transformers
     config = transformers.AutoConfig.for_model(name, **changes)
