@@ -149,9 +149,12 @@ int run_command(Program& program) {
     program.session.style = Style(use_color(program.color));
     show_inks(use_color(program.color));
     const ExitCode code = command.run(program.session);
+    // What failed comes before what explains it.
+    if (!program.session.failure.empty()) {
+      report_failure({code, program.session.failure}, program.session.json && program.session.out.empty());
+    }
     write_stdout(program.session.out);
-    if (program.session.failure.empty()) return code;
-    return report_failure({code, program.session.failure}, program.session.json && program.session.out.empty());
+    return code;
   }
   throw InternalError("no subcommand took the arguments");
 }

@@ -36,7 +36,7 @@ constexpr std::ptrdiff_t kFinalists = 6;  // cut otherwise and executed with noi
 constexpr int kCuts = 8;                  // times that whole layers of one of them are moved
 // Plans of so few passes on so few devices are executed in no time: more of them are varied, in more ways, and such as are
 // a little slower than the best: their variants may be faster than that.
-constexpr std::int64_t kFewPasses = 1024, kFewDevices = 32;
+constexpr std::int64_t kFewPasses = 1024, kFewDevices = 16;
 constexpr std::ptrdiff_t kSmallFinalists = 16;
 constexpr double kVariants = 1.6;
 constexpr double kRounding = 1e-9;  // of a bound

@@ -141,6 +141,7 @@ void judge_work_claims(const Plan& plan, const Prediction& claimed, const model:
                        const cluster::Cluster& cluster, const Report& report) {
   const auto devices = static_cast<double>(plan.strategy.devices_used());
   const double peak = counted_peak(cluster.device, plan.run.precision);
+  if (claimed.flops_per_s_per_device == 0) return;  // older files do not say it
   if (claimed.mfu > 0 && peak > 0 && differs(claimed.flops_per_s_per_device, claimed.mfu * peak)) {
     report(ViolationCode::work, fmt::format("an MFU of {} and {} FLOP/s are claimed of a peak of {}", claimed.mfu,
                                             claimed.flops_per_s_per_device, peak));
