@@ -17,7 +17,10 @@ struct Start {
   Key key;
   int recompute = 0, sharding = 0;
 
-  auto operator<=>(const Start&) const = default;
+  bool operator<(const Start& other) const {
+    return std::tie(key, recompute, sharding) < std::tie(other.key, other.recompute, other.sharding);
+  }
+  bool operator==(const Start&) const = default;
 };
 
 class FirstPlanFinder {
@@ -119,7 +122,10 @@ class FirstPlanFinder {
     struct Candidate {
       std::int64_t devices, context, stages;
       int split;
-      auto operator<=>(const Candidate&) const = default;
+      bool operator<(const Candidate& other) const {
+        return std::tie(devices, context, stages, split) <
+               std::tie(other.devices, other.context, other.stages, other.split);
+      }
     };
     Key key;
     std::vector<Candidate> candidates;
