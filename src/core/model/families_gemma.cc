@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/index.h"
 #include "model/media_towers.h"
@@ -89,6 +90,14 @@ Architecture read_gemma3n_text(Config& config) {
   });
 }
 
+// Files of transformers write the numbers of layers with leading zeros, equally long.
+std::optional<Config> section_of_layer(Config& all, std::int64_t layer) {
+  for (const int digits : {1, 2, 3, 4}) {
+    if (auto own = all.maybe_section(fmt::format("{:0{}}", layer, digits))) return own;
+  }
+  return std::nullopt;
+}
+
 // Heads of layers that see all are wider, and may be fewer; `per_layer_config` says so layer by layer in newer files.
 Attention global_attention(Config& config, const Attention& sliding, std::int64_t layer) {
   Attention attention = sliding;
@@ -100,7 +109,7 @@ Attention global_attention(Config& config, const Attention& sliding, std::int64_
   if (auto all = config.maybe_section("per_layer_config")) {
     attention.head_dim = sliding.head_dim;
     attention.kv_heads = sliding.kv_heads;
-    if (auto own = all->maybe_section(std::to_string(layer))) {
+    if (auto own = section_of_layer(*all, layer)) {
       attention.head_dim = own->size_or({"head_dim"}, attention.head_dim, kMaxWidth / kMaxHeads);
       attention.kv_heads = own->size_or({"num_key_value_heads"}, attention.kv_heads, kMaxHeads);
     }
