@@ -24,6 +24,32 @@ TEST(Text, SuggestsOnlyCloseWords) {
   EXPECT_EQ(closest_word(std::string(100000, 'x'), words), std::nullopt);
 }
 
+TEST(Text, WordsAreFoundInAnyCaseAndByOtherNames) {
+  const std::vector<std::string> words = {"bf16", "fp16", "adam", "Ring"};
+  EXPECT_EQ(find_word("bf16", words), 0U);
+  EXPECT_EQ(find_word("BF16", words), 0U);
+  EXPECT_EQ(find_word("bfloat16", words), 0U);
+  EXPECT_EQ(find_word("AdamW", words), 2U);
+  EXPECT_EQ(find_word("ring", words), 3U);
+  EXPECT_EQ(find_word("fp32", words), std::nullopt);
+  EXPECT_EQ(find_word("float32", words), std::nullopt);  // fp32 by another name, and not offered
+  EXPECT_EQ(find_word("", words), std::nullopt);
+}
+
+TEST(Text, WholeNumbersAsPeopleWriteThem) {
+  EXPECT_EQ(parse_whole("131072"), 131072);
+  EXPECT_EQ(parse_whole("131,072"), 131072);
+  EXPECT_EQ(parse_whole("1_048_576"), 1048576);
+  EXPECT_EQ(parse_whole("128k"), 131072);
+  EXPECT_EQ(parse_whole("1.5K"), 1536);
+  EXPECT_EQ(parse_whole("4M"), 4 << 20);
+  EXPECT_EQ(parse_whole("-3"), -3);
+  for (const char* none : {"", "k", "1,2", "12,34", "2.5", "1e3", "4x", "0.3k", "1,0000", "9e9k", "-1k", "nan", "infM",
+                           "99999999999999999999", "99999999999999999999k"}) {
+    EXPECT_EQ(parse_whole(none), std::nullopt) << none;
+  }
+}
+
 TEST(Text, ClipKeepsCharactersWholeAndHidesControls) {
   EXPECT_EQ(clip("abc", 3), "abc");
   EXPECT_EQ(clip("abcd", 3), "abc…");

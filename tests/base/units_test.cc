@@ -32,6 +32,12 @@ TEST(Units, BandwidthInBitsAndBytes) {
 TEST(Units, DurationsAndRates) {
   EXPECT_DOUBLE_EQ(parse_duration("5us"), 5e-6);
   EXPECT_DOUBLE_EQ(parse_duration("1.5 h"), 5400);
+  for (const char* price : {"2.5", "$2.5", "$ 2.50", "2.5$", "2.5 USD/h", "USD 2.5", "2.5/GPU-hour", "€2.5"}) {
+    EXPECT_DOUBLE_EQ(parse_price(price), 2.5) << price;
+  }
+  for (const char* none : {"", "$", "0", "-1", "two", "2.5 per moon", "1e999"}) {
+    EXPECT_THROW(parse_price(none), InputError) << none;
+  }
   EXPECT_DOUBLE_EQ(parse_compute_rate("989 TFLOPS"), 989e12);
   EXPECT_DOUBLE_EQ(parse_count("15T"), 15e12);
 }

@@ -41,6 +41,58 @@ TEST(Cluster, ReadsLevels) {
   EXPECT_EQ(cluster.fabric.level_between(7, 8), 1U);
 }
 
+TEST(Cluster, LevelsThatSayNeitherLatencyNorEfficiencyHaveWhatWasMeasured) {
+  const Cluster cluster = read(R"(
+device: h100
+levels:
+  - {name: node, group: 8, bandwidth: 450GB/s}
+  - {name: leaf, group: 4, bandwidth: 50GB/s, rails: true}
+  - {name: spine, group: 4, bandwidth: 1TB/s, latency: 9us}
+)");
+  EXPECT_DOUBLE_EQ(cluster.fabric.capacity[0], 450e9 * 0.788);
+  EXPECT_DOUBLE_EQ(cluster.fabric.latency_s[0], 3.2e-6);
+  EXPECT_DOUBLE_EQ(cluster.fabric.capacity[1], 50e9 * 0.647);
+  EXPECT_DOUBLE_EQ(cluster.fabric.latency_s[1], 8e-6);
+  EXPECT_DOUBLE_EQ(cluster.fabric.capacity[2], 1e12);  // one of both is given: the other is as it always was
+  EXPECT_EQ(assumed_links(cluster), "node: 79 % of 450 GB/s after 3.20 us, leaf: 65 % of 50.0 GB/s after 8.00 us");
+  EXPECT_EQ(assumed_links(read(kTwoLevels)), "");
+  // A farther switch is never closer.
+  const Cluster slow = read(
+      "device: h100\nlevels:\n  - {group: 2, bandwidth: 1GB/s, latency: 20us}\n  - {group: 2, bandwidth: 1GB/s}\n");
+  EXPECT_DOUBLE_EQ(slow.fabric.latency_s[1], 20e-6);
+}
+
+TEST(Cluster, OversubscriptionAloneGivesTheUplinks) {
+  const auto text = [](const std::string& leaf, const std::string& spine) {
+    return "device: h100\nlevels:\n  - {name: node, group: 8, bandwidth: 450GB/s, latency: 1us}\n  - {name: leaf, "
+           "group: 16, " +
+           leaf + ", latency: 2us}\n  - {name: spine, group: 4, " + spine + ", latency: 3us}\n";
+  };
+  // 16 nodes with 8 ports of 50 GB/s, half of it.
+  EXPECT_DOUBLE_EQ(read(text("bandwidth: 50GB/s, rails: true", "oversubscription: 2")).fabric.capacity[2], 3.2e12);
+  // 16 nodes with one link of 100 GB/s each, a quarter of it; and of a leaf that is oversubscribed itself.
+  EXPECT_DOUBLE_EQ(read(text("bandwidth: 100GB/s", "oversubscription: 4")).fabric.capacity[2], 0.4e12);
+  EXPECT_DOUBLE_EQ(read(text("bandwidth: 100GB/s, oversubscription: 2", "oversubscription: 4")).fabric.capacity[2],
+                   0.2e12);
+  EXPECT_THAT(refusal(text("oversubscription: 2", "oversubscription: 2")), HasSubstr("levels[1].bandwidth: missing"));
+  EXPECT_THAT(refusal(text("bandwidth: 50GB/s, rail_switches: true", "oversubscription: 2")),
+              HasSubstr("levels[2].bandwidth: missing; uplinks of rail switches"));
+}
+
+TEST(Cluster, LinksAreNoFasterThanTheDevices) {
+  const auto refused = [](const std::string& bandwidth) {
+    return test::refusal_of([&] {
+      refuse_fast_links(
+          read("device: h100\nlevels: [{name: node, group: 8, bandwidth: " + bandwidth + ", latency: 1us}]\n"));
+    });
+  };
+  EXPECT_EQ(refused("450GB/s"), "accepted");
+  EXPECT_EQ(refused("900GB/s"),
+            "c.yaml: levels[0].bandwidth: 900 GB/s is more than the 450 GB/s that the links of h100 carry in one "
+            "direction; data sheets add up both directions: write 450GB/s");
+  EXPECT_THAT(refused("2TB/s"), testing::EndsWith("in one direction"));
+}
+
 TEST(Cluster, EveryPresetReadsAndPricesACollective) {
   EXPECT_GE(cluster_presets().size(), 12U);
   for (const Cluster& cluster : cluster_presets()) {
@@ -64,6 +116,10 @@ TEST(Cluster, PresetsMatchTheirDescription) {
   EXPECT_EQ(find_cluster("v100-cluster", 8).value().levels.back().group, 4);
   EXPECT_EQ(find_cluster("DGX-H100-SuperPOD").value().name, "dgx-h100");
   EXPECT_FALSE(find_cluster("no-such-cluster"));
+  const Cluster roce = find_cluster("h100-roce", 24576).value();
+  EXPECT_DOUBLE_EQ(roce.fabric.capacity[2], 3072 * 50e9 / 7 * 0.647);
+  for (const char* name : {"p5", "p5en", "a3-high", "a3-mega", "ndv5", "mi325x-cluster"})
+    EXPECT_TRUE(find_cluster(name)) << name;
 }
 
 TEST(Cluster, ResizingDropsLevelsThatAreNotNeeded) {

@@ -19,8 +19,9 @@ std::string refusal(const std::string& text) {
 constexpr const char* kGood = "peak: {bf16: 100TFLOPS}\nmemory: 80GiB\nmemory_bandwidth: 2TB/s\n";
 
 TEST(Device, PresetsAreComplete) {
-  for (const char* name : {"v100", "a100-40", "a100-80", "h100", "h200", "b200", "gb200", "tpuv4", "tpuv5e", "tpuv5p",
-                           "tpuv6e", "mi300x", "h100-96-500w", "b300", "gb300", "mi355x", "tpu7x", "rubin"}) {
+  for (const char* name : {"v100",   "a100-40", "a100-80", "h100",   "h200",         "b200",  "gb200", "tpuv4",
+                           "tpuv5e", "tpuv5p",  "tpuv6e",  "mi300x", "h100-96-500w", "b300",  "gb300", "mi355x",
+                           "tpu7x",  "rubin",   "h20",     "l40s",   "gh200",        "mi325x"}) {
     const auto device = find_device(name);
     ASSERT_TRUE(device) << name;
     EXPECT_FALSE(device->source.empty()) << name;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cluster/cluster.h"
+#include "doc/value.h"
 #include "test_support/refusal.h"
 
 namespace nest::cluster {
@@ -81,7 +82,50 @@ TEST(Measured, OverridesTheFormulasWhereItFits) {
   EXPECT_NEAR(measured.seconds, 200e-6, 1e-12);
   EXPECT_NE(collective_time(cluster, across, Collective::all_reduce, 1e7).algorithm,
             Algorithm::measured);  // two hosts
-  EXPECT_NE(collective_time(cluster, pair, Collective::all_gather, 1e7).algorithm, Algorithm::measured);
+  EXPECT_NE(collective_time(cluster, pair, Collective::all_to_all, 1e7).algorithm, Algorithm::measured);
+  // Half of an all-reduce scatters.
+  const CollectiveTime half = collective_time(cluster, pair, Collective::reduce_scatter, 1e7);
+  EXPECT_EQ(half.algorithm, Algorithm::measured);
+  EXPECT_NEAR(half.seconds, 100e-6, 1e-12);
+  EXPECT_NEAR(half.latency_s, 10e-6, 1e-12);
+}
+
+TEST(Measured, HostsAreInnermostUnitsOrTheTraysOfARack) {
+  const Cluster nodes = find_cluster("dgx-h100", 32).value();
+  EXPECT_EQ(hosts_of(nodes, place_group(nodes, {0, {{1, 8}}, {}})), 1);
+  EXPECT_EQ(hosts_of(nodes, place_group(nodes, {0, {{1, 16}}, {}})), 2);
+  EXPECT_EQ(hosts_of(nodes, place_group(nodes, {0, {{8, 4}}, {}})), 4);
+  const Cluster racks = find_cluster("gb200-nvl72", 64).value();
+  ASSERT_EQ(devices_per_tray(racks), 4);
+  EXPECT_EQ(hosts_of(racks, place_group(racks, {0, {{1, 64}}, {}})), 16);
+  EXPECT_EQ(hosts_of(racks, place_group(racks, {0, {{1, 2}}, {}})), 1);
+}
+
+std::string indented(const std::string& text) {
+  std::string lines = "      ";
+  for (const char c : text) lines += c == '\n' ? std::string("\n      ") : std::string(1, c);
+  return lines;
+}
+
+Cluster cluster_with(const std::string& tables) {
+  const std::string yaml =
+      "device: h100\nlevels:\n  - {name: node, group: 8, bandwidth: 450GB/s}\ncollectives:\n" + tables;
+  return read_cluster(doc::parse_yaml("mine.yaml", yaml), "mine");
+}
+
+TEST(Measured, ClusterFilesHoldTables) {
+  const Cluster cluster = cluster_with("  - source: pair.txt\n    log: |\n" + indented(kHead + kRows) + "\n");
+  ASSERT_EQ(cluster.measured.size(), 1U);
+  EXPECT_EQ(cluster.measured[0].source, "pair.txt");
+  EXPECT_EQ(cluster.measured[0].ranks, 2);
+  const auto refused = [](const std::string& tables) { return test::refusal_of([&] { cluster_with(tables); }); };
+  EXPECT_THAT(refused("  - {file: pair.txt}\n"),
+              HasSubstr("mine.yaml: collectives[0].file: is read where the cluster is"));
+  EXPECT_THAT(refused("  - {source: pair.txt}\n"), HasSubstr("collectives[0].log"));
+  EXPECT_THAT(refused("  - {source: pair.txt, log: hello}\n"),
+              HasSubstr("pair.txt: the log does not name its operation"));
+  EXPECT_THAT(refused("  - {operation: all_reduce, log: hello}\n"), HasSubstr("`all_reduce` is not known"));
+  EXPECT_THAT(refused("  - {operation: all-reduce, log: hello}\n"), HasSubstr("no line with measured times"));
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ TEST(ChunkTimes, TheStepIsTheLongestPathThroughItsOrder) {
     const double once = parts.grad_sync + parts.optimizer + parts.other;
     EXPECT_NEAR(plan.prediction.iteration_s, by_hand(plan.stages) + once, 1e-12);
     EXPECT_NEAR(parts.bubble, by_hand(plan.stages) - 2 * slowest, 1e-12);
-    EXPECT_THAT(plan.assumptions, Contains(HasSubstr("chunks are priced one by one")));
+    EXPECT_THAT(plan.assumptions, Contains(HasSubstr("chunks are modelled one by one")));
   }
 }
 

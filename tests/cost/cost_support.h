@@ -27,9 +27,20 @@ inline cluster::Cluster rail_cluster(const std::string& device, std::int64_t dev
   cluster.device = cluster::find_device(device).value();
   cluster.devices = devices;
   const std::int64_t node = std::min<std::int64_t>(8, devices);
-  cluster.levels.push_back({"node", node, {}, cluster.device.link_bytes_per_s, 3.2e-6, 1, 0.788, false, false});
+  cluster.levels.push_back({.name = "node",
+                            .group = node,
+                            .counts = {},
+                            .bandwidth_bytes_per_s = cluster.device.link_bytes_per_s,
+                            .latency_s = 3.2e-6,
+                            .efficiency = 0.788});
   if (devices > node)
-    cluster.levels.push_back({"pod", devices / node, {}, port_bytes_per_s, 8e-6, 1, 0.647, true, false});
+    cluster.levels.push_back({.name = "pod",
+                              .group = devices / node,
+                              .counts = {},
+                              .bandwidth_bytes_per_s = port_bytes_per_s,
+                              .latency_s = 8e-6,
+                              .efficiency = 0.647,
+                              .rails = true});
   cluster.fabric = cluster::make_fabric(cluster.levels, devices);
   return cluster;
 }

@@ -61,6 +61,26 @@ TEST(ErrorBar, WhatTwoPlansShareCancels) {
   EXPECT_NEAR(probability_faster(a, b, 1), 0.5, 1e-12);
 }
 
+// 10 s against 11 s: log 1.1 = 0.0953.
+TEST(ErrorBar, WhatTwoCandidatesDoNotShareAddsUp) {
+  const ErrorShares a = error_shares(step_of(10, 1, 2.5), {512, false, false, false});  // a tenth tp, a quarter bubble
+  const ErrorShares b =
+      error_shares(step_of(11, 2.2, 1.1), {1024, false, false, true});  // a fifth, a tenth; scale, device
+  const auto sure = [](double variance) { return student4_probability(std::log(1.1) / std::sqrt(variance)); };
+  const double own = 0.035 * 0.035;
+  const double scale = 0.01 * 0.01, unmeasured = 0.15 * 0.15;
+  const double apart = 0.2 * 0.2 * 0.1 * 0.1 + 0.08 * 0.08 * 0.15 * 0.15;
+  const double both = 0.2 * 0.2 * (0.1 * 0.1 + 0.2 * 0.2) + 0.08 * 0.08 * (0.25 * 0.25 + 0.1 * 0.1);
+  EXPECT_NEAR(probability_faster(a, b, 1.1, {true, true}), sure(own + apart + scale + unmeasured), 1e-12);
+  EXPECT_NEAR(probability_faster(a, b, 1.1, {true, false}), sure(own + both + scale + unmeasured), 1e-12);
+  EXPECT_NEAR(probability_faster(a, b, 1.1, {false, false}), sure(own + both + scale + unmeasured + 2 * 0.036 * 0.036),
+              1e-12);
+  // Other devices have another network, whatever it is called.
+  EXPECT_EQ(probability_faster(a, b, 1.1, {false, true}), probability_faster(a, b, 1.1, {false, false}));
+  EXPECT_NEAR(probability_faster(a, b, 1.1, {false, false}) + probability_faster(b, a, 1 / 1.1, {false, false}), 1,
+              1e-12);
+}
+
 TEST(ErrorBar, StagesSayHowLikelyTheyRunOutOfMemory) {
   Job job = test_job({});
   const Plan plan = evaluate_even(job, {.dp = 8});

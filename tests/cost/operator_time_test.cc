@@ -78,6 +78,18 @@ TEST(Attention, CausalSeesHalfTheKeys) {
   EXPECT_NEAR(attention_s(round_device(), size, false).forward_s, causal.forward_s * (256 + 64) / 1088, 1e-12);
 }
 
+TEST(Attention, WithSinksNothingIsSkipped) {
+  AttentionSize size;
+  size.heads = 8;
+  size.queries = size.keys = 2048;
+  size.qk_dim = size.value_dim = 128;
+  const double all_s = attention_s(round_device(), size, false).forward_s;
+  size.window = 128;
+  EXPECT_NEAR(attention_s(round_device(), size, false).forward_s, all_s * (128 + 64) / (1024 + 64), 1e-12);
+  size.sinks = true;
+  EXPECT_NEAR(attention_s(round_device(), size, false).forward_s, all_s / 0.55, 1e-12);
+}
+
 // cuDNN's kernels of 8 bits: rates of their own, others for wide heads, and a backward that computes the whole triangle.
 TEST(Attention, OfEightBits) {
   SoftwareStack stack = *find_stack("megatron-core");

@@ -67,7 +67,7 @@ TEST(HuggingFace, ReadsAccelerateOfBothVersions) {
   EXPECT_EQ(first.zero, 2);
   EXPECT_EQ(first.world, 2);
   EXPECT_EQ(first.recompute, Recompute::none);
-  EXPECT_THAT(first.notes, ElementsAre("fsdp_offload_params is not priced"));
+  EXPECT_THAT(first.notes, ElementsAre("fsdp_offload_params is not modelled"));
   const LaunchSetup second = hugging_face(
       "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 16\nfsdp_config:\n  fsdp_version: 2\n"
       "  fsdp_reshard_after_forward: true\n  fsdp_activation_checkpointing: true\nparallelism_config:\n"
@@ -81,7 +81,7 @@ TEST(HuggingFace, ReadsAccelerateOfBothVersions) {
   EXPECT_EQ(third.framework, Framework::deepspeed);
   EXPECT_EQ(third.zero, 3);
   EXPECT_EQ(third.accumulation, 4);
-  EXPECT_THAT(third.notes, ElementsAre("offload_optimizer_device is not priced"));
+  EXPECT_THAT(third.notes, ElementsAre("offload_optimizer_device is not modelled"));
   const auto beside = [](const std::string& /*name*/) { return std::optional<std::string>(kAuto); };
   EXPECT_EQ(
       hugging_face("distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n", "", beside)

@@ -121,7 +121,7 @@ TEST(TorchtitanFile, NamesTheKey) {
               HasSubstr("parallelism.tensor_parallel_degree"));
   EXPECT_THAT(
       launch_message("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"Looped\"\n"),
-      HasSubstr("`Looped` is not priced; understood are 1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble and DualPipeV"));
+      HasSubstr("`Looped` is not modelled; understood are 1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble and DualPipeV"));
   EXPECT_THAT(launch_message("[activation_checkpoint]\nmode = \"sometimes\"\n"),
               HasSubstr("activation_checkpoint.mode"));
 }

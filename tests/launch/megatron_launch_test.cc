@@ -341,7 +341,7 @@ TEST(MegatronLaunch, ReadsTheOptimizer) {
     EXPECT_THAT(setup.notes, ::testing::Not(::testing::Contains(HasSubstr("optimizer")))) << each.options;
   }
   EXPECT_THAT(setup_of(kSizes + std::string("--optimizer lion")).notes,
-              ::testing::Contains("optimizer lion is priced as adam"));
+              ::testing::Contains("optimizer lion is modelled as adam"));
 }
 
 TEST(MegatronLaunch, ReadsWhatWaitsOnTheHost) {
@@ -389,7 +389,7 @@ TEST(MegatronLaunch, ReadsHybridFsdp) {
     EXPECT_TRUE(stage.zero_outer);
   }
   EXPECT_FALSE(setup_of(fsdp + "--outer-dp-sharding-strategy optim").shard_outer);
-  EXPECT_THAT(all.notes, ::testing::Contains(HasSubstr("priced with --fsdp-double-buffer")));
+  EXPECT_THAT(all.notes, ::testing::Contains(HasSubstr("modelled with --fsdp-double-buffer")));
   for (const char* buffers : {"--fsdp-double-buffer", "--megatron-fsdp-max-pool-double-buffer", "--use-nccl-ub"}) {
     EXPECT_THAT(setup_of(fsdp + buffers).notes, ::testing::Not(::testing::Contains(HasSubstr("double-buffer"))));
   }

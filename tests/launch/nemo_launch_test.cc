@@ -229,7 +229,7 @@ TEST(NemoLaunch, MistakesNameTheKey) {
                                      "model.pipeline_model_parallel_layout=\"Et*2|t*2L\"\n"),
               HasSubstr("line 11: model.virtual_pipeline_model_parallel_size: 2 chunks a stage; the layout has 1"));
   EXPECT_THAT(read_recipe(whole + "model.some_new_field=3\n").notes,
-              Contains(HasSubstr("not known to nest, and not priced: model.some_new_field")));
+              Contains(HasSubstr("not known to nest, and not modelled: model.some_new_field")));
   EXPECT_THAT(read_recipe(whole + "peft.dim=8\n").notes, Contains(HasSubstr("peft is not read")));
 }
 

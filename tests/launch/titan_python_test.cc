@@ -86,7 +86,8 @@ TEST(TitanPython, RefusesWhatItCannotKnow) {
               HasSubstr("micro-batches of 16384 tokens and steps of -1 are no whole sequences of 3000"));
   EXPECT_THAT(titan_refusal(head + "    pass\ndef another() -> Trainer.Config:\n    pass\n"),
               HasSubstr("configurations are mine and another; name one: --config mine"));
-  EXPECT_THAT(titan_refusal(head + "    return MemoryBudgetAC.Config()\n"), HasSubstr("`memory_budget` is not priced"));
+  EXPECT_THAT(titan_refusal(head + "    return MemoryBudgetAC.Config()\n"),
+              HasSubstr("`memory_budget` is not modelled"));
 }
 
 // Lines that start main: its own configurations are known, others are read where the module lies.

@@ -64,7 +64,7 @@ TEST(TrainerLaunch, WaysToShard) {
   const launch::LaunchSetup config = of("--fsdp full_shard --fsdp_config fsdp.json");
   EXPECT_EQ(config.zero, 2);
   EXPECT_EQ(config.recompute, Recompute::full);
-  EXPECT_THAT(of("--fsdp 'full_shard offload'").notes, ElementsAre("--fsdp offload is not priced"));
+  EXPECT_THAT(of("--fsdp 'full_shard offload'").notes, ElementsAre("--fsdp offload is not modelled"));
 }
 
 // 8 sequences are TrainingArguments' default.
@@ -79,8 +79,8 @@ TEST(TrainerLaunch, Deepspeed) {
   EXPECT_EQ(setup.micro_batch, 8);
   EXPECT_EQ(setup.precision, Precision::bf16);
   EXPECT_EQ(setup.recompute, Recompute::full);
-  EXPECT_THAT(setup.notes, ElementsAre("--optim paged_adamw_8bit is not priced",
-                                       "--attn_implementation eager: priced with flash attention"));
+  EXPECT_THAT(setup.notes, ElementsAre("--optim paged_adamw_8bit is not modelled",
+                                       "--attn_implementation eager: modelled with flash attention"));
   EXPECT_EQ(read_trainer("torchrun --nproc_per_node 8 t.py --fsdp full_shard").micro_batch, 8);
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "test_support/refusal.h"
 
@@ -29,6 +31,47 @@ TEST(StrategyText, ReadsWhatPeopleWrite) {
   EXPECT_TRUE(parse_strategy("dp_inner=1").inner_given);
   EXPECT_TRUE(parse_strategy("sp").strategy.split.sp);
   EXPECT_EQ(parse_strategy("").strategy, Strategy{});
+}
+
+TEST(StrategyText, ReadsWhatIsPrinted) {
+  for (const char* written :
+       {"tp=8,sp,pp=4,vpp=2,dp=16,mbs=1", "tp=2,sp,cp=4,cp_comm=a2a,dp=4", "pp=4,schedule=zbv", "tp = 8 , pp = 2",
+        "pp=4,vpp=2,defer_head=0", "tp=4,sp,ep=8,etp=1,dp=16,mbs=2", "pp=2,offload=core_attn+attn_proj"}) {
+    const Strategy strategy = parse_strategy(written).strategy;
+    const std::string printed = strategy_text(strategy);
+    EXPECT_EQ(parse_strategy(printed).strategy, strategy) << printed;
+    std::string commas = printed;
+    std::replace(commas.begin(), commas.end(), ' ', ',');
+    EXPECT_EQ(parse_strategy(commas).strategy, strategy) << commas;
+  }
+  EXPECT_EQ(parse_strategy("tp=8 sp pp=4 zero=2 recompute=full").recompute, Recompute::full);
+  EXPECT_EQ(parse_strategy("tp=8 sp pp=4 zero=2 recompute=full").zero, 2);
+}
+
+TEST(StrategyText, ReplicasOfExpertsFollowFromTheRest) {
+  StrategyRequest right = parse_strategy("tp=4 sp ep=8 etp=1 dp=16 edp=8 mbs=1");  // 4 x 16 / 8
+  EXPECT_NO_THROW(fill_devices(right, 64));
+  StrategyRequest wrong = parse_strategy("tp=4 sp ep=8 etp=1 dp=16 edp=4 mbs=1");
+  EXPECT_THAT(test::refusal_of([&] { fill_devices(wrong, 64); }), ::testing::HasSubstr("edp=4 contradicts"));
+}
+
+TEST(StrategyText, OfAWholePlanSaysWhatAllStagesDo) {
+  Plan plan;
+  plan.strategy = parse_strategy("tp=2,pp=2,dp=4").strategy;
+  plan.strategy.dp_inner = 4;
+  plan.stages.resize(2);
+  for (StagePlan& stage : plan.stages) {
+    stage.zero = 1;
+    stage.zero_degree = 4;
+    stage.recompute = Recompute::full;
+  }
+  EXPECT_EQ(strategy_text(plan), "tp=2 pp=2 dp=4 mbs=1 zero=1 recompute=full");
+  for (StagePlan& stage : plan.stages) stage.zero_degree = 2;
+  EXPECT_EQ(strategy_text(plan), "tp=2 pp=2 dp=4 mbs=1 zero=1 zero_degree=2 recompute=full");
+  plan.stages[1].recompute = Recompute::none;
+  plan.stages[1].zero = 0;
+  plan.strategy.dp_inner = 1;
+  EXPECT_EQ(strategy_text(plan), "tp=2 pp=2 dp=4 mbs=1 dp_inner=1");
 }
 
 TEST(StrategyText, ExplainsMistakes) {

@@ -22,9 +22,25 @@ cluster::Cluster some_cluster(std::mt19937& random) {
   const auto pick = [&](std::initializer_list<std::int64_t> of) { return of.begin()[random() % of.size()]; };
   const bool rails = random() % 2 == 0;
   const std::int64_t node = pick({2, 3, 4, 8}), nodes = pick({2, 3, 4, 8}), racks = pick({1, 2, 4});
-  cluster.levels.push_back({"node", node, {}, rails ? 30e9 : 300e9, 3e-6, 1, 0.8, false, false});
-  cluster.levels.push_back({"rack", nodes, {}, 50e9, 8e-6, 1, 0.7, rails, false});
-  cluster.levels.push_back({"pod", racks, {}, 100e9, 12e-6, 2, 1, false, false});
+  cluster.levels.push_back({.name = "node",
+                            .group = node,
+                            .counts = {},
+                            .bandwidth_bytes_per_s = rails ? 30e9 : 300e9,
+                            .latency_s = 3e-6,
+                            .efficiency = 0.8});
+  cluster.levels.push_back({.name = "rack",
+                            .group = nodes,
+                            .counts = {},
+                            .bandwidth_bytes_per_s = 50e9,
+                            .latency_s = 8e-6,
+                            .efficiency = 0.7,
+                            .rails = rails});
+  cluster.levels.push_back({.name = "pod",
+                            .group = racks,
+                            .counts = {},
+                            .bandwidth_bytes_per_s = 100e9,
+                            .latency_s = 12e-6,
+                            .oversubscription = 2});
   cluster.devices = node * nodes * racks;
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   return cluster;
@@ -85,8 +101,10 @@ TEST(MessageFloor, NoPlacementWaitsLess) {
 TEST(MessageFloor, FourStagesOnTwoNodes) {
   cluster::Cluster cluster;
   cluster.device = cluster::find_device("h100").value();
-  cluster.levels.push_back({"node", 8, {}, 100e9, 3e-6, 1, 1, false, false});
-  cluster.levels.push_back({"rack", 2, {}, 50e9, 8e-6, 1, 1, false, false});
+  cluster.levels.push_back(
+      {.name = "node", .group = 8, .counts = {}, .bandwidth_bytes_per_s = 100e9, .latency_s = 3e-6});
+  cluster.levels.push_back(
+      {.name = "rack", .group = 2, .counts = {}, .bandwidth_bytes_per_s = 50e9, .latency_s = 8e-6});
   cluster.devices = 16;
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   const LeastWaiting least = MessageFloor(cluster).waiting(4, 2, 1, 4, 1e6, 2e6);

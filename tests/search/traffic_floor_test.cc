@@ -21,9 +21,25 @@ cluster::Cluster random_cluster(std::mt19937& random) {
   const auto pick = [&](std::initializer_list<std::int64_t> of) { return of.begin()[random() % of.size()]; };
   const bool rails = random() % 2 == 0;
   const std::int64_t node = pick({2, 4, 6, 8}), nodes = pick({1, 2, 3, 4, 8}), racks = pick({1, 2, 4});
-  cluster.levels.push_back({"node", node, {}, 300e9, 3e-6, 1, 0.8, false, false});
-  cluster.levels.push_back({"rack", nodes, {}, rails ? 50e9 : 25e9, 8e-6, 1, 0.7, rails, false});
-  cluster.levels.push_back({"pod", racks, {}, 100e9, 12e-6, 2, 1, false, false});
+  cluster.levels.push_back({.name = "node",
+                            .group = node,
+                            .counts = {},
+                            .bandwidth_bytes_per_s = 300e9,
+                            .latency_s = 3e-6,
+                            .efficiency = 0.8});
+  cluster.levels.push_back({.name = "rack",
+                            .group = nodes,
+                            .counts = {},
+                            .bandwidth_bytes_per_s = rails ? 50e9 : 25e9,
+                            .latency_s = 8e-6,
+                            .efficiency = 0.7,
+                            .rails = rails});
+  cluster.levels.push_back({.name = "pod",
+                            .group = racks,
+                            .counts = {},
+                            .bandwidth_bytes_per_s = 100e9,
+                            .latency_s = 12e-6,
+                            .oversubscription = 2});
   cluster.devices = node * nodes * racks;
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   return cluster;

@@ -68,6 +68,16 @@ TEST(MovedCuts, FromAnyStageToAnyOther) {
                                    ElementsAre(2, 3, 2), ElementsAre(1, 2, 4), ElementsAre(3, 2, 2)));
 }
 
+TEST(MovedCuts, FromTheSlowestAndToTheFastest) {
+  Plan plan = plan_of_sizes({3, 3, 3, 3});
+  const double seconds[] = {1, 4, 2, 3};
+  for (std::size_t s = 0; s < 4; ++s) plan.stages[s].time.total = seconds[s];
+  EXPECT_THAT(moved_sizes(plan, MovedTo::ends),
+              UnorderedElementsAre(ElementsAre(2, 4, 3, 3), ElementsAre(4, 2, 3, 3), ElementsAre(3, 2, 4, 3),
+                                   ElementsAre(3, 4, 2, 3), ElementsAre(3, 3, 2, 4), ElementsAre(3, 3, 4, 2),
+                                   ElementsAre(3, 2, 3, 4), ElementsAre(4, 3, 2, 3), ElementsAre(4, 3, 3, 2)));
+}
+
 // Two chunks each: with the embedding one block is enough for the first stage, with the head for the last, two between.
 TEST(MovedCuts, ChunksKeepTheirLayers) {
   EXPECT_THAT(moved_sizes(plan_of_sizes({2, 2, 3}, 2), MovedTo::anywhere),

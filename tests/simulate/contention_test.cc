@@ -47,6 +47,10 @@ TEST(Contention, ByHand) {
   EXPECT_EQ(slowed[1].what, "gradients of stage 0");
   EXPECT_DOUBLE_EQ(slowed[1].lost_s(), 1);
   EXPECT_THAT(slowed[1].beside, ElementsAre("messages from stage 0 to stage 1"));
+  EXPECT_EQ(
+      to_text(slowed[0], 6),
+      "messages from stage 0 to stage 1 take 1.50 times as long as alone (1.00 s of 3.00 s lost), on uplink of node "
+      "0 (and 3 like it) beside gradients of stage 0, 16.7 % to 66.7 % of the step");
 }
 
 // Two flows of one transfer on one link are not others to each other: 0.5 s and 50 bytes at 10 bytes/s.

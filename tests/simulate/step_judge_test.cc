@@ -128,7 +128,7 @@ TEST(StepJudge, ContinuesLongSteps) {
     EXPECT_LE(judge.least_s(plan.strategy, plan.stages), part * 1.001);
     const double whole = execute(lower_plan(plan.job, plan.strategy, plan.stages).program).total_s;
     EXPECT_NEAR(part / whole, 1, 0.02) << "seed " << seed;
-    const Prediction::Breakdown parts = judge.breakdown(cost::evaluate(plan.job, plan.strategy, plan.stages));
+    const Prediction::Breakdown parts = judge.explain(cost::evaluate(plan.job, plan.strategy, plan.stages)).breakdown_s;
     double sum = 0;
     for (const BreakdownPart& each : kBreakdownParts) sum += parts.*each.seconds;
     EXPECT_NEAR(sum / part, 1, 1e-9) << "seed " << seed;

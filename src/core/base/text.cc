@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <charconv>
+#include <cmath>
+#include <utility>
 
 namespace nest {
 namespace {
@@ -25,6 +29,22 @@ std::size_t utf8_length(std::string_view text) {
   }
   return length;
 }
+
+// Other names of words that options take.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kOtherWords = {{
+    {"adamw", "adam"},
+    {"adam_w", "adam"},
+    {"adamw8bit", "adam8bit"},
+    {"adam-8bit", "adam8bit"},
+    {"bfloat16", "bf16"},
+    {"float16", "fp16"},
+    {"half", "fp16"},
+    {"float32", "fp32"},
+    {"float8", "fp8"},
+    {"float4", "fp4"},
+    {"nvfp4", "fp4"},
+    {"megatron-lm", "megatron"},
+}};
 
 }  // namespace
 
@@ -114,7 +134,56 @@ std::optional<std::string> closest_word(std::string_view word, std::span<const s
       best = candidate;
     }
   }
+  if (best || wanted.size() < 3) return best;
+  // Only begun: "megatron" of "megatron-core".
+  for (const std::string& candidate : candidates) {
+    if (to_lower(candidate).starts_with(wanted)) return candidate;
+  }
   return best;
+}
+
+std::optional<std::size_t> find_word(std::string_view word, std::span<const std::string> words) {
+  const std::string lower = to_lower(trim(word));
+  const auto index_of = [&](std::string_view wanted) -> std::optional<std::size_t> {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (wanted == words[i] || wanted == to_lower(words[i])) return i;
+    }
+    return std::nullopt;
+  };
+  if (const auto found = index_of(word)) return found;
+  if (const auto found = index_of(lower)) return found;
+  for (const auto& [other, known] : kOtherWords) {
+    if (lower == other) return index_of(known);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> parse_whole(std::string_view text) {
+  std::string digits;  // without what divides thousands
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool divides = (text[i] == ',' || text[i] == '_') && i > 0 && i + 3 < text.size();
+    const auto is_digit = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '9'; };
+    if (divides && is_digit(i - 1) && is_digit(i + 1) && is_digit(i + 2) && is_digit(i + 3) &&
+        (i + 4 == text.size() || !is_digit(i + 4))) {
+      continue;
+    }
+    digits += text[i];
+  }
+  const char* const end = digits.data() + digits.size();
+  std::int64_t whole = 0;
+  if (const auto [rest, status] = std::from_chars(digits.data(), end, whole); status == std::errc{} && rest == end) {
+    return whole;
+  }
+  double number = 0;
+  const auto [rest, status] = std::from_chars(digits.data(), end, number, std::chars_format::fixed);
+  if (status != std::errc{} || digits.front() == '-') return std::nullopt;
+  const std::string unit = to_lower(trim(std::string_view(rest, static_cast<std::size_t>(end - rest))));
+  double factor = 0;
+  if (unit == "k" || unit == "ki") factor = 0x1p10;
+  if (unit == "m" || unit == "mi") factor = 0x1p20;
+  const double value = number * factor;
+  if (factor == 0 || !(value < 0x1p53) || value != std::floor(value)) return std::nullopt;
+  return static_cast<std::int64_t>(value);
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {

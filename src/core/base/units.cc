@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <span>
 
 #include "base/error.h"
+#include "base/real.h"
 #include "base/text.h"
 
 namespace nest {
@@ -58,7 +58,7 @@ double parse_quantity(std::string_view text, std::span<const Unit> units, std::s
   double number = 0;
   const char* const begin = trimmed.data();
   const char* const end = begin + trimmed.size();
-  const auto [rest, status] = std::from_chars(begin, end, number);
+  const auto [rest, status] = real_from_chars(begin, end, number);
   if (status != std::errc{} || !std::isfinite(number) || number < 0) fail_quantity(text, what, example);
   const std::string_view suffix = trim(std::string_view(rest, static_cast<std::size_t>(end - rest)));
   for (const Unit& unit : units) {
@@ -111,6 +111,22 @@ double parse_compute_rate(std::string_view text) {
 }
 
 double parse_count(std::string_view text) { return parse_quantity(text, kCountUnits, "count", "15T or 300e9"); }
+
+double parse_price(std::string_view text) {
+  std::string_view amount = trim(text);
+  for (const std::string_view sign : {"$", "US$", "USD", "€", "EUR", "£"}) {
+    if (amount.starts_with(sign)) amount = trim(amount.substr(sign.size()));
+  }
+  // "/h", "USD/GPU-hour": what follows the number says of what.
+  static constexpr std::array kPriceUnits = {
+      Unit{"", 1},     Unit{"$", 1},      Unit{"USD", 1},       Unit{"EUR", 1},       Unit{"€", 1},
+      Unit{"/h", 1},   Unit{"/hour", 1},  Unit{"/gpu-hour", 1}, Unit{"/GPU-hour", 1}, Unit{"/device-hour", 1},
+      Unit{"$/h", 1},  Unit{"$/hour", 1}, Unit{"USD/h", 1},     Unit{"USD/hour", 1},  Unit{"/GPUh", 1},
+      Unit{"EUR/h", 1}};
+  const double price = parse_quantity(amount, kPriceUnits, "price of a device-hour", "2.5 or $2.50");
+  if (price <= 0) fail_quantity(text, "price above 0", "2.5 or $2.50");
+  return price;
+}
 
 std::string format_bytes(std::int64_t bytes) {
   static constexpr std::array kScales = {Scale{0x1p50, 0x1p50, "PiB"}, Scale{0x1p40, 0x1p40, "TiB"},

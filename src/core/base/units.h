@@ -16,12 +16,6 @@ namespace nest {
 // "80GiB", "80 GB", "512", "1.5 TiB" -> bytes. Throws InputError.
 std::int64_t parse_bytes(std::string_view text);
 
-// "900 GB/s", "400Gbps", "12.5GB/s", "50 GiB/s" -> bytes per second. Throws InputError.
-double parse_bandwidth(std::string_view text);
-
-// "5us", "3 ms", "1.2 s", "250ns", "2 min", "3h", "4d" -> seconds. Throws InputError.
-double parse_duration(std::string_view text);
-
 // "989 TFLOPS", "1.98 PFLOP/s", "312e12" -> operations per second. Throws InputError.
 double parse_compute_rate(std::string_view text);
 

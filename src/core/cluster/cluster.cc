@@ -95,13 +95,6 @@ void resize_torus(Cluster& cluster, std::int64_t devices) {
   for (std::size_t k = 0; k < torus.dims.size(); ++k) torus.wrap[k] = torus.wrap[k] && torus.dims[k] % 4 == 0;
 }
 
-// Hosts that a group spans, for measured tables: the innermost level that more than one of its members share.
-std::int64_t hosts_of(const Cluster& cluster, const GroupLayout& layout) {
-  if (cluster.torus) return 0;
-  if (cluster.fabric.levels < 2) return 1;
-  return ceil_div(layout.members, std::max<std::int64_t>(1, layout.inside[1]));
-}
-
 // Devices of the smallest level-l unit; the last one may be cut short.
 std::int64_t smallest_unit(const Fabric& fabric, std::size_t l) {
   if (l == 0) return 1;
@@ -194,6 +187,31 @@ std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::in
   return found == nullptr ? std::nullopt : std::optional(sized(*found));
 }
 
+std::string assumed_links(const Cluster& cluster) {
+  std::string text;
+  for (const Level& level : cluster.levels) {
+    if (!level.assumed) continue;
+    text += fmt::format("{}{}: {:.0f} % of {} after {}", text.empty() ? "" : ", ", level.name, 100 * level.efficiency,
+                        format_bandwidth(level.bandwidth_bytes_per_s), format_duration(level.latency_s));
+  }
+  return text;
+}
+
+void refuse_fast_links(const Cluster& cluster) {
+  constexpr double kRounding = 1.001;
+  if (cluster.levels.empty() || cluster.device.link_bytes_per_s <= 0) return;
+  const Level& inner = cluster.levels.front();
+  const double own = cluster.device.link_bytes_per_s;
+  if (inner.bandwidth_bytes_per_s <= kRounding * own) return;
+  throw InputError(fmt::format(
+      "{}: levels[0].bandwidth: {} is more than the {} that the links of {} carry in one direction{}",
+      cluster.document.name(), format_bandwidth(inner.bandwidth_bytes_per_s), format_bandwidth(own),
+      cluster.device.name,
+      inner.bandwidth_bytes_per_s <= 2 * kRounding * own
+          ? fmt::format("; data sheets add up both directions: write {:.0f}GB/s", inner.bandwidth_bytes_per_s / 2e9)
+          : std::string()));
+}
+
 std::optional<std::int64_t> devices_per_node(const Cluster& cluster) {
   if (cluster.torus) return std::nullopt;
   std::int64_t devices = 1;
@@ -213,14 +231,18 @@ GroupLayout place_group(const Cluster& cluster, const GroupSpec& spec) {
   return layout;
 }
 
+std::int64_t hosts_of(const Cluster& cluster, const GroupLayout& layout) {
+  if (cluster.torus) return 0;
+  std::int64_t together = cluster.fabric.levels < 2 ? layout.members : std::max<std::int64_t>(1, layout.inside[1]);
+  if (const std::int64_t tray = devices_per_tray(cluster); tray > 0) together = std::min(together, tray);
+  return ceil_div(layout.members, together);
+}
+
 CollectiveTime collective_time(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes) {
   if (layout.members < 2) return {};
   if (!cluster.measured.empty()) {
-    const auto* table = find_measured(cluster.measured, collective, layout.members, hosts_of(cluster, layout));
-    if (table) {
-      const double latency_s = std::min(table->points.front().seconds, table->seconds(bytes));
-      return {table->seconds(bytes), latency_s, table->seconds(bytes) - latency_s, Algorithm::measured, layout.top};
-    }
+    const auto time = measured_time(cluster.measured, collective, layout.members, hosts_of(cluster, layout), bytes);
+    if (time) return {time->seconds, time->latency_s, time->seconds - time->latency_s, Algorithm::measured, layout.top};
   }
   return cluster.torus ? torus_best_time(*cluster.torus, layout.torus, collective, bytes, cluster.algorithms.allowed())
                        : best_time(cluster.fabric, layout, collective, bytes, cluster.algorithms.allowed());

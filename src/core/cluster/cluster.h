@@ -16,11 +16,14 @@
 //     switches: [leaf0, …]
 //     links: [{between: [gpu0, leaf0], bandwidth: 50GB/s, latency: 1us}, …]
 //
+// A level that says neither latency nor efficiency has those that were measured on DGX H100 (fabric.h). From the third
+// level on, `oversubscription` may stand in place of `bandwidth`: the uplinks are what the level below brings, divided by it.
 // Keys of a level: name, group | counts, use, tray, bandwidth, planes, latency, oversubscription, efficiency, rails,
 // rail_switches. `group: 72, use: 64` leaves devices of a rack unused (rack_use.h).
 // `counts: [4, 4, 3]` gives the children of each switch where they differ: such clusters are uneven, and have the size
 // that they have (no `devices`).
-// Further keys: description, source, aliases, node_names, algorithms, message_overhead, resize (below).
+// Further keys: description, source, aliases, node_names, algorithms, message_overhead, resize (below), price
+// (of a device-hour, in any currency), collectives (measured.h).
 #pragma once
 
 #include <cstdint>
@@ -63,7 +66,8 @@ struct Cluster {
   AlgorithmChoice algorithms;
   std::vector<MeasuredCollective> measured;
   SizeRule sizes;
-  Document document;  // what it was read from, in whatever size
+  double price_per_device_hour = 0;  // what the site asks; 0: not told
+  Document document;                 // what it was read from, in whatever size
 };
 
 // Throws InputError that names file, key path, value seen and what is allowed.
@@ -84,10 +88,20 @@ std::optional<std::int64_t> devices_per_node(const Cluster& cluster);
 // Devices of one host where a node-level unit holds several of them (the trays of a rack); 0 where it is the host.
 std::int64_t devices_per_tray(const Cluster& cluster);
 
+// Of levels that say neither latency nor efficiency: "node: 79 % of 450 GB/s after 3.2 us, …"; empty where none does.
+std::string assumed_links(const Cluster& cluster);
+
+// Of a file that somebody wrote: throws InputError where the innermost links carry more than the device's own.
+void refuse_fast_links(const Cluster& cluster);
+
 // --- collectives on a cluster
 // -------------------------------------------------------------------------------------------
 
 GroupLayout place_group(const Cluster& cluster, const GroupSpec& spec);
+
+// Hosts that a group spans, as measured tables count them: innermost units, or the trays of a rack, filled with
+// neighbours. 0 on a torus.
+std::int64_t hosts_of(const Cluster& cluster, const GroupLayout& layout);
 
 // The measured time where a table fits; else the best of the cluster's algorithms.
 CollectiveTime collective_time(const Cluster& cluster, const GroupLayout& layout, Collective collective, double bytes);

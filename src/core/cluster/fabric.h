@@ -25,6 +25,12 @@ namespace nest::cluster {
 inline constexpr std::size_t kMaxLevels = 8;
 inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 24;
 
+// What links reach where nobody says it: as fitted to published runs on DGX H100, inside nodes and between them.
+inline constexpr double kInsideLatency_s = 3.2e-6;
+inline constexpr double kOutsideLatency_s = 8e-6;
+inline constexpr double kInsideEfficiency = 0.788;
+inline constexpr double kOutsideEfficiency = 0.647;
+
 // One level as people describe it.
 struct Level {
   std::string name;                  // of the unit that its switch forms: "node", "rack", "pod"
@@ -34,6 +40,7 @@ struct Level {
   double latency_s = 0;              // of a message that climbs to this level
   double oversubscription = 1;       // divides the bandwidth
   double efficiency = 1;             // share of the bandwidth that payload reaches (protocol, headers)
+  bool assumed = false;              // latency and efficiency are the constants above: nobody gave either
   bool rails = false;                // one port per device instead of one link per child
   bool rail_switches = false;        // with rails: one switch per device position
   // Racks with spares (rack_use.h): children that one switch is built for, and how many of them the file says to use; 0:

@@ -3,21 +3,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cmath>
 #include <set>
 
 #include "base/error.h"
+#include "base/real.h"
 #include "base/text.h"
 
 namespace nest::cluster {
 namespace {
 
 constexpr std::size_t kMostPoints = 100'000;
+constexpr std::size_t kMostTables = 256;
+
+// What may stand for a collective, and how many of it make one.
+struct StandIn {
+  Collective of;
+  Collective by;
+  double times;
+};
+constexpr std::array kStandIns = {
+    StandIn{Collective::all_reduce, Collective::reduce_scatter, 2},
+    StandIn{Collective::all_reduce, Collective::all_gather, 2},
+    StandIn{Collective::all_gather, Collective::reduce_scatter, 1},
+    StandIn{Collective::all_gather, Collective::all_reduce, 0.5},
+    StandIn{Collective::reduce_scatter, Collective::all_gather, 1},
+    StandIn{Collective::reduce_scatter, Collective::all_reduce, 0.5},
+};
+
+std::optional<Collective> operation_of(doc::Reader& reader) {
+  const auto named = reader.maybe_text("operation");
+  if (!named) return std::nullopt;
+  std::vector<std::string> known;
+  for (const CollectiveFacts& row : kCollectiveTable) {
+    if (*named == row.name) return row.collective;
+    known.emplace_back(row.name);
+  }
+  reader.fail("operation", fmt::format("`{}` is not known; allowed are {}{}", clip(*named, 40), join_words(known),
+                                       did_you_mean(*named, known)));
+}
 
 std::optional<double> number_of(std::string_view word) {
   double value = 0;
-  const auto [rest, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const auto [rest, status] = real_from_chars(word.data(), word.data() + word.size(), value);
   if (status != std::errc{} || rest != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
@@ -51,7 +80,7 @@ class LogReader {
       throw InputError(fmt::format("{}: no line with measured times; expected nccl-tests output", name_));
     if (ranks_ == 0)
       throw InputError(fmt::format("{}: no `# Rank` line; expected one per rank, as nccl-tests prints", name_));
-    MeasuredCollective table{*collective_, ranks_, static_cast<std::int64_t>(hosts_.size()), std::move(points_)};
+    MeasuredCollective table{*collective_, ranks_, static_cast<std::int64_t>(hosts_.size()), std::move(points_), name_};
     std::stable_sort(table.points.begin(), table.points.end(),
                      [](const MeasuredPoint& a, const MeasuredPoint& b) { return a.bytes < b.bytes; });
     // A size that was run several times counts with the last run.
@@ -144,6 +173,41 @@ const MeasuredCollective* find_measured(std::span<const MeasuredCollective> tabl
       return &table;
   }
   return nullptr;
+}
+
+std::optional<MeasuredTime> measured_time(std::span<const MeasuredCollective> tables, Collective collective,
+                                          std::int64_t ranks, std::int64_t hosts, double bytes) {
+  const auto by = [&](Collective other, double times) -> std::optional<MeasuredTime> {
+    const MeasuredCollective* table = find_measured(tables, other, ranks, hosts);
+    if (!table) return std::nullopt;
+    const double seconds = table->seconds(bytes);
+    return MeasuredTime{table, times * seconds, times * std::min(table->points.front().seconds, seconds)};
+  };
+  if (const auto own = by(collective, 1)) return own;
+  for (const StandIn& other : kStandIns) {
+    if (other.of != collective) continue;
+    if (const auto found = by(other.by, other.times)) return found;
+  }
+  return std::nullopt;
+}
+
+std::vector<MeasuredCollective> read_collectives(doc::Reader& root) {
+  std::vector<MeasuredCollective> tables;
+  if (!root.has("collectives")) return tables;
+  std::vector<doc::Reader> readers = root.objects("collectives");
+  if (readers.size() > kMostTables)
+    root.fail("collectives", fmt::format("{} tables; at most {} are read", readers.size(), kMostTables));
+  for (doc::Reader& reader : readers) {
+    if (reader.has("file")) {
+      reader.fail("file", "is read where the cluster is a file of its own; here give `log`, what nccl-tests printed");
+    }
+    const std::string source = reader.text_or("source", reader.path());
+    const auto operation = operation_of(reader);
+    const std::string log = reader.text("log");
+    reader.refuse_unknown_keys();
+    tables.push_back(parse_nccl_tests(source, log, operation));
+  }
+  return tables;
 }
 
 }  // namespace nest::cluster

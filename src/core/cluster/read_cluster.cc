@@ -52,7 +52,30 @@ void read_use(doc::Reader& reader, Level& level, std::size_t index) {
   }
 }
 
-Level read_level(doc::Reader& reader, std::size_t index) {
+// Without oversubscription: what all links of the unit below bring together.
+double uplink_of(const std::vector<Level>& inner) {
+  const Level& below = inner.back();
+  std::int64_t ports = below.group;  // links into the level below, of one of its units
+  if (below.rails) {
+    for (std::size_t l = 0; l + 1 < inner.size(); ++l) ports *= inner[l].group;
+  }
+  return below.bandwidth_bytes_per_s / below.oversubscription * real(ports);
+}
+
+double read_uplink(doc::Reader& reader, const std::vector<Level>& inner) {
+  if (reader.has("bandwidth") || !reader.has("oversubscription")) return read_bandwidth(reader, "bandwidth");
+  if (inner.size() < 2 || inner.back().rail_switches) {
+    reader.fail("bandwidth",
+                inner.size() < 2
+                    ? "missing; `oversubscription` alone gives the uplinks of switches, from the third level on"
+                    : "missing; uplinks of rail switches do not follow from `oversubscription`");
+  }
+  return uplink_of(inner);
+}
+
+// `inner` are the levels inside it.
+Level read_level(doc::Reader& reader, const std::vector<Level>& inner) {
+  const std::size_t index = inner.size();
   Level level;
   level.name = reader.text_or("name", fmt::format("level{}", index + 1));
   if (reader.has("counts") == reader.has("group")) {
@@ -67,10 +90,15 @@ Level read_level(doc::Reader& reader, std::size_t index) {
   }
   read_use(reader, level, index);
   level.planes = reader.integer_or("planes", 1, {1, kMostPlanes});
-  level.bandwidth_bytes_per_s = read_bandwidth(reader, "bandwidth") * real(level.planes);
+  level.bandwidth_bytes_per_s = read_uplink(reader, inner) * real(level.planes);
+  level.assumed = !reader.has("latency") && !reader.has("efficiency");
   level.latency_s = read_latency(reader);
   level.oversubscription = reader.maybe_number("oversubscription", {0.01, 1e4}).value_or(1);
   level.efficiency = reader.maybe_number("efficiency", {0.001, 1}).value_or(1);
+  if (level.assumed) {
+    level.efficiency = index == 0 ? kInsideEfficiency : kOutsideEfficiency;
+    level.latency_s = index == 0 ? kInsideLatency_s : std::max(kOutsideLatency_s, inner.back().latency_s);
+  }
   level.rail_switches = reader.flag_or("rail_switches", false);
   level.rails = reader.flag_or("rails", level.rail_switches);
   reader.refuse_unknown_keys();
@@ -130,7 +158,10 @@ void read_levels(doc::Reader& root, Cluster& cluster) {
   if (readers.size() > kMaxLevels) {
     root.fail("levels", fmt::format("{} levels; at most {} are supported", readers.size(), kMaxLevels));
   }
-  for (std::size_t l = 0; l < readers.size(); ++l) cluster.levels.push_back(read_level(readers[l], l));
+  for (doc::Reader& reader : readers) {
+    Level level = read_level(reader, cluster.levels);
+    cluster.levels.push_back(std::move(level));
+  }
   check_levels(readers, cluster.levels);
   std::int64_t full = count_devices(readers, cluster.levels);
   cluster.devices = root.integer_or("devices", full, {1, real(kMaxDevices)});
@@ -303,6 +334,7 @@ Cluster read_cluster(const Document& document, std::string_view name) {
     read_graph(root, cluster);
   }
   cluster.algorithms = read_algorithms(root);
+  cluster.measured = read_collectives(root);
   const double overhead_s = root.maybe_duration("message_overhead").value_or(0);
   if (overhead_s > kSlowestHop) root.fail("message_overhead", "more than 10 s; write for example 2us");
   if (cluster.torus) {
@@ -326,6 +358,7 @@ Cluster read_cluster(const Document& document, std::string_view name) {
     }
   }
   read_sizes(root, cluster);
+  cluster.price_per_device_hour = root.maybe_number("price", {0, 1e9}).value_or(0);
   root.refuse_unknown_keys();
   return cluster;
 }

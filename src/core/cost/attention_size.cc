@@ -1,5 +1,7 @@
 #include "cost/attention_size.h"
 
+#include <algorithm>
+
 #include "base/index.h"
 
 namespace nest::cost {
@@ -25,6 +27,9 @@ AttentionSize attention_size(const split::LocalOperator& op, const model::Layer&
   size.window = shape.window;
   size.causal = shape.causal;
   size.fused = shape.flash;
+  const auto& weights = op.source->weights;
+  size.sinks = std::any_of(weights.begin(), weights.end(),
+                           [](const model::Weight& weight) { return weight.name == "attention.sinks"; });
   return size;
 }
 

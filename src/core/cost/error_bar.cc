@@ -9,6 +9,18 @@
 #include "nest/interval.h"
 
 namespace nest {
+double probability_faster(const Prediction& a, const Prediction& b) {
+  if (a.iteration_s <= 0 || b.iteration_s <= 0) return 0.5;
+  return probability_faster(a, b, b.iteration_s / a.iteration_s);
+}
+
+double probability_faster(const Prediction& a, const Prediction& b, double times) {
+  return cost::probability_faster(cost::error_shares(a, {}), cost::error_shares(b, {}), times, {});
+}
+
+}  // namespace nest
+
+namespace nest::cost {
 namespace {
 
 // Two plans of one job differ in more than the terms say: kernels of other shapes, other overlaps. Where published runs
@@ -16,26 +28,6 @@ namespace {
 constexpr double kApartAnyway = 0.035;
 
 }  // namespace
-
-double probability_faster(const Prediction& a, const Prediction& b) {
-  if (a.iteration_s <= 0 || b.iteration_s <= 0) return 0.5;
-  return probability_faster(a, b, b.iteration_s / a.iteration_s);
-}
-
-double probability_faster(const Prediction& a, const Prediction& b, double times) {
-  const cost::ErrorShares of_a = cost::error_shares(a, {}), of_b = cost::error_shares(b, {});
-  double variance = kApartAnyway * kApartAnyway;
-  for (std::size_t k = 0; k < cost::kErrorTerms.size(); ++k) {
-    if (cost::kErrorTerms[k].of_the_site) continue;
-    const double apart = cost::kErrorTerms[k].coefficient * (of_a[k] - of_b[k]);
-    variance += apart * apart;
-  }
-  return student4_probability(std::log(times) / std::sqrt(variance));
-}
-
-}  // namespace nest
-
-namespace nest::cost {
 
 ErrorShares error_shares(const Prediction& prediction, const Circumstances& circumstances) {
   const auto& parts = prediction.breakdown_s;
@@ -63,6 +55,17 @@ double spread_of(const ErrorShares& shares) {
   return std::sqrt(variance);
 }
 
+double probability_faster(const ErrorShares& a, const ErrorShares& b, double times, const Common& common) {
+  double variance = kApartAnyway * kApartAnyway;
+  for (std::size_t k = 0; k < kErrorTerms.size(); ++k) {
+    const ErrorTerm& term = kErrorTerms[k];
+    const bool cancels = common.machine && (term.of_the_site || common.network);
+    const double apart = cancels ? (a[k] - b[k]) * (a[k] - b[k]) : a[k] * a[k] + b[k] * b[k];
+    variance += term.coefficient * term.coefficient * apart;
+  }
+  return student4_probability(std::log(times) / std::sqrt(variance));
+}
+
 std::string not_calibrated(const Job& job) {
   const std::string& device = job.cluster.device.name;
   const bool device_known = job.cluster.device.efficiency_of("gemm_bf16").has_value();
@@ -73,12 +76,15 @@ std::string not_calibrated(const Job& job) {
   return job.stack.calibrated ? text : fmt::format("{}, and so are the facts of stack {}", text, job.stack.name);
 }
 
-double spread_of(const Job& job, const Strategy& strategy, const Prediction& prediction) {
+ErrorShares error_shares(const Job& job, const Strategy& strategy, const Prediction& prediction) {
   const auto& kinds = job.model.kinds;
   const bool experts =
       std::any_of(kinds.begin(), kinds.end(), [](const model::Layer& kind) { return kind.experts > 0; });
-  return spread_of(
-      error_shares(prediction, {real(strategy.devices_used()), experts, false, !not_calibrated(job).empty()}));
+  return error_shares(prediction, {real(strategy.devices_used()), experts, false, !not_calibrated(job).empty()});
+}
+
+double spread_of(const Job& job, const Strategy& strategy, const Prediction& prediction) {
+  return spread_of(error_shares(job, strategy, prediction));
 }
 
 }  // namespace nest::cost

@@ -41,8 +41,21 @@ struct Circumstances {
 ErrorShares error_shares(const Prediction& prediction, const Circumstances& circumstances);
 double spread_of(const ErrorShares& shares);
 
+// What two predictions have in common. An error that both have cancels in their ratio as far as their shares are equal:
+//     variance of log(b / a) = 0.035² + Σ coefficient² · d,   d = (a - b)² of shares whose error is common, a² + b² of others.
+// Terms of the site are common where devices and software are the same; the others where the network is, too.
+struct Common {
+  bool machine = true;  // kind of device, and stack
+  bool network = true;
+};
+
+// That a step by `a` is the faster one, where b takes `times` as long.
+double probability_faster(const ErrorShares& a, const ErrorShares& b, double times, const Common& common);
+
 // Why the job has the term `unmeasured`, for the first lines of an answer; empty where it has not.
 std::string not_calibrated(const Job& job);
 double spread_of(const Job& job, const Strategy& strategy, const Prediction& prediction);
+// The shares of a step that is no published run.
+ErrorShares error_shares(const Job& job, const Strategy& strategy, const Prediction& prediction);
 
 }  // namespace nest::cost

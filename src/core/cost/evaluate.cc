@@ -13,6 +13,7 @@
 #include "cost/constants.h"
 #include "cost/error_bar.h"
 #include "cost/facts.h"
+#include "cost/measured_groups.h"
 #include "cost/memory.h"
 #include "cost/messages.h"
 #include "cost/profile.h"
@@ -223,10 +224,11 @@ class Evaluator {
       worst = memory.needed;
       result_.fits = false;
       result_.misfit = fmt::format(
-          "stage {} needs {} of {} (weights {}, gradients {}, optimizer {}, activations {}, working {}, buffers {})", s,
-          format_bytes(memory.needed), format_bytes(room), format_bytes(memory.weights), format_bytes(memory.gradients),
-          format_bytes(memory.optimizer), format_bytes(memory.activations), format_bytes(memory.working),
-          format_bytes(memory.buffers));
+          "stage {} needs {} of {} (weights {}, gradients {}, optimizer states {}, activations {}, workspace {}, "
+          "buffers {})",
+          s, format_bytes(memory.needed), format_bytes(room), format_bytes(memory.weights),
+          format_bytes(memory.gradients), format_bytes(memory.optimizer), format_bytes(memory.activations),
+          format_bytes(memory.working), format_bytes(memory.buffers));
     }
   }
 
@@ -275,8 +277,8 @@ std::string module_name(model::Module module) {
 
 std::string selective_says(const SoftwareStack& stack) {
   switch (stack.selective) {
-    case SelectiveKind::every_second_matmul: return "every second matrix product and everything cheap";
-    case SelectiveKind::minimal: return "everything but matrix products";
+    case SelectiveKind::every_second_matmul: return "every second GEMM and everything cheap";
+    case SelectiveKind::minimal: return "everything but GEMMs";
     case SelectiveKind::modules: break;
   }
   std::string names;
@@ -307,6 +309,9 @@ void Evaluator::say_racks() {
   const cluster::Cluster& cluster = job_.cluster;
   auto& says = result_.assumptions;
   if (std::string use = cluster::use_text(cluster); !use.empty()) says.push_back(std::move(use));
+  if (const std::string links = cluster::assumed_links(cluster); !links.empty()) {
+    says.push_back(fmt::format("links reach what they do on DGX H100 where the file does not say it ({})", links));
+  }
   if (cluster::devices_per_tray(cluster) == 0 || cluster.fabric.levels < 2) return;
   const groups::RankGroups ranks(strategy_);
   const std::int64_t size = ranks.size(groups::Kind::expert);
@@ -379,7 +384,7 @@ void Evaluator::say_assumptions() {
                              stack.fused_rowwise ? "fused" : "eager", graphs_say(stack),
                              stack.deterministic ? ", deterministic" : ""));
   says.push_back(fmt::format("gradients travel {}; tensor-parallel collectives {}", travels(stack.data_overlap),
-                             overlaps_tensor(job_, strategy_.split) ? "overlap with matrix products" : "are exposed"));
+                             overlaps_tensor(job_, strategy_.split) ? "overlap with GEMMs" : "are exposed"));
   if (strategy_.split.ep > 1) say_dispatch();
   say_load();
   const bool selective = std::any_of(stages_.begin(), stages_.end(),
@@ -388,7 +393,7 @@ void Evaluator::say_assumptions() {
   const bool blocks = std::any_of(stages_.begin(), stages_.end(),
                                   [](const StagePlan& stage) { return stage.recompute.kind == Recompute::block; });
   if (blocks && strategy_.virtual_stages > 1 && !chunks_) {
-    says.emplace_back("layers that are recomputed as a whole are priced as the first ones of the stage's run");
+    says.emplace_back("layers that are recomputed as a whole are modelled as the first ones of the stage's run");
   }
   if (defers_head(stack, strategy_)) {
     says.push_back(
@@ -398,20 +403,20 @@ void Evaluator::say_assumptions() {
   const schedule::Rule& rule = schedule::rule_of(strategy_.schedule);
   if (chunks_) {
     says.emplace_back(
-        "chunks are priced one by one, and the step as the longest path through the order of their passes");
+        "chunks are modelled one by one, and the step as the longest path through the order of their passes");
   } else if (rule.is_v()) {
     says.push_back(
-        "a V is priced as runs of layers, its first stage last: that one holds embedding and head, the time of the "
+        "a V is modelled as runs of layers, its first stage last: that one holds embedding and head, the time of the "
         "embedding is counted with another");
   } else if (strategy_.virtual_stages > 1) {
-    says.push_back("an interleaved stage is priced as one run of layers");
+    says.push_back("an interleaved stage is modelled as one run of layers");
   }
   if (rule.is_split() && strategy_.pp > 1 && !chunks_) {
     says.push_back("weight gradients fill the bubble as in a pipeline of equal stages; what is kept waits for them");
   }
   const std::int64_t rounds = strategy_.micro_batch * strategy_.dp;
   if (job_.run.global_batch % rounds != 0) {
-    says.push_back(fmt::format("the batch of {} is no multiple of {}: the last micro-batches are priced as full",
+    says.push_back(fmt::format("the batch of {} is no multiple of {}: the last micro-batches are modelled as full",
                                job_.run.global_batch, rounds));
   }
   say_racks();
@@ -421,8 +426,9 @@ void Evaluator::say_assumptions() {
             ? fmt::format("activations of the first {} layers wait on the host; {} of a micro-batch are exposed, "
                           "counted with recomputation",
                           stack.offloaded_layers, format_duration(way_s_))
-            : fmt::format("activations of the first {} layers wait on the host; their way there and back is not priced",
-                          stack.offloaded_layers));
+            : fmt::format(
+                  "activations of the first {} layers wait on the host; their way there and back is not modelled",
+                  stack.offloaded_layers));
   }
   say_host();
   says.insert(says.end(), job_.model.notes.begin(), job_.model.notes.end());
@@ -436,16 +442,18 @@ void Evaluator::say_assumptions() {
   if (narrow) {
     const Storage storage = storage_of(job_);
     says.push_back(storage == Storage::bf16
-                       ? "what products keep for backward is counted in 16 bits"
-                       : fmt::format("products keep their inputs for backward as {}", to_string(storage)));
+                       ? "what GEMMs keep for backward is counted in 16 bits"
+                       : fmt::format("GEMMs keep their inputs for backward as {}", to_string(storage)));
   }
   says.push_back(fmt::format(
-      "MFU counts the model's own products, causal attention by the pairs its mask leaves, against the {} peak",
+      "MFU counts the model's own GEMMs, causal attention by the pairs its mask leaves, against the {} peak",
       narrow ? to_string(job_.run.precision) : "16-bit"));
   result_.unsure = not_calibrated(job_);
   for (std::size_t kind = 0; kind < table_.kinds.size(); ++kind) {
     if (table_.kinds[kind].measured) result_.measured.push_back(job_.model.kinds[kind].name);
   }
+  for (std::string& table : measured_groups(job_.cluster, strategy_, stages_))
+    result_.measured.push_back(std::move(table));
 }
 
 }  // namespace

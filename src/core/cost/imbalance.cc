@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/real.h"
 #include "base/text.h"
 #include "nest/option.h"
 
@@ -97,7 +97,7 @@ void set_routing(std::string_view text, Routing& routing) {
   }
   const std::string_view digits = text.substr(equals + 1);
   double value = 0;
-  const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const auto [last, error] = real_from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || last != digits.data() + digits.size()) {
     refuse(fmt::format("`{}` is no number", clip(std::string(digits), 40)));
   }

@@ -17,7 +17,7 @@
 //
 //     fused     F = 4 b H d Q (span + 64),  forward F / rate_f,  backward 2.5 F / rate_b (3.75 where deterministic)
 //               span = K, or K/2 under a causal mask; at most the window (twice the window where not causal);
-//               F / 0.6 for heads of at most 64
+//               F / 0.6 for heads of at most 64; with sinks F / 0.55, and span is no window's
 //     masked    4 b H d Q K / (0.32 peak), backward 2.5 of that at 0.287; heads of at most 64 at 0.78 and 0.86 of these
 //     unfused   forward 4 b H d Q K / (0.7 peak) + the passes over the scores (4, with dropout 6.5) through memory
 //               + 4 gaps, backward twice that; 0.0318 instead of 0.7 for heads of no multiple of 8
@@ -52,6 +52,7 @@ struct AttentionSize {
   std::int64_t window = 0;
   bool causal = true;
   bool fused = true;
+  bool sinks = false;    // one learned logit per head
   bool masked = false;   // by a tensor that the kernel reads
   bool dropout = false;  // on the scores of unfused attention
 };

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/real.h"
 #include "base/text.h"
 #include "doc/value.h"
 
@@ -30,7 +31,7 @@ Value::Data plain_scalar(const std::string& text) {
   double real = 0;
   const bool numeric =
       begin != end && (std::isdigit(static_cast<unsigned char>(*begin)) || *begin == '-' || *begin == '.');
-  if (const auto [rest, status] = std::from_chars(begin, end, real);
+  if (const auto [rest, status] = real_from_chars(begin, end, real);
       numeric && status == std::errc{} && rest == end && std::isfinite(real)) {
     return real;
   }

@@ -114,13 +114,13 @@ Architecture read_megatron_bert(Config& config) {
 // Its windows and random blocks are those of long sequences; priced as full attention.
 Architecture read_big_bird(Config& config) {
   Architecture architecture = read_bert_like(config, {.rows = 4096, .pooler = true});
-  architecture.notes.emplace_back("block-sparse attention is priced as full attention");
+  architecture.notes.emplace_back("block-sparse attention is modelled as full attention");
   return architecture;
 }
 
 Architecture read_yoso(Config& config) {
   Architecture architecture = read_bert_like(config, {.rows = 4096, .offset = 2, .added_rows = 2, .token_types = 1});
-  architecture.notes.emplace_back("hashed attention is priced as full attention");
+  architecture.notes.emplace_back("hashed attention is modelled as full attention");
   return architecture;
 }
 
@@ -187,7 +187,7 @@ Architecture read_electra(Config& config) {
   const auto classes = config.maybe_names("architectures", 64).value_or(std::vector<std::string>());
   if (std::find(classes.begin(), classes.end(), "ElectraForPreTraining") != classes.end()) {
     architecture.notes.emplace_back(
-        "priced as the generator, with a head over the vocabulary; the discriminator's is one number");
+        "modelled as the generator, with a head over the vocabulary; the discriminator's is one number");
   }
   return architecture;
 }

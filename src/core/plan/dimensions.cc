@@ -315,9 +315,9 @@ constexpr std::array kDimensions = {
     expert_tensor_parallel(),
     degree<&Strategy::pp>("pp", {}, "pp", "pipeline stages", "pipeline", "the layers are cut into so many stages",
                           &PlanLimits::pp),
-    degree<&Strategy::virtual_stages>("vpp", {"virtual_stages", "v"}, "virtual_stages", "chunks per stage", "chunks",
-                                      "interleaved schedules give every stage several chunks of layers",
-                                      &PlanLimits::vpp),
+    degree<&Strategy::virtual_stages>(
+        "vpp", {"virtual_stages", "v"}, "virtual_stages", "virtual stages", "virtual stages",
+        "interleaved schedules give every stage several chunks of layers", &PlanLimits::vpp),
     schedule(),
     micro_batch_group(),
     defer_head(),

@@ -176,8 +176,8 @@ void set_limit(PlanLimits& limits, std::string_view text, std::string_view sourc
     return;
   }
   const std::vector<std::string> known = limit_names();
-  throw InputError(fmt::format("{}: `{}` is no dimension of a plan{}; known are {}", source, clip(key, 40),
-                               did_you_mean(key, known), join_words(known)));
+  throw InputError(fmt::format("{}: `{}` is no dimension of a plan; known are {}{}", source, clip(key, 40),
+                               join_words(known), did_you_mean(key, known)));
 }
 
 void narrow(PlanLimits& limits, const PlanLimits& by) {

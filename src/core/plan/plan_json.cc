@@ -311,6 +311,7 @@ Json evaluation_json(const Plan& plan) {
   if (!plan.unsure.empty()) json["unsure"] = plan.unsure;
   json["device_memory_bytes"] = plan.device_memory_bytes;
   json["stages"] = std::move(stages);
+  if (!plan.contended.empty()) json["contended"] = plan.contended;
   json["assumptions"] = plan.assumptions;
   json["measured"] = plan.measured;
   return json;
@@ -332,6 +333,7 @@ void read_evaluation(doc::Reader reader, Plan& plan) {
     memory.moment = stages[s].text_or("moment", "");
     stages[s].refuse_unknown_keys();
   }
+  plan.contended = reader.maybe_texts("contended", kMostLines).value_or(std::vector<std::string>());
   plan.assumptions = reader.maybe_texts("assumptions", kMostLines).value_or(std::vector<std::string>());
   plan.measured = reader.maybe_texts("measured", kMostLines).value_or(std::vector<std::string>());
   // Written beside for readers; not part of the plan.
@@ -472,7 +474,7 @@ Plan read_plan(const Document& document) {
     read_evaluation(std::move(*evaluation), plan);
   }
   // Written beside a plan for readers; not part of it.
-  for (const char* beside : {"why_not", "alternatives", "nearest_runs"}) root.raw(beside);
+  for (const char* beside : {"why_not", "alternatives", "nearest_runs", "demand", "failures"}) root.raw(beside);
   root.refuse_unknown_keys();
   return plan;
 }

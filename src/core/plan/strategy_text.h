@@ -16,6 +16,7 @@ namespace nest::plan {
 struct StrategyRequest {
   Strategy strategy;
   bool dp_given = false;
+  std::int64_t edp = 0;         // replicas of the experts as they were written; 0: not written
   bool exchange_given = false;  // cp_comm
   bool inner_given = false;     // dp_inner
   Recomputation recompute;
@@ -32,5 +33,9 @@ void fill_devices(StrategyRequest& request, std::int64_t devices);
 
 // "tp=8 sp pp=4 vpp=2 dp=16 mbs=1", without what is 1 or off; after dp where experts have a grid of their own, "edp=4".
 std::string strategy_text(const Strategy& strategy);
+
+// The same with what all stages do alike, "… zero=1 recompute=full", and where replicas sit if not side by side. Parsed
+// again it is the plan, where that cuts its stages evenly and treats them alike.
+std::string strategy_text(const Plan& plan);
 
 }  // namespace nest::plan

@@ -91,10 +91,11 @@ class Incumbents {
 
 class Opener {
  public:
-  Opener(const PlanSpace& space, PriceCache& prices, PlanObjective objective, const Deadline& deadline)
+  Opener(const PlanSpace& space, PriceCache& prices, const SearchSettings& settings, const Deadline& deadline)
       : space_(space),
         prices_(prices),
-        objective_(objective),
+        objective_(settings.objective),
+        ceiling_(settings.ceiling),
         rules_{cost::sync_rule(space.job(), 1), cost::sync_rule(space.job(), 2)},
         solver_(space, &deadline),
         deadline_(deadline) {}
@@ -124,8 +125,13 @@ class Opener {
     return objective_ == PlanObjective::time ? time_s : time_s * real(devices);
   }
 
+  // Of a plan, or a bound of plans on at least so many devices; infinite above the ceiling.
+  double score_under(double time_s, std::int64_t devices) const {
+    return ceiling_.holds(time_s, devices) ? score(time_s, devices) : kInfinity;
+  }
+
   void push(const Node& child) {
-    if (child.low <= cutoff_) out_.children.push_back(child);
+    if (child.low <= cutoff_ && child.low < kInfinity) out_.children.push_back(child);
   }
 
   // Times of stages at least: the slowest, where that of its layers is known, and all together.
@@ -139,11 +145,13 @@ class Opener {
     return {slowest_s, std::max(slowest_s, sum_s)};
   }
 
+  std::int64_t family_devices(const Key& key) const { return key.stages * space_.stage_devices(key) * key.replicas; }
+
   // Of a family: its micro-batches on the slowest stage of any cut.
-  double family_low(const Key& key, const PairPrices& prices, double slowest_layers_s) const {
+  double family_low_s(const Key& key, const PairPrices& prices, double slowest_layers_s) const {
     const StageTimes least = least_times(key, prices, slowest_layers_s);
     const double time = solver_.form(key, prices).low(least.slowest_s, least.sum_s) + cost::constants::kStep_s;
-    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+    return time * (1 - 1e-12);
   }
 
   // The same with the gradients' way through the network, which the least of times leaves to the leaves.
@@ -169,19 +177,29 @@ class Opener {
     const double even = least.sum_s / p;
     const double time = std::max(form.low(least.slowest_s, least.sum_s) + traffic.seconds(p / v),
                                  form.low(even, least.sum_s) + traffic.seconds(m - 1 / v + p / v));
-    return score(time * (1 - 1e-12), key.stages * space_.stage_devices(key) * key.replicas);
+    return score_under(time * (1 - 1e-12), family_devices(key));
   }
 
-  // Of all families with at most so many replicas. Fewer replicas have no fewer micro-batches each; together they have
-  // the whole batch, whose device-seconds are those of its layers at least.
-  double chain_low(Key key, const PairPrices& prices, std::int64_t most, double slowest_layers_s) const {
-    if (objective_ == PlanObjective::device_hours) {
-      key.replicas = 1;
-      const auto all = real(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
-      return all * least_times(key, prices, slowest_layers_s).slowest_s * (1 - 1e-12);
-    }
+  // Of all families with at most so many replicas: fewer replicas have no fewer micro-batches each …
+  double chain_low_s(Key key, const PairPrices& prices, std::int64_t most, double slowest_layers_s) const {
     key.replicas = most;
-    return family_low(key, prices, slowest_layers_s);
+    return family_low_s(key, prices, slowest_layers_s);
+  }
+  // … and together they have the whole batch, whose device-seconds are those of its layers at least.
+  double chain_low_device_s(Key key, const PairPrices& prices, double slowest_layers_s) const {
+    key.replicas = 1;
+    const auto all = real(space_.micro_batch_count(key) * key.stages * space_.stage_devices(key));
+    return all * least_times(key, prices, slowest_layers_s).slowest_s * (1 - 1e-12);
+  }
+  double chain_low(const Key& key, const PairPrices& prices, std::int64_t most, double slowest_layers_s) const {
+    return objective_ == PlanObjective::device_hours ? chain_low_device_s(key, prices, slowest_layers_s)
+                                                     : chain_low_s(key, prices, most, slowest_layers_s);
+  }
+  bool chain_is_under(const Key& key, const PairPrices& prices, std::int64_t most, double slowest_layers_s) const {
+    return (std::isinf(ceiling_.step_s) ||
+            chain_low_s(key, prices, most, slowest_layers_s) <= ceiling_.step_s * PlanCeiling::kEdge) &&
+           (std::isinf(ceiling_.device_s) ||
+            chain_low_device_s(key, prices, slowest_layers_s) <= ceiling_.device_s * PlanCeiling::kEdge);
   }
 
   void open_pair(const Node& node) {
@@ -199,12 +217,14 @@ class Opener {
       deadline_.check();
       child.low = kInfinity;
       for_chains(child.key, [&](const Key& key, std::int64_t most) {
-        child.low = std::min(child.low, chain_low(key, *prices, most, prices->slowest_s(key.stages)));
+        const double slowest_s = prices->slowest_s(key.stages), chain = chain_low(key, *prices, most, slowest_s);
+        low = std::min(low, chain);
+        if (chain_is_under(key, *prices, most, slowest_s)) child.low = std::min(child.low, chain);
       });
-      low = std::min(low, child.low);
       if (child.low < kInfinity) push(child);
     }
-    // Other exchanges of contexts save no more than what is waited for of this one.
+    // Other exchanges of contexts save no more than what is waited for of this one; whether they are under the ceiling is
+    // theirs to say.
     if (std::isinf(low)) return;  // the same stages and replicas are admitted
     Node other = node;
     other.low = (1 - prices->context_share()) * low;
@@ -230,6 +250,7 @@ class Opener {
       child.key = key;
       child.most = most;
       child.slowest_s = prices->slowest_s(key.stages);
+      if (!chain_is_under(key, *prices, most, child.slowest_s)) return;
       child.low = std::max(node.low, chain_low(key, *prices, most, child.slowest_s));
       push(child);
     });
@@ -246,7 +267,7 @@ class Opener {
         solver_.form(largest, prices).slowest_within(prices.total_s(largest.stages > 1), cutoff_ / unit, 1e-9);
     node.slowest_s =
         solver_.memory_floor().slowest_s(space_.strategy(largest), prices, std::max(node.slowest_s, enough));
-    if (std::isinf(node.slowest_s)) return;
+    if (std::isinf(node.slowest_s) || !chain_is_under(node.key, prices, node.most, node.slowest_s)) return;
     node.low = std::max(node.low, chain_low(node.key, prices, node.most, node.slowest_s));
     ++node.tries;
     push(node);
@@ -265,6 +286,7 @@ class Opener {
     if (const auto next = space_.plateau(node.key, plateau->low - 1)) {
       Node rest = node;
       rest.most = next->high;
+      if (!chain_is_under(node.key, *prices, rest.most, node.slowest_s)) return;
       rest.low = std::max(node.low, chain_low(node.key, *prices, rest.most, node.slowest_s));
       push(rest);
     }
@@ -278,8 +300,9 @@ class Opener {
     if (!replicas) return;
     child.kind = NodeKind::family;
     child.key.replicas = *replicas;
-    child.low = std::max(child.low, family_low(child.key, prices, child.slowest_s));
-    if (child.low > cutoff_) return;
+    child.low =
+        std::max(child.low, score_under(family_low_s(child.key, prices, child.slowest_s), family_devices(child.key)));
+    if (child.low > cutoff_ || std::isinf(child.low)) return;
     child.key.inner_replicas = *replicas;
     std::optional<std::int64_t> any_degree;
     if (space_.limits().shard_in_node) any_degree = kAnyDegree;
@@ -299,7 +322,7 @@ class Opener {
       family = std::min(family, traffic_low(node, *prices, together, Placed::anywhere, node.key.replicas, degree));
     }
     family = std::max(family, node.low);
-    if (family > cutoff_) return;
+    if (family > cutoff_ || std::isinf(family)) return;
     child.kind = NodeKind::key;
     for (const std::int64_t inner : space_.inner_replicas(node.key)) {
       child.key.inner_replicas = inner;
@@ -309,9 +332,9 @@ class Opener {
         const Strategy strategy = space_.strategy(child.key);
         child.low = std::max(family, traffic_low(child, *prices, strategy, Placed::as_given, child.key.replicas,
                                                  space_.node_degree(strategy)));
-        if (child.low > cutoff_ || !space_.places(strategy)) continue;
+        if (child.low > cutoff_ || std::isinf(child.low) || !space_.places(strategy)) continue;
         const double time = solver_.message_bound_s(child.key, *prices);
-        child.low = std::max(child.low, score(time, strategy.devices_spanned()));
+        child.low = std::max(child.low, score_under(time, strategy.devices_spanned()));
         push(child);
       }
     }
@@ -322,11 +345,13 @@ class Opener {
     const auto devices = space_.strategy(node.key).devices_spanned();
     const double unit = score(1, devices);
     const bool probing = node.tries < std::size(kProbes);
-    const double limit = probing ? std::min(cutoff_, node.low * kProbes[node.tries]) : cutoff_;
+    const double most = std::min(cutoff_, ceiling_.seconds_on(devices) * unit);
+    const double limit = probing ? std::min(most, node.low * kProbes[node.tries]) : most;
     ++out_.leaves;
     if (std::optional<PartitionPlan> plan = solver_.solve(node.key, *prices, limit / unit)) {
-      out_.plans.push_back({plan->time_s * unit, node.key, std::move(*plan)});
-    } else if (limit < cutoff_) {
+      if (ceiling_.holds(plan->time_s, devices))
+        out_.plans.push_back({plan->time_s * unit, node.key, std::move(*plan)});
+    } else if (limit < most) {
       Node again = node;
       // A bound that was not known before does not count as a try.
       const double low = solver_.low_s() * unit;
@@ -339,6 +364,7 @@ class Opener {
   const PlanSpace& space_;
   PriceCache& prices_;
   PlanObjective objective_;
+  PlanCeiling ceiling_;
   std::array<cost::SyncRule, 2> rules_;  // without a pipeline, and with one
   LeafSolver solver_;
   const Deadline& deadline_;
@@ -346,20 +372,19 @@ class Opener {
   Opened out_;
 };
 
-// Whether weights, gradients and optimizer state alone, spread over all devices, are more than these hold.
-bool is_hopeless(const PlanSpace& space) {
-  const cost::Job& job = space.job();
-  if (!job.run.freeze.empty() || !job.run.lora.empty() || job.profile != nullptr) return false;
-  const check::StateFloor state = state_floor(job);
-  const double bytes = (state.weights + state.gradients + state.optimizer) * real(job.parameters);
-  return bytes / real(space.devices()) > real(job.cluster.device.memory_bytes);
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
+
+std::int64_t fewest_devices(const cost::Job& job) {
+  if (!job.run.freeze.empty() || !job.run.lora.empty() || job.profile != nullptr) return 1;
+  const check::StateFloor state = state_floor(job);
+  const double bytes = (state.weights + state.gradients + state.optimizer) * real(job.parameters);
+  const double devices = std::ceil(bytes / real(job.cluster.device.memory_bytes) * (1 - 1e-12));
+  return static_cast<std::int64_t>(std::clamp(devices, 1.0, 0x1p62));
+}
 
 double least_score(const cost::Job& job, std::int64_t devices, PlanObjective objective) {
   if (job.law != schedule::Law::formula) return 0;
@@ -372,7 +397,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   Deadline deadline(options.time_limit_s, options.stop);
   SearchFindings findings;
   findings.complete = true;
-  if (is_hopeless(space)) {
+  if (fewest_devices(space.job()) > space.devices()) {  // hopeless
     findings.lower_bound = options.known_score;
     findings.keys = space.count_keys(deadline);
     findings.wall_s = seconds_since(start);
@@ -384,6 +409,10 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
     const Deadline end(std::isfinite(options.time_limit_s) ? kFirstMost * options.time_limit_s : 10 * seconds,
                        options.stop);
     findings.first = first_plan(space, options.objective, end, Deadline(seconds, options.stop));
+    if (findings.first &&
+        !options.ceiling.holds(findings.first->prediction.iteration_s, findings.first->strategy.devices_spanned())) {
+      findings.first.reset();
+    }
   };
   if (!looked_for_first && std::isfinite(options.time_limit_s)) {
     look_for_first(std::clamp(kFirstShare * options.time_limit_s, kFirstSeconds, 1.0));
@@ -393,7 +422,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   std::vector<std::unique_ptr<Opener>> openers;
   openers.reserve(at(workers.size()));
   for (int k = 0; k < workers.size(); ++k) {
-    openers.push_back(std::make_unique<Opener>(space, prices, options.objective, deadline));
+    openers.push_back(std::make_unique<Opener>(space, prices, options, deadline));
   }
   Incumbents incumbents(space, options);
   const double least = least_score(space.job(), space.devices(), options.objective);
@@ -412,7 +441,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   std::vector<Opened> results;
   while (!queue.empty() && !incumbents.excludes(queue.top())) {
     const double elapsed = seconds_since(start);
-    if (deadline.has_passed()) {
+    if (deadline.has_passed() || (options.most_opened > 0 && findings.opened >= options.most_opened)) {
       findings.complete = false;
       break;
     }

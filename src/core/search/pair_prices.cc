@@ -138,10 +138,11 @@ double PairPrices::kept_bytes(std::int64_t begin, std::int64_t end, const cost::
 }
 
 const PairPrices::Kept& PairPrices::look_at_memory() const {
-  std::call_once(looked_, [this] {
+  const std::scoped_lock lock(looking_);
+  if (!kept_) {
     kept_ = std::make_unique<const Kept>(*this);
     known_kept_.store(kept_.get(), std::memory_order_release);
-  });
+  }
   return *kept_;
 }
 
@@ -206,10 +207,11 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
 const PairPrices::More& PairPrices::more(bool many) const {
   const std::size_t k = many ? 1 : 0;
   if (const More* known = known_more_[k].load(std::memory_order_acquire)) return *known;
-  std::call_once(looked_more_[k], [&] {
+  const std::scoped_lock lock(looking_for_more_);
+  if (!more_[k]) {
     more_[k] = std::make_unique<const More>(look_at_more(many));
     known_more_[k].store(more_[k].get(), std::memory_order_release);
-  });
+  }
   return *more_[k];
 }
 

@@ -132,10 +132,10 @@ class PairPrices {
   Split split_;
   std::int64_t micro_batch_;
   cost::PriceTable table_;
-  mutable std::once_flag looked_;
+  // Not std::call_once: through it an exception (no memory) leaves by way of the C library, which then loads a library and may fail.
+  mutable std::mutex looking_, looking_for_more_;
   mutable std::unique_ptr<const Kept> kept_;
   mutable std::atomic<const Kept*> known_kept_{nullptr};  // the same: asking costs less than a flag does
-  mutable std::array<std::once_flag, 2> looked_more_;
   mutable std::array<std::unique_ptr<const More>, 2> more_;
   mutable std::array<std::atomic<const More*>, 2> known_more_{};
   std::vector<std::int64_t> of_kind_;  // [i * kinds + k]: layers of kind k among [0, i), where few kinds are told apart

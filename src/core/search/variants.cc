@@ -46,11 +46,18 @@ std::vector<std::vector<StagePlan>> moved_cuts(const PlanSpace& space, const Pla
   if (stages.size() < 2 || std::any_of(stages.begin(), stages.end(), listed)) return {};
   const std::int64_t chunks = plan.strategy.virtual_stages;
   const Cuts cuts = cuts_of(stages);
+  const auto [shortest, longest] = std::minmax_element(
+      stages.begin(), stages.end(), [](const StagePlan& a, const StagePlan& b) { return a.time.total < b.time.total; });
+  const auto fastest = static_cast<std::size_t>(shortest - stages.begin());
+  const auto slowest = static_cast<std::size_t>(longest - stages.begin());
   std::vector<Cuts> moved;
   for (std::size_t from = 1; from < stages.size(); ++from) {
-    const std::size_t last = where == MovedTo::anywhere ? stages.size() : from + 1;
+    const std::size_t last = where == MovedTo::neighbours ? from + 1 : stages.size();
     for (std::size_t end = from + 1; end <= last; ++end) {
       for (const std::int64_t by : {-1, 1}) {
+        const std::size_t loses = by < 0 ? from - 1 : end - 1, gains = by < 0 ? end - 1 : from - 1;
+        const bool wanted = where != MovedTo::ends || end == from + 1 || loses == slowest || gains == fastest;
+        if (!wanted) continue;
         if (auto found = shifted(space, cuts, from, end, by, chunks)) moved.push_back(std::move(*found));
       }
     }

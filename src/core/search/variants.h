@@ -9,10 +9,14 @@
 
 namespace nest::search {
 
-enum class MovedTo : std::uint8_t { neighbours, anywhere };
+enum class MovedTo : std::uint8_t {
+  neighbours,
+  ends,  // and from the stage with the longest time to any, from any to the one with the shortest
+  anywhere,
+};
 
 // The stages of `plan` with the least number of layers moved from one stage to another, all stages between them keeping
-// theirs: to a neighbour, or to any stage; and with the numbers of layers in reverse order. All of them are cut as the
+// theirs; and with the numbers of layers in reverse order. All of them are cut as the
 // space allows. Nothing where stages list their chunks or there is one stage.
 std::vector<std::vector<StagePlan>> moved_cuts(const PlanSpace& space, const Plan& plan, MovedTo where);
 

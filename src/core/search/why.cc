@@ -106,7 +106,7 @@ std::string where_it_goes(const Prediction::Breakdown& best, const Prediction::B
   std::string text;
   for (std::size_t k = 0; k < 2; ++k) {
     if (terms[k].more_s <= 0 || terms[k].more_s < 0.3 * terms[0].more_s) break;
-    text += fmt::format("{}{} +{}", text.empty() ? "" : ", ", terms[k].name, format_duration(terms[k].more_s));
+    text += fmt::format("{}{} +{:.3f} s", text.empty() ? "" : ", ", terms[k].name, terms[k].more_s);
   }
   return text;
 }
@@ -127,7 +127,7 @@ std::string reason_for(const PlanRequest& request, const Plan& best, const WhyNo
 
 }  // namespace
 
-std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, double seconds,
+std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, std::int64_t most_opened,
                                  const Deadline& end) {
   std::vector<WhyNot> result;
   if (answer.plans.empty()) return result;
@@ -137,7 +137,8 @@ std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& a
     PlanRequest other = request;
     other.limits = variation.limits;
     other.search.top = 1;
-    other.search.time_limit_s = std::min(seconds, end.left_s());
+    other.search.time_limit_s = end.left_s();
+    other.search.most_opened = most_opened;
     other.search.first = false;
     other.search.progress = nullptr;
     WhyNot why;

@@ -8,8 +8,8 @@
 
 namespace nest::search {
 
-// `seconds` is the limit of each of the searches, `end` of all.
-std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, double seconds,
+// `most_opened` limits the nodes that each of the searches opens (0: none), `end` all of them.
+std::vector<WhyNot> explain_plan(const PlanRequest& request, const PlanAnswer& answer, std::int64_t most_opened,
                                  const Deadline& end = {});
 
 }  // namespace nest::search

@@ -16,6 +16,7 @@ std::vector<Set> all_sets(const std::filesystem::path& folder) {
   add(step_memory(folder));
   add(operators(folder));
   add(layer_time(folder));
+  add(layer_host(folder));
   add(layer_saved(folder));
   add(huggingface_saved(folder));
   add(parameter_counts(folder));

@@ -23,6 +23,8 @@ Set huggingface_saved(const std::filesystem::path& folder);
 Set parameter_counts(const std::filesystem::path& folder);
 Set operators(const std::filesystem::path& folder);
 Set layer_time(const std::filesystem::path& folder);
+// Those that the host decides: the same kernels were measured between one and three times as fast.
+Set layer_host(const std::filesystem::path& folder);
 Set collectives(const std::filesystem::path& folder);
 
 // The runs that have a time, for data/runs.

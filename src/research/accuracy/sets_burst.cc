@@ -17,7 +17,21 @@ bool is_host(calibrate::MeasuredKind kind) {
   return kind == calibrate::MeasuredKind::host_forward || kind == calibrate::MeasuredKind::host_both;
 }
 
-void add_file(const std::filesystem::path& path, bool layers, Set& set) {
+// Blocks whose time is the host's: the device would be done this much earlier if kernels were queued.
+bool waits_for_host(const calibrate::BurstModel& model, calibrate::Measurement row) {
+  constexpr double kWaits = 1.05;
+  const double seconds = calibrate::predict_burst(model, row);
+  row.queued = true;
+  return is_layer(row.kind) && seconds > kWaits * calibrate::predict_burst(model, row);
+}
+
+// "llama3_8b" of "llama3_8b tp 8, 2 x 2048 tokens".
+std::string family_of(const std::string& label) { return label.substr(0, label.find(' ')); }
+
+enum class Rows { operators, blocks, blocks_of_the_host };
+
+void add_file(const std::filesystem::path& path, Rows wanted, Set& set) {
+  const bool layers = wanted != Rows::operators;
   const auto document = read_list(path, set);
   if (!document) return;
   try {
@@ -26,10 +40,17 @@ void add_file(const std::filesystem::path& path, bool layers, Set& set) {
     const calibrate::Measurements measured = calibrate::read_measurements(*document);
     for (const calibrate::Measurement& row : measured.rows) {
       if (is_layer(row.kind) != layers || is_host(row.kind)) continue;
+      if (waits_for_host(model, row) != (wanted == Rows::blocks_of_the_host)) continue;
       ++set.rows;
       const std::string kind = to_string(row.kind);
-      set.readings.push_back(
-          {kind + " " + row.label, kind, {calibrate::predict_burst(model, row), row.seconds}, "s", false, true, 0, ""});
+      set.readings.push_back({kind + " " + row.label,
+                              layers ? family_of(row.label) : kind,
+                              {calibrate::predict_burst(model, row), row.seconds},
+                              "s",
+                              false,
+                              true,
+                              0,
+                              ""});
     }
     for (std::size_t i = 0; i < measured.left_out && !layers; ++i) {
       ++set.rows;
@@ -45,13 +66,19 @@ void add_file(const std::filesystem::path& path, bool layers, Set& set) {
 
 Set operators(const std::filesystem::path& folder) {
   Set set{"operators", "Single operators on one H200, in bursts", "s", 0, {}, {}};
-  for (const char* file : {"ops.json", "ops2.json"}) add_file(folder / "h200" / file, false, set);
+  for (const char* file : {"ops.json", "ops2.json"}) add_file(folder / "h200" / file, Rows::operators, set);
   return set;
 }
 
 Set layer_time(const std::filesystem::path& folder) {
   Set set{"layer_time", "Transformer blocks on one H200, in bursts: time", "s", 0, {}, {}};
-  add_file(folder / "h200" / "layers.json", true, set);
+  add_file(folder / "h200" / "layers.json", Rows::blocks, set);
+  return set;
+}
+
+Set layer_host(const std::filesystem::path& folder) {
+  Set set{"layer_host", "Transformer blocks on one H200 that wait for the host, in bursts: time", "s", 0, {}, {}};
+  add_file(folder / "h200" / "layers.json", Rows::blocks_of_the_host, set);
   return set;
 }
 

@@ -38,6 +38,7 @@ model::Block dense_block(const PublishedRun& run) {
   block.attention.kv_heads = model.kv_heads;
   block.attention.head_dim = model.head_dim;
   if (model.attention.find("MLA") != std::string::npos) block.attention.latent = latent_of(model.attention);
+  block.attention.sinks = model.attention.find("sinks") != std::string::npos;
   block.feed_forward = model::FeedForward{
       model.ffn, model.gated, model.gated ? model::Activation::silu : model::Activation::gelu, false, false};
   if (!model.gated) {

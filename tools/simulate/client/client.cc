@@ -67,7 +67,7 @@ void open_pipe(Pipe& pipe, bool socket) {
   std::array<int, 2> ends{};
   const int failed =
       socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) : ::pipe2(ends.data(), O_CLOEXEC);
-  if (failed != 0) throw SimulatorError(fmt::format("cannot start {}: {}", kName, std::strerror(errno)));
+  if (failed != 0) throw SimulatorUnavailable(fmt::format("cannot start {}: {}", kName, std::strerror(errno)));
   pipe.read.set(ends[0]);
   pipe.write.set(ends[1]);
 }
@@ -78,7 +78,7 @@ class Child {
   Child(const std::string& path, Pipe& in, Pipe& out, Pipe& err) : Child(path, in, out, err, ::getpid()) {}
 
   Child(const std::string& path, Pipe& in, Pipe& out, Pipe& err, pid_t parent) : process_(::fork()) {
-    if (process_ < 0) throw SimulatorError(fmt::format("cannot start {}: {}", kName, std::strerror(errno)));
+    if (process_ < 0) throw SimulatorUnavailable(fmt::format("cannot start {}: {}", kName, std::strerror(errno)));
     if (process_ > 0) return;
     // Only what may be called between fork and exec.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever ends this program ends it too

@@ -56,10 +56,7 @@ std::vector<Network> slow_networks() {
 
 std::vector<Network> networks() {
   std::vector<Network> all = slow_networks();
-  for (const char* preset : {"h100-spine-leaf", "dgx-h100", "dgx-b200", "dgx-a100", "mi300x-cluster", "gb200-nvl72",
-                             "tpuv4-fat-tree", "tpuv4-torus", "tpuv5p-torus"}) {
-    all.push_back({preset, ""});
-  }
+  for (const cluster::Cluster& preset : cluster::cluster_presets()) all.push_back({preset.name, ""});
   return all;
 }
 

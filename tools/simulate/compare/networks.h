@@ -16,7 +16,7 @@ struct Network {
 
 // One uplink per node of 8 (up), leaves of four nodes that are oversubscribed (-o), a port per device (rails), slow tori.
 std::vector<Network> slow_networks();
-// The same, and presets of every kind.
+// The same, and all presets.
 std::vector<Network> networks();
 
 // The preset or slow network of that name, in that size. Throws InputError where it does not come in it.

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <random>
 
 #include "base/error.h"
 #include "cost/group_time.h"
 #include "model/presets.h"
+#include "simulation_check/dice.h"
 #include "simulation_check/networks.h"
 
 namespace nest {
@@ -20,31 +20,6 @@ constexpr std::array kModels = {"llama3-8b",  "llama2-13b",   "llama3-70b",   "g
 constexpr std::array kStacks = {"megatron-core", "megatron-core", "megatron-core-plain", "megatron-core-moe",
                                 "fsdp2",         "nanotron",      "megatron-deepspeed"};
 constexpr std::array<std::int64_t, 8> kDevices = {8, 16, 32, 64, 128, 256, 512, 1024};
-
-// Draws that are the same on every platform: the distributions of the standard library are not.
-class Dice {
- public:
-  explicit Dice(std::uint32_t seed) : engine_(seed) {}
-
-  std::int64_t below(std::int64_t count) {
-    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(count));
-  }
-  bool chance(int percent) { return below(100) < percent; }
-  template <typename List>
-  auto pick(const List& list) {
-    return list[static_cast<std::size_t>(below(static_cast<std::int64_t>(list.size())))];
-  }
-  std::int64_t divisor(std::int64_t number) {
-    std::vector<std::int64_t> found;
-    for (std::int64_t d = 1; d <= number; ++d) {
-      if (number % d == 0) found.push_back(d);
-    }
-    return pick(found);
-  }
-
- private:
-  std::mt19937 engine_;
-};
 
 // A list of its own, so that a new preset does not draw another sample: one of every kind of network.
 constexpr std::array kClusters = {"dgx-a100",       "dgx-b200",    "dgx-h100",        "dgx-h200",

@@ -1,23 +1,27 @@
 // nest-regret: does the plan that nest gives stay the best when everything else that is known is executed too?
 //
 // Regret of a case = step of nest's plan / least step of all plans that were executed - 1: nest's own, the formula's best
-// of every kind, and what rivals plan. All are executed alike, once, in lockstep (nest/simulate.h). Where another plan is
-// 1 % faster so, both are executed again with noise, every replica for itself, and the mean counts.
+// of every kind, what rivals plan, and random neighbours of the best. All are executed alike, once, in lockstep
+// (simulate/step_judge.h); plans whose lower bound is above the best are not. Where another plan is 1 % faster so, both
+// are executed again with noise, every replica for itself, and the mean counts.
 #include <fmt/format.h>
+#include <time.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <sstream>
 
-#include "model/presets.h"
+#include "door/job_data.h"
 #include "nest/compare.h"
 #include "nest/error.h"
 #include "nest/search.h"
 #include "nest/simulate.h"
 #include "plan/strategy_text.h"
+#include "row.h"
+#include "simulate/step_judge.h"
 #include "simulation_check/networks.h"
 
 namespace {
@@ -25,32 +29,24 @@ namespace {
 constexpr double kWorth = 0.01;
 
 struct Options {
-  std::vector<std::string> models = {"llama3-8b", "llama2-13b", "llama3-70b", "gpt3-35b", "mixtral-8x7b"};
-  std::vector<std::int64_t> devices = {64, 256};
+  std::vector<std::string> models = {"llama3-8b", "llama2-13b",   "llama3-70b",    "gpt3-35b",
+                                     "gpt3-175b", "mixtral-8x7b", "mixtral-8x22b", "deepseek-v3"};
+  std::vector<std::int64_t> devices = {16, 64, 256, 1024};
   std::vector<std::int64_t> tokens = {4, 1};  // per step, millions
   std::string only;
-  std::int64_t top = 20;
-  double time_limit_s = 60;
+  nest::RegretEffort effort;
+  std::uint32_t seed = 1;
+  std::int64_t sample = 0;  // 0: all
+  std::string records;
   std::string markdown;
+  bool only_page = false;
 };
 
-struct Row {
-  std::string network, model;
-  std::int64_t devices = 0, batch = 0;
-  double predicted_s = 0, simulated_s = 0, formula_s = 0, least_s = 0, wall_s = 0;
-  double best_s = 0;
-  std::string best_of;
-  nest::Plan best;
-
-  double regret() const { return simulated_s / best_s - 1; }
-};
-
-// Looks at one more plan.
-void offer(Row& row, const nest::Plan& plan, const std::string& whose, double seconds) {
-  if (row.best_s > 0 && seconds >= row.best_s) return;
-  row.best_s = seconds;
-  row.best_of = whose;
-  row.best = plan;
+// Of this thread: wall time says how busy the machine was.
+double processor_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 double noisy_s(const nest::Plan& plan) {
@@ -59,114 +55,186 @@ double noisy_s(const nest::Plan& plan) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) / kRuns;
 }
 
-// Nothing where no plan fits.
-bool settle(const Options& options, const nest::Question& question, Row& row) {
-  const nest::TrainingJob job = nest::read_job(question);
-  nest::SearchOptions search;
-  search.target = "any";  // as the planners of others
-  search.why = search.explain = false;
-  search.threads = 1;
-  search.time_limit_s = options.time_limit_s;
-  const nest::Answer own = nest::find_plan(job, search);
-  if (own.plans.empty()) return false;
-  const nest::Plan& plan = own.plans.front();
-  row.predicted_s = plan.prediction.iteration_s;
-  row.simulated_s = nest::simulate_plan(plan).iteration_s;
-  row.wall_s = plan.search->wall_s;
-  if (plan.search->execution) row.least_s = plan.search->execution->least_s;
-  offer(row, plan, "nest", row.simulated_s);
-  search.judge = nest::PlanJudge::formula;
-  search.top = options.top;
-  for (const nest::Plan& other : nest::find_plan(job, search).plans) {
-    const double seconds = nest::simulate_plan(other).iteration_s;
-    if (row.formula_s == 0) row.formula_s = seconds;
-    offer(row, other, "formula", seconds);
+class Case {
+ public:
+  Case(const nest::TrainingJob& job, const nest::RegretEffort& effort, nest::RegretRow& row)
+      : job_(job), judge_(nest::unwrap(job)), effort_(effort), row_(row) {}
+
+  void settle() {
+    nest::SearchOptions search;
+    search.target = "any";  // as the planners of others
+    search.why = search.explain = false;
+    search.threads = 1;
+    search.time_limit_s = effort_.time_limit_s;
+    const double start_s = processor_s();
+    const nest::Answer own = nest::find_plan(job_, search);
+    row_.search_s = processor_s() - start_s;
+    row_.stopped = own.outcome == nest::PlanOutcome::limit;
+    if (own.plans.empty()) {
+      row_.refused = row_.stopped ? "stopped by the limit" : "no plan fits";
+      return;
+    }
+    own_ = best_ = own.plans.front();
+    row_.strategy = nest::plan::strategy_text(own_.strategy);
+    row_.predicted_s = own_.prediction.iteration_s;
+    row_.simulated_s = row_.best_s = seconds(own_);
+    row_.best_of = "nest";
+    if (own_.search->execution) row_.least_s = own_.search->execution->least_s;
+    offer_formula(search);
+    offer_rivals();
+    offer_neighbours(own_, "neighbour");
+    if (row_.best_of != "nest") offer_neighbours(best_, "neighbour");
+    if (row_.regret() > kWorth) compare_with_noise();
+    row_.best_strategy = nest::plan::strategy_text(best_.strategy);
   }
-  nest::CompareOptions compare;
-  compare.planners = {"manual", "phaze", "mist"};
-  compare.simulate = true;
-  compare.threads = 1;
-  compare.time_limit_s = options.time_limit_s;
-  for (const nest::ComparedPlanner& rival : nest::compare_planners(job, compare).planners) {
-    if (rival.plan && rival.simulated_s) offer(row, *rival.plan, rival.name, *rival.simulated_s);
+
+ private:
+  double seconds(const nest::Plan& plan) const { return judge_.seconds(plan.strategy, plan.stages); }
+
+  void offer(const nest::Plan& plan, const std::string& whose) {
+    ++row_.others;
+    if (judge_.least_s(plan.strategy, plan.stages) >= row_.best_s) return;
+    ++row_.executed;
+    take(plan, whose, seconds(plan));
   }
-  if (row.regret() > kWorth) {
-    row.simulated_s = noisy_s(plan);
-    row.best_s = noisy_s(row.best);
-    if (row.best_s > row.simulated_s) {
-      row.best_s = row.simulated_s;
-      row.best_of = "nest";
-      row.best = plan;
+
+  void take(const nest::Plan& plan, const std::string& whose, double plan_s) {
+    if (plan_s >= row_.best_s) return;
+    row_.best_s = plan_s;
+    row_.best_of = whose;
+    best_ = plan;
+  }
+
+  void offer_formula(nest::SearchOptions search) {
+    search.judge = nest::PlanJudge::formula;
+    search.top = effort_.top;
+    const nest::Answer answer = nest::find_plan(job_, search);
+    for (const nest::Plan& other : answer.plans) {
+      if (row_.formula_s == 0) row_.formula_s = seconds(other);
+      offer(other, "formula");
     }
   }
-  return true;
+
+  void offer_rivals() {
+    nest::CompareOptions compare;
+    compare.planners = {"manual", "phaze", "mist"};
+    compare.threads = 1;
+    compare.time_limit_s = effort_.time_limit_s;
+    for (const nest::ComparedPlanner& rival : nest::compare_planners(job_, compare).planners) {
+      if (!rival.plan || rival.name == "nest") continue;
+      ++row_.others;
+      ++row_.executed;
+      const double rival_s = seconds(*rival.plan);
+      row_.rival_s = row_.rival_s > 0 ? std::min(row_.rival_s, rival_s) : rival_s;
+      take(*rival.plan, rival.name, rival_s);
+    }
+  }
+
+  void offer_neighbours(const nest::Plan& plan, const std::string& whose) {
+    const nest::Plan of = plan;  // the best may change
+    for (const nest::Plan& other : nest::neighbours(nest::unwrap(job_), of, effort_.neighbours, 1)) offer(other, whose);
+  }
+
+  void compare_with_noise() {
+    try {
+      const double own_s = noisy_s(own_), best_s = noisy_s(best_);
+      row_.noisy = true;
+      row_.rival_s *= own_s / row_.simulated_s;  // as if noise did the same to it
+      row_.simulated_s = own_s;
+      row_.best_s = best_s;
+    } catch (const nest::InputError&) {
+      return;  // too large to execute replica by replica
+    }
+    if (row_.best_s <= row_.simulated_s) return;
+    row_.best_s = row_.simulated_s;
+    row_.best_of = "nest";
+    best_ = own_;
+  }
+
+  const nest::TrainingJob& job_;
+  nest::simulate::StepJudge judge_;
+  const nest::RegretEffort& effort_;
+  nest::RegretRow& row_;
+  nest::Plan own_, best_;
+};
+
+nest::RegretRow run_case(const nest::RegretCase& each, const nest::RegretEffort& effort) {
+  nest::RegretRow row;
+  row.of = each;
+  row.effort = effort;
+  try {
+    nest::Question question;
+    question.model = each.model;
+    question.cluster = each.network;
+    for (const nest::Network& network : nest::slow_networks()) {
+      if (network.name == each.network) question.cluster = nest::Input::memory(network.name + ".yaml", network.yaml);
+    }
+    question.devices = each.devices;
+    question.global_batch = each.batch;
+    question.stack = "megatron-core";
+    const bool old = nest::network_cluster(each.network, each.devices).device.peak(nest::Precision::bf16) <= 0;
+    if (old) question.precision = nest::Precision::fp16;
+    const nest::TrainingJob job = nest::read_job(question);
+    Case(job, effort, row).settle();
+  } catch (const nest::InputError& error) {
+    row.refused = error.what();
+  }
+  return row;
 }
 
-std::string page(const std::vector<Row>& rows) {
-  std::vector<double> regrets;
-  for (const Row& row : rows) regrets.push_back(row.regret());
-  std::sort(regrets.begin(), regrets.end());
-  const double mean = std::accumulate(regrets.begin(), regrets.end(), 0.0) / static_cast<double>(regrets.size());
-  std::vector<double> errors;
-  for (const Row& row : rows) errors.push_back(std::abs(row.simulated_s / row.predicted_s - 1));
-  std::sort(errors.begin(), errors.end());
-  const auto error = [&](std::size_t tenths) { return 100 * errors[(errors.size() * tenths + 9) / 10 - 1]; };
-  std::string text = fmt::format(
-      "# Regret\n\nThe step of nest's plan against the fastest of all that were executed: its own, the formula's best "
-      "of "
-      "every kind, and those of\nmanual rules, Phaze and Mist. {} cases: mean {:.2f} %, worst {:.2f} %, above 1 % in "
-      "{}.\nExecuted against predicted: median {:.2f} %, 90 % within {:.2f} %, at most {:.2f} %.\n\n"
-      "| cluster | devices | model | batch | predicted s | executed s | formula's plan s | no plan below s | best s | "
-      "regret % | whose | search s |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-      rows.size(), 100 * mean, 100 * regrets.back(),
-      std::count_if(regrets.begin(), regrets.end(), [](double regret) { return regret > kWorth; }), error(5), error(9),
-      error(10));
-  for (const Row& row : rows) {
-    text += fmt::format("| {} | {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {} | {:.3f} | {:.2f} | {} | {:.1f} |\n",
-                        row.network, row.devices, row.model, row.batch, row.predicted_s, row.simulated_s, row.formula_s,
-                        row.least_s > 0 ? fmt::format("{:.3f}", row.least_s) : "", row.best_s, 100 * row.regret(),
-                        row.best_of, row.wall_s);
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The front of the drawn order, as far as it is known or asked for.
+std::vector<nest::RegretRow> run_cases(const Options& options, const std::vector<nest::RegretCase>& order) {
+  std::map<std::string, nest::RegretRow> known;
+  std::ofstream lines;
+  if (!options.records.empty()) {
+    const std::string before = read_file(options.records);
+    known = nest::read_rows(before);
+    lines.open(options.records, std::ios::binary | std::ios::app);
+    if (!lines) throw nest::InputError("cannot write " + options.records);
+    if (!before.empty() && before.back() != '\n') lines << '\n';
   }
-  return text;
+  std::vector<nest::RegretRow> rows;
+  for (const nest::RegretCase& each : order) {
+    const auto found = known.find(each.id());
+    if (found != known.end() && found->second.effort == options.effort) {
+      rows.push_back(found->second);
+      continue;
+    }
+    if (options.only_page) break;  // what is behind a gap would prefer what is quick
+    const nest::RegretRow& row = rows.emplace_back(run_case(each, options.effort));
+    if (lines.is_open()) lines << to_line(row) << std::flush;
+    std::cerr << fmt::format("{} of {}: {}: ", rows.size(), order.size(), each.id());
+    if (row.refused.empty()) {
+      std::cerr << fmt::format(
+          "{:.3f} s predicted, {:.3f} s executed, formula's {:.3f} s, regret {:.2f} % ({} {}), {:.1f} s\n",
+          row.predicted_s, row.simulated_s, row.formula_s, 100 * row.regret(), row.best_of, row.best_strategy,
+          row.search_s);
+    } else {
+      std::cerr << row.refused << '\n';
+    }
+  }
+  return rows;
 }
 
 int run(const Options& options) {
-  std::vector<Row> rows;
-  for (const nest::Network& network : nest::networks()) {
-    if (network.name.find(options.only) == std::string::npos) continue;
-    for (const std::int64_t devices : options.devices) {
-      for (const std::string& model : options.models) {
-        for (const std::int64_t tokens : options.tokens) {
-          nest::Question question;
-          question.model = model;
-          question.cluster = network.yaml.empty() ? nest::Input(network.name)
-                                                  : nest::Input::memory(network.name + ".yaml", network.yaml);
-          question.devices = devices;
-          question.stack = "megatron-core";
-          Row row;
-          row.network = network.name;
-          row.model = model;
-          row.devices = devices;
-          try {
-            const std::int64_t sequence = nest::model::find_model_preset(model).value().default_sequence;
-            question.global_batch = row.batch = std::max(devices / 8, (tokens << 20) / sequence);
-            if (!settle(options, question, row)) continue;
-          } catch (const nest::InputError& error) {
-            std::cerr << fmt::format("{} x {}, {}: {}\n", devices, network.name, model, error.what());
-            continue;
-          }
-          rows.push_back(row);
-          std::cerr << fmt::format(
-              "{} x {}, {}, batch {}: {:.3f} s predicted, {:.3f} s executed, formula's {:.3f} s, regret "
-              "{:.2f} % ({} {}), {:.1f} s\n",
-              devices, network.name, model, row.batch, row.predicted_s, row.simulated_s, row.formula_s,
-              100 * row.regret(), row.best_of, nest::plan::strategy_text(row.best.strategy), row.wall_s);
-        }
-      }
-    }
+  std::vector<nest::RegretCase> order =
+      nest::drawn(nest::regret_grid(options.models, options.devices, options.tokens), options.seed);
+  std::erase_if(order,
+                [&](const nest::RegretCase& each) { return each.network.find(options.only) == std::string::npos; });
+  const std::size_t grid = order.size();
+  if (options.sample > 0 && static_cast<std::size_t>(options.sample) < grid) {
+    order.resize(static_cast<std::size_t>(options.sample));
   }
+  const std::vector<nest::RegretRow> rows = run_cases(options, order);
   if (rows.empty()) return 1;
-  const std::string text = page(rows);
+  const std::string text = nest::regret_page(rows, grid, options.seed);
   if (options.markdown.empty()) {
     std::cout << text;
   } else {
@@ -187,8 +255,16 @@ int main(int argc, char** argv) {
   app.add_option("--devices", options.devices, "sizes of clusters")->delimiter(',')->capture_default_str();
   app.add_option("--tokens", options.tokens, "millions per step")->delimiter(',')->capture_default_str();
   app.add_option("--only", options.only, "networks whose name contains this");
-  app.add_option("--top", options.top, "kinds of plans that the formula lists")->check(CLI::PositiveNumber);
-  app.add_option("--time-limit", options.time_limit_s, "seconds per search");
+  app.add_option("--sample", options.sample, "cases, drawn; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", options.seed, "of the order in which cases are drawn");
+  app.add_option("--records", options.records,
+                 "finished cases, one line of JSON each; those there are not run again unless others were looked for");
+  app.add_flag("--only-page", options.only_page, "write the page from what is there, up to the first case that is not");
+  app.add_option("--top", options.effort.top, "kinds of plans that the formula lists")->check(CLI::PositiveNumber);
+  app.add_option("--neighbours", options.effort.neighbours, "random neighbours of the best plans")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--time-limit", options.effort.time_limit_s, "seconds per search; 0: none")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--markdown", options.markdown, "write the page here");
   CLI11_PARSE(app, argc, argv);
   try {
