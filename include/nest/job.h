@@ -23,7 +23,9 @@ struct Question {
                                   // an ONNX file
   Input cluster = {};             // dgx-h100. A preset or a YAML file
   std::int64_t devices = 0;       // 0: all of the cluster
+  std::int64_t nodes = 0;         // hosts, in place of devices: times what each of them holds; 0: not said
   std::int64_t global_batch = 0;  // sequences per optimizer step; 0: about four million tokens
+  std::int64_t batch_tokens = 0;  // the same in tokens, rounded to whole sequences; 0: not said
   std::int64_t seq = 0;           // tokens per sequence; 0: what the model was trained with
   std::int64_t encoder_seq = 0;   // of the encoder of an encoder-decoder model; 0: as seq
   std::int64_t mtp_layers = 0;    // depths that predict further tokens, trained with the model; 0: none
@@ -57,6 +59,8 @@ class TrainingJob {
   const std::string& title() const;  // of the model, for people: "Llama 3 70B"
   std::int64_t devices() const;
   std::int64_t device_memory_bytes() const;
+  std::int64_t devices_per_node() const;  // of a full one; 0: the cluster has no nodes
+  double price_per_device_hour() const;   // as the cluster's file says; 0: it does not
 
  private:
   std::shared_ptr<const JobData> data_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct LaunchComparison;  // internal
 
 struct LaunchAnswer {
   Plan yours;
+  std::optional<Plan> best;  // that the framework can run; nothing where none fits
   std::shared_ptr<const LaunchComparison> comparison;
 };
 

@@ -2,10 +2,15 @@
 //
 //   Question -> TrainingJob     read_job                     nest/job.h
 //   TrainingJob -> Answer       find_plan                    nest/search.h
+//   Question -> MappedCell …    map_cells                    nest/map.h
+//   Question, Demand -> DemandAnswer  meet_demand            nest/demand.h
+//   TrainingJob -> FailureAnswer  plan_with_failures         nest/failures.h
 //   strategy, plan -> Plan      evaluate_plan                nest/evaluate.h
 //   Plan -> Verdict             check_plan                   nest/check.h
+//   Plan -> what to draw        pipeline_json, placement_json nest/draw.h
 //   Plan -> Simulation          simulate_plan                nest/simulate.h
 //   TrainingJob -> Comparison   compare_planners             nest/compare.h
+//   lists -> CandidateComparison compare_candidates          nest/candidates.h
 //   Study -> SweepResults       run_sweep, read_results      nest/sweep.h
 //   Plan -> Export              export_plan                  nest/export.h
 //   launch line -> LaunchAnswer evaluate_launch              nest/launch.h
@@ -18,15 +23,21 @@
 #pragma once
 
 #include "nest/calibrate.h"
+#include "nest/candidates.h"
 #include "nest/check.h"
 #include "nest/compare.h"
+#include "nest/demand.h"
+#include "nest/dimension.h"
+#include "nest/draw.h"
 #include "nest/error.h"
 #include "nest/evaluate.h"
 #include "nest/export.h"
+#include "nest/failures.h"
 #include "nest/import.h"
 #include "nest/instance.h"
 #include "nest/job.h"
 #include "nest/launch.h"
+#include "nest/map.h"
 #include "nest/plan.h"
 #include "nest/report.h"
 #include "nest/schema.h"

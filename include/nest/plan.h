@@ -202,6 +202,7 @@ struct Plan {
   // What to expect instead, where a step takes another time (by more than 1 %) when it is executed on the simulated
   // network: nest/simulate.h.
   std::optional<Prediction> executed;
+  std::vector<std::string> contended;  // then: which transfers others slow down, on which link, beside what, and when
   std::int64_t device_memory_bytes = 0;
   bool fits = true;
   std::string misfit;  // "stage 0 needs 91.3 GiB of 79.2 GiB (activations 52.1 GiB …)" when it does not

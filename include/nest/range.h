@@ -15,6 +15,7 @@ struct IntegerRange {
 
 inline constexpr IntegerRange kDevices{1, std::int64_t{1} << 24};
 inline constexpr IntegerRange kBatches{1, std::int64_t{1} << 32};
+inline constexpr IntegerRange kBatchTokens{1, std::int64_t{1} << 50};
 inline constexpr IntegerRange kMtpLayers{0, 64};
 inline constexpr IntegerRange kPercent{0, 100};
 inline constexpr IntegerRange kSequences{1, std::int64_t{1} << 24};
@@ -25,6 +26,7 @@ inline constexpr IntegerRange kTop{1, 1000};
 inline constexpr IntegerRange kSteps{1, 1000};
 inline constexpr IntegerRange kRuns{1, 1000};
 inline constexpr IntegerRange kSeeds{1, std::int64_t{1} << 32};
+inline constexpr IntegerRange kLostNodes{1, 64};
 inline constexpr IntegerRange kPerHost{1, std::int64_t{1} << 20};
 inline constexpr IntegerRange kCores{1, std::int64_t{1} << 12};
 

@@ -18,6 +18,7 @@
 #include "nest/job.h"
 #include "nest/plan.h"
 #include "nest/report.h"
+#include "nest/sensitivity.h"
 
 namespace nest {
 
@@ -54,6 +55,8 @@ struct SearchOptions {
   OffloadSearch offload = OffloadSearch::needed;
   PlanJudge judge = PlanJudge::simulation;
   std::int64_t max_devices = 0;             // 0: all of the cluster
+  double most_step_s = 0;                   // plans that take longer are none; 0: all are
+  double most_device_s = 0;                 // the same for seconds times devices spanned, of a step
   std::int64_t top = 1;                     // how many plans, each of another kind: tp, cp, ep, etp, pp or schedule
   double tie_percent = 0.5;                 // within so much of the proven optimum the simplest plan is taken
   std::int64_t threads = 0;                 // 0: one per core
@@ -99,6 +102,12 @@ struct NoFit {
   };
   std::optional<Closest> closest;  // nothing when not even one stage can be placed
   std::optional<Plan> larger;      // on more devices of the same kind, where that was found in time
+  bool fewest = false;             // and it is known that on fewer hosts none fits
+  struct Change {
+    std::string name;  // "--optimizer adam8bit", "without limits"
+    Plan plan;         // that fits then
+  };
+  std::vector<Change> changes;  // each alone admits a plan on the devices that there are
 };
 
 struct Answer {
@@ -109,16 +118,22 @@ struct Answer {
   std::vector<Plan> plans;
   std::vector<WhyNot> why_not;
   std::optional<NoFit> no_fit;
+  std::optional<Sensitivity> sensitivity = {};  // where it was asked for (find_sensitivity)
 };
 
 // Throws InputError where the limits admit no plan at all, whatever its memory. "No plan fits" is an answer.
 Answer find_plan(const TrainingJob& job, const SearchOptions& options = {});
 
+// What more of every resource would buy (nest/sensitivity.h), by searches with these options; `percent` in 0.1 … 100. Nothing
+// where no plan fits or none was found in time. Throws InputError.
+std::optional<Sensitivity> find_sensitivity(const TrainingJob& job, const SearchOptions& options = {},
+                                            double percent = 10);
+
 // The plan, where it sits, the next best, why not another way, and the proof; or what would make one fit.
 std::string to_text(const Answer& answer, const ReportOptions& options = {});
 // The plan's file with evaluation, why_not and alternatives; or nest.no-plan/1.
 std::string to_json(const Answer& answer, const ReportOptions& options = {});
-// One page with drawings that needs nothing else. There must be a plan.
+// One page that needs nothing else: the plan with drawings, or what would make one fit.
 std::string to_html(const Answer& answer, const ReportOptions& options = {});
 
 }  // namespace nest

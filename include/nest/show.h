@@ -57,6 +57,9 @@ struct KnownName {
 // All presets, in the order in which they are listed.
 std::vector<KnownName> known_names();
 
+// Software stacks that ship.
+std::vector<std::string> stack_names();
+
 // The words of an option's value.
 std::vector<std::string> kernel_words();
 std::vector<std::string> attention_words();

@@ -27,6 +27,12 @@ class SimulatorError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// SimGrid's process could not be started: the system grants no process or no descriptor.
+class SimulatorUnavailable : public SimulatorError {
+ public:
+  using SimulatorError::SimulatorError;
+};
+
 struct SimulateOptions {
   SimulationEngine engine = SimulationEngine::own;
   std::int64_t steps = 1;  // optimizer steps to execute

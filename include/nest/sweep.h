@@ -63,6 +63,11 @@ struct SweepCondition {
   std::string left, comparison, right;  // names of axes or of fixed values, or numbers and words; "<" "<=" …
 };
 
+struct SweepFile {
+  std::string path;
+  std::string text;
+};
+
 struct Study {
   std::string name;
   std::string description;
@@ -73,7 +78,10 @@ struct Study {
   std::vector<std::vector<std::size_t>> zip;  // indices of axes that advance together
   std::vector<SweepCondition> where;
   std::vector<std::int64_t> points;  // the numbers of those that are planned, ascending
-  std::string definition;            // all of it that decides results, as JSON: what a database is compared by
+  // Models, clusters, stacks and profiles that it names, as they were when it was read: whatever becomes of the files, all
+  // points are planned with these.
+  std::vector<SweepFile> files;
+  std::string definition;  // all of it that decides results, as JSON: what a database is compared by
 
   // Of every axis, the index of the point's value.
   std::vector<std::size_t> choice(std::int64_t point) const;

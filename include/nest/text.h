@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,8 +33,25 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
 // "a, b and c"
 std::string join_words(std::span<const std::string> words, std::string_view conjunction = "and");
 
+// Which of `words` somebody means: as it is written, in other cases ("BF16"), or by another usual name ("adamw" is adam,
+// "bfloat16" is bf16). Nothing where it is none of them.
+std::optional<std::size_t> find_word(std::string_view word, std::span<const std::string> words);
+
+// A whole number as people write it: "131072", "131,072", "128k" (k is 1,024 and M 1,048,576, as for sequences and
+// batches). Nothing where it is none.
+std::optional<std::int64_t> parse_whole(std::string_view text);
+
 // "70B", "1.5T", "300e9", "15 trillion" -> a plain count. Throws InputError.
 double parse_count(std::string_view text);
+
+// "900 GB/s", "400Gbps", "12.5GB/s", "50 GiB/s" -> bytes per second. Throws InputError.
+double parse_bandwidth(std::string_view text);
+
+// "5us", "3 ms", "1.2 s", "250ns", "2 min", "3h", "4d" -> seconds. Throws InputError.
+double parse_duration(std::string_view text);
+
+// "2.5", "$2.50", "2.5 USD/h" -> 2.5. Throws InputError.
+double parse_price(std::string_view text);
 
 std::string format_bytes(std::int64_t bytes);    // "68.1 GiB"
 std::string format_duration(double seconds);     // "19.84 s", "71.0 ms", "3.2 us"

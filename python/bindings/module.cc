@@ -20,6 +20,7 @@
 #include "nest/nest.h"
 #include "nest/option.h"
 #include "nest/range.h"
+#include "nest/text.h"
 
 namespace nest {
 namespace {
@@ -67,6 +68,7 @@ auto run_long(Work work) {
 void require_number(const std::string& name, std::int64_t value) {
   static const std::map<std::string, IntegerRange> kRanges = {{"devices", kDevices},
                                                               {"max_devices", kDevices},
+                                                              {"lost_nodes", kLostNodes},
                                                               {"global_batch", kBatches},
                                                               {"seq", kSequences},
                                                               {"encoder_seq", kSequences},
@@ -120,14 +122,81 @@ void worded(py::class_<Options>& options, const char* name, Enum Options::*membe
 }
 
 // "plan", "no_plan" or "limit", and the answer.
-std::pair<std::string, std::string> find(const Question& question, const SearchOptions& asked) {
+std::pair<std::string, std::string> find(const Question& question, const SearchOptions& asked, bool sensitivity) {
   return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
     SearchOptions options = asked;
     options.stop = stop;
-    const Answer answer = find_plan(read_job(for_target(question, options.target)), options);
+    const TrainingJob job = read_job(for_target(question, options.target));
+    Answer answer = find_plan(job, options);
+    if (sensitivity && !answer.plans.empty()) answer.sensitivity = find_sensitivity(job, options);
     if (!answer.plans.empty()) return {"plan", to_json(answer)};
     if (answer.outcome == PlanOutcome::limit) return {"limit", ""};
     return {"no_plan", to_text(answer)};
+  });
+}
+
+// Members by their name, of text: "30d".
+void set_demand(Demand& demand, const std::string& name, const std::string& text) {
+  try {
+    if (name == "tokens") demand.tokens = parse_count(text);
+    if (name == "deadline") demand.deadline_s = parse_duration(text);
+    if (name == "budget") demand.budget = parse_money(text);
+    if (name == "price") demand.price_per_device_hour = parse_money(text);
+  } catch (const InputError& error) {
+    throw InputError(option(name) + ": " + error.what());
+  }
+}
+
+// Of --objective's words; empty: the fewest devices for a deadline, the fastest plan for a budget.
+void set_aim(Demand& demand, const std::string& word) {
+  if (word.empty()) {
+    demand.aim = demand.deadline_s != 0 ? DemandAim::devices : DemandAim::time;
+    return;
+  }
+  const std::string name = word == "device-hours" ? "cost" : word;
+  const auto known = std::find_if(kAimWords.begin(), kAimWords.end(), [&](const auto& w) { return name == w.text; });
+  if (known == kAimWords.end()) {
+    throw InputError(option("objective") + ": \"" + word + "\" is not one of devices, cost, device-hours or time");
+  }
+  demand.aim = known->value;
+}
+
+std::pair<std::string, std::string> meet(const Question& question, const Demand& demand, const SearchOptions& asked) {
+  return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
+    SearchOptions options = asked;
+    options.stop = stop;
+    const DemandAnswer answer = meet_demand(for_target(question, options.target), demand, options);
+    if (answer.answer) return {"plan", to_json(answer)};
+    if (answer.outcome == PlanOutcome::limit) return {"limit", ""};
+    return {"no_plan", to_text(answer)};
+  });
+}
+
+// Members by their name, of text; "" for what was not given.
+std::pair<std::string, std::string> fail(const Question& question, const std::map<std::string, std::string>& words,
+                                         std::int64_t lost_nodes, bool best_goodput, const SearchOptions& asked) {
+  return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
+    SearchOptions options = asked;
+    options.stop = stop;
+    const TrainingJob job = read_job(for_target(question, options.target));
+    FailureOptions failures;
+    failures.lost_nodes = lost_nodes;
+    failures.best_goodput = best_goodput;
+    for (const auto& [name, text] : words) {
+      try {
+        if (name == "mtbf")
+          failures.device_mtbf_s = parse_mtbf(text, std::max<std::int64_t>(1, job.devices_per_node()));
+        if (name == "checkpoint_bandwidth") failures.storage_bytes_per_s = parse_bandwidth(text);
+        if (name == "restart") failures.restart_s = parse_duration(text);
+        if (name == "repair") failures.repair_s = parse_duration(text);
+      } catch (const InputError& error) {
+        throw InputError(option(name) + ": " + error.what());
+      }
+    }
+    const FailureAnswer answer = plan_with_failures(job, failures, options);
+    if (!answer.answer.plans.empty()) return {"plan", to_json(answer)};
+    if (answer.answer.outcome == PlanOutcome::limit) return {"limit", ""};
+    return {"no_plan", to_text(answer.answer)};
   });
 }
 
@@ -167,6 +236,17 @@ std::string compare(const Question& question, const CompareOptions& asked) {
     CompareOptions options = asked;
     options.stop = stop;
     return to_json(compare_planners(read_job(question), options));
+  });
+}
+
+// The answer as JSON, and as a page.
+std::pair<std::string, std::string> compare_lists(const CandidateLists& lists, const SearchOptions& asked) {
+  return run_long([&](const std::atomic<bool>* stop) {
+    CandidateOptions options;
+    options.search = asked;
+    options.search.stop = stop;
+    const CandidateComparison comparison = compare_candidates(lists, options);
+    return std::pair{to_json(comparison), to_html(comparison)};
   });
 }
 
@@ -282,6 +362,7 @@ void add_options(py::module_& module) {
       .def_readwrite("threads", &SearchOptions::threads)
       .def_readwrite("time_limit", &SearchOptions::time_limit_s)
       .def_readwrite("why", &SearchOptions::why);
+  py::class_<Demand>(module, "Demand").def(py::init<>()).def("set", &set_demand).def("set_aim", &set_aim);
   py::class_<CompareOptions>(module, "CompareOptions")
       .def(py::init<>())
       .def_readwrite("planners", &CompareOptions::planners)
@@ -292,6 +373,15 @@ void add_options(py::module_& module) {
       .def_readwrite("threads", &CompareOptions::threads)
       .def_readwrite("time_limit", &CompareOptions::time_limit_s)
       .def_readwrite("simulate", &CompareOptions::simulate);
+  py::class_<CandidateLists>(module, "CandidateLists")
+      .def(py::init<>())
+      .def_readwrite("question", &CandidateLists::question)
+      .def_readwrite("clusters", &CandidateLists::clusters)
+      .def_readwrite("devices", &CandidateLists::devices)
+      .def_readwrite("stacks", &CandidateLists::stacks)
+      .def_readwrite("strategies", &CandidateLists::strategies)
+      .def_readwrite("plans", &CandidateLists::plans)
+      .def_readwrite("only_plans", &CandidateLists::only_plans);
   py::class_<SimulateOptions> simulate(module, "SimulateOptions");
   worded(simulate, "engine", &SimulateOptions::engine, kSimulationEngineWords);
   simulate.def(py::init<>())
@@ -353,6 +443,8 @@ PYBIND11_MODULE(_core, module) {
   module.def("version", &nest::version);
   module.def("require_number", &nest::require_number);
   module.def("plan", &nest::find);
+  module.def("demand", &nest::meet);
+  module.def("failures", &nest::fail);
   module.def("evaluate_strategy", &nest::evaluate_strategy);
   module.def("evaluate_file", &nest::evaluate_file);
   module.def("plan_text", &nest::plan_text);
@@ -360,6 +452,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("check", &nest::check);
   module.def("simulate", &nest::simulate);
   module.def("compare", &nest::compare);
+  module.def("compare_candidates", &nest::compare_lists);
   module.def("export", &nest::export_to);
   module.def("exports_folder", &nest::exports_folder);
   module.def("show", &nest::show_json);

@@ -8,15 +8,15 @@ Tracing needs PyTorch and nothing else; planning needs the compiled module nest.
 from ._api import check, compare, evaluate, export, plan, show, simulate
 from ._errors import InputError, LimitReached, NoPlanFits, TraceError
 from ._graph import Graph
-from ._plan import Comparison, Plan
+from ._plan import Candidates, Comparison, Plan
 from ._sweep import Sweep, merge_sweeps, sweep
 
 __version__ = "0.1.0"
 
 _LAZY = {"from_config": "_from_config", "meta": "_trace", "moe_leaf": "_moe", "trace": "_trace"}
 
-__all__ = ["Comparison", "Graph", "InputError", "LimitReached", "NoPlanFits", "Plan", "Sweep", "TraceError", "__version__", "check", "compare",
-           "evaluate", "export", "merge_sweeps", "plan", "show", "simulate", "sweep"] + sorted(_LAZY)
+__all__ = ["Candidates", "Comparison", "Graph", "InputError", "LimitReached", "NoPlanFits", "Plan", "Sweep", "TraceError", "__version__",
+           "check", "compare", "evaluate", "export", "merge_sweeps", "plan", "show", "simulate", "sweep"] + sorted(_LAZY)
 
 
 def __getattr__(name):

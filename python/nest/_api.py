@@ -7,14 +7,15 @@ import tempfile
 from . import _core_call as call
 from ._errors import InputError, LimitReached, NoPlanFits
 from ._graph import write_whole
-from ._plan import SCHEMAS, Comparison, Plan, as_plan, given, record
+from ._plan import SCHEMAS, Candidates, Comparison, Plan, as_plan, given, record
 
 
 def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None, precision=None,
          optimizer=None, profile=None, micro_batch=None, set=None, target=None, objective=None, max_devices=None, top=1, threads=None,
          time_limit=None, why=False, mtp_layers=None, routing=None, tie=None, optimizer_offload=None, offload=None, judge=None,
-         freeze=None, lora=None, oom_risk=None):
-    """The fastest plan that fits, and the proof.
+         freeze=None, lora=None, oom_risk=None, tokens=None, deadline=None, budget=None, price=None,
+         mtbf=None, checkpoint_bandwidth=None, restart=None, repair=None, lost_nodes=None, sensitivity=False):
+    """The fastest plan that fits, and the proof; or what it takes to train on so many tokens by then, for that much.
 
     model        a preset's name, a path (config.json, a folder, model.onnx, a saved graph), a Graph from nest.trace, or a
                  Hugging Face configuration as a dictionary or object; llama3-70b where left out
@@ -25,18 +26,42 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
     top          how many plans, each of another kind: the others are the plan's `alternatives`
     tie          percent of the proven optimum within which the simplest plan is taken (0.5); 0: the fastest
     why          also look for what overruling each decision costs: the plan's `why_not`
+    sensitivity  also what 10 % more of every resource would buy: the plan's `sensitivity`
+    tokens, deadline, budget, price   "15T", "30d", "1M", 2.5 (or numbers; a deadline in seconds): the fewest devices that meet the deadline, at
+                 most `devices`; the fastest plan that keeps to the budget alone; or what `objective` ("devices", "cost", "time") says.
+                 The plan's `demand` is what was asked and how it was proven
+    mtbf, checkpoint_bandwidth, restart, repair, lost_nodes   "50000h" of a device (or "6000h/node"), "2TB/s", "10min", "24h", 4: how often
+                 to save state, goodput, spares and plans for fewer nodes, the plan's `failures`; objective="goodput" makes goodput most
 
     Raises InputError, NoPlanFits, or LimitReached; Ctrl-C ends the search.
     """
-    question = call.question(model, cluster, _usual(cluster, devices), global_batch, seq, encoder_seq, stack, precision, optimizer, profile,
-                             mtp_layers, routing, optimizer_offload, freeze, lora, oom_risk)
+    demanded = deadline is not None or budget is not None
+    if demanded and mtbf is not None:
+        raise InputError("mtbf: not together with deadline or budget; ask for the plan of so many devices")
+    for name, value in dict(checkpoint_bandwidth=checkpoint_bandwidth, restart=restart, repair=repair, lost_nodes=lost_nodes).items():
+        if value is not None and mtbf is None:
+            raise InputError("%s: needs how often devices fail; give mtbf, for example \"50000h\"" % name)
+    question = call.question(model, cluster, devices if demanded else _usual(cluster, devices), global_batch, seq, encoder_seq, stack,
+                             precision, optimizer, profile, mtp_layers, routing, optimizer_offload, freeze, lora, oom_risk)
     options = call.core().SearchOptions()
     _limits(options, micro_batch, set, max_devices, threads, time_limit)
     call.numbers(options, top=top)
     call.percent(options, tie=tie)
-    call.words(options, target=target, objective=objective, offload=offload, judge=judge)
+    call.words(options, target=target, offload=offload, judge=judge)
     options.why = bool(why)
-    outcome, answer = call.core().plan(question, options)
+    if demanded:
+        outcome, answer = call.core().demand(question, call.demand(tokens, deadline, budget, price, objective), options)
+    elif mtbf is not None:
+        given_words = dict(mtbf=mtbf, checkpoint_bandwidth=checkpoint_bandwidth, restart=restart, repair=repair)
+        if objective != "goodput":
+            call.words(options, objective=objective)
+        outcome, answer = call.core().failures(question, {name: call.unit_word(name, value) for name, value in given_words.items()
+                                                          if value is not None},
+                                               0 if lost_nodes is None else call.number("lost_nodes", lost_nodes), objective == "goodput",
+                                               options)
+    else:
+        call.words(options, objective=objective)
+        outcome, answer = call.core().plan(question, options, bool(sensitivity))
     if outcome == "no_plan":
         raise NoPlanFits(answer)
     if outcome == "limit":
@@ -70,8 +95,40 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
 
 def compare(model=None, cluster=None, *, planners=None, devices=None, global_batch=None, seq=None, encoder_seq=None, stack=None,
             precision=None, optimizer=None, profile=None, micro_batch=None, set=None, max_devices=None, seed=None, threads=None,
-            time_limit=None, simulate=False, mtp_layers=None, routing=None, optimizer_offload=None, freeze=None, lora=None, oom_risk=None):
-    """What other planners would have done, under one cost model."""
+            time_limit=None, simulate=False, mtp_layers=None, routing=None, optimizer_offload=None, freeze=None, lora=None, oom_risk=None,
+            strategies=None, plans=None, judge=None, target=None):
+    """Candidates side by side, or planners.
+
+    Candidates: `strategies` ("tp=8,pp=4", a dictionary, or "best": what nest plans), `plans` (Plans or paths), and several clusters,
+    numbers of devices or stacks, given as lists; every combination is one. The answer is a Candidates. `judge`: "simulation" or "formula".
+
+    Without any of these, or with `planners`: what other planners would have done, under one cost model; a Comparison.
+    """
+    several = strategies is not None or plans is not None or any(isinstance(one, (list, tuple)) for one in (cluster, devices, stack))
+    if several:
+        for name, value in dict(planners=planners, seed=seed, simulate=simulate or None).items():
+            if value is not None:
+                raise InputError("%s: is for planners on one job; leave it out, or strategies, plans and lists" % name)
+        alone = [value for value in (model, cluster, devices, stack, strategies, global_batch, seq) if value is not None]
+        question = call.question(model, None, None, global_batch, seq, encoder_seq, None, precision, optimizer, profile, mtp_layers, routing,
+                                 optimizer_offload, freeze, lora, oom_risk)
+        options = call.core().SearchOptions()
+        _limits(options, micro_batch, set, max_devices, threads, time_limit)
+        call.words(options, judge=judge, target=target)
+        lists = call.core().CandidateLists()
+        lists.question = question
+        lists.clusters = call.documents(cluster, "cluster")
+        lists.devices = [call.number("devices", one) for one in call.several(_usual(cluster, devices))]
+        lists.stacks = call.documents(stack, "stack")
+        lists.strategies = [call.strategy(one) for one in call.several(strategies)]
+        lists.plans = [call.core().Input.memory("plan-%d.json" % number, as_plan(one).to_json()) if not isinstance(one, (str, os.PathLike))
+                       else call.core().Input(os.fspath(one)) for number, one in enumerate(call.several(plans), 1)]
+        lists.only_plans = plans is not None and not alone
+        answer, page = call.core().compare_candidates(lists, options)
+        return Candidates(json.loads(answer), page)
+    for name, value in dict(judge=judge, target=target).items():
+        if value is not None:
+            raise InputError("%s: is for candidates (strategies, plans, lists)" % name)
     question = call.question(model, cluster, _usual(cluster, devices), global_batch, seq, encoder_seq, stack, precision, optimizer, profile,
                              mtp_layers, routing, optimizer_offload, freeze, lora, oom_risk)
     options = call.core().CompareOptions()

@@ -46,6 +46,18 @@ def document(given, what, name):
     raise InputError("%s: %s; give a name, a path or a dictionary" % (what, type(given).__name__))
 
 
+def several(given):
+    """A list of what is given: of one thing, of several, or of nothing."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def documents(given, what):
+    """The same of documents; a dictionary is called by its name."""
+    return [document(one, what, "%s.yaml" % (one.get("name", what) if isinstance(one, dict) else what)) for one in several(given)]
+
+
 def number(name, value):
     """The value where it is a whole number that the option takes."""
     try:
@@ -99,6 +111,26 @@ def question(given_model, cluster, devices, global_batch, seq, encoder_seq, stac
     words(asked, precision=precision, optimizer=optimizer, routing=routing, lora=lora, oom_risk=oom_risk,
           freeze=",".join(freeze) if isinstance(freeze, (list, tuple)) else freeze)
     return asked
+
+
+def demand(tokens, deadline, budget, price, objective):
+    """What is to be met: numbers, or words such as "15T", "30d" and "1M"."""
+    asked = core().Demand()
+    for name, value in dict(tokens=tokens, deadline=deadline, budget=budget, price=price).items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise InputError("%s: %r is neither a number nor a text" % (name, value))
+        asked.set(name, value if isinstance(value, str) else repr(float(value)) + ("s" if name == "deadline" else ""))
+    asked.set_aim("" if objective is None else str(objective))
+    return asked
+
+
+def unit_word(name, value):
+    """A text with its unit; numbers are seconds, or bytes per second."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise InputError("%s: %r is neither a number nor a text" % (name, value))
+    return value if isinstance(value, str) else repr(float(value)) + ("B/s" if name == "checkpoint_bandwidth" else "s")
 
 
 def settings(given):

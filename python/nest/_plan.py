@@ -33,14 +33,18 @@ def record(value):
 class Plan:
     """A plan, with what it is for and what it costs (nest.plan/3; docs/formats.md names its members)."""
 
-    _OWN = ("schema", "model", "cluster", "stack", "profile", "run", "strategy", "stages", "prediction", "search", "evaluation")
+    _OWN = ("schema", "model", "cluster", "stack", "profile", "run", "strategy", "stages", "prediction", "executed", "search",
+            "evaluation")
 
     def __init__(self, data, alternatives=(), why_not=()):
         self._data = {key: value for key, value in data.items() if key in self._OWN}
         self._evaluation = data.get("evaluation")
+        self.sensitivity = record(data.get("sensitivity"))  # what more of every resource would buy, where that was asked for
         self._text = None
         self.alternatives = list(alternatives)
         self.why_not = [record(why) for why in why_not]
+        self.failures = record(data.get("failures"))  # what they make of the plan; None where nobody asked
+        self.demand = record(data.get("demand"))  # what the plan had to meet, and what that took; None where nothing was
 
     model = property(lambda self: record(self._data["model"]), doc="name, title, family, parameters, config")
     cluster = property(lambda self: record(self._data["cluster"]), doc="name, device, devices, description")
@@ -152,6 +156,58 @@ class Comparison:
     def _repr_html_(self):
         cells = "".join("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(cell) for cell in row) for row in self._rows())
         return "<table><tr><th>planner</th><th>strategy</th><th>step</th></tr>%s</table>" % cells
+
+
+class Candidates:
+    """Strategies, plans, clusters, sizes and stacks side by side, judged alike (nest.candidates/1)."""
+
+    def __init__(self, data, page=""):
+        self._data, self._page = data, page
+
+    candidates = property(lambda self: record(self._data["candidates"]), doc="label, name, outcome, step_s, probability_slower, … of each")
+    judge = property(lambda self: self._data["judge"])
+
+    @property
+    def fastest(self):
+        """The candidate that is fastest; None where none fits."""
+        return self[self._data["fastest"]] if self._data["fastest"] else None
+
+    def __getitem__(self, label):
+        """By its letter, or by its name."""
+        for one in self.candidates:
+            if label in (one["label"], one["name"]):
+                return one
+        raise KeyError(label)
+
+    def __len__(self):
+        return len(self._data["candidates"])
+
+    def __iter__(self):
+        return iter(self.candidates)
+
+    def plan(self, label):
+        """The plan of a candidate; None where it has none."""
+        data = self[label]["plan"]
+        return Plan(json.loads(json.dumps(data))) if data else None
+
+    def to_dict(self):
+        return json.loads(json.dumps(self._data))
+
+    def to_html(self):
+        """The page: the candidates, then the fastest one's plan."""
+        return self._page
+
+    def _rows(self):
+        for one in self.candidates:
+            step = "%.4g s" % one["step_s"] if "step_s" in one else one["outcome"]
+            yield one["label"], one["name"], step, "%.3f" % one["times_fastest"] if "step_s" in one else ""
+
+    def __repr__(self):
+        return "\n".join("%s  %-32s %12s  %s" % row for row in self._rows())
+
+    def _repr_html_(self):
+        cells = "".join("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(cell) for cell in row) for row in self._rows())
+        return "<table><tr><th></th><th>candidate</th><th>step</th><th>/ fastest</th></tr>%s</table>" % cells
 
 
 def words(strategy):

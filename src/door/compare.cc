@@ -31,8 +31,8 @@ std::vector<std::string> chosen_planners(const std::vector<std::string>& list) {
     std::string name = to_lower(trim(part));
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       const char* left_out = name == "alpa" ? " (alpa needs COIN-OR CBC, which this build was made without)" : "";
-      throw InputError(fmt::format("{}: `{}` is no planner{}{}; known are {}", option("planners"), clip(name, 40),
-                                   did_you_mean(name, known), left_out, join_words(known)));
+      throw InputError(fmt::format("{}: `{}` is no planner{}; known are {}{}", option("planners"), clip(name, 40),
+                                   left_out, join_words(known), did_you_mean(name, known)));
     }
     if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) chosen.push_back(std::move(name));
   }

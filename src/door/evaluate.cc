@@ -7,6 +7,7 @@
 #include "door/plan_reports.h"
 #include "door/priced_plan.h"
 #include "load/job.h"
+#include "nest/dimension.h"
 #include "nest/option.h"
 #include "plan/dimensions.h"
 #include "plan/strategy_text.h"
@@ -54,7 +55,8 @@ report::PlanReport plan_report(const Plan& plan, const cost::Job& job, const Rep
   report.plan = plan;
   report.model = job.model;
   report.tokens = options.tokens;
-  report.price_per_device_hour = options.price_per_device_hour;
+  report.price_per_device_hour =
+      options.price_per_device_hour > 0 ? options.price_per_device_hour : job.cluster.price_per_device_hour;
   return report;
 }
 
@@ -80,5 +82,24 @@ std::string to_html(const Plan& plan, const ReportOptions& options) {
 }
 
 std::string strategy_help() { return plan::strategy_help(); }
+
+std::vector<Dimension> dimensions() {
+  std::vector<Dimension> list;
+  for (const plan::PlanDimension& row : plan::plan_dimensions()) {
+    Dimension one;
+    one.name = row.name;
+    for (const char* other : row.other_names) {
+      if (other != nullptr) one.other_names.emplace_back(other);
+    }
+    one.label = row.label;
+    one.meaning = row.meaning;
+    one.otherwise = row.otherwise;
+    one.is_flag = row.kind == plan::DimensionKind::flag;
+    one.words.assign(row.words.begin(), row.words.end());
+    one.is_limited = row.is_limited();
+    list.push_back(std::move(one));
+  }
+  return list;
+}
 
 }  // namespace nest

@@ -31,7 +31,11 @@ Prediction in_seconds(const cost::Job& job, const Plan& plan, double seconds, co
   return executed;
 }
 
+bool differs(const Plan& plan, double seconds) { return std::abs(seconds / plan.prediction.iteration_s - 1) > kWorth; }
+
 }  // namespace
+
+bool can_execute(const cost::Job& job) { return job.cluster.measured.empty(); }
 
 bool is_noise_executed(const cost::Job& job, const Plan& plan) {
   return simulate::passes_apart(plan.strategy, job.run.global_batch) <= kMostPasses;
@@ -41,17 +45,47 @@ double noise_factor(const simulate::StepJudge& judge, const cost::Job& job, cons
   return is_noise_executed(job, plan) ? judge.noise_factor(plan.strategy, plan.stages, kNoisyRuns) : 1;
 }
 
+std::optional<Prediction> executed_prediction(const cost::Job& job, const std::atomic<bool>* stop, const Plan& plan) {
+  if (!can_execute(job)) return std::nullopt;
+  const simulate::StepJudge judge(job, {std::numeric_limits<double>::infinity(), stop});
+  try {
+    double seconds = judge.seconds(plan.strategy, plan.stages);
+    if (differs(plan, seconds)) seconds *= noise_factor(judge, job, plan);
+    return in_seconds(job, plan, seconds, judge.explain(plan).breakdown_s);
+  } catch (const SimulatorError&) {
+    return std::nullopt;  // stopped
+  } catch (const InputError&) {
+    return std::nullopt;  // too large to execute
+  }
+}
+
+std::optional<double> executed_seconds(const cost::Job& job, const std::atomic<bool>* stop, const Plan& plan,
+                                       bool noisy) {
+  if (!can_execute(job)) return std::nullopt;
+  const simulate::StepJudge judge(job, {std::numeric_limits<double>::infinity(), stop});
+  try {
+    const double seconds = judge.seconds(plan.strategy, plan.stages);
+    return noisy ? seconds * noise_factor(judge, job, plan) : seconds;
+  } catch (const SimulatorError&) {
+    return std::nullopt;  // stopped
+  } catch (const InputError&) {
+    return std::nullopt;  // too large to execute
+  }
+}
+
 void expect_execution(const cost::Job& job, double known_s, const std::atomic<bool>* stop, Plan& plan) {
   plan.executed.reset();
-  if (!plan.fits) return;
-  const double formula_s = plan.prediction.iteration_s;
-  const auto differs = [&](double seconds) { return std::abs(seconds / formula_s - 1) > kWorth; };
-  if (known_s > 0 && !differs(known_s)) return;
+  plan.contended.clear();
+  if (!plan.fits || !can_execute(job)) return;
+  if (known_s > 0 && !differs(plan, known_s)) return;
   const simulate::StepJudge judge(job, {std::numeric_limits<double>::infinity(), stop});
   try {
     double seconds = known_s > 0 ? known_s : judge.seconds(plan.strategy, plan.stages);
-    if (known_s <= 0 && differs(seconds)) seconds *= noise_factor(judge, job, plan);
-    if (differs(seconds)) plan.executed = in_seconds(job, plan, seconds, judge.breakdown(plan));
+    if (known_s <= 0 && differs(plan, seconds)) seconds *= noise_factor(judge, job, plan);
+    if (!differs(plan, seconds)) return;
+    simulate::ExecutedStep step = judge.explain(plan);
+    plan.executed = in_seconds(job, plan, seconds, step.breakdown_s);
+    plan.contended = std::move(step.contended);
   } catch (const SimulatorError&) {
     // Stopped.
   } catch (const InputError&) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "cost/job.h"
 #include "nest/plan.h"
@@ -17,12 +18,23 @@ namespace nest {
 // Times that differ by less are the same: contended pipelines amplify the smallest differences.
 inline constexpr double kWorth = 0.01;
 
+// Where collectives were measured, their tables are the judge: execution moves bytes over links, and knows no tables.
+bool can_execute(const cost::Job& job);
+
 // How much longer a step takes with noise; 1 where that is too much to execute.
 double noise_factor(const simulate::StepJudge& judge, const cost::Job& job, const Plan& plan);
 bool is_noise_executed(const cost::Job& job, const Plan& plan);
 inline constexpr std::int64_t kNoisyRuns = 3;
 
-// Fills Plan::executed. `known_s`: what a step is known to take when it is executed; 0: to be found out. Plans that do
+// What to expect of a plan that fits when it is executed, whether or not the formula says the same; nothing where it is
+// too large to execute, measured collectives leave nothing to execute, or `stop` became true.
+std::optional<Prediction> executed_prediction(const cost::Job& job, const std::atomic<bool>* stop, const Plan& plan);
+
+// Seconds of a step of it, with noise or without; nothing likewise.
+std::optional<double> executed_seconds(const cost::Job& job, const std::atomic<bool>* stop, const Plan& plan,
+                                       bool noisy);
+
+// Fills Plan::executed and Plan::contended. `known_s`: what a step is known to take when it is executed; 0: to be found out. Plans that do
 // not fit or are too large to execute, and those at which `stop` becomes true, have none.
 void expect_execution(const cost::Job& job, double known_s, const std::atomic<bool>* stop, Plan& plan);
 

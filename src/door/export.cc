@@ -133,10 +133,10 @@ std::string stack_note(launch::Framework framework, const Choice& choice) {
   other.stack = other.profile = {};
   const Plan evaluation = cost::evaluate(load::load_job(other), other.strategy, other.stages);
   if (!evaluation.fits) {
-    return fmt::format("prices are those of stack {}; priced as {}, the plan does not fit: {}; plan with stack {}",
+    return fmt::format("estimates are those of stack {}; modelled as {}, the plan does not fit: {}; plan with stack {}",
                        choice.plan.run.stack, other.run.stack, evaluation.misfit, other.run.stack);
   }
-  return fmt::format("prices are those of stack {}; priced as {}, a step takes {}", choice.plan.run.stack,
+  return fmt::format("estimates are those of stack {}; modelled as {}, a step takes {}", choice.plan.run.stack,
                      other.run.stack, format_duration(evaluation.prediction.iteration_s));
 }
 
@@ -159,7 +159,7 @@ std::string verdict_text(launch::Framework framework, const Choice& choice) {
                                      plan::strategy_text(choice.plan.strategy), step,
                                      choice.asked_stack.empty()
                                          ? " instead of " + asked
-                                         : fmt::format(" as stack {} prices it (the one asked for: {} as stack {})",
+                                         : fmt::format(" as stack {} assumes it (the one asked for: {} as stack {})",
                                                        choice.job.stack.name, asked, choice.asked_stack))) +
           "\n";
   return text;
@@ -326,7 +326,7 @@ Export export_framework(const Plan& plan, const exporter::Exporter& exporter, co
   exporter::ExportedText written = exporter.write(task, format);
   if (choice.without_profile) {
     written.notes.emplace_back(
-        "the profile holds for another precision: the plan that is written is priced without it");
+        "the profile holds for another precision: the plan that is written is modelled without it");
   }
   made.text = written.text;
   made.about = verdict_text(framework, choice);

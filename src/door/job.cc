@@ -1,5 +1,6 @@
 #include "nest/job.h"
 
+#include "cluster/cluster.h"
 #include "doc/value.h"
 #include "door/job_data.h"
 #include "door/option_checks.h"
@@ -24,10 +25,16 @@ Enum value_of(std::string_view name, const std::string& word, const Words& words
 const std::string& TrainingJob::title() const { return unwrap(*this).title; }
 std::int64_t TrainingJob::devices() const { return unwrap(*this).cluster.devices; }
 std::int64_t TrainingJob::device_memory_bytes() const { return unwrap(*this).cluster.device.memory_bytes; }
+std::int64_t TrainingJob::devices_per_node() const {
+  return cluster::devices_per_node(unwrap(*this).cluster).value_or(0);
+}
+double TrainingJob::price_per_device_hour() const { return unwrap(*this).cluster.price_per_device_hour; }
 
 TrainingJob read_job(const Question& question) {
   require_given("devices", question.devices, kDevices);
+  require_given("nodes", question.nodes, kDevices);
   require_given("global_batch", question.global_batch, kBatches);
+  require_given("batch_tokens", question.batch_tokens, kBatchTokens);
   require_given("seq", question.seq, kSequences);
   require_given("encoder_seq", question.encoder_seq, kSequences);
   require_given("mtp_layers", question.mtp_layers, kMtpLayers);

@@ -337,7 +337,7 @@ class JudgedSearch {
     otherwise.defer_head = !otherwise.defer_head;
     if (may_defer) add(otherwise, plan.stages);
     const bool small = is_small(plan);
-    const auto where = small ? search::MovedTo::anywhere : search::MovedTo::neighbours;
+    const auto where = small ? search::MovedTo::anywhere : search::MovedTo::ends;
     if (!limits.even_cuts) {
       for (const auto& stages : search::moved_cuts(space_, plan, where)) {
         add(plan.strategy, stages);

@@ -88,12 +88,13 @@ launch::LaunchSetup read_setup(const LaunchQuestion& question) {
 }
 
 std::int64_t world_of(const LaunchQuestion& question, const launch::LaunchSetup& setup) {
-  if (setup.world && question.job.devices > 0 && *setup.world != question.job.devices) {
-    throw InputError(fmt::format("{}: {} were asked for, and {} starts {} ranks", option("devices"),
-                                 question.job.devices, setup.source, *setup.world));
+  const std::int64_t asked = load::asked_devices(question.job);
+  if (setup.world && asked > 0 && *setup.world != asked) {
+    throw InputError(fmt::format("{}: {} were asked for, and {} starts {} ranks", option("devices"), asked,
+                                 setup.source, *setup.world));
   }
   if (setup.world) return *setup.world;
-  if (question.job.devices > 0) return question.job.devices;
+  if (asked > 0) return asked;
   throw InputError(
       fmt::format("{}: how many ranks it starts cannot be read from it{}; give {}{}", setup.source,
                   setup.world_unknown.empty() ? "" : fmt::format(" ({} is not known)", setup.world_unknown),
@@ -132,7 +133,11 @@ FromJob load_from(const LaunchQuestion& question) {
   FromJob from{read_setup(question), {}};
   launch::LaunchSetup& setup = from.setup;
   Question job = question.job;
+  if (job.batch_tokens > 0) {
+    throw InputError(fmt::format("{}: is in sequences where a launch line is read", option("global_batch")));
+  }
   job.devices = world_of(question, setup);
+  job.nodes = 0;
   job.global_batch = batch_of(question, setup, job.devices);
   if (setup.sequence && question.job.seq > 0 && question.job.seq != *setup.sequence) {
     throw InputError(fmt::format("{}: {} was asked for, and {} says {}", option("seq"), question.job.seq, setup.source,
@@ -167,7 +172,7 @@ FromJob load_from(const LaunchQuestion& question) {
   if (!from_text) {
     if (loaded.model.traced) {
       throw InputError(option("model") +
-                       ": a launch line configures a known family; a graph is planned as it is, or priced with a "
+                       ": a launch line configures a known family; a graph is planned as it is, or modelled with a "
                        "strategy");
     }
     architecture = loaded.model.architecture;
@@ -204,8 +209,9 @@ std::string about_term(exporter::TimeTerm term, const exporter::SetupVariant& mi
     case exporter::TimeTerm::recompute:
       return fmt::format("recomputation {}", to_string(mine.stages.front().recompute));
     case exporter::TimeTerm::bubble:
-      return fmt::format("{} micro-batches, {} stages{}", micro_batches(s, job.run.global_batch), s.pp,
-                         s.virtual_stages > 1 ? fmt::format(", {} chunks", s.virtual_stages) : ", 1 chunk");
+      return fmt::format(
+          "{} micro-batches, {} stages{}", micro_batches(s, job.run.global_batch), s.pp,
+          s.virtual_stages > 1 ? fmt::format(", {} virtual stages each", s.virtual_stages) : ", not interleaved");
     case exporter::TimeTerm::tensor:
       return fmt::format("tp={}{}{}", s.split.tp, s.split.sp ? "" : ", no sp",
                          mine.stack.tensor_overlap ? "" : ", not overlapped");
@@ -364,7 +370,8 @@ LaunchAnswer evaluate_launch(const LaunchQuestion& question) {
     fill_terms(mine, evaluation, *best, changes, job, report);
   }
   fill_changes(evaluation, changes, report);
-  return {evaluation, std::make_shared<LaunchComparison>(LaunchComparison{std::move(report)})};
+  const std::optional<Plan> fastest = best ? std::optional(report.best) : std::nullopt;
+  return {evaluation, fastest, std::make_shared<LaunchComparison>(LaunchComparison{std::move(report)})};
 }
 
 std::string to_text(const LaunchAnswer& answer, const Style& style) {

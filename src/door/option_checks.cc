@@ -40,12 +40,12 @@ void require_percent(std::string_view name, double percent) {
 }
 
 std::size_t require_word(std::string_view name, std::string_view word, std::span<const std::string> words) {
-  const auto found = std::find(words.begin(), words.end(), word);
-  if (found == words.end()) {
+  const std::optional<std::size_t> found = find_word(word, words);
+  if (!found) {
     throw InputError(fmt::format("{}: \"{}\" is not one of {}{}", option(name), clip(word, 40), join_words(words, "or"),
                                  did_you_mean(word, words)));
   }
-  return static_cast<std::size_t>(found - words.begin());
+  return *found;
 }
 
 }  // namespace nest

@@ -14,6 +14,7 @@
 #include "door/executed.h"
 #include "door/job_data.h"
 #include "door/judged_search.h"
+#include "door/misfit.h"
 #include "door/option_checks.h"
 #include "door/search_limits.h"
 #include "exporter/framework.h"
@@ -27,10 +28,8 @@
 namespace nest {
 namespace {
 
-constexpr double kWhySeconds = 0.5;      // of each search for an alternative
-constexpr double kShareOfFirst = 0.4;    // of a time limit, for a search in which rules find no plan
-constexpr double kHintSeconds = 2;       // of each search on more devices
-constexpr std::int64_t kMostTimes = 64;  // as many devices as there are
+constexpr std::int64_t kWhyOpened = 20'000;  // nodes of each search for an alternative: about half a second
+constexpr double kShareOfFirst = 0.4;        // of a time limit, for a search in which rules find no plan
 
 // Whose plans are searched for; nothing: all there are. A stack's own framework is not asked for what it does not compute
 // in at all, nor where some weights are frozen, which no export says.
@@ -77,12 +76,15 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
   require_given("threads", options.threads, kThreads);
   require_given("max_devices", options.max_devices, kDevices);
   require_seconds("time_limit", options.time_limit_s);
+  require_seconds("most_step", options.most_step_s);
   require_percent("tie", options.tie_percent);
   search::PlanRequest request;
   request.job = &job;
   request.prices = &prices;
   request.most_devices = options.max_devices;
   request.search.objective = options.objective;
+  if (options.most_step_s > 0) request.search.ceiling.step_s = options.most_step_s;
+  if (options.most_device_s > 0) request.search.ceiling.device_s = options.most_device_s;
   request.search.top = static_cast<int>(options.top);
   request.search.listing = search::Listing::kinds;
   request.search.threads = static_cast<int>(options.threads);
@@ -95,41 +97,6 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
     }
   }
   return request;
-}
-
-// A multiple by a power of two on which something fits; the smallest unless its search took too long.
-std::optional<Plan> on_more_devices(const search::PlanRequest& request, const SearchOptions& options,
-                                    const search::Deadline& end) {
-  for (std::int64_t times = 2; times <= kMostTimes && !end.has_passed(); times *= 2) {
-    cost::Job larger = *request.job;
-    search::PlanRequest other = request;
-    try {
-      larger.cluster = cluster::resized(larger.cluster, larger.cluster.devices * times);
-      other.job = &larger;
-      other.limits = limits_of(options, larger);
-      other.prices = nullptr;
-      other.most_devices = 0;
-      other.search.time_limit_s = std::min(kHintSeconds, end.left_s());
-      search::PlanAnswer answer = search::make_plan(other);
-      if (!answer.plans.empty()) return std::move(answer.plans.front());
-    } catch (const InputError&) {
-      return std::nullopt;  // the cluster does not come in that size, or the batch is too small for it
-    }
-  }
-  return std::nullopt;
-}
-
-NoFit explain_misfit(search::PlanRequest request, const SearchOptions& options, const search::Deadline& end) {
-  const cost::Job& job = *request.job;
-  const cost::StateBytes bytes = cost::state_bytes(job);
-  NoFit none;
-  none.state_bytes = (bytes.weight + bytes.gradient + bytes.optimizer) * static_cast<double>(job.parameters);
-  request.search.time_limit_s = end.left_s();
-  if (std::optional<search::ClosestPlan> closest = search::closest_plan(request)) {
-    none.closest = NoFit::Closest{std::move(closest->plan), closest->stage, closest->needed_bytes};
-  }
-  if (options.larger) none.larger = on_more_devices(request, options, end);
-  return none;
 }
 
 // One search, with what it leaves for the questions that follow.
@@ -200,6 +167,20 @@ void set_limits(plan::PlanLimits& limits, const std::string& micro_batch, const 
   for (const std::string& setting : set) plan::set_limit(limits, setting, option("set"));
 }
 
+double seconds_left(const search::Deadline& end) {
+  constexpr double kLeast = 1e-3;  // a search that is over at once, not one without a limit
+  const double left = end.left_s();
+  return std::isfinite(left) ? std::max(left, kLeast) : 0;
+}
+
+SearchOptions bare_search(SearchOptions options) {
+  options.judge = PlanJudge::formula;
+  options.tie_percent = 0;
+  options.top = 1;
+  options.why = options.explain = false;
+  return options;
+}
+
 Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   const bool any = options.offload == OffloadSearch::any;
   // One limit for the search, those that follow it and what is told beside their plan.
@@ -247,15 +228,19 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   request.search.progress = nullptr;
   request.search.time_limit_s = found.wall_s + end.left_s();
   if (!end.has_passed()) search::prefer_simplest(request, options.tie_percent / 100, found);
-  const bool executes = options.judge == PlanJudge::simulation && !end.has_passed();
+  const bool executes = options.judge == PlanJudge::simulation && can_execute(*request.job) && !end.has_passed();
   if (executes) judge_by_execution(request, options.tie_percent / 100, found);
   Answer answer{best.job, found.outcome, {}, {}, {}};
   if (found.plans.empty()) {
-    if (found.outcome == PlanOutcome::no_plan && options.explain) answer.no_fit = explain_misfit(request, options, end);
+    if (found.outcome == PlanOutcome::no_plan && options.explain) {
+      answer.no_fit = explain_misfit(
+          request, options, [&](const cost::Job& other) { return limits_of(options, other); }, end);
+    }
     return answer;
   }
   if (options.why && !end.has_passed()) {
-    answer.why_not = search::explain_plan(request, found, kWhySeconds, end);
+    request.search.ceiling = {};  // what overrules a decision may take longer: that is what is told
+    answer.why_not = search::explain_plan(request, found, kWhyOpened, end);
     if (executes && !end.has_passed()) judge_by_execution(request, found.plans.front(), answer.why_not, end.at());
   }
   answer.plans = std::move(found.plans);

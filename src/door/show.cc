@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cost/stack.h"
 #include "door/option_checks.h"
 #include "door/shown_thing.h"
 #include "load/catalogue.h"
@@ -63,5 +64,11 @@ std::string to_text(const Shown& shown, const Style& style) { return shown.thing
 std::string to_json(const Shown& shown) { return report::to_text(shown.thing().json()); }
 
 std::vector<KnownName> known_names() { return load::known_names(); }
+
+std::vector<std::string> stack_names() {
+  std::vector<std::string> names;
+  for (const cost::SoftwareStack& stack : cost::stack_presets()) names.push_back(stack.name);
+  return names;
+}
 
 }  // namespace nest

@@ -4,6 +4,7 @@
 #include "cluster/cluster.h"
 #include "doc/reader.h"
 #include "door/shown_thing.h"
+#include "load/cluster_file.h"
 #include "load/input.h"
 #include "nest/option.h"
 #include "report/cluster_report.h"
@@ -44,11 +45,12 @@ Showing show_device(const cluster::Device& device, std::optional<std::int64_t> d
 bool is_yaml(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
 Showing show_yaml(const Input& what, std::optional<std::int64_t> devices) {
-  const Document document = doc::parse_yaml(load::source_name(what), load::read_text(what));
+  const Document document = load::read_cluster_file(what);
   // Only devices have peak rates.
   if (doc::Reader(document).has("peak"))
     return show_device(cluster::read_device(document, load::file_stem(what.name)), devices);
   const cluster::Cluster cluster = cluster::read_cluster(document, load::file_stem(what.name));
+  cluster::refuse_fast_links(cluster);
   return std::make_shared<ShownCluster>(devices ? cluster::resized(cluster, *devices) : cluster);
 }
 

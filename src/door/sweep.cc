@@ -113,8 +113,7 @@ class Planners {
       : questions_(study), groups_(std::move(groups)), cores_(threads), stop_(stop) {
     const std::size_t workers = std::min<std::size_t>(static_cast<std::size_t>(threads), groups_.size());
     left_ = groups_.size();
-    working_ = workers;
-    for (std::size_t k = 0; k < workers; ++k) threads_.emplace_back([this] { work(); });
+    for (std::size_t k = 0; k < workers && add_worker(); ++k) {}
   }
   ~Planners() {
     halt_.store(true);
@@ -125,34 +124,55 @@ class Planners {
 
   // What was done since the last call, waiting for a tick at most. False: nothing is left and nothing will come.
   bool take(std::vector<sweep::StoredPoint>& points) {
+    const bool more = threads_.empty() && work_once();
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, kTick, [&] { return !done_.empty() || working_ == 0; });
     points.assign(std::make_move_iterator(done_.begin()), std::make_move_iterator(done_.end()));
     done_.clear();
     if (stop_ != nullptr && stop_->load()) halt_.store(true);
     if (working_ == 0 && failure_ && points.empty()) std::rethrow_exception(failure_);
-    return working_ > 0 || !points.empty();
+    return more || working_ > 0 || !points.empty();
   }
 
   double planning_s() const { return planning_s_.load(); }
 
  private:
-  void work() {
-    while (true) {
-      const std::size_t index = next_.fetch_add(1);
-      if (index >= groups_.size() || halt_.load()) break;
-      try {
-        std::vector<sweep::StoredPoint> points = plan_group(groups_[index]);
-        const std::scoped_lock lock(mutex_);
-        --left_;
-        for (sweep::StoredPoint& point : points) done_.push_back(std::move(point));
-      } catch (...) {
-        halt_.store(true);
-        const std::scoped_lock lock(mutex_);
-        if (!failure_) failure_ = std::current_exception();
-      }
-      ready_.notify_one();
+  // False: no more threads are to be had. Fewer do, and without any the caller of take() works itself.
+  bool add_worker() {
+    {
+      const std::scoped_lock lock(mutex_);
+      ++working_;
     }
+    try {
+      threads_.emplace_back([this] { work(); });
+      return true;
+    } catch (const std::system_error&) {
+      const std::scoped_lock lock(mutex_);
+      --working_;
+      return false;
+    }
+  }
+
+  // Plans the next group. False: none is left, or something stopped it all.
+  bool work_once() {
+    const std::size_t index = next_.fetch_add(1);
+    if (index >= groups_.size() || halt_.load()) return false;
+    try {
+      std::vector<sweep::StoredPoint> points = plan_group(groups_[index]);
+      const std::scoped_lock lock(mutex_);
+      --left_;
+      for (sweep::StoredPoint& point : points) done_.push_back(std::move(point));
+    } catch (...) {
+      halt_.store(true);
+      const std::scoped_lock lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+    ready_.notify_one();
+    return true;
+  }
+
+  void work() {
+    while (work_once()) {}
     const std::scoped_lock lock(mutex_);
     --working_;
     ready_.notify_one();
@@ -177,7 +197,8 @@ class Planners {
       const Clock::time_point search = Clock::now();
       answer = find_plan(job, asked.options);
       search_s = seconds_since(search);
-      planning_s_.fetch_add(search_s);
+      // As fetch_add() does, which libc++ has for whole numbers only.
+      for (double sum = planning_s_.load(); !planning_s_.compare_exchange_weak(sum, sum + search_s);) {}
       if (halt_.load()) return {};
       common = stored_answer(*answer);
     } catch (const InputError& error) {
@@ -260,6 +281,7 @@ Study read_study(const Input& file) {
   for (const SweepAxis& axis : study.axes) {
     for (const SweepValue& value : axis.values) check_targets(axis.name, value);
   }
+  study.files = sweep::Questions(study).read_files();
   study.definition = sweep::definition_of(study, version(), sweep::Questions(study).check());
   return study;
 }

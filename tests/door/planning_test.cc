@@ -232,6 +232,39 @@ TEST(Search, NoPlanFitsIsAnAnswer) {
   EXPECT_FALSE(find_plan(read_job(question), quick).no_fit.has_value());
 }
 
+// On every smaller number of hosts nothing fits, on that number something does.
+TEST(Search, FewestDevicesThatFitAreFewest) {
+  Question question;
+  question.model = "llama3-70b";
+  question.cluster = Input::memory("pairs.yaml",
+                                   "device: a100-40\nlevels:\n  - {name: node, group: 2, bandwidth: 300GB/s}\n"
+                                   "  - {name: pod, group: 64, bandwidth: 25GB/s, rails: true}\n");
+  question.devices = 24;
+  question.global_batch = 480;
+  SearchOptions options;
+  options.offload = OffloadSearch::never;
+  options.judge = PlanJudge::formula;
+  options.why = false;
+  const Answer answer = find_plan(read_job(question), options);
+  ASSERT_TRUE(answer.no_fit && answer.no_fit->larger);
+  EXPECT_TRUE(answer.no_fit->fewest);
+  const std::int64_t fewest = answer.no_fit->larger->cluster.devices;
+  EXPECT_GT(fewest, 24);
+  EXPECT_LT(fewest, 48);                         // not merely twice as many
+  EXPECT_FALSE(answer.no_fit->changes.empty());  // the optimizer's state in 8 bits, or on the host
+  options.explain = false;
+  for (question.devices = 24; question.devices <= fewest; question.devices += 2) {
+    bool fits = false;
+    try {
+      fits = !find_plan(read_job(question), options).plans.empty();
+    } catch (const InputError&) {
+      continue;  // the batch does not divide
+    }
+    EXPECT_EQ(fits, question.devices == fewest) << question.devices;
+  }
+  EXPECT_THAT(to_html(answer), HasSubstr("No plan fits"));
+}
+
 TEST(Search, AnotherThreadEndsIt) {
   Question question = preset_question(65536);
   question.model = "deepseek-v3";

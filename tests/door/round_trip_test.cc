@@ -1,11 +1,14 @@
 // Plans that leave the program and come back: nothing but the plan is needed, and no number moves.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nest/nest.h"
 #include "test_support/data.h"
 #include "test_support/own_files.h"
+#include "test_support/temporary_folder.h"
 
 namespace nest {
 namespace {
@@ -112,6 +115,47 @@ TEST(RoundTrip, AProfileBesideAPlanTakesThePlaceOfItsOwn) {
   const Plan other = evaluate_plan(read_plan(Input::memory("plan.json", plan_file(plan)), slow));
   EXPECT_GT(other.prediction.iteration_s, 2 * plan.prediction.iteration_s);
   EXPECT_THAT(other.profile.json(), Not(HasSubstr("by hand")));
+}
+
+// What nccl-tests prints for 2 ranks of one host: so many microseconds for 1 kB and for 1 GB.
+std::string table_of(const std::string& operation, double micros) {
+  std::string text = "# Collective test starting: " + operation + "_perf\n";
+  for (const char* rank : {"0", "1"})
+    text +=
+        std::string("#  Rank  ") + rank + " Group  0 Pid  42 on  node1 device  " + rank + " [0000:18:00] NVIDIA H100\n";
+  text += "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n";
+  for (const char* size : {"1024", "1073741824"}) {
+    const std::string time = std::to_string(micros);
+    text.append(size).append(" 256 float sum -1 " + time + " 1 1 0 " + time + " 1 1 0\n");
+  }
+  return text;
+}
+
+TEST(RoundTrip, MeasuredCollectivesArePricedSaidAndCarried) {
+  const test::TemporaryFolder folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.file(name)) << text;
+    return Input(folder.file(name));
+  };
+  write("slow.txt", table_of("all_reduce", 1e5));
+  const std::string plain = "device: h100\nlevels:\n  - {name: node, group: 8, bandwidth: 450GB/s, latency: 3us}\n";
+  Question question;
+  question.model = "llama3.2-1b";
+  question.global_batch = 32;
+  question.cluster = write("plain.yaml", plain);
+  const char* pairs = "tp=2,dp=4,sp=off,mbs=1";
+  const Plan formula = evaluate_plan(read_job(question), pairs);
+  EXPECT_THAT(formula.measured, IsEmpty());
+  question.cluster = write("measured.yaml", plain + "collectives: [slow.txt]\n");
+  const Plan plan = evaluate_plan(read_job(question), pairs);
+  EXPECT_THAT(plan.measured, ::testing::ElementsAre("all-reduce of 2 ranks on 1 host (slow.txt)"));
+  EXPECT_FALSE(plan.executed);
+  EXPECT_GT(plan.prediction.breakdown_s.tp, 10 * formula.prediction.breakdown_s.tp);
+  std::filesystem::remove(folder.file("slow.txt"));
+  expect_same_after_a_file(plan);
+  // Other groups are priced as before.
+  const Plan four = evaluate_plan(job_of(write_and_read(plan)), "tp=4,dp=2,sp=off,mbs=1");
+  EXPECT_THAT(four.measured, ::testing::ElementsAre("all-reduce of 2 ranks on 1 host (slow.txt)"));  // its gradients
 }
 
 TEST(RoundTrip, PlansOfTheFirstEditionOpenWithTheirMeaning) {

@@ -150,6 +150,24 @@ class Plans(unittest.TestCase):
         self.assertIn("What would make it fit", str(caught.exception))
         self.assertIn("lacks", str(caught.exception))
 
+    def test_deadlines_and_budgets(self):
+        job = dict(devices=16, global_batch=64, seq=4096, tokens="100B")
+        plan = nest.plan("llama3-8b", deadline="40d", **job)
+        self.assertTrue(plan.demand.proven)
+        self.assertLess(plan.demand.met_by.devices, 16)
+        self.assertLessEqual(plan.demand.met_by.time_s, 40 * 86400)
+        self.assertEqual(nest.plan("llama3-8b", deadline=40 * 86400, **job).demand, plan.demand)
+        cheapest = nest.plan("llama3-8b", deadline="40d", price=2, objective="cost", **job)
+        self.assertLessEqual(cheapest.demand.met_by.cost, 2 / 3600 * plan.demand.met_by.devices * plan.demand.met_by.time_s * 1.005)
+        with self.assertRaises(nest.NoPlanFits) as caught:
+            nest.plan("llama3-8b", deadline="1d", **job)
+        self.assertIn("cannot be had from 16 x h100", str(caught.exception))
+        with self.assertRaisesRegex(nest.InputError, "deadline: how many tokens"):
+            nest.plan("llama3-8b", deadline="40d", devices=16)
+        with self.assertRaisesRegex(nest.InputError, "budget: what a device-hour costs is missing; give price"):
+            nest.plan("llama3-8b", budget="1M", **job)
+        self.assertIsNone(nest.plan("llama3-8b", devices=8).demand)
+
     def test_ranges_are_taken_as_they_count(self):
         for limit, words in ((range(1, 5), "tp=1..4"), (range(2, 9, 2), "tp=2,4,6,8"), ([1, 2], "tp=1,2"), (8, "tp=8")):
             self.assertEqual(nest._core_call.settings({"tp": limit}), [words])
@@ -200,6 +218,31 @@ class Plans(unittest.TestCase):
         both = nest.compare("llama3-8b", devices=8, global_batch=64, planners=["nest", "manual"])
         self.assertLessEqual(both["nest"].prediction.iteration_s, both["manual"].prediction.iteration_s * (1 + 1e-9))
         self.assertIn("<table>", both._repr_html_())
+
+    def test_compares_candidates(self):
+        three = nest.compare("llama3-8b", devices=[8, 16], global_batch=64, strategies=["best", {"tp": 8, "sp": True}])
+        self.assertEqual([one.label for one in three], ["A", "B", "C", "D"])
+        self.assertEqual((len(three), three.judge), (4, "simulation"))
+        self.assertEqual(three["16, tp=8,sp=1"].plan.strategy.tp, 8)
+        self.assertEqual(three.fastest.times_fastest, 1)
+        self.assertIn("Candidates side by side", three.to_html())
+        self.assertIn("A  8, best", repr(three))
+        plans = [three.plan("A"), three.plan("B")]
+        again = nest.compare(plans=plans)
+        self.assertEqual([one.name for one in again], ["plan-1", "plan-2"])
+        self.assertAlmostEqual(again["A"].step_s, three["A"].step_s)
+        for call, said in ((lambda: nest.compare(plans=plans, planners="nest"), "planners: is for planners"),
+                           (lambda: nest.compare(judge="formula"), "judge: is for candidates"),
+                           (lambda: nest.compare(strategies=["tp=8,qq=2"]), "qq")):
+            with self.assertRaises(nest.InputError) as caught:
+                call()
+            self.assertIn(said, str(caught.exception))
+
+    def test_sensitivity(self):
+        plan = nest.plan("llama3-8b", devices=8, global_batch=32, seq=4096, judge="formula", sensitivity=True)
+        self.assertEqual(plan.sensitivity.binding, "flops")
+        self.assertGreater(plan.sensitivity.together.saves, 0.05)
+        self.assertIsNone(nest.plan("llama3-8b", devices=8, global_batch=32, seq=4096, judge="formula").sensitivity)
 
     def test_execution_judges(self):
         plan = nest.plan("llama3-8b", devices=8, global_batch=32, seq=4096)

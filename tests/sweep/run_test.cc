@@ -36,6 +36,43 @@ std::string all_lines(const Study& study, const std::string& database) {
   return text;
 }
 
+// Files are read with the study: whoever edits one meanwhile does not change half of the points.
+TEST(Sweep, FilesAreReadOnce) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.file(name)) << text;
+  };
+  const std::string slow =
+      "device: h100\nlevels:\n  - {name: node, group: 4, bandwidth: 20GB/s, latency: 3us}\n"
+      "  - {name: pod, group: 2, bandwidth: 5GB/s, latency: 8us}\n";
+  std::string fast = slow;
+  fast.replace(fast.find(" 5GB"), 4, "50GB");
+  write("net.yaml", slow);
+  write("s.yaml", "model: llama3.2-1b\ncluster: net.yaml\nseq: 2048\naxes: {batch: [16, 32]}\n");
+  const Study study = read_study(folder.file("s.yaml"));
+  ASSERT_EQ(study.files.size(), 1U);
+  write("net.yaml", fast);
+  SweepOptions options;
+  options.database = folder.file("s.sqlite");
+  run_sweep(study, options);
+  const SweepResults results = read_results(study, options.database);
+  for (const SweepResult& result : results.points) {
+    Question question;
+    question.model = "llama3.2-1b";
+    question.cluster = Input::memory("net.yaml", slow);
+    question.seq = 2048;
+    question.global_batch = result.point == 0 ? 16 : 32;
+    SearchOptions search;
+    search.why = false;
+    EXPECT_EQ(result.step_s, find_plan(read_job(question), search).plans.front().expected().iteration_s);
+  }
+  // The next run sees the new file, and does not mix.
+  EXPECT_THAT(refusal_of([&] { run_sweep(read_study(folder.file("s.yaml")), options); }), HasSubstr("net.yaml"));
+  // With the old one it goes on.
+  write("net.yaml", slow);
+  EXPECT_EQ(run_sweep(read_study(folder.file("s.yaml")), options).progress.before, 2);
+}
+
 TEST(SweepThreads, GiveTheSameTable) {
   const TemporaryFolder folder;
   const Study study = read_study(Input::memory("small.yaml", kStudy));

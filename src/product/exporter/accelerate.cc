@@ -70,11 +70,11 @@ AccelerateExport export_accelerate(const ExportTask& task) {
     exported.arguments.push_back(
         {"--accelerator_config", {R"({"gradient_accumulation_kwargs": {"sync_each_batch": true}})"}});
     exported.notes.emplace_back(
-        "gradients are scattered after every micro-batch (sync_each_batch), as priced; without it every rank "
+        "gradients are scattered after every micro-batch (sync_each_batch), as modelled; without it every rank "
         "keeps those of the whole model");
   }
   exported.notes.emplace_back(
-      "attention is priced as flash attention: from_pretrained(…, attn_implementation=\"flash_attention_2\")");
+      "attention is modelled as flash attention: from_pretrained(…, attn_implementation=\"flash_attention_2\")");
   return exported;
 }
 

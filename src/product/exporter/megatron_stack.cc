@@ -258,7 +258,8 @@ std::vector<std::string> stack_notes(const ExportTask& task) {
   std::vector<std::string> notes;
   const cost::SoftwareStack& stack = task.job.stack;
   if (has_experts(task.job.model) && stack.routing.kind != cost::RoutingKind::forced) {
-    notes.push_back(fmt::format("experts were priced with a load of {}, which no option sets", to_text(stack.routing)));
+    notes.push_back(
+        fmt::format("experts were modelled with a load of {}, which no option sets", to_text(stack.routing)));
   }
   const Split& split = task.strategy.split;
   if (stack.tensor_overlap && split.sp && !overlaps_tensor(task)) {
@@ -271,7 +272,7 @@ std::vector<std::string> stack_notes(const ExportTask& task) {
     notes.push_back(
         fmt::format("stack {} sends routed tokens behind another micro-batch, which Megatron does not "
                     "without virtual stages, with several MTP layers or beside recomputed layers: it is "
-                    "off, and priced so",
+                    "off, and modelled so",
                     stack.name));
   }
   if (stack.deterministic && stack.loss == cost::LossKernel::fused) {
@@ -279,7 +280,7 @@ std::vector<std::string> stack_notes(const ExportTask& task) {
   }
   if (!stack.fused_rowwise) {
     notes.push_back(
-        fmt::format("stack {} prices norms and activations as kernels of PyTorch; Transformer Engine fuses "
+        fmt::format("stack {} assumes norms and activations as kernels of PyTorch; Transformer Engine fuses "
                     "them (--transformer-impl local does not)",
                     stack.name));
   }
@@ -289,7 +290,7 @@ std::vector<std::string> stack_notes(const ExportTask& task) {
   }
   if (stack.attention == cost::AttentionKernel::triton) {
     notes.push_back(
-        fmt::format("stack {} prices Triton's first attention kernels, which no option chooses", stack.name));
+        fmt::format("stack {} assumes Triton's first attention kernels, which no option chooses", stack.name));
   }
   if (!stack.graph_scopes.empty() && graphs_of(task) == Graphs::none) {
     notes.push_back(

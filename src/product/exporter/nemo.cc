@@ -148,7 +148,7 @@ class Overrides {
         add("dist.align_grad_reduce", false);
       } else {
         out_.notes.emplace_back(
-            "stages were priced to reduce gradients each in its own time, which NeMo 2 cannot be told");
+            "stages were modelled to reduce gradients each in its own time, which NeMo 2 cannot be told");
       }
     }
     // A recipe may own a layout, which then must be replaced or cleared.
@@ -196,7 +196,7 @@ class Overrides {
         std::replace(field.begin(), field.end(), '-', '_');
         if (form_ == NemoForm::nemo2 && field != "fsdp_double_buffer") {
           out_.notes.emplace_back(
-              "memory is priced with buffers of Megatron-FSDP for layers of several kinds, which came after "
+              "memory is modelled with buffers of Megatron-FSDP for layers of several kinds, which came after "
               "Megatron-Core 0.14");
         } else {
           add(d + field, true);
@@ -238,7 +238,7 @@ class Overrides {
     }
     if (!newer.empty()) {
       out_.notes.push_back(
-          fmt::format("priced with {}, which is not written: it came after Megatron-Core 0.14", join_words(newer)));
+          fmt::format("modelled with {}, which is not written: it came after Megatron-Core 0.14", join_words(newer)));
     }
     for (auto& variable : stack_environment(task_)) out_.environment.push_back(std::move(variable));
     for (std::string& note : stack_notes(task_)) out_.notes.push_back(std::move(note));
@@ -298,14 +298,14 @@ class Overrides {
     add(m + "cross_entropy_loss_fusion", fused);
     if (!fused && !stack.deterministic) {
       out_.notes.push_back(fmt::format(
-          "the loss is written as it was priced, unfused; {}cross_entropy_loss_fusion=true needs less memory", m));
+          "the loss is written as it was modelled, unfused; {}cross_entropy_loss_fusion=true needs less memory", m));
     }
     if (stack.deterministic) add(m + "deterministic_mode", true);
     for (const LaunchOption& option : state_options(task_)) {
       if (option.name == "--attention-backend") {
         bridge ? text(m + "attention_backend", option.values.front())
                : out_.notes.push_back(fmt::format(
-                     "attention was priced with {} kernels (model.config.attention_backend)", option.values.front()));
+                     "attention was modelled with {} kernels (model.config.attention_backend)", option.values.front()));
       } else if (option.name == "--no-check-for-nan-in-loss-and-grad") {
         add(keys_.ddp + "check_for_nan_in_grad", false);
         if (bridge) add("rerun_state_machine.check_for_nan_in_loss", false);
@@ -320,7 +320,7 @@ class Overrides {
     const std::string& format = option.values.front();
     if (form_ == NemoForm::nemo2) {
       out_.notes.push_back(
-          fmt::format("priced with {} {}, which its recipe must set in optim.config", option.name, format));
+          fmt::format("modelled with {} {}, which its recipe must set in optim.config", option.name, format));
       return;
     }
     std::string field = option.name.substr(2);

@@ -111,7 +111,7 @@ class TitanModule {
         text += fmt::format(", num_mtp_layers={}", further);
       } else {
         notes_.emplace_back(
-            "torchtitan does not train layers that predict further tokens here: the plan was priced with them");
+            "torchtitan does not train layers that predict further tokens here: the plan was modelled with them");
       }
     }
     return text;

@@ -54,7 +54,7 @@ class TitanFile {
     }
     if (task_.job.run.mtp_layers > 0) {
       notes_.emplace_back(
-          "torchtitan does not train layers that predict further tokens: the plan was priced with them");
+          "torchtitan does not train layers that predict further tokens: the plan was modelled with them");
     }
     text_ += "[model]\n";
     key("name", toml_quoted(model.name));
@@ -148,7 +148,7 @@ void refuse_schedule(const cost::Job& job, const Strategy& strategy, const Shard
       found.emplace_back("cannot gather weights again in a pipeline of its graph trainer (ZeRO 3)");
   } else if (schedule::rule_of(strategy.schedule).is_split()) {
     found.push_back(
-        fmt::format("cannot run schedule {} with torch.compile, which stack {} prices; its graph trainer can (stack "
+        fmt::format("cannot run schedule {} with torch.compile, which stack {} assumes; its graph trainer can (stack "
                     "torchtitan-graph)",
                     word, job.stack.name));
   }

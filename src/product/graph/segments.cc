@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <map>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
@@ -79,18 +80,18 @@ class Segmenter {
   }
 
   // Equal for nodes that do the same work.
-  std::size_t mark_of(const Node& node) const {
-    std::size_t mark = static_cast<std::size_t>(node.op) + 1;
-    const auto mix = [&](std::size_t value) {
+  std::uint64_t mark_of(const Node& node) const {
+    std::uint64_t mark = static_cast<std::uint64_t>(node.op) + 1;
+    const auto mix = [&](std::uint64_t value) {
       mark = (mark ^ (value + 0x9e3779b97f4a7c15ULL + (mark << 6U))) * 0x100000001b3ULL;
     };
     for (const int w : node.weights) {
-      for (const std::int64_t size : flow_.graph->weights[at(w)].shape) mix(static_cast<std::size_t>(size));
+      for (const std::int64_t size : flow_.graph->weights[at(w)].shape) mix(static_cast<std::uint64_t>(size));
     }
     for (const int out : node.outputs) {
       const Dimension size = flow_.size(out);
-      mix(std::bit_cast<std::uint64_t>(std::round(size.coefficient * 1024)));
-      mix(static_cast<std::size_t>(size.batch) * 16 + static_cast<std::size_t>(size.sequence));
+      mix(bits_of(std::round(size.coefficient * 1024)));
+      mix(static_cast<std::uint64_t>(size.batch) * 16 + static_cast<std::uint64_t>(size.sequence));
     }
     mix(node.inputs.size());
     return mark;
@@ -224,15 +225,15 @@ class Segmenter {
     return joined;
   }
 
-  std::size_t mark_of_range(int first, int last) const {
-    std::size_t mark = static_cast<std::size_t>(last - first);
+  std::uint64_t mark_of_range(int first, int last) const {
+    auto mark = static_cast<std::uint64_t>(last - first);
     for (int n = first; n <= last; ++n) mark = mark * 0x100000001b3ULL ^ marks_[at(n)];
     return mark;
   }
 
   void divide(int first, int last, int depth, int level) {
     const std::vector<Run> runs = runs_of(first, last, depth);
-    std::map<std::size_t, int> alike;
+    std::map<std::uint64_t, int> alike;
     for (const Run& run : runs) {
       if (!run.part.empty()) ++alike[mark_of_range(run.first, run.last)];
     }
@@ -396,7 +397,7 @@ class Segmenter {
   int count_;
   std::vector<double> work_;
   double total_ = 0;
-  std::vector<std::size_t> marks_;
+  std::vector<std::uint64_t> marks_;
   std::vector<double> crossing_;
   std::vector<Segment> segments_;
 };

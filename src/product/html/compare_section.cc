@@ -81,7 +81,7 @@ HtmlSection compare_section(const report::CompareReport& report) {
   body.open("figure").add(bar_chart(compare_chart(report))).close();
   body.add(table_of(report));
   body.element("p",
-               "One cost model prices every planner's plan on the cluster's own network, and an independent check "
+               "One cost model estimates every planner's plan on the cluster's own network, and an independent check "
                "accepted each of them. Each planner ran in one thread.",
                {{"class", "muted"}});
   body.add(details("Who they are", sources(report)));

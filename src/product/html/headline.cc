@@ -58,7 +58,7 @@ Markup verdict(const PlanView& view) {
   if (!view.fits()) {
     say("This plan does not fit: ", view.report.plan.misfit + ".");
   } else if (!view.plan.search || view.plan.search->planner.empty()) {
-    say("Priced as given; ", "it was not searched for.");
+    say("Estimated as given; ", "it was not searched for.");
   } else {
     const SearchRecord& search = *view.plan.search;
     const std::string effort =
@@ -97,7 +97,7 @@ std::string of_stages(const PlanView& view, const Describe& describe) {
 Markup division(const PlanView& view) {
   const Strategy& s = view.strategy;
   const auto& parts = view.plan.prediction.breakdown_s;
-  HtmlTable table("How the model is divided", {{"divided", false}, {"ranks"}, {"stays", false}, {"waited for"}},
+  HtmlTable table("How the model is divided", {{"divided", false}, {"ranks"}, {"stays", false}, {"exposed"}},
                   "strategy-table");
   const auto row = [&](const char* name, std::int64_t degree, const std::string& how, TrafficKind kind,
                        double waited_s) {
@@ -122,7 +122,7 @@ Markup division(const PlanView& view) {
                   format_integer(s.edp())),
       TrafficKind::expert, parts.ep);
   std::string schedule = to_string(s.schedule);
-  if (s.virtual_stages > 1) schedule += fmt::format(", {} chunks per stage", s.virtual_stages);
+  if (s.virtual_stages > 1) schedule += fmt::format(", {} virtual stages per stage", s.virtual_stages);
   if (s.group != 0) schedule += fmt::format(", groups of {} micro-batches", s.group);
   row("pipeline", s.pp, schedule, TrafficKind::pipeline, parts.p2p + parts.bubble);
   row("data", s.dp,
@@ -147,7 +147,7 @@ Markup division(const PlanView& view) {
 Markup headline(const PlanView& view) {
   const Plan& plan = view.plan;
   Markup out;
-  out.element("p", view.plan.search ? "training plan" : "priced plan", {{"class", "kicker"}});
+  out.element("p", view.plan.search ? "training plan" : "estimated plan", {{"class", "kicker"}});
   out.open("h1").add(name_of(clip(view.report.plan.model.title, kLongestTitle)));
   out.text(fmt::format(" on {} × ", format_integer(view.strategy.devices_used())))
       .add(name_of(clip(plan.cluster.device, kLongestTitle)))
@@ -162,7 +162,7 @@ Markup headline(const PlanView& view) {
       .close();
   out.add(figures(view));
   out.add(verdict(view));
-  out.open("p").element("code", plan::strategy_text(view.strategy), {{"class", "strategy"}}).close();
+  out.open("p").element("code", plan::strategy_text(view.plan), {{"class", "strategy"}}).close();
   return out.add(division(view));
 }
 

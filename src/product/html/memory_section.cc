@@ -21,9 +21,9 @@ struct Part {
 
 constexpr std::array<Part, 6> kParts = {{{"weights", "m-weights", &StageMemory::weights},
                                          {"gradients", "m-gradients", &StageMemory::gradients},
-                                         {"optimizer", "m-optimizer", &StageMemory::optimizer},
+                                         {"optimizer states", "m-optimizer", &StageMemory::optimizer},
                                          {"activations", "m-activations", &StageMemory::activations},
-                                         {"working", "m-working", &StageMemory::working},
+                                         {"workspace", "m-working", &StageMemory::working},
                                          {"buffers", "m-buffers", &StageMemory::buffers}}};
 constexpr const char* kMargin = "margin and context";
 
@@ -87,13 +87,13 @@ Markup memory_table(const PlanView& view) {
                    {"layers", false},
                    {"weights"},
                    {"gradients"},
-                   {"optimizer"},
+                   {"optimizer states"},
                    {"activations"},
                    {"in flight"},
-                   {"working"},
+                   {"workspace"},
                    {"buffers"},
-                   {"reserved"},
-                   {"needed"},
+                   {"used"},
+                   {"with margin"},
                    {"recompute", false},
                    {"ZeRO"},
                    {"over"}},
@@ -110,7 +110,7 @@ Markup memory_table(const PlanView& view) {
   Markup body = table.markup();
   body.element(
       "p",
-      "Reserved is what the framework's allocator holds; needed adds the margin that must stay free, the context and "
+      "Used is what the framework's allocator holds; with margin adds what must stay free, the context and "
       "the communicators, and is what is compared with the device's memory. In flight: micro-batches whose activations "
       "are kept. "
       "Over: devices that share the state.",

@@ -34,7 +34,8 @@ HtmlPage plan_page(const PlanPage& input) {
   if (!input.why_not.empty() || !input.next_best.empty()) {
     page.add({"alternatives", "Other plans", alternatives_section(view)});
   }
-  page.add({"inputs", "To get this again", inputs_section(view)});
+  for (const HtmlSection& section : input.last) page.add(section);
+  page.add({"inputs", "Reproduce", inputs_section(view)});
   Markup footer;
   footer.element("p",
                  fmt::format("nest {}. Predicted, not measured. This file holds everything it shows and loads nothing.",

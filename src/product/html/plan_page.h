@@ -17,6 +17,7 @@ struct PlanPage {
   std::vector<WhyNot> why_not;       // one decision overruled each
   std::vector<Plan> next_best;       // in the order of their time
   std::vector<HtmlSection> first;    // sections of whoever asks for the page, before its own
+  std::vector<HtmlSection> last;     // and after all that is of the plan
   std::vector<std::string> command;  // the command line, word by word
   std::string version;               // of nest
 };

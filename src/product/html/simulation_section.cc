@@ -126,6 +126,20 @@ Markup links(const simulate::SimulationSummary& summary) {
   return table.is_empty() ? Markup() : table.markup();
 }
 
+Markup contention(const simulate::SimulationSummary& summary) {
+  HtmlTable table("Transfers that others slow down",
+                  {{"what", false}, {"times as long"}, {"lost s"}, {"on", false}, {"beside", false}, {"from"}, {"to"}});
+  for (std::size_t i = 0; i < std::min(kMostLinks, summary.slowed.size()); ++i) {
+    const simulate::SlowedTransfers& slowed = summary.slowed[i];
+    const std::string alike = slowed.alike > 1 ? fmt::format(" and {} like it", format_integer(slowed.alike - 1)) : "";
+    table.add({slowed.what, fmt::format("{:.2f}", slowed.taken_s / slowed.alone_s),
+               fmt::format("{:.4f}", slowed.lost_s()), slowed.link + alike, join_words(slowed.beside),
+               format_percent(slowed.begin_s / summary.iteration_s),
+               format_percent(slowed.end_s / summary.iteration_s)});
+  }
+  return table.is_empty() ? Markup() : table.markup();
+}
+
 }  // namespace
 
 HtmlSection simulation_section(const report::SimulationReport& report) {
@@ -136,6 +150,7 @@ HtmlSection simulation_section(const report::SimulationReport& report) {
   body.add(lanes(summary));
   body.add(phases(summary));
   body.add(links(summary));
+  body.add(contention(summary));
   body.element("p",
                fmt::format("Bars: simulated above, predicted below. {} activities, executed by {}; replicas that "
                            "behave alike are simulated "

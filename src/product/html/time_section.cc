@@ -50,6 +50,11 @@ Markup time_section(const PlanView& view) {
   const std::vector<Part> parts = parts_of(prediction);
   Markup out;
   out.element("p", lead(view, parts), {{"class", "lead"}});
+  if (!view.plan.contended.empty()) {
+    out.open("ul");
+    for (const std::string& line : view.plan.contended) out.element("li", "Contended: " + line + ".");
+    out.close();
+  }
   std::vector<BarPart> whole;
   HtmlTable table("Where the time of a step goes", {{"part", false}, {"seconds"}, {"share"}, {"", false}},
                   "time-table");

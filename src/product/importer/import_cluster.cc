@@ -19,10 +19,6 @@ namespace nest::importer {
 namespace {
 
 // Latencies and efficiencies of nest's DGX presets, fitted to published training runs.
-constexpr double kInsideLatency_s = 3.2e-6;
-constexpr double kOutsideLatency_s = 8e-6;
-constexpr double kInsideEfficiency = 0.788;
-constexpr double kOutsideEfficiency = 0.647;
 constexpr const char* kAssumed = "assumed, as in nest's DGX presets";
 
 struct Inputs {
@@ -148,7 +144,7 @@ class Assembly {
     for (std::size_t l = 0; l < made_.levels.size(); ++l) {
       ImportedLevel& level = made_.levels[l];
       level.link = fmt::format("links of one {} into its {}", child, level.name);
-      level.efficiency = kInsideEfficiency;
+      level.efficiency = cluster::kInsideEfficiency;
       level.efficiency_from = kAssumed;
       child = level.name;
       const InsideLevel* known = inputs_.inside ? &inputs_.inside->levels[l] : nullptr;
@@ -213,7 +209,7 @@ class Assembly {
       added.link = level.name == "global" || level.name == "cluster"
                        ? fmt::format("links of one {} to the others", child)
                        : fmt::format("links of one {} into its {}", child, level.name);
-      added.efficiency = kOutsideEfficiency;
+      added.efficiency = cluster::kOutsideEfficiency;
       added.efficiency_from = kAssumed;
       if (level.bandwidth_bytes_per_s) {
         added.bandwidth_bytes_per_s = level.bandwidth_bytes_per_s;
@@ -358,7 +354,8 @@ class Assembly {
         level.latency_s = latest = given->second;
         level.latency_from = kGiven;
       } else {
-        level.latency_s = std::min(latest, l < inside_levels() ? kInsideLatency_s : kOutsideLatency_s);
+        level.latency_s =
+            std::min(latest, l < inside_levels() ? cluster::kInsideLatency_s : cluster::kOutsideLatency_s);
         level.latency_from = kAssumed;
       }
     }

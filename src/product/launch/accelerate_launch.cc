@@ -33,9 +33,9 @@ void read_fsdp(doc::Reader& root, LaunchSetup& setup) {
       }
     }
     if (fsdp->flag_or("fsdp_activation_checkpointing", false)) setup.recompute = Recompute::full;
-    if (fsdp->flag_or("fsdp_offload_params", false)) setup.notes.emplace_back("fsdp_offload_params is not priced");
+    if (fsdp->flag_or("fsdp_offload_params", false)) setup.notes.emplace_back("fsdp_offload_params is not modelled");
     if (fsdp->text_or("fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP") != "TRANSFORMER_BASED_WRAP") {
-      setup.notes.emplace_back("fsdp_auto_wrap_policy: priced as TRANSFORMER_BASED_WRAP, layer by layer");
+      setup.notes.emplace_back("fsdp_auto_wrap_policy: modelled as TRANSFORMER_BASED_WRAP, layer by layer");
     }
   }
   if (auto mesh = root.maybe_object("parallelism_config")) {
@@ -62,7 +62,7 @@ void read_accelerate_deepspeed(doc::Reader& root, LaunchSetup& setup, const Read
   setup.zero = static_cast<int>(section->integer_or("zero_stage", 2, {0, 3}));
   setup.accumulation = section->maybe_integer("gradient_accumulation_steps", kProcesses);
   for (const char* key : {"offload_optimizer_device", "offload_param_device"}) {
-    if (section->text_or(key, "none") != "none") setup.notes.push_back(fmt::format("{} is not priced", key));
+    if (section->text_or(key, "none") != "none") setup.notes.push_back(fmt::format("{} is not modelled", key));
   }
 }
 

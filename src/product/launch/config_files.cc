@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/real.h"
 #include "base/text.h"
 #include "doc/reader.h"
 #include "launch/setup.h"
@@ -51,13 +51,13 @@ void read_deepspeed_zero(doc::Reader& root, LaunchSetup& setup) {
     setup.shard_degree = *group;
   }
   if (maybe_count(*zero, "zero_hpz_partition_size", kRanks).value_or(1) > 1) {
-    setup.notes.emplace_back("zero_hpz_partition_size is not priced: weights are gathered over all ranks");
+    setup.notes.emplace_back("zero_hpz_partition_size is not modelled: weights are gathered over all ranks");
   }
   for (const char* key : {"offload_param", "offload_optimizer"}) {
-    if (zero->has(key)) setup.notes.push_back(fmt::format("{} is not priced", key));
+    if (zero->has(key)) setup.notes.push_back(fmt::format("{} is not modelled", key));
   }
   for (const char* key : {"zero_quantized_weights", "zero_quantized_gradients"}) {
-    if (zero->flag_or(key, false)) setup.notes.push_back(fmt::format("{} is not priced", key));
+    if (zero->flag_or(key, false)) setup.notes.push_back(fmt::format("{} is not modelled", key));
   }
 }
 
@@ -185,7 +185,7 @@ class TitanReader {
       names.reserve(kTitanSchedules.size());
       for (const TitanSchedule& one : kTitanSchedules) names.emplace_back(one.name);
       parallel.fail("pipeline_parallel_schedule",
-                    fmt::format("`{}` is not priced; understood are {}", clip(schedule, 40), join_words(names)));
+                    fmt::format("`{}` is not modelled; understood are {}", clip(schedule, 40), join_words(names)));
     }
     setup_.schedule = known->kind;
     read_order(parallel, *known);
@@ -215,7 +215,7 @@ class TitanReader {
         parallel.fail("pipeline_parallel_schedule", fmt::format("{} goes with {}", file, one.name));
       }
       setup_.schedule = one.kind;
-      setup_.notes.push_back(fmt::format("{} is not opened: priced as the order that nest writes", file));
+      setup_.notes.push_back(fmt::format("{} is not opened: modelled as the order that nest writes", file));
       return;
     }
     parallel.fail(kKey,
@@ -258,11 +258,11 @@ class TitanReader {
     const std::vector<std::string> modes = {"selective", "full", "memory_budget", "none"};
     const std::string mode = checkpoint.choice_or("mode", "selective", modes);
     if (mode == "memory_budget") {
-      checkpoint.fail("mode", "`memory_budget` is not priced; understood are selective, full and none");
+      checkpoint.fail("mode", "`memory_budget` is not modelled; understood are selective, full and none");
     }
     setup_.recompute = mode == "full" ? Recompute::full : mode == "none" ? Recompute::none : Recompute::selective;
     if (mode == "selective" && checkpoint.text_or("selective_ac_option", "2") != "op") {
-      setup_.notes.emplace_back("checkpointing whole layers now and then is priced as the policy per operator");
+      setup_.notes.emplace_back("checkpointing whole layers now and then is modelled as the policy per operator");
     }
   }
 
@@ -274,7 +274,7 @@ class TitanReader {
 // Values as TOML writes them: what is no number, switch or list is a text.
 std::string toml_value(const std::string& value) {
   double number = 0;
-  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const auto [rest, error] = real_from_chars(value.data(), value.data() + value.size(), number);
   const bool plain = value == "true" || value == "false" || value.starts_with('[') ||
                      (error == std::errc() && rest == value.data() + value.size() && !value.empty());
   if (plain) return value;

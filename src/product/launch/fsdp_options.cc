@@ -46,9 +46,10 @@ void check_buffers(const LaunchOptions& options, LaunchSetup& setup) {
     return;
   }
   if (overlap) return;
-  setup.notes.push_back(fmt::format(
-      "priced with {}: without it Megatron-FSDP may fetch half a billion parameters ahead and hold a billion gradients",
-      kPlain));
+  setup.notes.push_back(
+      fmt::format("modelled with {}: without it Megatron-FSDP may fetch half a billion parameters ahead and hold a "
+                  "billion gradients",
+                  kPlain));
 }
 
 }  // namespace

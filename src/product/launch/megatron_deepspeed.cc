@@ -33,7 +33,7 @@ void read_megatron_deepspeed(const LaunchOptions& options, LaunchSetup& setup, c
   setup.stack.attention = deepspeed_attention(options, setup.stack.attention);
   if (setup.recompute.layers > 0) {
     setup.notes.push_back(
-        fmt::format("recomputation {} is priced as that of every layer from its input", to_string(setup.recompute)));
+        fmt::format("recomputation {} is modelled as that of every layer from its input", to_string(setup.recompute)));
     setup.recompute = Recompute::full;
   }
   setup.zero = static_cast<int>(options.integer("--zero-stage", 0, 3).value_or(setup.zero));
@@ -49,7 +49,7 @@ void read_megatron_deepspeed(const LaunchOptions& options, LaunchSetup& setup, c
     add_deepspeed_file(setup, *file, *text);
   } else {
     setup.notes.push_back(
-        fmt::format("--deepspeed_config {} cannot be read here: what it says is not priced", clip(*file, 40)));
+        fmt::format("--deepspeed_config {} cannot be read here: what it says is not modelled", clip(*file, 40)));
   }
 }
 

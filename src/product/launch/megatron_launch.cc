@@ -196,7 +196,7 @@ class MegatronReader {
       }
       setup_.cp_comm = known->value;
       if (std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) { return kind != kinds.front(); })) {
-        setup_.notes.emplace_back("--cp-comm-type differs from layer to layer; all are priced as the first");
+        setup_.notes.emplace_back("--cp-comm-type differs from layer to layer; all are modelled as the first");
       }
     }
     if (setup_.cp_comm != ContextExchange::a2a_p2p || setup_.cp == 1) return;
@@ -223,7 +223,7 @@ class MegatronReader {
     const std::string optimizer = options_.text("--optimizer").value_or("adam");
     setup_.optimizer = optimizer == "sgd" ? Optimizer::sgd : is_muon(optimizer) ? Optimizer::muon : Optimizer::adam;
     if (optimizer != "sgd" && optimizer != "adam" && !is_muon(optimizer)) {
-      setup_.notes.push_back(fmt::format("optimizer {} is priced as adam", clip(optimizer, 20)));
+      setup_.notes.push_back(fmt::format("optimizer {} is modelled as adam", clip(optimizer, 20)));
     }
     if (setup_.optimizer == Optimizer::adam) return;
     if (options_.flag("--use-precision-aware-optimizer")) {
@@ -447,7 +447,7 @@ class MegatronReader {
   }
 
   void say_what_is_left_out() {
-    if (options_.has("--rampup-batch-size")) setup_.notes.emplace_back("--rampup-batch-size is not priced");
+    if (options_.has("--rampup-batch-size")) setup_.notes.emplace_back("--rampup-batch-size is not modelled");
     for (const std::string& name : options_.unseen()) {
       setup_.notes.push_back(
           fmt::format("{} is not set in the text: options it may hold were not seen (--define sets it)", name));
@@ -458,7 +458,7 @@ class MegatronReader {
         options_.unknown().begin(),
         options_.unknown().begin() + static_cast<std::ptrdiff_t>(std::min(kShown, options_.unknown().size())));
     const std::size_t more = options_.unknown().size() - shown.size();
-    setup_.notes.push_back(fmt::format("not known to nest, and not priced: {}{}", join_words(shown),
+    setup_.notes.push_back(fmt::format("not known to nest, and not modelled: {}{}", join_words(shown),
                                        more > 0 ? fmt::format(" and {} more", more) : ""));
   }
 

@@ -232,7 +232,7 @@ class RecipeReader {
       }
     }
     if (toggle("mixed_precision.first_last_layers_bf16").value_or(recipe.ends_wide)) {
-      notes_.emplace_back("the first and the last layers, which stay in 16 bits, are priced like the others");
+      notes_.emplace_back("the first and the last layers, which stay in 16 bits, are modelled like the others");
     }
     const bool wide = toggle("mixed_precision.grad_reduce_in_fp32").value_or(!half);
     if (!wide) option("--grad-reduce-in-bf16", from("mixed_precision.grad_reduce_in_fp32"));
@@ -272,7 +272,7 @@ class RecipeReader {
               asks ? "comm_overlap.overlap_param_gather" : "ddp.overlap_param_gather");
     if (nemo2_ && wide && toggle("model.sequence_parallel").value_or(false) && !toggle(tensor_key)) {
       notes_.emplace_back(
-          "overlap of tensor parallelism is a callback of the recipe: priced as on (--with "
+          "overlap of tensor parallelism is a callback of the recipe: taken as on (--with "
           "model.config.tp_comm_overlap=false)");
     }
   }
@@ -396,7 +396,7 @@ class RecipeReader {
     const std::size_t dot = given.key.find('.');
     const std::string_view key = given.key, part = key.substr(0, dot);
     if (key == "peft" || part == "peft") {
-      notes_.emplace_back("peft is not read: priced as training of all weights");
+      notes_.emplace_back("peft is not read: modelled as training of all weights");
       return;
     }
     // Of these only what has an option of its own matters.
@@ -457,7 +457,7 @@ class RecipeReader {
       name("mixed_precision", "trainer.plugins");
     if (left.empty()) return;
     notes_.push_back(fmt::format(
-        "the recipe decides {}, which the text does not say: priced with degrees of 1, a sharded optimizer, bf16 and "
+        "the recipe decides {}, which the text does not say: modelled with degrees of 1, a sharded optimizer, bf16 and "
         "nothing recomputed unless it says so",
         join_words(left)));
   }

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/real.h"
 #include "base/text.h"
 
 namespace nest::launch {
@@ -136,7 +137,7 @@ std::optional<double> LaunchOptions::number(std::string_view name, double low, d
   if (word == nullptr) return std::nullopt;
   double value = 0;
   const char* end = word->text.data() + word->text.size();
-  const auto [rest, error] = std::from_chars(word->text.data(), end, value);
+  const auto [rest, error] = real_from_chars(word->text.data(), end, value);
   if (error != std::errc() || rest != end || !std::isfinite(value) || value < low || value > high) {
     fail(name, fmt::format("found `{}`; expected a number in {} … {}", clip(word->text, 40), low, high));
   }

@@ -348,7 +348,7 @@ LaunchedPlan lay_out(const LaunchSetup& setup, const cost::Job& job) {
   const auto block_kinds = std::count_if(job.model.kinds.begin(), job.model.kinds.end(),
                                          [](const model::Layer& layer) { return layer.counted_block(); });
   if (setup.vpp > 1 && block_kinds > 1 && !plan::lists_chunks(plan.stages)) {
-    plan.notes.emplace_back("layers differ: an interleaved stage is priced as one run of as many layers");
+    plan.notes.emplace_back("layers differ: an interleaved stage is modelled as one run of as many layers");
   }
   if (const std::string reason = cost::refuse_strategy(job, plan.strategy, plan.stages); !reason.empty()) {
     throw InputError(fmt::format("{}: {}", setup.source, reason));

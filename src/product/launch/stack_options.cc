@@ -57,7 +57,7 @@ class StackReader {
       if (found != kModules.end()) {
         stack_.selective_modules.push_back(found->second);
       } else if (name == "gdn_norm_out" || name == "gdp_in_proj" || name == "gdp_qkv" || name == "mhc") {
-        setup_.notes.push_back(fmt::format("recomputation of {} is not priced", name));
+        setup_.notes.push_back(fmt::format("recomputation of {} is not modelled", name));
       } else {
         options_.fail("--recompute-modules", fmt::format("`{}` is no module", clip(name, 40)));
       }
@@ -127,7 +127,7 @@ class StackReader {
     const double bytes = side * side * static_cast<double>(setup_.micro_batch.value_or(1));
     if (flag("--no-create-attention-mask-in-dataloader") || bytes < kWorthANote) return;
     setup_.notes.push_back(fmt::format(
-        "the loader's attention mask takes {} that are not priced; --no-create-attention-mask-in-dataloader "
+        "the loader's attention mask takes {} that are not modelled; --no-create-attention-mask-in-dataloader "
         "leaves it out",
         format_bytes(static_cast<std::int64_t>(bytes))));
   }
@@ -183,7 +183,7 @@ class StackReader {
       if (known != kOffloadModuleWords.end()) {
         setup_.offload |= set_of(known->value);
       } else if (name == "gdp_qkv") {
-        setup_.notes.emplace_back("gdp_qkv on the host is not priced");
+        setup_.notes.emplace_back("gdp_qkv on the host is not modelled");
       } else {
         options_.fail("--offload-modules", fmt::format("`{}` is no module", clip(name, 40)));
       }
@@ -198,11 +198,11 @@ class StackReader {
     }
     if (options_.number("--activation-offload-fraction", 0, 1).value_or(1) < 1 ||
         options_.number("--delta-offload-bytes-across-pp-ranks", 0, kMostBytes).value_or(0) > 0) {
-      setup_.notes.emplace_back("all groups of --offload-modules are priced as if on the host, on all stages");
+      setup_.notes.emplace_back("all groups of --offload-modules are modelled as if on the host, on all stages");
     }
     if (options_.number("--min-offloaded-tensor-size", 0, kMostBytes).value_or(split::kLeastOffloaded) !=
         split::kLeastOffloaded) {
-      setup_.notes.emplace_back("tensors of 1048576 elements and more are priced as if on the host");
+      setup_.notes.emplace_back("tensors of 1048576 elements and more are modelled as if on the host");
     }
   }
 

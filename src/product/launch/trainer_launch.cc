@@ -100,17 +100,17 @@ void set_nothing(LaunchSetup& /*setup*/, const TrainerArgument& /*argument*/) {}
 void name_it(LaunchSetup& setup, const TrainerArgument& argument) {
   const std::string word = to_lower(argument.value);
   if (word == "false" || word == "0" || word == "none") return;
-  setup.notes.push_back(
-      fmt::format("{}{}{} is not priced", argument.name, argument.value.empty() ? "" : " ", clip(argument.value, 40)));
+  setup.notes.push_back(fmt::format("{}{}{} is not modelled", argument.name, argument.value.empty() ? "" : " ",
+                                    clip(argument.value, 40)));
 }
 void name_optimizer(LaunchSetup& setup, const TrainerArgument& argument) {
-  if (argument.value == "sgd") setup.notes.emplace_back("--optim sgd is priced as Adam");
+  if (argument.value == "sgd") setup.notes.emplace_back("--optim sgd is modelled as Adam");
   if (argument.value.starts_with("adamw_torch") || argument.value == "adamw_hf" || argument.value == "sgd") return;
   name_it(setup, argument);
 }
 void name_attention(LaunchSetup& setup, const TrainerArgument& argument) {
   if (argument.value.starts_with("flash") || argument.value == "sdpa" || argument.value.starts_with("kernels")) return;
-  setup.notes.push_back(fmt::format("{} {}: priced with flash attention", argument.name, clip(argument.value, 40)));
+  setup.notes.push_back(fmt::format("{} {}: modelled with flash attention", argument.name, clip(argument.value, 40)));
 }
 
 struct TrainerOption {
@@ -182,7 +182,7 @@ void read_trainer_fsdp(LaunchSetup& setup, const TrainerArgument& fsdp, const Tr
       }
       setup.shard_degree = *command.ranks_per_host.value;
     }
-    if (word == "offload") setup.notes.emplace_back("--fsdp offload is not priced");
+    if (word == "offload") setup.notes.emplace_back("--fsdp offload is not modelled");
   }
 }
 

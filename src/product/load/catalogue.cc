@@ -15,6 +15,7 @@
 #include "load/input.h"
 #include "model/config.h"
 #include "model/presets.h"
+#include "nest/option.h"
 #include "onnx_graph/read_onnx.h"
 
 namespace nest::load {
@@ -82,7 +83,8 @@ NamedModel load_from_hub(const std::string& name) {
 
 // Presets whose names contain the word or are contained in it, and those that a few typing mistakes lead to; closest
 // first.
-std::vector<std::string> close_names(const std::string& name) {
+// `kind`: only those; empty: all.
+std::vector<std::string> close_names(const std::string& name, std::string_view kind) {
   constexpr std::size_t kAtMost = 6;
   constexpr std::size_t kLongestName = 100;
   struct Candidate {
@@ -92,6 +94,7 @@ std::vector<std::string> close_names(const std::string& name) {
   const std::string wanted = to_lower(name.substr(0, kLongestName));
   std::vector<Candidate> close;
   for (const KnownName& known : known_names()) {
+    if (!kind.empty() && known.kind != kind) continue;
     const std::size_t distance = edit_distance(wanted, known.name);
     const bool contains = wanted.size() >= 2 && known.name.find(wanted) != std::string::npos;
     const bool contained = known.name.size() >= 3 && wanted.find(known.name) != std::string::npos;
@@ -125,7 +128,23 @@ std::vector<KnownName> known_names() {
 
 void fail_unknown(const std::string& name, const std::string& wanted) {
   if (looks_like_path(name)) throw InputError(fmt::format("{}: no such file or folder", source_name(name)));
-  const std::vector<std::string> close = close_names(name);
+  const std::string_view kind = wanted == "a cluster" ? "cluster" : wanted == "a model" ? "model" : "";
+  if (const auto device = cluster::find_device(name); device && kind == "cluster") {
+    std::vector<std::string> of_it;
+    for (const cluster::Cluster& preset : cluster::cluster_presets()) {
+      if (preset.device.name == device->name) of_it.push_back(fmt::format("`{}`", preset.name));
+    }
+    throw InputError(of_it.empty()
+                         ? fmt::format("\"{}\" is a device and no preset is a cluster of it; `nest import --template` "
+                                       "prints a cluster file to edit",
+                                       clip(name, 60))
+                         : fmt::format("\"{}\" is a device; clusters of it: {}", clip(name, 60), join_words(of_it)));
+  }
+  if (kind == "model" && (cluster::find_device(name) || cluster::find_cluster(name))) {
+    throw InputError(fmt::format("\"{}\" is no model but a {}; name a model, and the cluster with {}", clip(name, 60),
+                                 cluster::find_device(name) ? "device" : "cluster", option("cluster")));
+  }
+  const std::vector<std::string> close = close_names(name, kind);
   throw InputError(fmt::format(
       "\"{}\" is not {}, nor a file{}", clip(name, 60), wanted,
       close.empty() ? "; `nest show` lists all names" : fmt::format("; did you mean {}?", join_words(close, "or"))));

@@ -13,6 +13,7 @@
 #include "cost/profile.h"
 #include "graph/graph_model.h"
 #include "load/catalogue.h"
+#include "load/cluster_file.h"
 #include "load/input.h"
 #include "nest/option.h"
 
@@ -29,8 +30,8 @@ cluster::Cluster load_cluster(const Input& input, std::int64_t devices) {
     if (std::optional<cluster::Cluster> preset = cluster::find_cluster(name, size)) return std::move(*preset);
     if (!path_exists(name)) fail_unknown(name, "a cluster");
   }
-  cluster::Cluster cluster =
-      cluster::read_cluster(doc::parse_yaml(source_name(input), read_text(input)), file_stem(name));
+  cluster::Cluster cluster = cluster::read_cluster(read_cluster_file(input), file_stem(name));
+  cluster::refuse_fast_links(cluster);
   return devices == 0 ? cluster : cluster::resized(cluster, devices);
 }
 
@@ -66,6 +67,45 @@ cost::Job assemble(const NamedModel& model, const Run& run, const cost::Software
   return job;
 }
 
+Input or_default(const Input& input, const char* name) { return input.empty() ? Input(name) : input; }
+
+// Devices of so many hosts; what is called a node is a rack on some clusters, and its trays are the hosts.
+std::int64_t devices_of_nodes(const Input& input, const Question& question) {
+  const cluster::Cluster cluster = load_cluster(input, 0);
+  const std::optional<std::int64_t> node = cluster::devices_per_node(cluster);
+  if (!node) {
+    throw InputError(fmt::format("{}: a torus such as {} has none; say {}", option("nodes"), clip(cluster.name, 40),
+                                 option("devices")));
+  }
+  const std::int64_t tray = cluster::devices_per_tray(cluster);
+  const std::int64_t host = tray > 0 ? tray : *node;
+  const std::int64_t devices = question.nodes * host;
+  if (question.devices > 0 && question.devices != devices) {
+    throw InputError(fmt::format("{}: {} of {} with {} devices each are {}, and {} says {}", option("nodes"),
+                                 format_integer(question.nodes), clip(cluster.name, 40), host, format_integer(devices),
+                                 option("devices"), format_integer(question.devices)));
+  }
+  return devices;
+}
+
+}  // namespace
+
+std::int64_t asked_devices(const Question& question) {
+  if (question.nodes == 0) return question.devices;
+  return devices_of_nodes(or_default(question.cluster, "dgx-h100"), question);
+}
+
+namespace {
+
+std::int64_t asked_batch(const Question& question, std::int64_t sequence) {
+  if (question.batch_tokens == 0) return question.global_batch;
+  if (question.global_batch > 0) {
+    throw InputError(
+        fmt::format("{}: is given in sequences and in tokens; leave out one of them", option("global_batch")));
+  }
+  return std::max<std::int64_t>(1, (question.batch_tokens + sequence / 2) / sequence);
+}
+
 std::int64_t usual_batch(const graph::RawGraph* graph, std::int64_t sequence) {
   const bool samples = graph && sequence == 1;
   return samples ? kUsualSamplesPerStep : std::max<std::int64_t>(1, kUsualTokensPerStep / sequence);
@@ -99,8 +139,6 @@ cost::SoftwareStack stack_of(const Plan& plan) {
   return stack;
 }
 
-Input or_default(const Input& input, const char* name) { return input.empty() ? Input(name) : input; }
-
 // Measurements are of one stack; traced graphs are of no family that recipes are written for.
 cost::StackChoice usual_stack(const NamedModel& model, const cluster::Device& device, Precision precision,
                               const cost::MeasuredProfile* profile) {
@@ -114,7 +152,7 @@ cost::StackChoice usual_stack(const NamedModel& model, const cluster::Device& de
 cost::Job load_job(const Question& question) {
   const NamedModel model = load_model(or_default(question.model, "llama3-70b"));
   check_sequence(model, question.seq);
-  const cluster::Cluster cluster = load_cluster(or_default(question.cluster, "dgx-h100"), question.devices);
+  const cluster::Cluster cluster = load_cluster(or_default(question.cluster, "dgx-h100"), asked_devices(question));
   Run run;
   run.sequence = question.seq > 0 ? question.seq : model.architecture.default_sequence;
   run.encoder_sequence = question.encoder_seq;
@@ -122,7 +160,8 @@ cost::Job load_job(const Question& question) {
   run.routing = question.routing;
   run.freeze = question.freeze;
   run.lora = question.lora;
-  run.global_batch = question.global_batch > 0 ? question.global_batch : usual_batch(model.graph.get(), run.sequence);
+  const std::int64_t batch = asked_batch(question, run.sequence);
+  run.global_batch = batch > 0 ? batch : usual_batch(model.graph.get(), run.sequence);
   run.precision = question.precision.value_or(Precision::bf16);
   run.optimizer = question.optimizer.value_or(Optimizer::adam);
   run.oom_risk = question.oom_risk;

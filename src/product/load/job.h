@@ -14,6 +14,9 @@ namespace nest::load {
 // Throws InputError.
 cost::Job load_job(const Question& question);
 
+// Devices that the question asks for, by their number or by that of hosts; 0: it does not say. Throws InputError.
+std::int64_t asked_devices(const Question& question);
+
 // The job that a plan was made for: from its own documents; what a hand-written plan leaves out is looked up by name.
 // Throws InputError.
 cost::Job load_job(const Plan& plan);

@@ -142,7 +142,7 @@ std::string check_text(const CheckReport& report, const Style& style) {
   for (const check::Violation& violation : report.violations) {
     text += wrap_after("  " + pad_right(to_string(violation.code), widest) + "  ", violation.text) + "\n";
   }
-  text += fmt::format("\n  {}\n", plan::strategy_text(plan.strategy));
+  text += fmt::format("\n  {}\n", plan::strategy_text(plan));
   if (report.memory_floor_bytes.empty()) return text;
   text += "\n" + level_table(report, style) + memory_table(report, style);
   text += fmt::format("  of {}: weights, gradients, optimizer and kept tensors, nothing else\n",

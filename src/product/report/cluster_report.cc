@@ -116,6 +116,9 @@ std::string cluster_text(const cluster::Cluster& cluster, const Style& style) {
       fmt::format("  together  {}, {} in {}\n",
                   format_bytes(static_cast<std::int64_t>(devices * static_cast<double>(cluster.device.memory_bytes))),
                   format_compute_rate(devices * cluster.device.peak(precision)), to_string(precision));
+  if (const std::string links = cluster::assumed_links(cluster); !links.empty()) {
+    text += wrap_after("  assumed   ", links + "; as measured on DGX H100, because the file says neither") + '\n';
+  }
   if (const std::int64_t tray = cluster::devices_per_tray(cluster); tray > 0) {
     text += fmt::format("  trays     of {} devices, each a host\n", tray);
   }

@@ -168,7 +168,7 @@ std::string compare_text(const CompareReport& report, const Style& style) {
   if (!strategies.empty()) text += strategies.render(style) + "\n";
   if (const std::string said = notes(report); !said.empty()) text += said + "\n";
   return text +
-         "One cost model prices all; every plan was checked independently. Each planner\n"
+         "One cost model estimates all; every plan was checked independently. Each planner\n"
          "ran in one thread.\n";
 }
 

@@ -36,30 +36,80 @@ std::string heading(const PlanReport& report, const Style& style) {
   const Prediction& p = plan.expected();
   const double tokens_per_s = p.samples_per_s * static_cast<double>(plan.run.sequence);
   return text + style.paint(Ink::strong, fmt::format("{} per step", with_sureness(format_duration(p.iteration_s), p))) +
-         fmt::format(", {} tokens/s ({:.0f}/device), MFU {}{}", format_count(tokens_per_s), p.tokens_per_s_per_device,
-                     format_percent(p.mfu),
-                     p.flops_per_s_per_device > 0 ? fmt::format(", {:.0f} TFLOP/s", p.flops_per_s_per_device / 1e12)
-                                                  : std::string());
+         fmt::format(", MFU {}{}\n{} tokens/s, {} per device", format_percent(p.mfu),
+                     p.flops_per_s_per_device > 0
+                         ? fmt::format(", {:.0f} TFLOP/s per device", p.flops_per_s_per_device / 1e12)
+                         : std::string(),
+                     format_count(tokens_per_s), format_integer(std::llround(p.tokens_per_s_per_device)));
+}
+
+// What the rarer words of a strategy mean, where they stand in its line.
+std::string placement_words(const Plan& plan) {
+  const Strategy& s = plan.strategy;
+  std::string text;
+  if (s.pp > 1 && s.dp > 1 && s.dp_inner != s.dp) {
+    text +=
+        wrap_after("  dp_inner: ", fmt::format("so many replicas of a stage sit side by side, before the next stage; "
+                                               "otherwise all {}",
+                                               s.dp)) +
+        '\n';
+  }
+  if (s.pitch > 0) {
+    text += wrap_after("  pitch: ", "devices from one group of pipelines to the next, some of them idle") + '\n';
+  }
+  return text;
 }
 
 std::string strategy_lines(const PlanReport& report) {
   const Plan& plan = report.plan;
   const Strategy& s = plan.strategy;
   const std::int64_t m = micro_batches(s, plan.run.global_batch);
-  std::string text = fmt::format("  {}\n", plan::strategy_text(s));
+  std::string text = fmt::format("  {}\n", plan::strategy_text(plan));
   text += fmt::format("  {} micro-batch{} of {} x {} tokens per replica, schedule {}\n", format_integer(m),
                       m == 1 ? "" : "es", s.micro_batch, format_integer(plan.run.sequence), to_string(s.schedule));
   if (plan.fits && plan.executed) {
     text += fmt::format("  as executed on the simulated network; {} by the formula\n",
                         format_duration(plan.prediction.iteration_s));
+    for (const std::string& line : plan.contended) text += wrap_after("  contended: ", line) + '\n';
   }
-  return text;
+  return text + placement_words(plan);
+}
+
+// The part of a step that a change would shorten first.
+std::string bottleneck(const PlanReport& report) {
+  const Plan& plan = report.plan;
+  const Prediction& p = plan.expected();
+  const auto slowest =
+      std::max_element(plan.stages.begin(), plan.stages.end(),
+                       [](const StagePlan& a, const StagePlan& b) { return a.time.total < b.time.total; });
+  double mean = 0;
+  for (const StagePlan& stage : plan.stages) mean += stage.time.total / static_cast<double>(plan.stages.size());
+  const BreakdownPart* most = &kBreakdownParts.front();
+  const BreakdownPart* second = nullptr;
+  for (const BreakdownPart& part : kBreakdownParts) {
+    if (p.breakdown_s.*part.seconds > p.breakdown_s.*most->seconds) most = &part;
+  }
+  for (const BreakdownPart& part : kBreakdownParts) {
+    if (&part == most || p.breakdown_s.*part.seconds <= 0) continue;
+    if (second == nullptr || p.breakdown_s.*part.seconds > p.breakdown_s.*second->seconds) second = &part;
+  }
+  std::string text =
+      fmt::format("{} ({:.0f} % of the step)", most->name, 100 * (p.breakdown_s.*most->seconds) / p.iteration_s);
+  if (second != nullptr) {
+    text += fmt::format(", then {} ({:.1f} %)", second->name, 100 * (p.breakdown_s.*second->seconds) / p.iteration_s);
+  }
+  constexpr double kUneven = 0.02;
+  if (mean > 0 && slowest->time.total > (1 + kUneven) * mean) {
+    text += fmt::format("; stage {} is {:.0f} % slower than the mean", slowest - plan.stages.begin(),
+                        100 * (slowest->time.total / mean - 1));
+  }
+  return wrap_after("  Bottleneck: ", text) + '\n';
 }
 
 std::string breakdown_table(const PlanReport& report, const Style& style) {
   const Prediction& p = report.plan.expected();
   Table table({{"where the time goes", Align::left},
-               {"s", Align::right},
+               {"exposed s", Align::right},
                {"%", Align::right},
                {"", Align::left, true, Ink::accent}});
   for (const BreakdownPart& part : kBreakdownParts) {
@@ -112,7 +162,7 @@ std::string stage_table(const PlanReport& report, const Style& style) {
   for (const StagePlan& stage : stages) slowest = std::max(slowest, stage.time.total);
   Table table({{"stage", Align::right},
                {"layers", Align::left, true},
-               {"ms", Align::right},
+               {"s", Align::right},
                {"", Align::left, false, Ink::accent},
                {"recompute", Align::left},
                {"ZeRO", Align::right},
@@ -125,7 +175,7 @@ std::string stage_table(const PlanReport& report, const Style& style) {
     const StagePlan& stage = stages[s];
     const std::string index = end - s == 1 ? std::to_string(s) : fmt::format("{}-{}", s, end - 1);
     table.add({index, layers_label(report.model, stage, stages[end - 1]),
-               report.plan.fits ? fmt::format("{:.2f}", 1e3 * stage.time.total) : "",
+               report.plan.fits ? fmt::format("{:.4f}", stage.time.total) : "",
                report.plan.fits ? pad_right(bar(stage.time.total / slowest, 10), 10) : "",
                recompute_cell(stage.recompute), fmt::format("{}{}", stage.zero, stage.zero_outer ? " hybrid" : ""),
                gibibytes(stage.memory.needed),
@@ -141,12 +191,13 @@ std::string memory_line(const PlanReport& report) {
   return wrap_after(
       "  ",
       fmt::format(
-          "memory of stage {} in GiB, at {}: weights {} + gradients {} + optimizer {} + activations {} ({:.3g} in "
-          "flight) + working {} + buffers and allocator {} = {}; with margin and context {} of {}; runs out of memory "
-          "with probability {}",
+          "memory of stage {} in GiB, at {}: weights {} + gradients {} + optimizer states {} + activations {} ({:.3g} "
+          "micro-batch{} in flight) + workspace {} + buffers and allocator {} = {} used; with margin and context {} of "
+          "{}; probability of running out of memory {}",
           fullest, m.moment, gibibytes(m.weights), gibibytes(m.gradients), gibibytes(m.optimizer),
-          gibibytes(m.activations), m.in_flight, gibibytes(m.working), gibibytes(m.buffers), gibibytes(m.total),
-          gibibytes(m.needed), gibibytes(report.plan.device_memory_bytes), risk_text(m.out_of_memory)));
+          gibibytes(m.activations), m.in_flight, m.in_flight == 1 ? "" : "es", gibibytes(m.working),
+          gibibytes(m.buffers), gibibytes(m.total), gibibytes(m.needed), gibibytes(report.plan.device_memory_bytes),
+          risk_text(m.out_of_memory)));
 }
 
 std::string training_line(const PlanReport& report) {
@@ -159,6 +210,16 @@ std::string training_line(const PlanReport& report) {
                         report.price_per_device_hour);
   }
   return wrap_after("", text);
+}
+
+// What a device-hour costs says something of tokens too.
+std::string cost_line(const PlanReport& report) {
+  const double hour = report.price_per_device_hour * static_cast<double>(report.plan.strategy.devices_used());
+  const double tokens_per_hour =
+      3600 * report.plan.expected().samples_per_s * static_cast<double>(report.plan.run.sequence);
+  return wrap_after("", fmt::format("At {:.2f} per device-hour: {:.2f} an hour, {:.2f} per billion tokens; --tokens "
+                                    "gives the whole training",
+                                    report.price_per_device_hour, hour, hour / tokens_per_hour * 1e9));
 }
 
 }  // namespace
@@ -197,7 +258,7 @@ std::string layers_label(const model::Model& model, int first, int last) {
       run_end = block;
     } else if (i >= first) {
       flush();
-      parts.emplace_back(layer.name);
+      parts.emplace_back(layer.name == "head" && model.architecture.vocabulary > 0 ? "LM head" : layer.name);
     }
     if (is_block) ++block;
   }
@@ -241,15 +302,17 @@ std::string plan_text(const PlanReport& report, const Style& style) {
   for (const std::string& note : report.model.architecture.notes) text += wrap_after("Note: ", note) + "\n";
   if (!report.plan.unsure.empty()) text += wrap_after("Not calibrated: ", report.plan.unsure) + "\n";
   text += "\n" + strategy_lines(report) + "\n";
-  if (report.plan.fits) text += breakdown_table(report, style) + "\n";
+  if (report.plan.fits) text += breakdown_table(report, style) + bottleneck(report) + "\n";
   text += stage_table(report, style) + memory_line(report) + "\n";
   if (report.tokens > 0 && report.plan.fits) text += "\n" + training_line(report) + "\n";
+  if (report.tokens == 0 && report.price_per_device_hour > 0 && report.plan.fits)
+    text += "\n" + cost_line(report) + "\n";
   if (!report.plan.measured.empty()) {
     text += "\n" +
             wrap_after("Measured: ", fmt::format("{}; the rest is estimated", fmt::join(report.plan.measured, ", "))) +
             "\n";
   }
-  text += "\n" + wrap_after("Assumed: ", fmt::format("{}", fmt::join(report.plan.assumptions, "; "))) + "\n";
+  text += "\n" + wrap_after("Assumptions: ", fmt::format("{}", fmt::join(report.plan.assumptions, "; "))) + "\n";
   if (report.plan.fits) text += nearest_text(nearest_runs(report, 1));
   return text;
 }

@@ -62,10 +62,11 @@ std::string bound_text(const ExecutionRecord& execution) {
 std::string execution_text(const SearchRecord& search) {
   const ExecutionRecord& execution = *search.execution;
   std::string text = fmt::format(
-      "The fastest{} when executed on the simulated network{}, {}. {}, the formula's optimum, is priced at {} and "
+      "The fastest{} when executed on the simulated network{}, {}. {}, the formula's optimum, is estimated at {} and "
       "takes "
       "{} "
-      "there. Of {} plans that the formula prices about as low or lower {} were executed, the bounds of {} exceed this "
+      "there. Of {} plans that the formula estimates about as low or lower {} were executed, the bounds of {} exceed "
+      "this "
       "one.",
       search.target.empty() ? "" : " " + searched_text(search),
       execution.runs > 0 ? fmt::format(" (mean of {} runs with noise)", execution.runs) : "",

@@ -94,17 +94,7 @@ std::string link_table(const simulate::SimulationSummary& summary, const Style& 
 std::string contention_text(const simulate::SimulationSummary& summary) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kSlowedShown, summary.slowed.size()); ++i) {
-    const simulate::SlowedTransfers& slowed = summary.slowed[i];
-    const std::string others = slowed.beside.empty() ? "" : fmt::format(" beside {}", join_words(slowed.beside));
-    const std::string like = slowed.alike > 1 ? fmt::format(" (and {} like it)", format_integer(slowed.alike - 1)) : "";
-    text += wrap_after("contended: ",
-                       fmt::format("{} take {:.2f} times as long as alone ({} of {} lost), on {}{}{}, {} to {} of the "
-                                   "step",
-                                   slowed.what, slowed.taken_s / slowed.alone_s, format_duration(slowed.lost_s()),
-                                   format_duration(slowed.taken_s), slowed.link, like, others,
-                                   format_percent(slowed.begin_s / summary.iteration_s),
-                                   format_percent(slowed.end_s / summary.iteration_s))) +
-            "\n";
+    text += wrap_after("contended: ", simulate::to_text(summary.slowed[i], summary.iteration_s)) + "\n";
   }
   return text.empty() ? text : text + "\n";
 }
@@ -190,7 +180,7 @@ std::string simulation_text(const SimulationReport& report, const Style& style) 
   std::string text = heading(report, style);
   if (!report.noisy.iteration_s.empty()) text += wrap_after("noise: ", noisy_text(report)) + "\n";
   if (!summary.cause.empty()) text += wrap_after("cause: ", summary.cause) + "\n";
-  text += fmt::format("\n  {}\n\n", plan::strategy_text(report.plan.strategy));
+  text += fmt::format("\n  {}\n\n", plan::strategy_text(report.plan));
   text += phase_table(summary, style) + "\n" + stage_table(summary, style) + "\n" + link_table(summary, style);
   text += contention_text(summary);
   text += wrap_after("", symmetry_text(report)) + "\n";

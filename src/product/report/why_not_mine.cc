@@ -29,7 +29,7 @@ std::string verdict(const WhyNotMine& report, const Style& style) {
   } else {
     text += style.paint(Ink::strong, wrap_after("Yours: ", "does not fit: " + report.misfit)) + "\n";
   }
-  text += fmt::format("       {}\n", plan::strategy_text(report.yours.strategy));
+  text += fmt::format("       {}\n", plan::strategy_text(report.yours));
   if (!report.has_best) return text + fmt::format("Best:  no plan that {} can run fits\n", report.framework);
   text += fmt::format("Best:  {} per step (MFU {})", format_duration(best.iteration_s), format_percent(best.mfu));
   if (report.fits) {
@@ -37,7 +37,7 @@ std::string verdict(const WhyNotMine& report, const Style& style) {
                         sure_text(probability_faster(best, yours)));
   }
   text += report.proven ? ", proven\n" : "\n";
-  text += fmt::format("       {}\n", plan::strategy_text(report.best.strategy));
+  text += fmt::format("       {}\n", plan::strategy_text(report.best));
   if (!report.yours.executed && !report.best.executed) return text;
   return text +
          wrap_after("", fmt::format("Times are those of execution on the simulated network; by the formula {} and {}.",

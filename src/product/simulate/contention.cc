@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "base/index.h"
+#include "base/text.h"
+#include "base/units.h"
 
 namespace nest::simulate {
 namespace {
@@ -162,6 +164,15 @@ class Slowed {
 };
 
 }  // namespace
+
+std::string to_text(const SlowedTransfers& slowed, double step_s) {
+  const std::string others = slowed.beside.empty() ? "" : fmt::format(" beside {}", join_words(slowed.beside));
+  const std::string like = slowed.alike > 1 ? fmt::format(" (and {} like it)", format_integer(slowed.alike - 1)) : "";
+  return fmt::format("{} take {:.2f} times as long as alone ({} of {} lost), on {}{}{}, {} to {} of the step",
+                     slowed.what, slowed.taken_s / slowed.alone_s, format_duration(slowed.lost_s()),
+                     format_duration(slowed.taken_s), slowed.link, like, others,
+                     format_percent(slowed.begin_s / step_s), format_percent(slowed.end_s / step_s));
+}
 
 double alone_seconds(const SimulationProgram& program, const SimulatedActivity& transfer) {
   double longest_s = 0;

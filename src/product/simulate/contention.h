@@ -27,6 +27,9 @@ struct SlowedTransfers {
   double lost_s() const { return taken_s - alone_s; }
 };
 
+// "gradients of stage 0 take 2.10 times as long as alone (30 ms of 57 ms lost), on … beside …, 95 % to 100 % of the step".
+std::string to_text(const SlowedTransfers& slowed, double step_s);
+
 // Of the last step of a timeline, the most lost first; what loses less than `least` of the step is left out.
 std::vector<SlowedTransfers> slowed_transfers(const LoweredPlan& plan, const Timeline& timeline, double least = 1e-3);
 

@@ -77,11 +77,18 @@ double StepJudge::seconds(const Strategy& strategy, const std::vector<StagePlan>
                 [&](const LoweredPlan& lowered) { return execute(lowered.program, limits_).total_s; });
 }
 
-Prediction::Breakdown StepJudge::breakdown(const Plan& plan) const {
+ExecutedStep StepJudge::explain(const Plan& plan) const {
+  constexpr std::size_t kMostTold = 3;
+  ExecutedStep step;
   std::vector<Prediction::Breakdown> parts;
   const double total_s = step_s(job_, plan.strategy, plan.stages, [&](const LoweredPlan& lowered) {
     const Timeline timeline = execute(lowered.program, limits_);
-    parts.push_back(summarise(lowered, timeline, plan.prediction).breakdown_s);
+    const SimulationSummary summary = summarise(lowered, timeline, plan.prediction);
+    parts.push_back(summary.breakdown_s);
+    step.contended.clear();  // the longest part tells it
+    for (std::size_t k = 0; k < std::min(kMostTold, summary.slowed.size()); ++k) {
+      step.contended.push_back(to_text(summary.slowed[k], summary.iteration_s));
+    }
     return timeline.total_s;
   });
   Prediction::Breakdown& whole = parts.front();
@@ -95,7 +102,8 @@ Prediction::Breakdown StepJudge::breakdown(const Plan& plan) const {
   double sum = 0;
   for (const BreakdownPart& part : kBreakdownParts) sum += whole.*part.seconds;
   for (const BreakdownPart& part : kBreakdownParts) whole.*part.seconds *= total_s / sum;
-  return whole;
+  step.breakdown_s = whole;
+  return step;
 }
 
 }  // namespace nest::simulate

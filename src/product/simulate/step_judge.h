@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cost/job.h"
@@ -15,6 +16,12 @@
 #include "simulate/engine.h"
 
 namespace nest::simulate {
+
+struct ExecutedStep {
+  Prediction::Breakdown breakdown_s;
+  std::vector<std::string>
+      contended;  // transfers that others slow down (contention.h), in what is executed of the step
+};
 
 class StepJudge {
  public:
@@ -26,7 +33,7 @@ class StepJudge {
   double least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
   double seconds(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
   // Where these seconds go (summary.h), beside the plan's own prediction.
-  Prediction::Breakdown breakdown(const Plan& plan) const;
+  ExecutedStep explain(const Plan& plan) const;
   // How much longer a step takes with noise, every replica for itself (noise.h): the mean of so many executions of the
   // longest part that is executed, over its one execution in lockstep.
   double noise_factor(const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t runs) const;

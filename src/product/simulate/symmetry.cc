@@ -1,12 +1,12 @@
 #include "simulate/symmetry.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <unordered_map>
 
+#include "base/bits.h"
 #include "base/error.h"
 
 namespace nest::simulate {
@@ -26,8 +26,6 @@ Colour mixed(Colour a, Colour b) {
   return x ^ (x >> 31U);
 }
 
-Colour of_double(double value) { return std::bit_cast<std::uint64_t>(value); }
-
 std::size_t count_distinct(std::vector<Colour> colours) {
   std::sort(colours.begin(), colours.end());
   return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
@@ -38,11 +36,11 @@ class Refinement {
   Refinement(std::span<const NetworkLink> links, std::span<const PhysicalFlow> flows, std::int64_t replicas,
              Merge merge)
       : flows_(flows), replica_(static_cast<std::size_t>(replicas), mixed(kReplica, 0)) {
-    for (const NetworkLink& link : links) link_.push_back(mixed(kLink, of_double(link.bytes_per_s)));
+    for (const NetworkLink& link : links) link_.push_back(mixed(kLink, bits_of(link.bytes_per_s)));
     for (const PhysicalFlow& flow : flows) {
       Colour colour = mixed(kFlow, static_cast<Colour>(flow.exchange));
-      colour = mixed(colour, of_double(flow.bytes));
-      colour = mixed(colour, of_double(flow.path.latency_s));
+      colour = mixed(colour, bits_of(flow.bytes));
+      colour = mixed(colour, bits_of(flow.path.latency_s));
       flow_.push_back(mixed(colour, static_cast<Colour>(flow.count)));
     }
     if (merge == Merge::alike) return;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/real.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "nest/job.h"
@@ -120,7 +120,7 @@ void check_word(const Key& key, const SweepValue& value, const std::string& wher
 
 std::optional<double> plain_number(std::string_view text) {
   double number = 0;
-  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto [rest, status] = real_from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc{} || rest != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
   return number;
 }

@@ -387,7 +387,7 @@ std::string results_page(const PageInput& input) {
   }
   if (!view.on_front.empty()) page.add({"fronts", "Fronts", front_section(view)});
   page.add({"points", "All points", points_section(view)});
-  page.add({"study", "To get this again", study_section(view)});
+  page.add({"study", "Reproduce", study_section(view)});
   Markup footer;
   for (const SweepResult& result : view.results.points) {
     if (!view.opened.contains(result.point)) continue;

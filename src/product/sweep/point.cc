@@ -13,7 +13,9 @@
 #include "cluster/cluster.h"
 #include "cost/stack.h"
 #include "load/catalogue.h"
+#include "load/cluster_file.h"
 #include "load/input.h"
+#include "model/presets.h"
 #include "sweep/keys.h"
 #include "sweep/variant.h"
 
@@ -95,9 +97,24 @@ std::string cluster_text(const Input& input) {
     if (const auto preset = cluster::find_cluster(input.name)) return preset->document.text();
     if (!load::path_exists(input.name)) load::fail_unknown(input.name, "a cluster");
   }
-  const Document document = doc::parse_yaml(load::source_name(input), load::read_text(input));
+  const Document document = load::read_cluster_file(input);
   cluster::read_cluster(document, load::file_stem(input.name));
   return document.text();
+}
+
+constexpr std::size_t kLargestFile = std::size_t{256}
+                                     << 20U;  // an ONNX file; others are refused earlier when they are parsed
+
+// What a folder of a model holds.
+std::string config_inside(const std::string& folder) {
+  return (std::filesystem::path(folder) / "config.json").string();
+}
+
+// Names of presets come before files of the same name.
+bool is_preset(std::string_view key, const std::string& name) {
+  if (key == "model") return model::find_preset(name).has_value();
+  if (key == "cluster") return cluster::find_cluster(name).has_value();
+  return cost::find_stack(name).has_value();
 }
 
 }  // namespace
@@ -106,11 +123,40 @@ Questions::Questions(const Study& study) : study_(study) {
   folder_ = std::filesystem::path(study.source).parent_path().string();
 }
 
-Input Questions::input(const SweepValue& value) const {
+// Where what is named lies: beside the study, or where the program runs.
+std::string Questions::path_of(const SweepValue& value) const {
   const std::filesystem::path named(value.text);
   if (folder_.empty() || named.is_absolute() || !load::looks_like_path(value.text)) return value.text;
   const std::string beside = (std::filesystem::path(folder_) / named).string();
   return load::path_exists(beside) ? beside : value.text;
+}
+
+Input Questions::input(const SweepValue& value) const {
+  const std::string path = path_of(value);
+  const std::string inside = config_inside(path);
+  for (const SweepFile& file : study_.files) {
+    if (file.path == path || file.path == inside) return Input::memory(file.path, file.text);
+  }
+  return path;
+}
+
+std::vector<SweepFile> Questions::read_files() const {
+  std::map<std::string, std::string> texts;
+  const auto read = [&](const std::string& key, const SweepValue& value) {
+    if (find_key(key, study_.source).kind != KeyKind::input) return;
+    if (key != "profile" && is_preset(key, value.text)) return;
+    std::string path = path_of(value);
+    if (load::is_folder(path)) path = config_inside(path);
+    if (load::path_exists(path) && !texts.contains(path)) texts[path] = load::read_text(path, {.bytes = kLargestFile});
+  };
+  for (const SweepSetting& setting : study_.fixed) read(setting.name, setting.value);
+  for (const SweepAxis& axis : study_.axes) {
+    for (const SweepValue& value : axis.values) read(axis.name, value);
+  }
+  std::vector<SweepFile> files;
+  files.reserve(texts.size());
+  for (auto& [path, text] : texts) files.push_back({path, std::move(text)});
+  return files;
 }
 
 Input Questions::changed(const std::string& what, const Input& base, const std::vector<Change>& changes,

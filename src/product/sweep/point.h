@@ -26,6 +26,9 @@ class Questions {
  public:
   explicit Questions(const Study& study);
 
+  // The files that the study names and that lie somewhere, read now (Study::files). Throws InputError.
+  std::vector<SweepFile> read_files() const;
+
   // Throws InputError where the point's documents cannot be.
   PointQuestion at(std::int64_t point);
 
@@ -34,6 +37,7 @@ class Questions {
   std::vector<NamedHash> check();
 
  private:
+  std::string path_of(const SweepValue& value) const;
   Input input(const SweepValue& value) const;
   Input changed(const std::string& what, const Input& base, const std::vector<struct Change>& changes,
                 const std::vector<struct Change>& device);

@@ -51,17 +51,41 @@ std::vector<std::string> keys_of(const Json& object) {
   return keys;
 }
 
-// Sets a key, or one of an object inside: "peak.bf16". What a path goes through must be there.
+// The number that a word is, from 0.
+std::optional<std::size_t> index_of(std::string_view word) {
+  std::size_t number = 0;
+  const auto [rest, status] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return status == std::errc{} && rest == word.data() + word.size() ? std::optional(number) : std::nullopt;
+}
+
+// Sets a key, or one of an object inside, "peak.bf16", or of one of a list, "links.3.bandwidth". What a path goes through
+// must be there.
 void set_path(Json& object, std::string_view path, const SweepValue& value, const std::string& where) {
   Json* at = &object;
   const std::vector<std::string_view> parts = split_text(path, '.');
   for (std::size_t k = 0; k + 1 < parts.size(); ++k) {
     const std::string key(parts[k]);
+    if (at->is_array()) {
+      const std::optional<std::size_t> index = index_of(key);
+      if (!index || *index >= at->size() || !(*at)[*index].is_object()) {
+        throw InputError(
+            fmt::format("{}: `{}` is none of {} that are listed, counted from 0", where, clip(key, 40), at->size()));
+      }
+      at = &(*at)[*index];
+      continue;
+    }
+    if (at->is_object() && at->contains(key) && (*at)[key].is_array()) {
+      at = &(*at)[key];
+      continue;
+    }
     if (!at->is_object() || !at->contains(key) || !(*at)[key].is_object()) {
       throw InputError(fmt::format("{}: there is no `{}` with keys of its own{}", where, clip(key, 40),
                                    at->is_object() ? did_you_mean(key, keys_of(*at)) : ""));
     }
     at = &(*at)[key];
+  }
+  if (!at->is_object()) {
+    throw InputError(fmt::format("{}: a list has no key `{}`", where, clip(parts.back(), 40)));
   }
   (*at)[std::string(parts.back())] = json_of(value);
 }
@@ -73,11 +97,8 @@ Json* find_level(Json& cluster, std::string_view part) {
   for (Json& level : levels) {
     if (level.is_object() && level.contains("name") && level["name"] == part) return &level;
   }
-  std::size_t number = 0;
-  const auto [rest, status] = std::from_chars(part.data(), part.data() + part.size(), number);
-  const bool counted = status == std::errc{} && rest == part.data() + part.size();
-  return counted && number >= 1 && number <= levels.size() && levels[number - 1].is_object() ? &levels[number - 1]
-                                                                                             : nullptr;
+  const std::size_t number = index_of(part).value_or(0);
+  return number >= 1 && number <= levels.size() && levels[number - 1].is_object() ? &levels[number - 1] : nullptr;
 }
 
 std::string level_names(const Json& cluster) {
@@ -128,9 +149,15 @@ void change_device(Json& cluster, const std::vector<Change>& changes, const std:
     throw InputError(fmt::format("device.{}: {} describes no device", changes.front().path, clip(name, 60)));
   }
   for (const Change& change : changes) set_path(device, change.path, change.value, "device." + change.path);
-  device["name"] = name_with(device.value("name", std::string("device")), changes);
   device.erase("aliases");
   cluster["device"] = std::move(device);
+}
+
+void change_all(Json& cluster, const std::vector<Change>& changes, const std::vector<Change>& device,
+                const std::string& name) {
+  if (!device.empty()) change_device(cluster, device, name);
+  for (const Change& change : changes) change_cluster(cluster, change, name);
+  cluster.erase("aliases");
 }
 
 Document cluster_document(const Input& input) {
@@ -192,10 +219,9 @@ Input changed_cluster(const Input& cluster, const std::vector<Change>& changes, 
   const Document document = cluster_document(cluster);
   Json json = object_of(document);
   const std::string name = json.value("name", load::file_stem(cluster.name));
-  if (!device.empty()) change_device(json, device, name);
-  for (const Change& change : changes) change_cluster(json, change, name);
+  change_all(json, changes, device, name);
+  if (!device.empty()) json["device"]["name"] = name_with(json["device"].value("name", std::string("device")), device);
   json["name"] = name_with(name, changes);
-  json.erase("aliases");
   return Input::memory(name_with(name, changes) + ".yaml", dumped(json));
 }
 
@@ -217,6 +243,21 @@ Input changed_stack(const Input& stack, const std::vector<Change>& changes) {
   json["name"] = name_with(json.value("name", load::file_stem(stack.name)), changes);
   json.erase("aliases");
   return Input::memory(name_with(stack.name, changes) + ".yaml", dumped(json));
+}
+
+Document changed_cluster(const Document& cluster, const std::vector<Change>& changes,
+                         const std::vector<Change>& device) {
+  if (changes.empty() && device.empty()) return cluster;
+  Json json = object_of(cluster);
+  change_all(json, changes, device, cluster.name());
+  return doc::parse_json(cluster.name(), dumped(json));
+}
+
+Document changed_stack(const Document& stack, const std::vector<Change>& changes) {
+  if (changes.empty()) return stack;
+  Json json = object_of(stack);
+  for (const Change& change : changes) set_path(json, change.path, change.value, "stack." + change.path);
+  return doc::parse_json(stack.name(), dumped(json));
 }
 
 }  // namespace nest::sweep

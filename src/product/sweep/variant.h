@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nest/document.h"
 #include "nest/input.h"
 #include "nest/sweep.h"
 
@@ -21,5 +22,10 @@ Input changed_model(const Input& model, const std::vector<Change>& changes);
 // `device` changes the description of the cluster's device.
 Input changed_cluster(const Input& cluster, const std::vector<Change>& changes, const std::vector<Change>& device);
 Input changed_stack(const Input& stack, const std::vector<Change>& changes);
+
+// The same of documents that are at hand, under the names that they have. Links of a graph are counted from 0: "graph.links.3.bandwidth".
+Document changed_cluster(const Document& cluster, const std::vector<Change>& changes,
+                         const std::vector<Change>& device);
+Document changed_stack(const Document& stack, const std::vector<Change>& changes);
 
 }  // namespace nest::sweep
