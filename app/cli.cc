@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <system_error>
 
 #include "command.h"
 #include "failure.h"
+#include "foreign.h"
 #include "help.h"
 #include "nest/check.h"
 #include "nest/error.h"
@@ -29,11 +31,12 @@ constexpr const char* kDescription =
     "its search space is faster, and says what the plan costs and why.";
 
 constexpr const char* kExamples =
-    "  nest plan --model llama3-70b --cluster dgx-h100 --devices 64 --global-batch 64\n"
+    "  nest plan llama3-70b --cluster dgx-h100 --gpus 64 --global-batch 512\n"
     "                                           the fastest plan that fits, and why\n"
     "  nest plan … -o plan.json --html page.html\n"
     "                                           for other commands, and with drawings\n"
-    "  nest eval … --strategy tp=8,sp=1,pp=4    what this strategy costs\n"
+    "  nest eval llama3-70b --gpus 64 --tp 8 --pp 4 --sp\n"
+    "                                           its step time and memory\n"
     "  nest export plan.json --to megatron      how to tell the framework\n"
     "  nest show models                         models that nest knows; also clusters\n"
     "  nest show path/to/config.json            any Hugging Face model\n"
@@ -51,7 +54,8 @@ struct Program {
                           "colours; auto (the default): only on a terminal, and never when NO_COLOR is set");
     app.add_flag("--json", session.json, "print one JSON object on standard output and nothing else");
     app.set_help_flag("-h,--help", "explain this and exit")->group("Output");
-    app.set_version_flag("--version", std::string("nest ") + version(), "print the version and exit")->group("Other");
+    app.set_version_flag("-V,--version", std::string("nest ") + version(), "print the version and exit")
+        ->group("Other");
     app.option_defaults()->group("Options");
     for (const AddCommand add : command_table()) {
       commands.push_back(add(app));
@@ -87,7 +91,13 @@ std::string explain_unknown_flag(const CLI::App& app, const std::string& word) {
   if (app.get_parent() != nullptr) {
     for (const std::string& name : flags_of(*app.get_parent())) flags.push_back(name);
   }
-  return fmt::format("unknown option {}{}", clip(flag, 60), did_you_mean(flag, flags));
+  // Underscores in place of dashes, words of other tools, then what is mistyped.
+  std::string dashed = to_lower(flag);
+  std::replace(dashed.begin() + 1, dashed.end(), '_', '-');
+  const auto has = [&](std::string_view name) { return std::find(flags.begin(), flags.end(), name) != flags.end(); };
+  const std::string_view own = has(dashed) ? std::string_view(dashed) : own_option(flag);
+  const std::string meant = has(own) ? fmt::format("; did you mean `{}`?", own) : did_you_mean(flag, flags);
+  return fmt::format("unknown option {}{}", clip(flag, 60), meant);
 }
 
 std::vector<std::string> subcommand_names(const Program& program) {
@@ -106,6 +116,11 @@ std::string explain_unknown_subcommand(const Program& program, const std::string
       if (known == to_lower(word))
         return fmt::format("{}; did you mean `nest {} {}`?", message, command.app->get_name(), known);
     }
+  }
+  if (const std::string_view own = own_subcommand(word); !own.empty()) {
+    const bool list =
+        own == "show" && (word == "models" || word == "clusters" || word == "devices" || word == "stacks");
+    return fmt::format("{}; did you mean `nest {}{}`?", message, own, list ? " " + word : "");
   }
   const std::string meant = did_you_mean(word, names);
   return message + (meant.empty() ? fmt::format("; there is {}", join_words(names)) : meant);
@@ -137,7 +152,7 @@ std::string explain(const Program& program, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     // The library's text starts with the option's name; the rest speaks of types and counts.
     const std::string what = error.what();
-    const bool missing = what.ends_with("missing");
+    const bool missing = what.ends_with("missing") || what.find("At least") != std::string::npos;
     return what.substr(0, what.find(':')) + (missing ? ": a value must follow" : ": is given more than once");
   }
   return error.what();
@@ -217,12 +232,17 @@ int run_reported(int argc, const char* const* argv) {
     return run_checked(program, argc, argv);
   } catch (const InputError& error) {
     return report_failure({kExitInput, flag_options(error.marked()), error.excerpt()}, json);
+  } catch (const SimulatorUnavailable& error) {
+    return report_failure({kExitInput, error.what()}, json);
   } catch (const SimulatorError& error) {
     return report_failure({kExitBug, error.what()}, json);
   } catch (const InternalError& bug) {
     return report_bug(bug.what() + write_reproducer(bug), json);
   } catch (const std::bad_alloc&) {
     return report_failure({kExitInput, "not enough memory"}, json);
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) return report_bug(error.what(), json);
+    return report_failure({kExitInput, "no thread is to be had: the system's limits do not grant one"}, json);
   } catch (const std::exception& error) {
     return report_bug(error.what(), json);
   } catch (...) {

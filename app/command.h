@@ -51,6 +51,8 @@ Command add_import(CLI::App& program);
 Command add_calibrate(CLI::App& program);
 Command add_schema(CLI::App& program);
 Command add_mcp(CLI::App& program);
+Command add_help(CLI::App& program);
 Command add_completion(CLI::App& program);
+Command add_man(CLI::App& program);
 
 }  // namespace nest::app

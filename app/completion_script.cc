@@ -3,10 +3,20 @@
 #include <fmt/format.h>
 
 #include "help.h"
+#include "job_options.h"
+#include "nest/show.h"
 #include "nest/text.h"
 
 namespace nest::app {
 namespace {
+
+// What an option that takes a preset or a file offers.
+std::vector<std::string> preset_names(const std::string& option) {
+  if (option == "model") return model_names();
+  if (option == "cluster") return cluster_names();
+  if (option == "stack") return stack_names();
+  return {};
+}
 
 void collect_options(const CLI::App& app, std::vector<CompletionOption>& options) {
   for (const CLI::Option* option : app.get_options()) {
@@ -16,7 +26,11 @@ void collect_options(const CLI::App& app, std::vector<CompletionOption>& options
     if (found.names.empty()) continue;
     found.description = option->get_description();
     found.takes_value = option->get_expected_max() > 0;
-    if (const std::string type = option->get_type_name(); found.takes_value && type.find('|') != std::string::npos) {
+    const std::string type = option->get_type_name();
+    if (type == "NAME|FILE") {
+      found.choices = preset_names(option->get_lnames().front());
+      found.or_file = true;
+    } else if (found.takes_value && type.find('|') != std::string::npos) {
       for (const std::string_view choice : split_text(type, '|')) found.choices.emplace_back(choice);
     }
     options.push_back(std::move(found));
@@ -82,7 +96,10 @@ std::string zsh_options(const std::vector<CompletionOption>& options) {
     for (const std::string& name : option.names) {
       std::string spec = fmt::format("{}[{}]", name, escaped(option.description, "[]"));
       if (option.takes_value)
-        spec += option.choices.empty() ? ":value: " : fmt::format(":value:({})", joined(option.choices));
+        spec += option.choices.empty() ? ":value: "
+                : option.or_file       ? fmt::format(":value: _alternative \"names:name:({})\" \"files:file:_files\"",
+                                                     joined(option.choices))
+                                       : fmt::format(":value:({})", joined(option.choices));
       lines += fmt::format("        {} \\\n", quote(spec));
     }
   }
@@ -96,7 +113,7 @@ std::string fish_options(const std::string& condition, const std::vector<Complet
     for (const std::string& name : option.names) {
       lines += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     }
-    if (option.takes_value) lines += " -x";
+    if (option.takes_value) lines += option.or_file ? " -r" : " -x";
     if (!option.choices.empty()) lines += fmt::format(" -a '{}'", joined(option.choices));
     lines += fmt::format(" -d '{}'\n", escaped(option.description, "'\\"));
   }

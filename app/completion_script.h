@@ -14,6 +14,7 @@ struct CompletionOption {
   std::string description;
   bool takes_value = false;
   std::vector<std::string> choices;  // of its value, where they can be listed
+  bool or_file = false;              // or a file
 };
 
 struct CompletionCommand {

@@ -141,13 +141,11 @@ Command add_export(CLI::App& program) {
               "devices of one host, where that is less than the cluster's first level");
   add_integer(*app, "--cores-per-device", options.cores_per_device, kCores,
               "openmpi: bind every rank to so many cores");
-  app->option_defaults()->group("How it is priced");
+  app->option_defaults()->group("How it is estimated");
   add_profile_option(*app, run->profile);
   app->option_defaults()->group("Search for the nearest plan");
   add_integer(*app, "--threads", options.threads, kThreads, "default: one per core");
-  app->add_option("--time-limit", options.time_limit_s, "seconds of each search")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S");
+  add_seconds(*app, "--time-limit", options.time_limit_s, "seconds of each search");
   return {app, [run](Session& session) { return run_export(*run, session); },
           [] { return std::vector<std::string>(); }};
 }

@@ -29,7 +29,9 @@ std::string to_json(const Failure& failure) {
 }
 
 ExitCode report_failure(const Failure& failure, bool json) {
-  write_stderr(fmt::format("nest: {}\n", failure.message));
+  const std::size_t columns = stderr_columns();
+  const std::string told = columns > 0 ? wrap_after("nest: ", failure.message, columns) : "nest: " + failure.message;
+  write_stderr(told + '\n');
   if (!failure.hint.empty()) write_stderr(failure.hint + '\n');
   if (!failure.excerpt.empty()) write_stderr(fmt::format("\n{}\n", failure.excerpt));
   if (!json) return failure.code;

@@ -18,15 +18,6 @@ std::string entry(const std::string& name, const std::string& description) {
   return wrap_after(pad_right(left, kLeft), description) + '\n';
 }
 
-std::string option_name(const CLI::Option& option) {
-  if (option.get_positional()) return option.get_name(true);
-  std::string name;
-  for (const std::string& word : option.get_snames()) name += (name.empty() ? "-" : ", -") + word;
-  for (const std::string& word : option.get_lnames()) name += (name.empty() ? "--" : ", --") + word;
-  if (option.get_expected_max() > 0 && !option.get_type_name().empty()) name += ' ' + option.get_type_name();
-  return name;
-}
-
 std::string option_groups(const CLI::App& app) {
   std::string text;
   for (const std::string& group : app.get_groups()) {
@@ -52,6 +43,15 @@ std::string usage(const CLI::App& app, const std::string& name) {
 }
 
 }  // namespace
+
+std::string option_name(const CLI::Option& option) {
+  if (option.get_positional() && option.get_lnames().empty()) return option.get_name(true);
+  std::string name;
+  for (const std::string& word : option.get_snames()) name += (name.empty() ? "-" : ", -") + word;
+  for (const std::string& word : option.get_lnames()) name += (name.empty() ? "--" : ", --") + word;
+  if (option.get_expected_max() > 0 && !option.get_type_name().empty()) name += ' ' + option.get_type_name();
+  return name;
+}
 
 std::string summary_of(const CLI::App& app) {
   const std::string description = app.get_description();

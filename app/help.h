@@ -15,4 +15,7 @@ class HelpFormatter : public CLI::FormatterBase {
 // The part of a description before its first line break.
 std::string summary_of(const CLI::App& app);
 
+// "-o, --output FILE", or the name of a positional argument.
+std::string option_name(const CLI::Option& option);
+
 }  // namespace nest::app

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cluster_template.h"
 #include "command.h"
 #include "import_prompt.h"
 #include "nest/error.h"
@@ -32,12 +33,14 @@ constexpr const char* kExamples =
     "  nest import ibnetdiscover.txt topo.txt --device h100 -o cluster.yaml\n"
     "  nest import nccl-topo.xml --device h200\n"
     "  nest import topology.conf --exclude 'login[1-4]' --rails leaf …\n"
-    "  nest plan --cluster cluster.yaml --model llama3-70b";
+    "  nest import --template > cluster.yaml    a file to edit, with comments\n"
+    "  nest plan llama3-70b --cluster cluster.yaml";
 
 struct ImportRun {
   std::vector<std::string> files;
   ImportQuestion question;
   std::string output;
+  bool template_only = false;
 };
 
 std::string flag_of(const MissingFact& fact) { return flag_options(option(fact.option)) + ' ' + fact.prefix; }
@@ -80,7 +83,25 @@ void ask_until_understood(const MissingFact& fact, ImportQuestion& question) {
   throw InputError(fmt::format("{}: more must be known; add (values are examples)", file), options);
 }
 
+ExitCode write_template(const ImportRun& run, Session& session) {
+  if (!run.files.empty()) throw InputError("--template: is a file to start from; leave out the files");
+  if (session.json) throw InputError("--template: is YAML; leave out --json");
+  if (run.output.empty() || run.output == "-") {
+    session.out = cluster_template();
+    return kExitOk;
+  }
+  write_file_atomically(run.output, cluster_template());
+  session.out = fmt::format("Written to {}.\n", run.output);
+  return kExitOk;
+}
+
 ExitCode run_import(const ImportRun& run, Session& session) {
+  if (run.template_only) return write_template(run, session);
+  if (run.files.empty()) {
+    throw InputError(
+        "which files? topology.conf, the output of ibnetdiscover or nvidia-smi topo -m, NCCL's XML; or "
+        "--template, a cluster file to edit");
+  }
   ImportQuestion question = run.question;
   question.files.assign(run.files.begin(), run.files.end());
   if (!run.output.empty() && run.output != "-") question.name = stem_of(run.output);
@@ -121,9 +142,8 @@ Command add_import(CLI::App& program) {
   app->footer(kExamples);
   const auto run = std::make_shared<ImportRun>();
   ImportQuestion& question = run->question;
-  app->add_option("FILES", run->files, "one or two files; - for standard input")
-      ->required()
-      ->type_name("FILE")
+  app->add_option("FILES", run->files, "one or two files; - for standard input")->type_name("FILE")->group("Arguments");
+  app->add_flag("--template", run->template_only, "no files: print a cluster file to edit, 8 GPUs a node, rails, 2:1")
       ->group("Arguments");
   app->option_defaults()->group("Cluster");
   app->add_option("--device", question.device.name, "what the nodes hold: a name, or a YAML file")->type_name("NAME");

@@ -30,7 +30,8 @@ namespace {
 
 constexpr const char* kDescription =
     "serve agents: the Model Context Protocol on standard input and output\n"
-    "Offers show, plan, evaluate, compare, export and simulate as tools with typed arguments, to any program that "
+    "Offers show, plan, evaluate, compare, export, simulate, import and map as tools with typed arguments, to any "
+    "program that "
     "speaks the protocol. It reads and writes the files that calls name, and nothing else.";
 
 constexpr const char* kExamples =
@@ -199,17 +200,17 @@ void Server::run(const Call& call) {
   try {
     result = call_tool(call.tool, call.arguments, session_);
   } catch (const InputError& error) {
-    result = {error.what() + (error.excerpt().empty() ? "" : "\n\n" + error.excerpt()), nullptr, true};
+    result = {error.what() + (error.excerpt().empty() ? "" : "\n\n" + error.excerpt()), false, true};
   } catch (const SimulatorError& error) {
-    result = {error.what(), nullptr, true};
+    result = {error.what(), false, true};
   } catch (const std::bad_alloc&) {
-    result = {"not enough memory", nullptr, true};
+    result = {"not enough memory", false, true};
   } catch (const std::exception& error) {
-    result = {fmt::format("this is a bug in nest: {}", error.what()), nullptr, true};
+    result = {fmt::format("this is a bug in nest: {}", error.what()), false, true};
   }
   if (stop_.load()) return;
   Json content = {{"content", Json::array({{{"type", "text"}, {"text", result.text}}})}, {"isError", result.error}};
-  if (!result.data.is_null()) content["structuredContent"] = std::move(result.data);
+  if (result.json) content["structuredContent"] = Json::parse(result.text);
   answer(call.id, std::move(content));
 }
 

@@ -15,6 +15,12 @@ namespace {
   throw InputError(fmt::format("{}: {} is not {}", name, clip(seen.dump(), 60), expected));
 }
 
+// {"name": "job.sh", "text": "…"}: a file that the caller holds. No document that nest reads has these two keys alone.
+bool is_named_text(const Json& given) {
+  return given.is_object() && given.size() == 2 && given.contains("name") && given["name"].is_string() &&
+         given.contains("text") && given["text"].is_string();
+}
+
 }  // namespace
 
 void SchemaVisitor::add(const char* name, Json type, const std::string& about) {
@@ -52,6 +58,13 @@ void SchemaVisitor::word(const char* name, const std::string& /*target*/, const 
 void SchemaVisitor::document(const char* name, const Input& /*target*/, const char* /*file*/,
                              const std::string& about) {
   add(name, {{"type", {"string", "object"}}}, about);
+}
+void SchemaVisitor::documents(const char* name, const std::vector<Input>& /*target*/, const char* /*file*/,
+                              const std::string& about) {
+  add(name, {{"type", "array"}, {"items", {{"type", {"string", "object"}}}}}, about);
+}
+void SchemaVisitor::objects(const char* name, const std::vector<Json>& /*target*/, const std::string& about) {
+  add(name, {{"type", "array"}, {"items", {{"type", "object"}}}}, about);
 }
 void SchemaVisitor::require(const char* name) { required_.push_back(name); }
 
@@ -138,16 +151,36 @@ void ArgumentVisitor::word(const char* name, std::string& target, const std::vec
   }
   target = value;
 }
+Input ArgumentVisitor::document_of(const char* name, const Json& given, const char* file) {
+  if (is_named_text(given)) return Input::memory(given["name"].get<std::string>(), given["text"].get<std::string>());
+  if (given.is_object()) return Input::memory(file, given.dump());
+  if (!given.is_string()) fail_type(name, given, "a name, a path or an object");
+  if (given == "-") throw InputError(fmt::format("{}: standard input carries the protocol; give a path", name));
+  return Input(given.get<std::string>());
+}
 void ArgumentVisitor::document(const char* name, Input& target, const char* file, const std::string& /*about*/) {
+  if (const Json* given = find(name)) target = document_of(name, *given, file);
+}
+void ArgumentVisitor::documents(const char* name, std::vector<Input>& target, const char* file,
+                                const std::string& /*about*/) {
   const Json* given = find(name);
   if (given == nullptr) return;
-  if (given->is_object()) {
-    target = Input::memory(file, given->dump());
-    return;
+  if (!given->is_array()) fail_type(name, *given, "a list");
+  target.clear();
+  for (const Json& item : *given) target.push_back(document_of(name, item, file));
+}
+void ArgumentVisitor::objects(const char* name, std::vector<Json>& target, const std::string& /*about*/) {
+  const Json* given = find(name);
+  if (given == nullptr) return;
+  if (!given->is_array()) fail_type(name, *given, "a list of objects");
+  target.clear();
+  for (const Json& item : *given) {
+    if (!item.is_object()) fail_type(name, item, "an object");
+    for (const auto& [key, value] : item.items()) {
+      if (!value.is_number_integer() && !value.is_string()) fail_type(name, item, "an object of numbers and texts");
+    }
+    target.push_back(item);
   }
-  if (!given->is_string()) fail_type(name, *given, "a name, a path or an object");
-  if (*given == "-") throw InputError(fmt::format("{}: standard input carries the protocol; give a path", name));
-  target = Input(given->get<std::string>());
 }
 void ArgumentVisitor::require(const char* name) const {
   if (!arguments_.contains(name) || arguments_[name].is_null()) throw InputError(fmt::format("{}: is missing", name));

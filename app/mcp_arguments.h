@@ -29,8 +29,12 @@ class SchemaVisitor {
   void texts(const char* name, const std::vector<std::string>& target, const std::string& about);
   void word(const char* name, const std::string& target, const std::vector<std::string>& words,
             const std::string& about);
-  // A name, a path, or the document itself as an object. `file` is what it is called in messages.
+  // A name, a path, the document itself as an object, or {"name": …, "text": …}: what a file of that name holds.
+  // `file` is what an object is called in messages.
   void document(const char* name, const Input& target, const char* file, const std::string& about);
+  void documents(const char* name, const std::vector<Input>& target, const char* file, const std::string& about);
+  // Objects whose members are numbers or texts.
+  void objects(const char* name, const std::vector<Json>& target, const std::string& about);
   void require(const char* name);
 
   Json schema() const;
@@ -57,12 +61,15 @@ class ArgumentVisitor {
   void texts(const char* name, std::vector<std::string>& target, const std::string& about);
   void word(const char* name, std::string& target, const std::vector<std::string>& words, const std::string& about);
   void document(const char* name, Input& target, const char* file, const std::string& about);
+  void documents(const char* name, std::vector<Input>& target, const char* file, const std::string& about);
+  void objects(const char* name, std::vector<Json>& target, const std::string& about);
   void require(const char* name) const;
 
   void finish() const;
 
  private:
   const Json* find(const char* name);  // null: not given
+  static Input document_of(const char* name, const Json& given, const char* file);
 
   const Json& arguments_;
   std::vector<std::string> known_;

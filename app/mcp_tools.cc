@@ -2,95 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
-#include "job_options.h"
+#include "mcp_calls.h"
 #include "nest/error.h"
 #include "nest/nest.h"
 #include "nest/range.h"
 #include "nest/text.h"
 #include "new_folder.h"
 #include "output.h"
+#include "small_job.h"
 
 namespace nest::app {
 namespace {
-
-template <class Words>
-std::vector<std::string> words_of(const Words& words) {
-  std::vector<std::string> texts;
-  for (const auto& word : words) texts.emplace_back(word.text);
-  return texts;
-}
-
-template <class Enum, class Words>
-void take_word(const std::string& chosen, const Words& words, Enum& target) {
-  for (const auto& word : words) {
-    if (chosen == word.text) target = word.value;
-  }
-}
-
-// How the answer comes, of every tool.
-struct Form {
-  std::string answer = "text";
-  bool json() const { return answer == "json"; }
-};
-
-template <class Visitor>
-void visit_form(Visitor& v, Form& form) {
-  v.word("answer", form.answer, {"text", "json"}, "text for reading (default), or the whole answer as JSON");
-}
-
-struct JobArguments {
-  Question question;
-  std::string precision, optimizer;
-
-  Question asked() const {
-    Question q = question;
-    if (!precision.empty()) q.precision = precision_of(precision);
-    if (!optimizer.empty()) q.optimizer = optimizer_of(optimizer);
-    return q;
-  }
-};
-
-template <class Visitor>
-void visit_job(Visitor& v, JobArguments& job) {
-  Question& q = job.question;
-  v.document("model", q.model, "config.json",
-             "a preset such as llama3-70b (show lists them), the path of a Hugging Face config.json or a traced graph, "
-             "or the configuration itself; default llama3-70b");
-  v.document("cluster", q.cluster, "cluster.yaml",
-             "a preset such as dgx-h100, the path of a cluster file, or its content as an object; default dgx-h100");
-  v.integer("devices", q.devices, kDevices, "how many devices; default: all of the cluster");
-  v.integer("global_batch", q.global_batch, kBatches, "sequences per optimizer step; default: about 4 million tokens");
-  v.integer("seq", q.seq, kSequences, "tokens per sequence; default: what the model was trained with");
-  v.document("stack", q.stack, "stack.yaml",
-             "the training software: a preset (show stacks), the path of a stack file, or an object; default by model, "
-             "device and precision");
-  v.word("precision", job.precision, words_of(kPrecisionWords), "of matrix products; default bf16");
-  v.word("optimizer", job.optimizer, words_of(kOptimizerWords), "whose state is kept; default adam");
-  v.integer("optimizer_offload", q.optimizer_offload, kPercent, "percent of the optimizer's state on the host");
-  v.text("routing", q.routing, "how evenly tokens choose experts: forced, cv=0.18 or overload=1.2");
-  v.text("freeze", q.freeze, "weights that are not trained: vision, embedding, blocks.0-15; commas between");
-  v.text("lora", q.lora, "low-rank adapters beside frozen weights: rank=16,targets=q,v");
-  v.text("oom_risk", q.oom_risk, "probability of running out of memory that a plan may have: 1%");
-}
-
-struct PlanArgument {
-  Input plan;
-
-  Input given(const ToolSession& session) const {
-    const auto known = session.plans.find(plan.name);
-    if (plan.text || known == session.plans.end()) return plan;
-    return Input::memory(plan.name, known->second);
-  }
-};
-
-template <class Visitor>
-void visit_plan(Visitor& v, PlanArgument& argument) {
-  v.document("plan", argument.plan, "plan.json",
-             "a plan: the name that plan or evaluate gave it (plan-1), the path of a plan file, or its content");
-}
 
 std::string remember(ToolSession& session, const Plan& plan) {
   std::string name = fmt::format("plan-{}", session.plans.size() + 1);
@@ -102,21 +28,17 @@ std::string name_line(const std::string& name) {
   return fmt::format("\nThis plan is {}: give that as `plan` to evaluate, export or simulate.\n", name);
 }
 
-ToolAnswer answer_of(const Form& form, const std::string& json, std::string text) {
-  if (!form.json()) return {std::move(text), nullptr, false};
-  return {json, Json::parse(json), false};
-}
-
 struct ShowCall {
-  std::string name;
+  Input name;
   ShowOptions options;
   Form form;
 
   template <class Visitor>
   void visit(Visitor& v) {
-    v.text("name", name,
-           "models, devices, clusters or stacks for a list; the name of a preset; or the path of a config.json, graph, "
-           "cluster or device file. Without it: all names");
+    v.document(
+        "name", name, "config.json",
+        "models, devices, clusters or stacks for a list; the name of a preset; or the path of a config.json, graph, "
+        "cluster or device file. Without it: all names");
     v.integer("devices", options.devices, kDevices, "of a cluster: with so many devices");
     v.integer("seq", options.seq, kSequences, "of a model: tokens per sequence");
     v.integer("micro_batch", options.micro_batch, kMicroBatches, "of a model: sequences per micro-batch");
@@ -127,9 +49,8 @@ struct ShowCall {
     visit_form(v, form);
   }
   ToolAnswer run(ToolSession&) const {
-    if (name == "-") throw InputError("name: standard input carries the protocol; give a path");
     const Shown shown = show(name, options);
-    return answer_of(form, to_json(shown), to_text(shown));
+    return answer_of(form, shown);
   }
 };
 
@@ -166,19 +87,20 @@ struct SearchCall {
     }
     const Answer answer = find_plan(read_small_job(for_target(job.asked(), asked.target)), asked);
     if (answer.plans.empty()) {
-      if (answer.outcome != PlanOutcome::no_plan) return {"stopped before any plan was found", nullptr, true};
-      return answer_of(form, to_json(answer), to_text(answer));
+      if (answer.outcome != PlanOutcome::no_plan) return {"stopped before any plan was found", false, true};
+      return answer_of(form, answer);
     }
     if (!save.empty()) write_file_atomically(save, plan_file(answer.plans.front()));
     const std::string name = remember(session, answer.plans.front());
-    return answer_of(form, to_json(answer), to_text(answer) + name_line(name));
+    return answer_of(form, answer, name_line(name));
   }
 };
 
 struct EvaluateCall {
   PlanArgument plan;
   JobArguments job;
-  std::string strategy, from, judge, save;
+  Input from;
+  std::string strategy, judge, save;
   Form form;
 
   template <class Visitor>
@@ -186,12 +108,12 @@ struct EvaluateCall {
     visit_plan(v, plan);
     v.text("strategy", strategy,
            "instead of a plan: tp=8,sp=1,pp=4,vpp=5,mbs=1; what is left out is 1 or off, and dp fills the devices");
-    v.text(
-        "from", from,
+    v.document(
+        "from", from, "launch line",
         "instead of both: a launch line, or the path of a script or configuration; it is compared with the best plan");
     v.word("judge", judge, words_of(kJudgeWords), "by the formula, or the simulated network where that says otherwise");
     visit_job(v, job);
-    v.text("save", save, "path of a file to write the priced plan to");
+    v.text("save", save, "path of a file to write the estimated plan to");
     visit_form(v, form);
   }
   ToolAnswer run(ToolSession& session) const {
@@ -202,17 +124,17 @@ struct EvaluateCall {
     take_word(judge, kJudgeWords, by);
     if (!from.empty()) {
       LaunchQuestion launch;
-      launch.from = Input(from);
+      launch.from = from;
       launch.job = job.asked();
       launch.judge = by;
       launch.stop = session.stop;
       const LaunchAnswer answer = evaluate_launch(launch);
-      return answer_of(form, to_json(answer), to_text(answer) + name_line(remember(session, answer.yours)));
+      return answer_of(form, answer, name_line(remember(session, answer.yours)));
     }
     const Plan priced = strategy.empty() ? evaluate_plan(read_plan(plan.given(session)), by)
                                          : evaluate_plan(read_job(job.asked()), strategy, by);
     if (!save.empty()) write_file_atomically(save, plan_file(priced));
-    return answer_of(form, to_json(priced), to_text(priced) + name_line(remember(session, priced)));
+    return answer_of(form, priced, name_line(remember(session, priced)));
   }
 };
 
@@ -238,7 +160,7 @@ struct CompareCall {
     if (micro_batch) asked.micro_batch = *micro_batch;
     asked.stop = session.stop;
     const Comparison comparison = compare_planners(read_small_job(job.asked()), asked);
-    return answer_of(form, to_json(comparison), to_text(comparison));
+    return answer_of(form, comparison);
   }
 };
 
@@ -277,15 +199,16 @@ struct ExportCall {
     const Export exported = export_plan(read_plan(plan.given(session)), to, asked);
     if (!exported.found) {
       return {fmt::format("no plan that {} can run fits; it {}", exported.framework, join_words(exported.cannot)),
-              nullptr, true};
+              false, true};
     }
     if (folder) folder->complete();
     if (!folder && !output.empty()) write_file_atomically(output, exported.text);
+    if (form.json()) return {to_json(exported), true, false};
     std::string text = output.empty() ? exported.text + "\n" : fmt::format("Written to {}.\n", output);
     text += exported.about;
     for (const auto& [name, value] : exported.environment) text += fmt::format("Set {}={}.\n", name, value);
     for (const std::string& note : exported.notes) text += wrap_after("Note: ", note) + "\n";
-    return answer_of(form, to_json(exported), std::move(text));
+    return {std::move(text), false, false};
   }
 };
 
@@ -312,33 +235,8 @@ struct SimulateCall {
     asked.stop = session.stop;
     const Simulation simulation = simulate_plan(read_plan(plan.given(session)), asked);
     if (!trace.empty()) write_file_atomically(trace, to_trace(simulation));
-    return answer_of(form, to_json(simulation), to_text(simulation));
+    return answer_of(form, simulation);
   }
-};
-
-template <class Call>
-Json schema_of() {
-  SchemaVisitor visitor;
-  Call().visit(visitor);
-  return visitor.schema();
-}
-
-template <class Call>
-ToolAnswer read_and_run(const Json& arguments, ToolSession& session) {
-  Call call;
-  ArgumentVisitor visitor(arguments);
-  call.visit(visitor);
-  visitor.finish();
-  return call.run(session);
-}
-
-struct Tool {
-  const char* name;
-  const char* title;
-  const char* description;
-  Json (*schema)();
-  ToolAnswer (*run)(const Json& arguments, ToolSession& session);
-  bool writes;  // files, where an argument names one
 };
 
 constexpr std::array kTools = {
@@ -366,32 +264,42 @@ constexpr std::array kTools = {
          schema_of<SimulateCall>, read_and_run<SimulateCall>, true},
 };
 
+// Every tool there is.
+template <class Visit>
+bool visit_tools(const Visit& visit) {
+  const std::span<const Tool> drawings = drawing_tools();
+  return std::any_of(kTools.begin(), kTools.end(), visit) || std::any_of(drawings.begin(), drawings.end(), visit);
+}
+
 }  // namespace
 
 Json tool_list() {
   Json tools = Json::array();
-  for (const Tool& tool : kTools) {
+  visit_tools([&](const Tool& tool) {
+    if (!tool.listed) return false;
     tools.push_back({{"name", tool.name},
                      {"title", tool.title},
                      {"description", tool.description},
                      {"inputSchema", tool.schema()},
                      {"annotations", {{"readOnlyHint", !tool.writes}, {"openWorldHint", false}}}});
-  }
+    return false;
+  });
   return tools;
 }
 
 bool is_tool(const std::string& name) {
-  for (const Tool& tool : kTools) {
-    if (name == tool.name) return true;
-  }
-  return false;
+  return visit_tools([&](const Tool& tool) { return name == tool.name; });
 }
 
 ToolAnswer call_tool(const std::string& name, const Json& arguments, ToolSession& session) {
-  for (const Tool& tool : kTools) {
-    if (name == tool.name) return tool.run(arguments, session);
-  }
-  throw InternalError("no such tool: " + name);
+  ToolAnswer answer;
+  const bool known = visit_tools([&](const Tool& tool) {
+    if (name != tool.name) return false;
+    answer = tool.run(arguments, session);
+    return true;
+  });
+  if (!known) throw InternalError("no such tool: " + name);
+  return answer;
 }
 
 }  // namespace nest::app

@@ -19,11 +19,11 @@ struct ToolSession {
 
 struct ToolAnswer {
   std::string text;
-  Json data = nullptr;  // the same as an object, where the call asked for it
-  bool error = false;   // no plan was found in time, or none that the framework can run fits
+  bool json = false;   // which is what the call asked for
+  bool error = false;  // no plan was found in time, or none that the framework can run fits
 };
 
-// Of all tools: name, title, description, inputSchema, annotations.
+// Of all tools but those that only pages want (mcp_drawings.cc): name, title, description, inputSchema, annotations.
 Json tool_list();
 bool is_tool(const std::string& name);
 

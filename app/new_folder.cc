@@ -35,6 +35,11 @@ NewFolder::~NewFolder() {
 }
 
 void NewFolder::write(const std::string& name, const std::string& content) const {
+  if (PatientSignals::came()) {
+    std::error_code ignored;
+    fs::remove_all(beside_, ignored);
+    PatientSignals::obey();
+  }
   errno = 0;
   std::ofstream file(fs::path(beside_) / name, std::ios::binary);
   file.write(content.data(), static_cast<std::streamsize>(content.size()));

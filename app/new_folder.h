@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "patient_signals.h"
+
 namespace nest::app {
 
 // Stands beside the one that is asked for; takes its name when everything is in it, and is gone otherwise. One that is
@@ -20,6 +22,7 @@ class NewFolder {
  private:
   [[noreturn]] void fail(int reason) const;
 
+  PatientSignals signals_;  // the first to come and the last to go
   std::string path_;
   std::string beside_;
 };

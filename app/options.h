@@ -22,7 +22,23 @@ CLI::Option* add_integer(CLI::App& app, const std::string& name, std::int64_t& t
 CLI::Option* add_integer(CLI::App& app, const std::string& name, std::optional<std::int64_t>& target,
                          const IntegerRange& range, const std::string& description);
 
-// One of `words`; `choose` gets its index.
+// Several of them, with commas between.
+CLI::Option* add_integers(CLI::App& app, const std::string& name, std::vector<std::int64_t>& target,
+                          const IntegerRange& range, const std::string& description);
+// The same of words; none is empty.
+CLI::Option* add_words(CLI::App& app, const std::string& name, std::vector<std::string>& target,
+                       const std::string& description);
+
+// Seconds: "30", "5min".
+CLI::Option* add_seconds(CLI::App& app, const std::string& name, double& target, const std::string& description);
+
+// Money for a device-hour: "2.5", "$2.50".
+CLI::Option* add_price(CLI::App& app, double& target);
+
+// How many tokens are trained on: "15T".
+CLI::Option* add_tokens(CLI::App& app, double& target);
+
+// One of `words`, in any case or by another usual name; `choose` gets its index.
 CLI::Option* add_word(CLI::App& app, const std::string& name, std::vector<std::string> words,
                       std::function<void(std::size_t)> choose, const std::string& description);
 

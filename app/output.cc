@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -52,39 +50,6 @@ std::string followed(const std::string& path) {
   return failed ? path : real.string();
 }
 
-// The file that is being written. Signals that end the program remove it first.
-class Unfinished {
- public:
-  // Of an empty path nothing is removed.
-  explicit Unfinished(const std::string& path) {
-    const std::size_t length = std::min(path.size(), name().size() - 1);
-    std::copy_n(path.begin(), length, name().begin());
-    name()[length] = '\0';
-    for (std::size_t k = 0; k < kSignals.size(); ++k) before_[k] = std::signal(kSignals[k], remove_and_end);
-  }
-  ~Unfinished() {
-    for (std::size_t k = 0; k < kSignals.size(); ++k) std::signal(kSignals[k], before_[k]);
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-
- private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-
-  static std::array<char, 4096>& name() {
-    static std::array<char, 4096> path{};
-    return path;
-  }
-
-  static void remove_and_end(int signal) {
-    if (name()[0] != '\0') ::unlink(name().data());
-    std::signal(signal, SIG_DFL);
-    ::raise(signal);
-  }
-
-  std::array<void (*)(int), kSignals.size()> before_{};
-};
-
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -95,6 +60,13 @@ std::string_view environment(const char* name) {
 bool use_color(ColorMode mode) {
   if (mode != ColorMode::automatic) return mode == ColorMode::always;
   return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && ::isatty(STDOUT_FILENO) == 1;
+}
+
+std::size_t stderr_columns() {
+  constexpr std::size_t kNarrowest = 40;
+  winsize size{};
+  if (::isatty(STDERR_FILENO) != 1 || ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
+  return std::max<std::size_t>(kNarrowest, size.ws_col);
 }
 
 void show_inks(bool inked) { has_inks() = inked; }
@@ -146,6 +118,7 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
                                  clip(path_, 200)));
   }
   target_ = there ? followed(path_) : path_;  // what a link leads to
+  signals_.emplace();
   const mode_t mode = there ? about.st_mode & 0777U : 0666U;
   beside_ = make_beside(target_, [&](const char* name) {
     descriptor_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -174,6 +147,10 @@ void FileWriter::fail(int reason) {
 }
 
 void FileWriter::write(std::string_view text) {
+  if (signals_ && PatientSignals::came()) {
+    ::unlink(beside_.c_str());
+    PatientSignals::obey();
+  }
   if (const int failed = write_all(descriptor_, printable(text)); failed != 0) fail(failed);
 }
 
@@ -187,7 +164,6 @@ void FileWriter::finish() {
 
 void write_file_atomically(const std::string& path, std::string_view text) {
   FileWriter file(path);
-  const Unfinished unfinished(file.beside());
   file.write(text);
   file.finish();
 }

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "patient_signals.h"
 
 namespace nest::app {
 
@@ -28,6 +31,8 @@ void write_stdout(std::string_view text);
 
 // Best effort: there is nobody left to tell when this fails.
 void write_stderr(std::string_view text);
+// Columns of the terminal that standard error is; 0: it is none, and lines are as long as they are.
+std::size_t stderr_columns();
 // In place of what the line says so far.
 void write_progress(std::string_view text);
 
@@ -40,7 +45,8 @@ std::string make_beside(const std::string& path, const std::function<bool(const 
 std::string stem_of(const std::string& path);
 
 // Replaces a file, or leaves it as it was: the text goes to a new file beside it that takes its name, and its
-// permissions, when complete. Links are followed. Throws InputError when that fails; nothing is left behind then. What is
+// permissions, when complete. Links are followed. Throws InputError when that fails; nothing is left behind then, nor where a
+// signal ends the program. What is
 // no plain file (/dev/stdout) is written to. Pieces of a text end between characters.
 class FileWriter {
  public:
@@ -50,13 +56,13 @@ class FileWriter {
   FileWriter& operator=(const FileWriter&) = delete;
 
   void write(std::string_view text);
-  void finish();                                         // without it the file stays as it was
-  const std::string& beside() const { return beside_; }  // the new file
+  void finish();  // without it the file stays as it was
 
  private:
   [[noreturn]] void fail(int reason);
 
-  std::string path_, target_, beside_;  // beside_ is empty for what is no plain file
+  std::optional<PatientSignals> signals_;  // of plain files only: a pipe may never take what it is given
+  std::string path_, target_, beside_;     // beside_ is empty for what is no plain file
   int descriptor_ = -1;
 };
 

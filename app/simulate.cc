@@ -69,9 +69,7 @@ Command add_simulate(CLI::App& program) {
       ->needs(runs)
       ->type_name("PERCENT");
   add_integer(*app, "--seed", run->options.seed, kSeeds, "of the first of them; default 1")->needs(runs);
-  app->add_option("--time-limit", run->options.time_limit_s, "seconds that one execution may take; default 600")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S");
+  add_seconds(*app, "--time-limit", run->options.time_limit_s, "seconds that one execution may take; default 600");
   return {app, [run](Session& session) { return run_simulate(*run, session); },
           [] { return std::vector<std::string>(); }};
 }

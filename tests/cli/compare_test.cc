@@ -139,5 +139,75 @@ TEST(Compare, SimulatesEveryPlan) {
   EXPECT_THAT(nest(with({"--planners", "nest,manual", "--simulate"})).out, HasSubstr("per step, executed, with nest"));
 }
 
+const std::vector<std::string> kCandidates = {"compare", "--model", "llama3.2-1b", "--global-batch",
+                                              "16",      "--seq",   "2048"};
+
+std::vector<std::string> candidates(const std::vector<std::string>& more) {
+  std::vector<std::string> all = kCandidates;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST(CompareCandidates, OneTableAndOnePage) {
+  const TemporaryFolder folder;
+  const Result result =
+      nest(candidates({"--devices", "8,12,16", "--strategy", "best", "--strategy", "tp=8,sp=1", "--html",
+                       folder.file("c.html"), "-o", folder.file("c.json"), "--svg", folder.file("c.svg")}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_fits_screen(result.out);
+  EXPECT_THAT(result.out, HasSubstr(" is fastest: "));
+  EXPECT_THAT(result.out, HasSubstr("refused"));
+  EXPECT_THAT(result.out, HasSubstr("seconds per step"));
+  const auto json = nlohmann::json::parse(text_of(folder.file("c.json")));
+  EXPECT_EQ(json.at("schema"), "nest.candidates/1");
+  EXPECT_EQ(json.at("judge"), "simulation");
+  ASSERT_EQ(json.at("candidates").size(), 6U);
+  EXPECT_EQ(json.at("candidates")[0].at("name"), "8, best");
+  const std::string html = text_of(folder.file("c.html"));
+  EXPECT_THAT(html, HasSubstr("Candidates side by side"));
+  EXPECT_THAT(html, HasSubstr("Where they differ"));
+  EXPECT_THAT(html, HasSubstr("Where the time goes")) << "the plan of the fastest";
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(text_of(folder.file("c.svg")), HasSubstr("<svg xmlns"));
+}
+
+TEST(CompareCandidates, PlanFilesStandForThemselves) {
+  const TemporaryFolder folder;
+  for (const char* tp : {"1", "4"}) {
+    const Result planned =
+        nest({"plan", "--model", "llama3.2-1b", "--devices", "8", "--global-batch", "16", "--seq", "2048", "--set",
+              std::string("tp=") + tp, "--no-why", "-o", folder.file("tp" + std::string(tp) + ".json")});
+    ASSERT_EQ(planned.code, 0) << planned.err;
+  }
+  const Result two = nest({"compare", folder.file("tp1.json"), folder.file("tp4.json"), "--json"});
+  ASSERT_EQ(two.code, 0) << two.err;
+  const auto json = nlohmann::json::parse(two.out);
+  ASSERT_EQ(json.at("candidates").size(), 2U);
+  EXPECT_EQ(json.at("candidates")[1].at("name"), "tp4");
+  const Result three = nest(candidates({"--devices", "8", "--json", folder.file("tp1.json"), folder.file("tp4.json")}));
+  ASSERT_EQ(three.code, 0) << three.err;
+  EXPECT_EQ(nlohmann::json::parse(three.out).at("candidates").size(), 3U) << "and what nest plans for the options";
+}
+
+TEST(CompareCandidates, MistakesAreExplained) {
+  const auto said = [](const std::vector<std::string>& more) {
+    const Result result = nest(candidates(more));
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_THAT(said({"--devices", "8,16", "--planners", "nest"}), HasSubstr("--planners: is for planners on one job"));
+  EXPECT_THAT(said({"--devices", "8,x"}), HasSubstr("--devices"));
+  EXPECT_THAT(said({"--cluster", "dgx-h100,"}), HasSubstr("has an empty name"));
+  EXPECT_THAT(said({"--cluster", "dgx-h100,dgx-h101"}), HasSubstr("dgx-h101"));
+  EXPECT_THAT(said({"--devices", "8", "--judge", "formula"}), HasSubstr("--judge: is for candidates"));
+  EXPECT_THAT(said({"--devices", "8", "--strategy", "tp=9,,"}), HasSubstr("--strategy"));
+  EXPECT_THAT(said({"--devices", "12,13"}), HasSubstr("12")) << "none of them can be";
+  EXPECT_THAT(said({"nowhere.json"}), HasSubstr("nowhere.json"));
+  const Result none = nest({"compare", "--model", "llama3-405b", "--devices", "8,16"});
+  EXPECT_EQ(none.code, 3) << none.err;
+  EXPECT_THAT(none.out, HasSubstr("No candidate fits."));
+}
+
 }  // namespace
 }  // namespace nest::test

@@ -7,12 +7,24 @@
 namespace nest::test {
 namespace {
 
-class Documentation : public ::testing::TestWithParam<const char*> {};
+struct Page {
+  const char* name;
+  const char* file;
+  const char* inputs = nullptr;  // a folder whose files lie beside the commands
+};
 
-TEST_P(Documentation, ShowsWhatTheProgramPrints) { expect_page_is_true({source_dir() / GetParam()}); }
+class Documentation : public ::testing::TestWithParam<Page> {};
 
-INSTANTIATE_TEST_SUITE_P(Files, Documentation, ::testing::Values("README.md", "docs/commands.md"),
-                         [](const auto& file) { return file.index == 0 ? "readme" : "commands"; });
+TEST_P(Documentation, ShowsWhatTheProgramPrints) {
+  const Page& page = GetParam();
+  expect_page_is_true({source_dir() / page.file, page.inputs == nullptr ? "" : source_dir() / page.inputs});
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Documentation,
+                         ::testing::Values(Page{"readme", "README.md"}, Page{"start", "docs/start.md"},
+                                           Page{"commands", "docs/commands.md"},
+                                           Page{"as_typed", "tests/cli/golden/as-typed.md"}),
+                         [](const auto& page) { return std::string(page.param.name); });
 
 }  // namespace
 }  // namespace nest::test

@@ -46,7 +46,7 @@ class TemporaryFile {
 
 TEST(Usage, UnknownSubcommand) {
   EXPECT_EQ(refusal({"shwo"}), "nest: unknown subcommand \"shwo\"; did you mean `show`?\nTry `nest --help`.\n");
-  EXPECT_THAT(refusal({"llama3-70b"}), HasSubstr("did you mean `nest show llama3-70b`?"));
+  EXPECT_THAT(refusal({"llama3-70b"}), HasSubstr("did you mean `nest plan llama3-70b`?"));
   EXPECT_THAT(refusal({"zzzzzz"}), HasSubstr("; there is "));
   EXPECT_THAT(refusal({"--color", "never"}), HasSubstr("a subcommand is missing"));
 }

@@ -41,7 +41,7 @@ TEST(Eval, AnswersOnOneScreen) {
   EXPECT_THAT(result.out, HasSubstr("per step"));
   EXPECT_THAT(result.out, HasSubstr("1.00 T tokens take"));
   EXPECT_THAT(result.out, HasSubstr("at 2.50 per"));
-  EXPECT_THAT(result.out, HasSubstr("Assumed: stack megatron-bridge-2026 (for a dense model in bf16 on"));
+  EXPECT_THAT(result.out, HasSubstr("Assumptions: stack megatron-bridge-2026 (for a dense model in bf16 on"));
   expect_fits_screen(result.out);
 }
 

@@ -23,11 +23,28 @@ std::vector<std::string> pages() {
   return names;
 }
 
+// Studies with a folder of their own: examples/NAME/README.md.
+std::vector<std::string> folders() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "examples")) {
+    if (std::filesystem::exists(entry.path() / "README.md")) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 class Examples : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Examples, ShowWhatTheProgramPrints) {
   const std::filesystem::path folder = source_dir() / "examples";
   expect_page_is_true({folder / (GetParam() + ".md"), folder});
+}
+
+TEST(ExampleFolders, ShowWhatTheProgramPrints) {
+  for (const std::string& name : folders()) {
+    const std::filesystem::path folder = source_dir() / "examples" / name;
+    expect_page_is_true({folder / "README.md", folder});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stories, Examples, ::testing::ValuesIn(pages()), [](const auto& page) {
@@ -56,6 +73,8 @@ TEST(ExamplePages, AreListed) {
     if (name == "README") continue;
     EXPECT_NE(index.find("(" + name + ".md)"), std::string::npos) << name;
   }
+  for (const std::string& name : folders())
+    EXPECT_NE(index.find("(" + name + "/README.md)"), std::string::npos) << name;
 }
 
 }  // namespace

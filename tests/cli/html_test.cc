@@ -73,11 +73,13 @@ TEST_F(Html, APlanThatDoesNotFitIsShownToo) {
   EXPECT_THAT(text(), HasSubstr("does not fit"));
 }
 
-TEST_F(Html, NothingIsWrittenWhereThereIsNoPlan) {
+TEST_F(Html, ThePageSaysWhatWouldFitWhereNothingDoes) {
   const Result result = nest({"plan", "--model", "gpt3-175b", "--cluster", "dgx-a100", "--devices", "16", "--offload",
                               "never", "--html", page_});
   EXPECT_EQ(result.code, 3);
-  EXPECT_EQ(files(), 0U);
+  EXPECT_THAT(text(), HasSubstr("No plan fits"));
+  EXPECT_THAT(text(), HasSubstr("What would make it fit"));
+  std::filesystem::remove(page_);
   EXPECT_EQ(nest(with(kEval, {"--html", page_, "--strategy", "tp=3"})).code, 2);
   EXPECT_EQ(files(), 0U);
 }

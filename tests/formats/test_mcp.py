@@ -9,6 +9,12 @@ import unittest
 
 from program import PROGRAM
 
+try:
+    from test_schemas import complaints
+except ImportError:  # jsonschema is not installed: the answers themselves are looked at
+    def complaints(_document):
+        return []
+
 
 class Client:
     def __init__(self):
@@ -81,9 +87,55 @@ class Server(unittest.TestCase):
         self.client.send("notifications/initialized")
         self.assertEqual(self.client.ask("ping")["result"], {})
 
+    def test_draws(self):
+        error, text, plan = self.client.call("plan", **SMALL, answer="json")
+        self.assertFalse(error, text)
+        error, text, pipeline = self.client.call("pipeline", plan=plan)
+        self.assertFalse(error, text)
+        self.assertEqual(complaints(pipeline), [])
+        self.assertEqual(len(pipeline["stages"]), plan["strategy"]["pp"])
+        for stage, priced in zip(pipeline["stages"], plan["evaluation"]["stages"]):
+            most = max(live for _, live in stage["live"])
+            self.assertAlmostEqual(stage["base_bytes"] + most * stage["unit_bytes"], priced["needed_bytes"], delta=1)
+            self.assertEqual(stage["live"][-1][1], 0)
+        error, text, placed = self.client.call("cluster", plan=plan)
+        self.assertEqual(complaints(placed), [])
+        self.assertEqual(placed["runs"][0][0], 0)
+        self.assertEqual(placed["runs"][-1][1], placed["devices"])
+        self.assertIn("traceEvents", self.client.call("trace", plan=plan)[2])
+
+    def test_maps(self):
+        cells = [{"tp": 1}, {"tp": 2, "pp": 1}, {"tp": 3}, {"devices": 8, "global_batch": 8}]
+        job = {name: value for name, value in SMALL.items() if name != "why"}
+        error, text, mapped = self.client.call("map", **job, cells=cells)
+        self.assertFalse(error, text)
+        self.assertEqual(complaints(mapped), [])
+        self.assertEqual([cell["outcome"] for cell in mapped["cells"]], ["optimal", "optimal", "impossible", "optimal"])
+        alone = self.client.call("plan", **SMALL, set=["tp=2", "pp=1"], answer="json")[2]
+        expected = alone.get("executed", alone["prediction"])
+        self.assertEqual(mapped["cells"][1]["iteration_s"], expected["iteration_s"])
+        self.assertEqual(mapped["cells"][3]["devices"], 8)
+
+    def test_takes_files_as_texts(self):
+        topology = {"name": "topology.conf", "text": "SwitchName=leaf0 Nodes=n[0-3]\nSwitchName=leaf1 Nodes=n[4-7]\nSwitchName=spine Switches=leaf[0-1]\n"}
+        error, text, missing = self.client.call("import", files=[topology], answer="json")
+        self.assertFalse(error, text)
+        self.assertEqual(complaints(missing), [])
+        self.assertIn("device", [fact["option"] for fact in missing["missing"]])
+        error, text, imported = self.client.call("import", files=[topology], device="h100", devices_per_node=["8"],
+                                                 bandwidth=["leaf=400Gbps", "spine=1.6Tbps"], answer="json")
+        self.assertFalse(error, text)
+        self.assertEqual(complaints(imported), [])
+        cluster = {"name": "mine.yaml", "text": imported["yaml"]}
+        self.assertEqual(self.client.call("show", name=cluster, answer="json")[2]["devices"], 64)
+        self.assertEqual(self.client.call("plan", model="llama3-8b", cluster=cluster, why=False, answer="json")[2]["cluster"]["devices"], 64)
+        line = {"name": "job.sh", "text": "torchrun --nproc-per-node 8 --nnodes 2 pretrain_gpt.py --tensor-model-parallel-size 2 --nonsense 3"}
+        error, text, _ = self.client.call("evaluate", model="llama3-8b", **{"from": line})
+        self.assertIn("job.sh" if error else "tp", text)
+
     def test_lists_typed_tools(self):
         tools = {tool["name"]: tool for tool in self.client.ask("tools/list")["result"]["tools"]}
-        self.assertEqual(set(tools), {"show", "plan", "evaluate", "compare", "export", "simulate"})
+        self.assertEqual(set(tools), {"show", "plan", "evaluate", "compare", "export", "simulate", "import", "map"})
         for tool in tools.values():
             schema = tool["inputSchema"]
             self.assertEqual((schema["type"], schema["additionalProperties"]), ("object", False))
