@@ -1,0 +1,167 @@
+// The answer on top: the plan, its proof, its error bar; or why there is none.
+
+import { h, put, s, type Child } from "./dom";
+import { clip, count, gibibytes, integer, percent, seconds, signedPercent, three } from "./format";
+import { term } from "./tips";
+import { expected, failureOf, isNoPlan, isPlan, type Answer, type NoPlan, type Plan, type Strategy } from "./types";
+import type { Change } from "./question";
+
+function figure(value: string, ...name: Child[]): HTMLElement {
+  return h("div", {}, h("dt", {}, ...name), h("dd", {}, value));
+}
+
+export function strategyText(strategy: Strategy): string {
+  const words = [`tp=${strategy.tp}`];
+  if (strategy.sp) words.push("sp");
+  for (const [key, value] of [["cp", strategy.cp], ["ep", strategy.ep]] as const) {
+    if (value > 1) words.push(`${key}=${value}`);
+  }
+  if (strategy.ep > 1) words.push(`etp=${strategy.etp}`);
+  words.push(`pp=${strategy.pp}`);
+  if (strategy.virtual_stages > 1) words.push(`vpp=${strategy.virtual_stages}`);
+  words.push(`dp=${strategy.dp}`, `mbs=${strategy.micro_batch}`);
+  return words.join(" ");
+}
+
+export function intervalText(plan: Plan): string {
+  const p = expected(plan);
+  if (!p.interval_s) return "";
+  return `± ${Math.max(1, Math.round(((p.interval_s[1] - p.interval_s[0]) / 2 / p.iteration_s) * 100))} %`;
+}
+
+function risk(plan: Plan): string {
+  const most = Math.max(...plan.evaluation.stages.map((stage) => stage.out_of_memory));
+  return most < 0.001 ? "below 0.1 %" : percent(most);
+}
+
+function proof(plan: Plan): HTMLElement {
+  const search = plan.search;
+  if (!plan.evaluation.fits) {
+    return h("p", { class: "verdict over" }, h("strong", {}, "Does not fit: "), plan.evaluation.misfit ?? "");
+  }
+  if (!search) return h("p", { class: "verdict" }, "Priced as given; it was not searched for.");
+  const effort = `${integer(search.candidates)} candidates, ${integer(search.opened)} opened, ${seconds(search.wall_s)}`;
+  const among = search.target_version ? `among what ${search.target_version} can run` : "of its search space";
+  if (!search.optimal) {
+    return h("p", { class: "verdict" }, h("strong", {}, "Stopped early. "),
+      `No plan is faster than ${seconds(search.lower_bound_s)}; ${effort}.`);
+  }
+  const tie = search.fastest && search.fastest_s !== undefined
+      ? ` The simplest within half a percent of the proven optimum ${among}: ${seconds(search.fastest_s)}, ${search.fastest}` +
+        `${search.simpler ? `, which has ${search.simpler}` : ""}.`
+      : ` No plan ${among} is faster.`;
+  const run = search.execution
+      ? ` Executed on the simulated network: ${seconds(search.execution.simulated_s)}.` : "";
+  return h("p", { class: "verdict" }, h("strong", {}, term("proof", "Proven.")), `${tie} ${effort}.${run}`);
+}
+
+// The interval in which eight of ten measured runs lie, and the proven bound below which no plan is.
+function errorBar(plan: Plan): SVGElement | null {
+  const p = expected(plan);
+  if (!p.interval_s || !plan.evaluation.fits) return null;
+  const [low, high] = p.interval_s;
+  const bound = plan.search?.optimal ? (plan.search.fastest_s ?? plan.search.lower_bound_s) : plan.search?.lower_bound_s;
+  const from = Math.min(low, bound ?? low) * 0.985;
+  const to = high * 1.015;
+  const x = (value: number): number => 6 + ((value - from) / (to - from)) * 468;
+  const mark = (value: number, text: string, anchor: string): Child[] => [
+    s("line", { x1: x(value), x2: x(value), y1: 11, y2: 25, stroke: "var(--ink)", "stroke-width": 1.5 }),
+    s("text", { x: x(value), y: 40, class: `axis ${anchor}` }, text)];
+  return s("svg", { class: "errorbar", viewBox: "0 0 480 44", role: "img",
+    "aria-label": `eight of ten measured runs between ${seconds(low)} and ${seconds(high)}` },
+    s("line", { x1: 6, x2: 474, y1: 18, y2: 18, stroke: "var(--line)" }),
+    s("rect", { x: x(low), y: 14, width: x(high) - x(low), height: 8, fill: "var(--recompute)" }),
+    ...mark(low, seconds(low), "c"), ...mark(high, seconds(high), "c"),
+    bound !== undefined && s("line", { x1: x(bound), x2: x(bound), y1: 8, y2: 28, stroke: "var(--good)", "stroke-width": 2,
+      "stroke-dasharray": "3 2" }),
+    s("circle", { cx: x(p.iteration_s), cy: 18, r: 6, fill: "var(--compute)" }),
+    s("text", { x: x(p.iteration_s), y: 40, class: "c" }, seconds(p.iteration_s)));
+}
+
+function planHeadline(plan: Plan): Child[] {
+  const p = expected(plan);
+  const fullest = Math.max(...plan.evaluation.stages.map((stage) => stage.needed_bytes));
+  const told = intervalText(plan);
+  const degree = (word: string, value: number): Child =>
+      value > 1 ? h("span", { class: "chip" }, term(word, word), h("strong", {}, integer(value))) : null;
+  const strategy = plan.strategy;
+  const copied = strategyText(strategy);
+  const zero = [...new Set(plan.stages.map((stage) => stage.zero))];
+  const recompute = [...new Set(plan.stages.map((stage) => stage.recompute))];
+  return [
+    h("p", { class: "kicker" }, plan.search ? "training plan" : "priced plan"),
+    h("h1", {}, `${clip(plan.model.title)} on ${integer(plan.cluster.devices)} × ${clip(plan.cluster.device)}`),
+    h("p", { class: "muted" }, `${count(plan.model.parameters)} parameters; cluster ${clip(plan.cluster.name)}; ` +
+      `${integer(plan.run.global_batch)} sequences of ${integer(plan.run.seq)} tokens per step; ${plan.run.precision}, ` +
+      `${plan.run.optimizer}, ${clip(plan.run.stack)}${plan.run.stack_reason ? ` (${plan.run.stack_reason})` : ""}`),
+    h("dl", { class: "figures" },
+      figure(seconds(p.iteration_s), "per step", told ? ", " : "", told ? term("interval", told) : ""),
+      figure(count(p.samples_per_s * plan.run.seq), "tokens per second"),
+      figure(three(p.tokens_per_s_per_device), "tokens/s per device"),
+      figure(percent(p.mfu), term("mfu", "model FLOP utilisation")),
+      figure(`${gibibytes(fullest)} GiB`, `of ${gibibytes(plan.evaluation.device_memory_bytes)} GiB on the fullest device`),
+      figure(risk(plan), term("risk", "risk of running out of memory"))),
+    errorBar(plan),
+    h("p", {}, degree("tp", strategy.tp), strategy.sp && h("span", { class: "chip" }, term("sp")), degree("cp", strategy.cp),
+      degree("ep", strategy.ep), degree("pp", strategy.pp), degree("vpp", strategy.virtual_stages),
+      degree("dp", strategy.dp), h("span", { class: "chip" }, term("mbs"), h("strong", {}, integer(strategy.micro_batch))),
+      h("span", { class: "chip" }, term("zero", "ZeRO"), h("strong", {}, zero.length === 1 ? String(zero[0]) : "by stage")),
+      h("span", { class: "chip" }, term("recompute"), h("strong", {}, recompute.length === 1 ? String(recompute[0]) : "by stage")),
+      h("span", { class: "chip" }, term("schedule", strategy.pp > 1 ? strategy.schedule : "no pipeline")), " ",
+      h("code", { class: "strategy" }, copied)),
+    proof(plan),
+    plan.evaluation.unsure ? h("p", { class: "verdict over" }, h("strong", {}, "Not calibrated: "), plan.evaluation.unsure) : null,
+    whyNot(plan),
+  ];
+}
+
+function whyNot(plan: Plan): HTMLElement {
+  const rows = plan.why_not;
+  return h("details", { id: "why" }, h("summary", {}, "Why not otherwise, what was assumed, and the nearest published runs"),
+    rows ? h("div", { class: "scroll" }, h("table", {},
+      h("thead", {}, h("tr", {}, h("th", {}, "why not …"), h("th", { class: "n" }, "cost"), h("th", { class: "n" }, "per step"), h("th", {}, "best that is left"))),
+      h("tbody", {}, ...rows.map((row) => h("tr", {}, h("td", {}, row.name),
+        h("td", { class: "n" }, row.excess === undefined ? "–" : signedPercent(row.excess)),
+        h("td", { class: "n" }, row.iteration_s === undefined ? "–" : seconds(row.iteration_s)),
+        h("td", {}, row.reason, row.strategy ? h("span", { class: "more mono" }, row.strategy) : null))))))
+      : h("p", { class: "waiting" }, "searching for the alternatives …"),
+    h("h3", {}, "Assumed"), h("ul", {}, ...plan.evaluation.assumptions.map((text) => h("li", {}, text))),
+    plan.nearest_runs && plan.nearest_runs.length > 0 ? h("div", {}, h("h3", {}, "Nearest published runs"),
+      h("ul", {}, ...plan.nearest_runs.map((run) => h("li", {},
+        `${run.id}: ${seconds(run.measured_s)} measured, ${seconds(run.predicted_s)} by nest; this plan is ${run.apart}`)))) : null);
+}
+
+function noPlanHeadline(answer: NoPlan, change: Change): Child[] {
+  const fit = answer.would_fit;
+  return [
+    h("p", { class: "kicker" }, "no plan"),
+    h("h1", {}, "No plan fits"),
+    h("pre", { class: "message" }, answer.text.trim()),
+    fit && h("p", {}, h("button", { type: "button", on: { click: () => change((q) => {
+      q.devices = fit.devices;
+      q.dead = [];
+    }, "fit") } }, `Take ${integer(fit.devices)} devices`), ` ${fit.strategy}: ${seconds(fit.iteration_s)} per step`)];
+}
+
+export function showHeadline(place: HTMLElement, answer: Answer, change: Change): void {
+  const open = place.querySelector<HTMLDetailsElement>("#why")?.open ?? false;
+  if (isPlan(answer)) put(place, ...planHeadline(answer));
+  else if (isNoPlan(answer)) put(place, ...noPlanHeadline(answer, change));
+  else {
+    put(place, h("p", { class: "kicker" }, "the question cannot be answered as it stands"),
+      h("p", { class: "message", role: "alert" }, failureOf(answer) ?? "the planner gave no answer"));
+  }
+  const why = place.querySelector<HTMLDetailsElement>("#why");
+  if (why) why.open = open;
+}
+
+// One sentence for those who hear the page.
+export function spokenAnswer(answer: Answer): string {
+  if (isPlan(answer)) {
+    const p = expected(answer);
+    return `${seconds(p.iteration_s)} per step ${intervalText(answer)}, ${strategyText(answer.strategy)}` +
+           `${answer.search?.optimal ? ", proven" : ""}`;
+  }
+  if (isNoPlan(answer)) return "No plan fits.";
+  return failureOf(answer) ?? "No answer.";
+}

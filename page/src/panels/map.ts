@@ -1,0 +1,190 @@
+// A map of two dimensions: in each cell the best of everything else. Quick bounds first, then proofs, from the middle
+// outwards; what does not fit is hatched, with what is missing.
+
+import { searchArguments } from "../cluster_edit";
+import { h, put } from "../dom";
+import { Cancelled } from "../engine";
+import { gibibytes, integer, seconds, signedPercent } from "../format";
+import { Panel, type Context } from "../panel";
+import { inkOn, stageColour } from "../parts";
+import type { Question } from "../state";
+import { term } from "../tips";
+import { failureOf, isPlan, type Dict, type Json, type MapCell, type Plan } from "../types";
+
+const kQuick = 0.05;  // seconds of the first pass over a cell
+const kAxes = ["tp", "pp", "cp", "ep", "mbs", "zero", "seq", "devices", "batch"];
+const kPairs = ["tp,pp", "ep,pp", "cp,seq", "devices,batch"];
+
+function valuesOf(axis: string, plan: Plan): number[] {
+  const powers = (most: number): number[] => Array.from({ length: 12 }, (_, i) => 2 ** i).filter((v) => v <= most);
+  const around = (middle: number): number[] => [0.25, 0.5, 1, 2, 4].map((f) => Math.round(middle * f)).filter((v) => v >= 1);
+  const devices = plan.cluster.devices;
+  switch (axis) {
+    case "tp": return powers(Math.min(16, devices));
+    case "cp": return powers(Math.min(16, devices));
+    case "pp": return [...new Set([...powers(Math.min(64, devices)), plan.strategy.pp])].sort((a, b) => a - b).slice(0, 8);
+    case "ep": return powers(Math.min(128, devices));
+    case "mbs": return powers(16);
+    case "zero": return [0, 1, 2, 3];
+    case "seq": return around(plan.run.seq);
+    case "devices": return around(devices);
+    default: return around(plan.run.global_batch);
+  }
+}
+
+// What a cell asks besides the question.
+function cellAt(places: [string, number][]): Dict {
+  return Object.fromEntries(places.map(([axis, value]) => [axis === "batch" ? "global_batch" : axis, value]));
+}
+
+function questionOf(question: Question, axes: string[]): Record<string, Json> {
+  const asked = searchArguments(question);
+  const set = ((asked.set as string[] | undefined) ?? []).filter((word) => !axes.some((axis) => word.startsWith(`${axis}=`)));
+  if (set.length > 0) asked.set = set;
+  else delete asked.set;
+  return asked;
+}
+
+function valueOf(axis: string, plan: Plan): number {
+  const strategy = plan.strategy as unknown as Record<string, number>;
+  switch (axis) {
+    case "mbs": return plan.strategy.micro_batch;
+    case "zero": return Math.max(...plan.stages.map((stage) => stage.zero));
+    case "seq": return plan.run.seq;
+    case "devices": return plan.cluster.devices;
+    case "batch": return plan.run.global_batch;
+    default: return strategy[axis] ?? 1;
+  }
+}
+
+interface Cell {
+  x: number;
+  y: number;
+  button: HTMLButtonElement;
+  found: MapCell | null;
+  done: boolean;
+}
+
+export class MapPanel extends Panel {
+  private readonly table = h("div", { class: "scroll" });
+  private readonly pick = h("select", { "aria-label": "dimensions of the map" });
+  private readonly told = h("p", { class: "muted", role: "status" });
+  private cells: Cell[] = [];
+
+  constructor() {
+    super("map", "A map of two dimensions", false);
+    const pairs = [...kPairs, ...kAxes.flatMap((x, i) => kAxes.slice(i + 1).map((y) => `${x},${y}`))];
+    for (const pair of new Set(pairs)) this.pick.append(h("option", { value: pair }, pair.replace(",", " × ")));
+    this.pick.addEventListener("change", () => {
+      const [x, y] = this.pick.value.split(",") as [string, string];
+      this.context?.change((q) => {
+        q.x = x;
+        q.y = y;
+      }, "map");
+    });
+    put(this.body, h("div", { class: "controls" }, h("label", {}, "dimensions", this.pick)), this.table, this.told);
+  }
+
+  protected override applies(context: Context): boolean {
+    return isPlan(context.answer);
+  }
+
+  override restyle(): void {
+    this.colour();
+  }
+
+  override retouch(question: Question): void {
+    const before = this.context?.question;
+    super.retouch(question);
+    if (this.context && (before?.x !== question.x || before.y !== question.y)) void this.show(this.context);
+  }
+
+  protected async show(context: Context): Promise<void> {
+    const plan = context.answer as Plan;
+    const [x, y] = [context.question.x, context.question.y];
+    if (!kAxes.includes(x) || !kAxes.includes(y)) throw new Error(`the map knows ${kAxes.join(", ")}, not ${x} and ${y}`);
+    this.pick.value = `${x},${y}`;
+    this.say("In each cell the best of everything else, and what it loses against the best of all. Click a cell to take it.");
+    const xs = valuesOf(x, plan), ys = valuesOf(y, plan);
+    this.cells = [];
+    put(this.table, h("table", { class: "map" },
+      h("thead", {}, h("tr", {}, h("th", {}, ""), ...xs.map((value) => h("th", { scope: "col" }, term(x), ` ${integer(value)}`)))),
+      h("tbody", {}, ...ys.map((yv) => h("tr", {}, h("th", { scope: "row" }, term(y), ` ${integer(yv)}`), ...xs.map((xv) => {
+        const button = h("button", { type: "button", class: "wait", "aria-label": `${x} ${xv}, ${y} ${yv}: not yet known`,
+          on: { click: () => this.take([[x, xv], [y, yv]]) } }, "…");
+        this.cells.push({ x: xv, y: yv, button, found: null, done: false });
+        return h("td", {}, button);
+      }))))));
+    const here = [valueOf(x, plan), valueOf(y, plan)] as const;
+    const far = (cell: Cell): number => Math.abs(Math.log2(Math.max(cell.x, 0.5) / Math.max(here[0], 0.5))) +
+                                        Math.abs(Math.log2(Math.max(cell.y, 0.5) / Math.max(here[1], 0.5)));
+    const order = [...this.cells].sort((a, b) => far(a) - far(b));
+    try {
+      for (const quick of [true, false]) {
+        for (const cell of order) {
+          if (cell.done) continue;
+          const args = { ...questionOf(context.question, [x, y]), cells: [cellAt([[x, cell.x], [y, cell.y]])] };
+          const answer = (await context.ask("map", quick ? { ...args, time_limit: kQuick } : args)) as { cells?: MapCell[] };
+          if (!context.isCurrent() || !this.cells.includes(cell)) return;
+          const failed = failureOf(answer);
+          if (failed !== null) throw new Error(failed);
+          this.fill(cell, answer.cells?.[0] ?? { outcome: "impossible" }, quick);
+          this.told.textContent = `${this.cells.filter((one) => one.done).length} of ${this.cells.length} cells are proven.`;
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof Cancelled)) throw error;
+    }
+  }
+
+  private fill(cell: Cell, found: MapCell, quick: boolean): void {
+    const at = `${this.context?.question.x} ${cell.x}, ${this.context?.question.y} ${cell.y}`;
+    let told: string;
+    if (found.iteration_s !== undefined) {
+      cell.found = found;
+      cell.done = found.outcome === "optimal";
+      told = `${at}: ${seconds(found.iteration_s)}` +
+             (cell.done ? ", proven" : `, not below ${seconds(found.lower_bound_s ?? 0)}`) + `\n${found.strategy ?? ""}`;
+    } else {
+      if (quick && found.outcome === "limit") return;
+      const missing = found.missing_bytes;
+      cell.found = null;
+      cell.done = true;
+      cell.button.className = "none";
+      cell.button.removeAttribute("style");
+      cell.button.textContent = missing ? `−${gibibytes(missing)}` : "–";
+      told = `${at}: ${missing ? `does not fit, ${gibibytes(missing)} GiB are missing` : (found.reason ?? "no such plan")}`;
+    }
+    cell.button.setAttribute("data-tip", told);
+    cell.button.setAttribute("aria-label", told);
+    this.colour();
+  }
+
+  // From the best, dark, to three times as long, light. Where batches or sequences differ, tokens per second are compared.
+  private colour(): void {
+    const axes = [this.context?.question.x, this.context?.question.y];
+    const byTokens = axes.includes("batch") || axes.includes("seq");
+    const slow = (found: MapCell): number => byTokens ? 1 / (found.tokens_per_s ?? 1) : (found.iteration_s ?? Infinity);
+    const known = this.cells.filter((cell) => cell.found);
+    const best = Math.min(...known.map((cell) => slow(cell.found as MapCell)));
+    for (const cell of known) {
+      const found = cell.found as MapCell;
+      const ratio = slow(found) / best;
+      const colour = stageColour(Math.min(1, Math.log(ratio) / Math.log(3)) * 100, 101);
+      cell.button.className = ratio === 1 ? "best" : "";
+      cell.button.style.background = `rgb(${colour.join(",")})`;
+      cell.button.style.color = inkOn(colour);
+      cell.button.style.opacity = cell.done ? "1" : "0.6";
+      put(cell.button, seconds(found.iteration_s ?? 0), h("br"), ratio === 1 ? "best" : signedPercent(ratio - 1));
+    }
+  }
+
+  private take(places: [string, number][]): void {
+    this.context?.change((q) => {
+      for (const [axis, value] of places) {
+        if (axis === "seq" || axis === "devices" || axis === "batch") q[axis] = value;
+        else q.limits[axis] = String(value);
+      }
+    }, "cell");
+  }
+}

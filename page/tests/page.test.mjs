@@ -1,0 +1,348 @@
+// The page in a real browser: every panel, every way in, every way to fail.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { join } from "node:path";
+import { answered, browser, open, panel, settled, shots } from "./browser.mjs";
+
+const kSmall = "v=1&model=llama3-8b&cluster=dgx-h100&devices=16&batch=64";
+const kPipelined = "v=1&model=llama3-70b&cluster=dgx-h100&devices=128&batch=128";
+let chrome;
+before(async () => {
+  chrome = await browser();
+});
+after(() => chrome?.close());
+
+test("loads from disk and answers within two seconds", async () => {
+  const begin = performance.now();
+  const { page, finish } = await open(chrome);
+  await page.locator("form").waitFor();
+  const loaded = performance.now() - begin;
+  const text = await answered(page);
+  console.log(`  usable after ${loaded.toFixed(0)} ms, first answer after ${(performance.now() - begin).toFixed(0)} ms`);
+  assert.ok(loaded < 2000, `${loaded} ms`);
+  assert.match(text, /Llama 3 70B on 128 × h100/);
+  assert.match(text, /7\.31 s/);
+  assert.match(text, /Proven/);
+  assert.match(text, /± \d+ %/);
+  await finish();
+});
+
+test("where the time goes, and memory whose line is dragged", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  await settled(page);
+  assert.ok(await page.locator("#time table tbody tr").count() > 3);
+  const before_drag = await page.locator(".headline").innerText();
+  const line = page.locator("#memory .hbm");
+  await line.scrollIntoViewIfNeeded();
+  const box = await line.locator("circle").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.down();
+  for (let step = 1; step <= 12; ++step) await page.mouse.move(box.x - step * 12, box.y + 6, { steps: 2 });
+  await page.mouse.up();
+  await settled(page);
+  const after_drag = await page.locator(".headline").innerText();
+  assert.notEqual(before_drag, after_drag);
+  await page.waitForFunction(() => /hbm=[\d.]+GiB/.test(location.hash));
+  // The keyboard moves it, too; the answer says the same memory as the line.
+  await line.focus();
+  await page.keyboard.press("ArrowLeft");
+  await settled(page);
+  const now = await line.getAttribute("aria-valuenow");
+  assert.ok((await page.locator(".headline").innerText()).includes(`of ${Number(now).toFixed(1)} GiB`));
+  await finish();
+});
+
+test("the pipeline over time, two schedules side by side, a trace", async () => {
+  const { page, finish } = await open(chrome, kPipelined);
+  await settled(page);
+  const box = await panel(page, "pipeline", "h3");
+  await page.selectOption("#pipeline select >> nth=1", "1f1b");
+  await box.locator("h3").nth(1).getByText("1f1b").waitFor();
+  const [saved] = await Promise.all([page.waitForEvent("download"), page.click("#trace")]);
+  const { readFileSync } = await import("node:fs");
+  const trace = JSON.parse(readFileSync(await saved.path(), "utf8"));
+  assert.ok(trace.traceEvents.some((event) => event.ph === "X" && event.dur > 0));
+  assert.ok(new Set(trace.traceEvents.map((event) => event.pid)).size >= 2, "both schedules are in the trace");
+  await finish();
+});
+
+test("a node fails and comes back; a link is changed", async () => {
+  const { page, finish } = await open(chrome, kPipelined);
+  const first = await answered(page);
+  await panel(page, "cluster", "button.link");
+  await page.fill("#cluster input[type=number]", "3");
+  await page.click("#fail-node");
+  await page.locator("aside .chip", { hasText: "node 3" }).waitFor();
+  const without = await answered(page);
+  assert.match(without, /on 120 × h100/);
+  await page.locator("aside .chip button").click();
+  assert.equal(stable(await answered(page)), stable(first));
+  // A click on the drawing fails the node under the pointer.
+  await panel(page, "cluster", "button.link");
+  await page.locator("#cluster canvas").click({ position: { x: 20, y: 20 } });
+  await page.locator("aside .chip", { hasText: "node 0" }).waitFor();
+  await page.locator("aside .chip button").click();
+  await settled(page);
+  await panel(page, "cluster", "button.link");
+  await page.locator("#cluster button.link").nth(1).click();
+  await page.locator("#cluster .popover input").fill("2");
+  await settled(page);
+  await page.waitForFunction(() => /l1\.bandwidth=/.test(location.hash));
+  await finish();
+});
+
+test("the map fills, and a cell is taken", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  await settled(page);
+  await panel(page, "map", "button.best");
+  await page.waitForFunction(() => document.querySelectorAll("#map td button:not(.wait)").length > 8, null, { timeout: 120_000 });
+  await page.locator("#map td button.best").click();
+  await page.waitForFunction(() => /set\.tp=/.test(location.hash));
+  await settled(page);
+  await page.selectOption("#map select", "devices,batch");
+  await page.locator("#map th", { hasText: "batch" }).first().waitFor();
+  await finish();
+});
+
+test("mine beside best: a strategy, then a launch line", async () => {
+  const { page, finish } = await open(chrome, kPipelined);
+  await settled(page);
+  await page.locator("#mine").scrollIntoViewIfNeeded();
+  await page.fill("#mine textarea", "tp=8 sp pp=4 mbs=1");
+  await page.locator("#mine", { hasText: "one step" }).waitFor();
+  await page.locator("#mine", { hasText: "One change at a time" }).waitFor({ timeout: 60_000 });
+  await page.fill("#mine textarea", "torchrun --nnodes 16 --nproc-per-node 8 pretrain_gpt.py --tensor-model-parallel-size 8 " +
+    "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 128 --seq-length 8192 --sequence-parallel");
+  await page.locator("#mine", { hasText: "What to change" }).waitFor({ timeout: 120_000 });
+  await finish();
+});
+
+test("Pareto, sensitivity, exports, the same by other ways", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  await settled(page);
+  await panel(page, "pareto", "circle");
+  await page.waitForFunction(() => document.querySelectorAll("#pareto circle").length >= 3, null, { timeout: 120_000 });
+  await panel(page, "sensitivity", "tr");
+  await page.waitForFunction(() => /%/.test(document.querySelector("#sensitivity table")?.textContent ?? ""), null, { timeout: 120_000 });
+  await panel(page, "exports", "pre", 120_000);
+  await page.locator("#exports [role=tabpanel] pre", { hasText: "--tensor-model-parallel-size" }).waitFor({ timeout: 120_000 });
+  for (const [target, word] of [["torchtitan", "parallelism"], ["deepspeed", "zero_optimization"], ["sbatch", "#SBATCH"], ["plan", "nest.plan/3"]]) {
+    await page.click(`#exports [data-target=${target}]`);
+    await page.locator("#exports [role=tabpanel] pre", { hasText: word }).waitFor({ timeout: 120_000 });
+  }
+  const text = await page.locator("#exports").innerText();
+  assert.match(text, /nest plan --model llama3-8b --cluster dgx-h100 --devices 16 --global-batch 64/);
+  assert.match(text, /nest\.plan\("llama3-8b", "dgx-h100", devices=16, global_batch=64\)/);
+  await finish();
+});
+
+test("a link shows the same question; older ones say so; undo and redo", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  const first = await answered(page);
+  await page.fill("aside input[type=number] >> nth=1", "128");
+  await settled(page);
+  await page.waitForFunction(() => /batch=128/.test(location.hash));
+  const changed = await page.locator(".headline").innerText();
+  const link = new URL(page.url()).hash.slice(1);
+  const other = await open(chrome, link);
+  assert.equal(stable(await answered(other.page)), stable(changed));
+  await other.finish();
+  await page.getByRole("button", { name: "Undo" }).click();
+  assert.equal(stable(await answered(page)), stable(first));
+  await page.getByRole("button", { name: "Redo" }).click();
+  assert.equal(stable(await answered(page)), stable(changed));
+  await finish();
+  const old = await open(chrome, "model=llama3-8b&devices=8&shape=round");
+  await old.page.locator("#notices", { hasText: "older version" }).waitFor();
+  await settled(old.page);
+  await old.finish();
+});
+
+// Without the times that the search took.
+const stable = (text) => text.replace(/opened, [^.;]*[.;]/g, "opened;").replace(/\d+(\.\d+)? (µs|ms|s)\.(?= Executed)/g, "");
+
+test("no plan fits: what is missing, and what would fit", async () => {
+  const { page, finish } = await open(chrome, "v=1&model=llama3-405b&cluster=dgx-h100&devices=16&batch=64");
+  const text = await answered(page);
+  assert.match(text, /No plan fits/);
+  assert.match(text, /GiB/);
+  await page.getByRole("button", { name: /Take \d+ devices/ }).click();
+  assert.match(await answered(page, 120_000), /Proven/);
+  await finish();
+});
+
+test("bad input: one clear message, nothing lost", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  const first = await answered(page);
+  const drop = (name, text) => page.evaluate(([n, t]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([t], n));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+  }, [name, text]);
+  for (const [name, text, said] of [["config.json", "{\"hidden_size\": ", /is no JSON/], ["cluster.yaml", "levels: [", /is no YAML/],
+    ["notes.txt", "hello", /not recognised/], ["x.json", "{\"a\": 1}", /neither a model/]]) {
+    await drop(name, text);
+    await page.locator("#notices [role=alert]").waitFor();
+    assert.equal(await page.locator("#notices .message").count(), 1);
+    assert.match(await page.locator("#notices").innerText(), said);
+    assert.equal(stable(await page.locator(".headline").innerText()), stable(first));
+    await page.getByRole("button", { name: "close this message" }).click();
+  }
+  // What the planner refuses is said where the answer stands; the question stays and is mended.
+  await page.locator("#limits summary").click();
+  await page.locator("#limits input").first().fill("banana");
+  assert.match(await answered(page), /tp|banana/);
+  assert.equal(await page.locator(".headline [role=alert]").count(), 1);
+  await page.locator("#limits input").first().fill("");
+  assert.equal(stable(await answered(page)), stable(first));
+  await finish();
+});
+
+test("drop a model, a cluster, a topology; paste a launch line", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  await settled(page);
+  const drop = (name, text) => page.evaluate(([n, t]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([t], n));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+  }, [name, text]);
+  await drop("config.json", JSON.stringify({ model_type: "llama", hidden_size: 2048, intermediate_size: 8192, num_hidden_layers: 16,
+    num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128256, max_position_embeddings: 4096, tie_word_embeddings: true }));
+  assert.match(await answered(page), /parameters/);
+  assert.equal(await page.locator("aside select").first().inputValue(), "\u0000own");
+  await drop("mine.yaml", "name: mine\ndevice: h100\nlevels:\n  - {name: node, group: 8, bandwidth: 450GB/s, latency: 3us}\n" +
+    "  - {name: rack, group: 2, bandwidth: 50GB/s, latency: 8us}\n");
+  assert.match(await answered(page), /cluster mine/);
+  await drop("topology.conf", "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n");
+  const group = page.getByRole("group", { name: "import of a cluster" });
+  await group.waitFor();
+  await group.locator("[role=status]", { hasText: "does not say all" }).waitFor();
+  assert.ok(await group.locator("input").count() >= 4);
+  await group.getByRole("button").click();
+  await group.waitFor({ state: "detached" });
+  assert.match(await answered(page), /on 32 × h100/);
+  await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.setData("text/plain", "tp=2 sp pp=2 mbs=1");
+    document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
+  });
+  await page.locator("#mine", { hasText: "one step" }).waitFor();
+  await finish();
+});
+
+test("a hostile configuration injects nothing", async () => {
+  const evil = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>";
+  const config = { model_type: "llama", _name_or_path: evil, nest: { description: evil }, hidden_size: 2048, intermediate_size: 8192, num_hidden_layers: 16,
+    num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128256, max_position_embeddings: 4096 };
+  const cluster = { name: evil, device: "h100", levels: [{ name: evil, group: 8, bandwidth: "450GB/s", latency: "3us" }, { name: evil, group: 2, bandwidth: "50GB/s", latency: "8us" }] };
+  const fragment = `v=1&model=${encodeURIComponent(evil)}&model.text=${encodeURIComponent(JSON.stringify(config))}` +
+    `&cluster=${encodeURIComponent(evil)}&cluster.text=${encodeURIComponent(JSON.stringify(cluster))}&batch=64&mine=${encodeURIComponent(evil)}&${encodeURIComponent(evil)}=1`;
+  const { page, finish } = await open(chrome, fragment);
+  await settled(page);
+  for (const id of ["cluster", "mine", "exports", "sensitivity"]) {
+    await page.evaluate((name) => document.getElementById(name).scrollIntoView(), id);
+    await page.waitForTimeout(400);
+  }
+  await page.click("#picture");
+  await page.waitForTimeout(300);
+  assert.doesNotMatch(await page.title(), /^hacked/);
+  assert.equal(await page.evaluate(() => document.querySelectorAll("main img, aside img, main script, aside script, dialog img").length), 0);
+  await finish();
+});
+
+test("a hundred quick changes: no stale answer, no leak", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  await settled(page);
+  const heap = () => page.evaluate(() => {
+    globalThis.gc?.();
+    return performance.memory.usedJSHeapSize;
+  });
+  const before_changes = await heap();
+  const batch = page.locator("aside input[type=number]").nth(1);
+  for (let i = 0; i < 100; ++i) await batch.fill(String(32 + 16 * (i % 7)));
+  await batch.fill("96");
+  await settled(page);
+  assert.match(await page.locator(".headline").innerText(), /96 sequences/);
+  await page.waitForTimeout(1000);
+  assert.match(await page.locator(".headline").innerText(), /96 sequences/);
+  const workers = page.workers().length;
+  assert.ok(workers <= 3, `${workers} workers are alive`);
+  const grown = (await heap()) - before_changes;
+  assert.ok(grown < 60e6, `the heap has grown by ${(grown / 1e6).toFixed(0)} MB`);
+  await finish();
+});
+
+test("10,240 devices are drawn within a second", async () => {
+  const { page, finish } = await open(chrome, "v=1&model=llama3-405b&cluster=dgx-h100&devices=10240&batch=2048");
+  await answered(page, 120_000);
+  await panel(page, "cluster", "button.link", 120_000);
+  const took = await page.evaluate(() => {
+    const canvas = document.querySelector("#cluster canvas");
+    const begin = performance.now();
+    document.getElementById("theme").click();  // every panel draws again
+    canvas.getContext("2d").getImageData(0, 0, 1, 1);
+    return performance.now() - begin;
+  });
+  console.log(`  all drawings again with 10,240 devices: ${took.toFixed(0)} ms`);
+  assert.ok(took < 1000, `${took} ms`);
+  if (shots) await page.screenshot({ path: join(shots, "devices.png") });
+  await finish();
+});
+
+test("a picture to share, as PNG and SVG", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  await settled(page);
+  await page.click("#picture");
+  const { readFileSync } = await import("node:fs");
+  const [svg] = await Promise.all([page.waitForEvent("download"), page.click("#save-svg")]);
+  assert.match(readFileSync(await svg.path(), "utf8"), /^<svg/);
+  const [png] = await Promise.all([page.waitForEvent("download"), page.click("#save-png")]);
+  assert.equal(readFileSync(await png.path()).subarray(1, 4).toString(), "PNG");
+  await finish();
+});
+
+test("light, dark, phone, wall: nothing sticks out, all text can be read, all controls have names", async () => {
+  for (const [name, width, height, scheme] of [["light", 1440, 1000, "light"], ["dark", 1440, 1000, "dark"], ["phone", 390, 844, "light"],
+    ["phone-dark", 390, 844, "dark"], ["wall", 3840, 2160, "dark"]]) {
+    const { page, finish } = await open(chrome, kPipelined, { viewport: { width, height }, colorScheme: scheme, isMobile: width < 500, hasTouch: width < 500 });
+    await settled(page);
+    await page.setViewportSize({ width, height: 5200 });
+    await page.locator("#exports [role=tabpanel] pre").waitFor({ timeout: 120_000 });
+    assert.deepEqual(await page.evaluate(stickingOut), [], `${name}: reaches beyond the edge`);
+    assert.deepEqual(await page.evaluate(lowContrast), [], `${name}: little contrast`);
+    assert.deepEqual(await page.evaluate(nameless), [], `${name}: controls without a name`);
+    if (shots) {
+      await page.waitForTimeout(8000);
+      await page.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
+    }
+    await finish();
+  }
+});
+
+function stickingOut() {
+  return [...document.querySelectorAll("body *")].filter((element) => !element.closest(".scroll, pre, svg, .skip, .offscreen, dialog, #tip, .progress") &&
+    element.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5).map((element) => element.outerHTML.slice(0, 90)).slice(0, 3);
+}
+
+function nameless() {
+  return [...document.querySelectorAll("button, input, select, textarea, [role=slider], a")].filter((element) =>
+    !element.closest("[hidden], dialog:not([open]), [aria-hidden=true]") && !(element.getAttribute("aria-label") || element.textContent.trim() || element.labels?.length || element.title))
+    .map((element) => element.outerHTML.slice(0, 90)).slice(0, 5);
+}
+
+function lowContrast() {
+  const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const bad = new Set();
+  for (const element of document.querySelectorAll("body *:not(svg *)")) {
+    if (element.closest("#map, :disabled, select, .skip, noscript, script, style") || ![...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+    let under = element;
+    while (under && rgb(getComputedStyle(under).backgroundColor)[3] === 0) under = under.parentElement;
+    const style = getComputedStyle(element);
+    const a = light(rgb(style.color)), b = light(rgb(getComputedStyle(under ?? document.body).backgroundColor));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5)) bad.add(`${element.tagName}.${element.className} ${ratio.toFixed(2)}`);
+  }
+  return [...bad].slice(0, 5);
+}

@@ -1,0 +1,123 @@
+// What needs no browser: links, changed clusters, recognised files, launch lines and commands.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { build } from "esbuild";
+
+const here = dirname(dirname(fileURLToPath(import.meta.url)));
+const folder = mkdtempSync(join(tmpdir(), "nest-page-"));
+after(() => rmSync(folder, { recursive: true }));
+
+const presets = `
+export const models = [], stacks = [], version = "";
+export const devices = {h100: {name: "h100", aliases: ["h100-80"], memory: "79.2GiB", peak: {bf16: "989.5TFLOPS"}}};
+export const clusters = {"two-levels": {name: "two-levels", device: "h100-80", levels: [
+  {name: "node", group: 8, bandwidth: "450GB/s"}, {name: "unit", group: 4, bandwidth: "50GB/s", rails: true},
+  {name: "pod", group: 3, bandwidth: "1.6TB/s"}], resize: {at_most: 1024}}};
+`;
+const names = ["state", "cluster_edit", "documents", "format", "question", "panels/mine", "panels/pareto", "panels/exports"];
+const m = {};
+before(async () => {
+  const entry = names.map((name) => `export * from ${JSON.stringify(join(here, "src", `${name}.ts`))};`).join("\n");
+  const made = await build({ stdin: { contents: entry, resolveDir: here, loader: "ts" }, bundle: true, write: false, format: "esm", plugins: [{
+    name: "presets", setup(b) {
+      b.onResolve({ filter: /^nest:presets$/ }, () => ({ path: "presets", namespace: "p" }));
+      b.onLoad({ filter: /.*/, namespace: "p" }, () => ({ contents: presets, loader: "js" }));
+    } }] });
+  const file = join(folder, "all.mjs");
+  writeFileSync(file, made.outputFiles[0].text);
+  Object.assign(m, await import(pathToFileURL(file).href));
+});
+
+test("a link holds the whole question and is readable", () => {
+  const q = { ...m.firstQuestion(), devices: 96, batch: null, seq: 4096, precision: "fp8", stack: "fsdp2", edits: { "1.bandwidth": "25GB/s", hbm: "96GiB" },
+    dead: [3, 17], limits: { tp: "1..8", zero: "0,1" }, more: { routing: "cv=0.18" }, mine: "torchrun --x 'a b' & c=d#e%", x: "ep", y: "pp", price: 3 };
+  const text = m.toFragment(q);
+  assert.match(text, /^v=1&model=llama3-70b&cluster=dgx-h100&devices=96&seq=4096&precision=fp8&stack=fsdp2/);
+  assert.match(text, /&l1\.bandwidth=25GB\/s&hbm=96GiB&dead=3,17&set\.tp=1\.\.8&set\.zero=0,1&/);
+  assert.deepEqual(m.fromFragment(text), { question: q, notes: [] });
+  const own = { ...q, model: "evil <b>.json", modelDocument: { name: "evil <b>.json", text: "{\"a\": \"&=#+ é\"}" } };
+  assert.deepEqual(m.fromFragment(m.toFragment(own)).question, own);
+});
+
+test("links that are old, new or broken say so", () => {
+  assert.match(m.fromFragment("model=x").notes[0], /older version/);
+  assert.match(m.fromFragment("v=9&model=x").notes[0], /newer version/);
+  assert.match(m.fromFragment("v=1&devices=-3").notes[0], /not a whole number/);
+  assert.match(m.fromFragment("v=1&model=%E0%A4%A").notes[0], /could not be read/);
+  assert.match(m.fromFragment("v=1&shape=round").notes[0], /Not understood in the link: shape/);
+  assert.equal(m.fromFragment(""), null);
+});
+
+test("undo: close changes of one control are one step", () => {
+  const at = (devices) => ({ ...m.firstQuestion(), devices });
+  const history = new m.History(at(1));
+  history.record(at(2), "devices", 0);
+  history.record(at(3), "devices", 100);
+  history.record(at(4), "devices", 2000);
+  assert.equal(history.undo().devices, 3);
+  assert.equal(history.undo().devices, 1);
+  assert.equal(history.undo(), null);
+  assert.equal(history.redo().devices, 3);
+  history.record(at(9), "other", 3000);
+  assert.equal(history.canRedo, false);
+});
+
+test("failed nodes leave units that differ in size", () => {
+  const q = { ...m.firstQuestion(), cluster: "two-levels", devices: null, dead: [0, 4, 5, 6, 7] };
+  const { cluster, devices } = m.clusterArgument(q);
+  assert.equal(devices, null);
+  // 12 nodes in units of 4: one of the first is gone, the second unit is gone whole.
+  assert.deepEqual(cluster.levels.map((level) => level.counts ?? level.group), [8, [3, 4], [2]]);
+  assert.equal(cluster.resize, undefined);
+  // Of 48 devices, 6 nodes, the last unit is half full.
+  const less = m.clusterArgument({ ...q, devices: 48, dead: [5] }).cluster;
+  assert.deepEqual(less.levels.map((level) => level.counts ?? level.group), [8, [4, 1], [2]]);
+  assert.equal(m.nodesOf(cluster, null).nodes, 7);
+});
+
+test("changes of a cluster; an untouched preset goes by its name", () => {
+  const q = { ...m.firstQuestion(), cluster: "two-levels", devices: 16 };
+  assert.deepEqual(m.clusterArgument(q), { cluster: "two-levels", devices: 16 });
+  const edited = m.clusterArgument({ ...q, edits: { hbm: "96GiB", "1.bandwidth": "25GB/s", "1.rails": "false", "0.group": "4", "2.oversubscription": "2" } }).cluster;
+  assert.deepEqual(edited.device, { name: "h100", aliases: ["h100-80"], memory: "96GiB", peak: { bf16: "989.5TFLOPS" } });
+  assert.deepEqual(edited.levels.map((level) => [level.group, level.bandwidth, level.rails, level.oversubscription]),
+    [[4, "450GB/s", undefined, undefined], [4, "25GB/s", false, undefined], [3, "1.6TB/s", undefined, 2]]);
+});
+
+test("files are recognised by what they hold", () => {
+  const kind = (name, text) => m.recognise(name, text).kind;
+  assert.equal(kind("config.json", "{\"model_type\": \"llama\"}"), "model");
+  assert.equal(kind("c.yaml", "device: h100\nlevels: []"), "cluster");
+  assert.equal(kind("c.json", "{\"device\": \"h100\", \"levels\": []}"), "cluster");
+  assert.equal(kind("topology.conf", "SwitchName=leaf Nodes=n[1-4]"), "import");
+  assert.equal(kind("x", "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0-47"), "import");
+  assert.equal(kind("x", "torchrun --nnodes 2 pretrain_gpt.py"), "mine");
+  assert.equal(kind("x", "tp=8 pp=4"), "mine");
+  assert.throws(() => m.recognise("x.txt", "hello"), /not recognised/);
+  assert.throws(() => m.recognise("x.json", "{"), /is no JSON/);
+  assert.throws(() => m.recognise("x.txt", " "), /is empty/);
+});
+
+test("strategies, units, commands", () => {
+  assert.equal(m.strategyOf("tp=8 sp pp=4"), "tp=8,sp=1,pp=4");
+  assert.equal(m.strategyOf("torchrun x --tp=8"), null);
+  assert.equal(m.gigabytesPerSecond("450GB/s"), 450);
+  assert.equal(m.gigabytesPerSecond("400Gbps"), 50);
+  assert.equal(m.gigabytesPerSecond("1.6Tb/s"), 200);
+  assert.equal(m.gigabytesPerSecond("fast"), null);
+  assert.equal(m.grown("450GB/s", 1.1), "495GB/s");
+  assert.deepEqual(m.grown({ bf16: "100TFLOPS", fp32: 10 }, 1.1), { bf16: "110TFLOPS", fp32: 11 });
+  assert.equal(m.seconds(7.31083), "7.31 s");
+  assert.equal(m.seconds(0.00804), "8.04 ms");
+  assert.equal(m.seconds(190), "3.17 min");
+  assert.equal(m.count(70553706496), "70.6 B");
+  assert.equal(m.gibibytes(74343300557), "69.2");
+  const q = { ...m.firstQuestion(), limits: { tp: "1..8" }, stack: "it's" };
+  assert.equal(m.commandOf(q), "nest plan --model llama3-70b --cluster dgx-h100 --devices 128 --global-batch 128 --stack 'it'\\''s' --set tp=1..8");
+  assert.match(m.pythonOf(q), /nest\.plan\("llama3-70b", "dgx-h100", devices=128, global_batch=128, stack="it's", set=\{"tp": "1\.\.8"\}\)/);
+  assert.equal(m.textOf({ options: ["--a", "1", "--b"], environment: { X: "1" } }), "export X=1\n--a 1 \\\n--b");
+});
