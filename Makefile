@@ -17,6 +17,8 @@ ONNX_PACKAGES := libonnx-dev libprotobuf-dev protobuf-compiler
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-pybind11
 ALPA_PACKAGES := coinor-libcbc-dev
 SLURM_PACKAGES := slurm-wlm munge
+FUZZ_PACKAGES := clang libclang-rt-14-dev
+PAGE_PACKAGES := emscripten dpkg-dev xz-utils ca-certificates
 
 .PHONY: help
 help: ## Show this list
@@ -60,12 +62,31 @@ demo: deps-all ## Install and build all parts, and show what nest does: a plan, 
 	@cmake --build --preset release -j $(JOBS) --target nest nest-optional nest-python
 	@tools/demo build
 
+# Emscripten looks for Debian's packages of Node where Debian's own Node does.
+.PHONY: page-wasm
+page-wasm: export NODE_PATH := /usr/share/nodejs
+page-wasm: deps ## Build the planner as WebAssembly: build/page/nest.js, build/page/nest.wasm
+	$(call install,$(PAGE_PACKAGES) $(if $(shell which node),,nodejs))
+	@page/wasm/sources build/page/sources
+	@cmake -S . -B build/page -G Ninja -DCMAKE_TOOLCHAIN_FILE=/usr/share/emscripten/cmake/Modules/Platform/Emscripten.cmake \
+	  -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O2 -DNDEBUG" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 \
+	  -DNEST_BUILD_TESTS=OFF -DNEST_WARNINGS=OFF -DNEST_BROWSER_SOURCES="$(CURDIR)/build/page/sources" $(CMAKE_ARGS) >/dev/null
+	@cmake --build build/page -j $(JOBS) --target nest_browser
+
 .PHONY: install
 PREFIX ?= /usr/local
 install: deps ## Install programs, library, headers, CMake package: make install PREFIX=/usr/local [DESTDIR=…]
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest nest-optional libnest
+	@rm -rf build/share && tools/dist/tree build/nest build/share
 	@cmake --install build | grep -v -- '-- Up-to-date'
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` installed: make uninstall [DESTDIR=…]
+	@[ -f build/install_manifest.txt ] || { echo "make uninstall: build/install_manifest.txt is missing: nothing was installed from here" >&2; exit 2; }
+	@sed 's|^|$(DESTDIR)|' build/install_manifest.txt | tr '\n' '\0' | xargs -0 rm -f
+	@sed 's|^|$(DESTDIR)|; s|/[^/]*$$||' build/install_manifest.txt | grep -E '/nest(/|$$)' | sort -ru | xargs -r -d '\n' rmdir --ignore-fail-on-non-empty
+	@rm build/install_manifest.txt
 
 .PHONY: test
 test: lint test-asan test-tsan test-programs ## Install, build and run every check: lint, sanitizers, all tests
@@ -100,9 +121,13 @@ test-tsan: deps-test ## Run what uses several threads under ThreadSanitizer
 	@cmake --build --preset tsan -j $(JOBS)
 	@$(SANITIZED) ctest --preset tsan
 
-.PHONY: soak
+.PHONY: soak soak-tests soak-fuzz soak-kills
 SCALE ?= 2
-soak: deps-test ## Run all tests long: whole oracles, long fuzzing, the programs under sanitizers too (an hour; SCALE=2)
+FUZZ_SECONDS ?= 3600
+KILLS ?= 10000
+soak: soak-fuzz soak-kills soak-tests ## Hours: fuzz every reader, kill and starve the programs, all tests long (SCALE=2 FUZZ_SECONDS=3600 KILLS=10000)
+
+soak-tests: deps-test ## Run all tests long: whole oracles, the programs under sanitizers too (an hour; SCALE=2)
 	@$(call configure_test)
 	@cmake --build build/test -j $(JOBS) --target nest_tests
 	@NEST_TEST_SCALE=$(SCALE) $(run_tests) --timeout 7200
@@ -112,6 +137,16 @@ soak: deps-test ## Run all tests long: whole oracles, long fuzzing, the programs
 	@cmake --preset tsan -DNEST_TESTS="door;rivals;search" $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset tsan -j $(JOBS)
 	@NEST_TEST_SCALE=$(SCALE) ctest --preset tsan --timeout 7200
+
+soak-fuzz: deps-test ## Fuzz every reader with libFuzzer under sanitizers; corpus and counts grow in build/soak (FUZZ_SECONDS=3600)
+	$(call install,$(FUZZ_PACKAGES))
+	@cmake --preset fuzz $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+	@tools/soak/fuzz build/fuzz/tests --state build/soak --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+soak-kills: build ## End plans, simulations, sweeps and exports at random moments, and take memory, threads and disk from them (KILLS=10000)
+	@tools/soak/kills build/nest --kills $(KILLS) --record build/soak-kills.json
+	@tools/soak/starve build/nest --rounds 1000
 
 .PHONY: quick
 quick: ## Build and run the tests of one folder, for the next edit: make quick FOLDER=search
@@ -160,10 +195,10 @@ sweep-slurm-check: build ## Run a sweep as a job array on a real Slurm whose nod
 	@tools/slurm build/nest sweep
 
 .PHONY: regret
-regret: deps ## Execute our plans beside all others that are known, on many networks; writes docs/generated/simulation/regret.md (hours)
+regret: deps ## Execute our plans beside all others that are known, on many networks; writes docs/generated/simulation/regret.md (hours; SAMPLE=N: N cases; goes on where it was stopped)
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest-regret
-	@build/nest-regret --markdown docs/generated/simulation/regret.md
+	@build/nest-regret --records build/regret.jsonl --sample $(or $(SAMPLE),0) --markdown docs/generated/simulation/regret.md
 
 .PHONY: paper
 paper: deps ## Repeat the evaluation of the NEST paper; writes docs/generated/evaluation.md (half an hour; goes on where it was stopped)
@@ -172,11 +207,32 @@ paper: deps ## Repeat the evaluation of the NEST paper; writes docs/generated/ev
 	@cmake --build --preset release -j $(JOBS) --target nest-paper
 	@build/nest-paper --records build/paper.jsonl --threads $(JOBS) --page docs/generated/evaluation.md --figures evaluation
 
+.PHONY: dist dist-check container
+dist: deps ## Build what others install: build/dist with a static program, a wheel, a Debian package, checksums, a bill of materials
+	$(call install,$(PYTHON_PACKAGES))
+	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target nest-static nest-wheel
+	@tools/dist/pack build
+dist-check: dist ## Take it to places that have nothing, and work there: make dist-check [OLD=folder of an older system]
+	$(call install,python3-venv)
+	@tools/dist/check build $(OLD)
+container: dist ## Build a container of one file, nest:VERSION, with podman, buildah or docker
+	@tools/dist/container build
+
 .PHONY: lint format
 lint: deps-test ## Check formatting, static analysis and house rules
 	@tools/lint $(JOBS)
 format: deps-test ## Format all sources
 	@git ls-files -co --exclude-standard '*.cc' '*.h' | xargs clang-format -i
+
+.PHONY: page page-check
+page: page-wasm ## Build nest for the browser, one file that needs nothing else: build/page/index.html
+	$(call install,$(if $(shell which npm),,npm))
+	@cd page && npm ci --silent && npx --no-install tsc --noEmit
+	@node page/build.mjs
+page-check: page build ## Test the page in Chromium: every panel, every way in and to fail; 200 questions beside the program
+	$(call install,chromium)
+	@cd page && node --test tests/units.test.mjs tests/page.test.mjs tests/same.test.mjs
 
 .PHONY: clean
 clean: ## Remove everything that was built

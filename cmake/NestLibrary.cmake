@@ -41,6 +41,8 @@ include(CMakePackageConfigHelpers)
 set(place "${CMAKE_INSTALL_LIBDIR}/cmake/nest")
 install(TARGETS libnest EXPORT nest)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/nest" TYPE INCLUDE)
+# Manual pages and completions, where the program was asked for them (tools/dist/tree).
+install(DIRECTORY "${PROJECT_BINARY_DIR}/share/" TYPE DATA OPTIONAL)
 install(EXPORT nest NAMESPACE nest:: FILE nestTargets.cmake DESTINATION "${place}")
 set(needs "fmt yaml-cpp pugixml Threads ${packages}")  # whoever links a static library also links what it needs
 string(REPLACE ";" " " NEST_NEEDS "${needs}")

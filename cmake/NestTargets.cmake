@@ -9,7 +9,11 @@ target_include_directories(nest_settings INTERFACE "${PROJECT_SOURCE_DIR}/includ
 if(NEST_WARNINGS)
   target_compile_options(nest_settings INTERFACE
     -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror
-    -Wno-restrict)  # g++ 12 sees overlaps in std::string that are not there once it inlines
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # g++ 12 sees overlaps in std::string that are not there once it inlines
+endif()
+if(NEST_HARDENING)
+  set(optimised "$<CONFIG:Release,RelWithDebInfo,MinSizeRel>")
+  target_link_options(nest_settings INTERFACE "$<${optimised}:-Wl,-z,relro,-z,now>")
 endif()
 if(NEST_SANITIZE)
   # Instrumented code makes g++ 12 report uninitialised variants that are not (its manual says so); the plain build still checks.
