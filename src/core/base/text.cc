@@ -9,6 +9,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/real.h"
+
 namespace nest {
 namespace {
 
@@ -175,8 +177,9 @@ std::optional<std::int64_t> parse_whole(std::string_view text) {
     return whole;
   }
   double number = 0;
-  const auto [rest, status] = std::from_chars(digits.data(), end, number, std::chars_format::fixed);
-  if (status != std::errc{} || digits.front() == '-') return std::nullopt;
+  const auto [rest, status] = real_from_chars(digits.data(), end, number);
+  const std::string_view read(digits.data(), static_cast<std::size_t>(rest - digits.data()));
+  if (status != std::errc{} || read.find_first_not_of("0123456789.") != std::string_view::npos) return std::nullopt;
   const std::string unit = to_lower(trim(std::string_view(rest, static_cast<std::size_t>(end - rest))));
   double factor = 0;
   if (unit == "k" || unit == "ki") factor = 0x1p10;
