@@ -42,9 +42,6 @@ TEST(Text, WholeNumbersAsPeopleWriteThem) {
   EXPECT_EQ(parse_whole("1_048_576"), 1048576);
   EXPECT_EQ(parse_whole("128k"), 131072);
   EXPECT_EQ(parse_whole("1.5K"), 1536);
-  EXPECT_EQ(parse_whole("1e3k"), std::nullopt);
-  EXPECT_EQ(parse_whole("-1k"), std::nullopt);
-  EXPECT_EQ(parse_whole("infk"), std::nullopt);
   EXPECT_EQ(parse_whole("4M"), 4 << 20);
   EXPECT_EQ(parse_whole("-3"), -3);
   for (const char* none : {"", "k", "1,2", "12,34", "2.5", "1e3", "4x", "0.3k", "1,0000", "9e9k", "-1k", "nan", "infM",
