@@ -18,6 +18,7 @@ PYTHON_PACKAGES := python3-dev pybind11-dev python3-pybind11
 ALPA_PACKAGES := coinor-libcbc-dev
 SLURM_PACKAGES := slurm-wlm munge
 FUZZ_PACKAGES := clang libclang-rt-14-dev
+SITE_PACKAGES := python3 cmark-gfm
 PAGE_PACKAGES := emscripten dpkg-dev xz-utils ca-certificates
 
 .PHONY: help
@@ -42,7 +43,7 @@ deps-simulate: deps
 deps-all:
 	$(call install,$(BUILD_PACKAGES) $(SIMULATE_PACKAGES) $(ALPA_PACKAGES) $(ONNX_PACKAGES) $(PYTHON_PACKAGES))
 deps-test: deps-all
-	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES))
+	$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES) $(SITE_PACKAGES))
 
 .PHONY: build
 build: deps ## Build the programs: build/nest (and build/nest-simulate where SimGrid is installed)
@@ -61,6 +62,11 @@ demo: deps-all ## Install and build all parts, and show what nest does: a plan, 
 	@cmake --preset release -DNEST_BUILD_TESTS=OFF $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target nest nest-optional nest-python
 	@tools/demo build
+
+.PHONY: site
+site: ## Build the documentation as a site: build/site/index.html, its links checked
+	$(call install,$(SITE_PACKAGES))
+	@python3 tools/site/build build/site
 
 # Emscripten looks for Debian's packages of Node where Debian's own Node does.
 .PHONY: page-wasm
