@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "command.h"
@@ -85,7 +86,8 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-std::string explain_unknown_flag(const CLI::App& app, const std::string& word) {
+// `after`: the word behind it, which may tell what was meant.
+std::string explain_unknown_flag(const CLI::App& app, const std::string& word, const std::string& after) {
   const std::string flag = word.substr(0, word.find('='));
   std::vector<std::string> flags = flags_of(app);
   if (app.get_parent() != nullptr) {
@@ -95,7 +97,8 @@ std::string explain_unknown_flag(const CLI::App& app, const std::string& word) {
   std::string dashed = to_lower(flag);
   std::replace(dashed.begin() + 1, dashed.end(), '_', '-');
   const auto has = [&](std::string_view name) { return std::find(flags.begin(), flags.end(), name) != flags.end(); };
-  const std::string_view own = has(dashed) ? std::string_view(dashed) : own_option(flag);
+  std::string_view own = has(dashed) ? std::string_view(dashed) : own_option(flag);
+  if (own == "--cluster" && parse_whole(after)) own = "--gpus";  // so many, not which
   const std::string meant = has(own) ? fmt::format("; did you mean `{}`?", own) : did_you_mean(flag, flags);
   return fmt::format("unknown option {}{}", clip(flag, 60), meant);
 }
@@ -129,8 +132,13 @@ std::string explain_unknown_subcommand(const Program& program, const std::string
 std::string explain_extras(const Program& program) {
   const CLI::App& app = current_app(program);
   const std::vector<std::string> extras = program.app.remaining(true);
-  for (const std::string& word : extras) {
-    if (word.size() > 1 && word.front() == '-') return explain_unknown_flag(app, word);
+  for (std::size_t i = 0; i < extras.size(); ++i) {
+    if (extras[i].size() < 2 || extras[i].front() != '-') continue;
+    const std::size_t value = extras[i].find('=');
+    const std::string after = value != std::string::npos ? extras[i].substr(value + 1)
+                              : i + 1 < extras.size()    ? extras[i + 1]
+                                                         : std::string();
+    return explain_unknown_flag(app, extras[i], after);
   }
   const std::string word = extras.empty() ? std::string() : extras.front();
   if (app.get_parent() == nullptr) return explain_unknown_subcommand(program, word);
@@ -224,14 +232,38 @@ std::string write_reproducer(const InternalError& bug) {
   return fmt::format("; the plan is in {}, for `nest check`", kFile);
 }
 
+// Options have several names, of which messages know the first: they begin with the one that was typed. --tp 8 is one of
+// those that --set or --strategy gather: where neither was typed, neither is named.
+std::string in_typed_words(const Program& program, const std::string& message, int argc, const char* const* argv) {
+  const auto typed = [&](const std::string& name) {
+    return std::any_of(argv, argv + argc, [&](const char* word) {
+      return std::string_view(word) == name || std::string_view(word).starts_with(name + '=');
+    });
+  };
+  for (const std::string gathers : {"--set", "--strategy"}) {
+    if (message.starts_with(gathers + ": ") && !typed(gathers)) return message.substr(gathers.size() + 2);
+  }
+  for (const CLI::Option* option : current_app(program).get_options()) {
+    const std::vector<std::string>& names = option->get_lnames();
+    if (names.size() < 2 || !message.starts_with("--" + names.front() + ':') || typed("--" + names.front())) continue;
+    for (const std::string& name : names) {
+      if (typed("--" + name)) return "--" + name + message.substr(2 + names.front().size());
+    }
+  }
+  return message;
+}
+
 // Never throws.
 int run_reported(int argc, const char* const* argv) {
   const bool json = wants_json(argc, argv);
+  std::optional<Program> program;
   try {
-    Program program;
-    return run_checked(program, argc, argv);
+    program.emplace();
+    return run_checked(*program, argc, argv);
   } catch (const InputError& error) {
-    return report_failure({kExitInput, flag_options(error.marked()), error.excerpt()}, json);
+    std::string message = flag_options(error.marked());
+    if (program) message = in_typed_words(*program, message, argc, argv);
+    return report_failure({kExitInput, message, error.excerpt()}, json);
   } catch (const SimulatorUnavailable& error) {
     return report_failure({kExitInput, error.what()}, json);
   } catch (const SimulatorError& error) {

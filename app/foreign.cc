@@ -90,6 +90,8 @@ constexpr Pair kOptions[] = {
     {"--script", "--from"},
     {"--jobs", "--threads"},
     {"--format", "--to"},
+    {"--set", "--strategy"},
+    {"--strategy", "--set"},
 };
 
 constexpr Pair kSubcommands[] = {

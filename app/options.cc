@@ -52,7 +52,7 @@ CLI::Option* add_integer(CLI::App& app, const std::string& name, std::optional<s
 
 CLI::Option* add_integers(CLI::App& app, const std::string& name, std::vector<std::int64_t>& target,
                           const IntegerRange& range, const std::string& description) {
-  const auto set = [&target, name, range](const std::string& text) {
+  const auto set = [&target, name = first_name(name), range](const std::string& text) {
     for (const std::string_view part : split_text(text, ',')) {
       target.push_back(parse_integer(name, std::string(trim(part)), range));
     }
@@ -62,7 +62,7 @@ CLI::Option* add_integers(CLI::App& app, const std::string& name, std::vector<st
 
 CLI::Option* add_words(CLI::App& app, const std::string& name, std::vector<std::string>& target,
                        const std::string& description) {
-  const auto set = [&target, name](const std::string& text) {
+  const auto set = [&target, name = first_name(name)](const std::string& text) {
     for (const std::string_view part : split_text(text, ',')) {
       if (trim(part).empty()) throw InputError(fmt::format("{}: \"{}\" has an empty name", name, clip(text, 60)));
       target.emplace_back(trim(part));

@@ -68,19 +68,20 @@ std::string no_fit_text(const cost::Job& job, const NoFit& none) {
     text += wrap_after("  ", memory_parts(stage.memory, closest.needed_bytes, room)) + "\n\n";
   }
   text += "What would make it fit, each alone:\n";
-  report::Table table({{"", report::Align::left}, {"", report::Align::left, true}});
-  const auto told = [](const Plan& plan) {
-    return fmt::format("{}: {} per step", plan::strategy_text(plan), format_duration(plan.prediction.iteration_s));
+  // The time before the plan: what is cut off on narrow terminals is the end.
+  report::Table table({{"", report::Align::left}, {""}, {"", report::Align::left, true}});
+  const auto add = [&](const std::string& change, const Plan& plan) {
+    table.add({change, format_duration(plan.prediction.iteration_s) + " per step", plan::strategy_text(plan)});
   };
   if (none.larger) {
     const std::int64_t devices = none.larger->cluster.devices;
-    table.add(
-        {fmt::format("{} devices{}", format_integer(devices), none.fewest ? "" : " at most"), told(*none.larger)});
+    add(fmt::format("{} devices{}", format_integer(devices), none.fewest ? "" : " at most"), *none.larger);
   }
-  for (const NoFit::Change& change : none.changes) table.add({change.name, told(change.plan)});
-  if (none.closest)
-    table.add(
-        {fmt::format("{} of memory", format_bytes(none.closest->needed_bytes)), "per device, for the closest plan"});
+  for (const NoFit::Change& change : none.changes) add(change.name, change.plan);
+  if (none.closest) {
+    table.add({fmt::format("{} of memory", format_bytes(none.closest->needed_bytes)), "",
+               "per device, for the closest plan"});
+  }
   return text + table.render(Style());
 }
 

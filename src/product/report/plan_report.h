@@ -39,6 +39,9 @@ std::string layers_label(const model::Model& model, int first, int last);
 std::string layers_label(const model::Model& model, const StagePlan& stage);
 std::string layers_label(const model::Model& model, const StagePlan& begin, const StagePlan& end);
 
+// What the rarer words of a strategy mean, where they stand in its line: whole lines, or nothing.
+std::string placement_words(const Strategy& strategy, const std::string& indent);
+
 std::string plan_text(const PlanReport& report, const Style& style);
 Json plan_json(const PlanReport& report);
 

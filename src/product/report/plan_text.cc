@@ -43,23 +43,6 @@ std::string heading(const PlanReport& report, const Style& style) {
                      format_count(tokens_per_s), format_integer(std::llround(p.tokens_per_s_per_device)));
 }
 
-// What the rarer words of a strategy mean, where they stand in its line.
-std::string placement_words(const Plan& plan) {
-  const Strategy& s = plan.strategy;
-  std::string text;
-  if (s.pp > 1 && s.dp > 1 && s.dp_inner != s.dp) {
-    text +=
-        wrap_after("  dp_inner: ", fmt::format("so many replicas of a stage sit side by side, before the next stage; "
-                                               "otherwise all {}",
-                                               s.dp)) +
-        '\n';
-  }
-  if (s.pitch > 0) {
-    text += wrap_after("  pitch: ", "devices from one group of pipelines to the next, some of them idle") + '\n';
-  }
-  return text;
-}
-
 std::string strategy_lines(const PlanReport& report) {
   const Plan& plan = report.plan;
   const Strategy& s = plan.strategy;
@@ -72,7 +55,7 @@ std::string strategy_lines(const PlanReport& report) {
                         format_duration(plan.prediction.iteration_s));
     for (const std::string& line : plan.contended) text += wrap_after("  contended: ", line) + '\n';
   }
-  return text + placement_words(plan);
+  return text + placement_words(s, "  ");
 }
 
 // The part of a step that a change would shorten first.
@@ -223,6 +206,21 @@ std::string cost_line(const PlanReport& report) {
 }
 
 }  // namespace
+
+std::string placement_words(const Strategy& s, const std::string& indent) {
+  std::string text;
+  if (s.pp > 1 && s.dp > 1 && s.dp_inner != s.dp) {
+    text +=
+        wrap_after(indent + "dp_inner: ", fmt::format("so many replicas of a stage sit side by side, before the next "
+                                                      "stage; otherwise all {}",
+                                                      s.dp)) +
+        '\n';
+  }
+  if (s.pitch > 0) {
+    text += wrap_after(indent + "pitch: ", "devices from one group of pipelines to the next, some of them idle") + '\n';
+  }
+  return text;
+}
 
 std::string risk_text(double probability) {
   if (probability < 0.001) return "below 0.1 %";

@@ -10,6 +10,7 @@
 #include "nest/interval.h"
 #include "plan/plan_json.h"
 #include "plan/strategy_text.h"
+#include "report/plan_report.h"
 #include "report/table.h"
 
 namespace nest::report {
@@ -37,7 +38,8 @@ std::string verdict(const WhyNotMine& report, const Style& style) {
                         sure_text(probability_faster(best, yours)));
   }
   text += report.proven ? ", proven\n" : "\n";
-  text += fmt::format("       {}\n", plan::strategy_text(report.best));
+  text +=
+      fmt::format("       {}\n", plan::strategy_text(report.best)) + placement_words(report.best.strategy, "       ");
   if (!report.yours.executed && !report.best.executed) return text;
   return text +
          wrap_after("", fmt::format("Times are those of execution on the simulated network; by the formula {} and {}.",
