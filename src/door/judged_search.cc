@@ -58,7 +58,7 @@ bool has_shared_links(const cluster::Cluster& cluster) {
   const cluster::Fabric& fabric = cluster.fabric;
   if (cluster.torus) return false;
   constexpr double kSlower = 0.9;
-  double each = fabric.capacity[0];  // of a device, where all send
+  double each = fabric.inside_rate(fabric.unit[1]);  // of a device, where all send
   for (std::size_t l = 1; l < fabric.levels; ++l) {
     const double links = fabric.lanes(l) ? real(fabric.unit[fabric.rail_level]) : 1;
     const double share = fabric.capacity[l] * links / real(fabric.unit[l]);

@@ -113,6 +113,11 @@ TEST(Levels, LeastTimeOfAMessage) {
   EXPECT_DOUBLE_EQ(least_message_s(cluster, 2, 10e9), 1 + 9e-6);  // the node's uplink is the narrowest
   cluster.levels[2].oversubscription = 4;
   EXPECT_DOUBLE_EQ(least_message_s(cluster, 2, 10e9), 2 + 9e-6);
+  cluster.levels[0].full_mesh = true;  // whose links what leaves the node does not use
+  cluster.levels[0].bandwidth_bytes_per_s = 1e9;
+  EXPECT_DOUBLE_EQ(least_message_s(cluster, 0, 1e9), 1 + 1e-6);
+  EXPECT_DOUBLE_EQ(least_message_s(cluster, 2, 10e9), 2 + 9e-6);
+  cluster.levels[0].full_mesh = false;
   cluster.levels[2].rails = true;  // ports instead of the links below
   EXPECT_DOUBLE_EQ(least_message_s(cluster, 2, 5e9), 1 + 9e-6);
   EXPECT_EQ(crossing_name(cluster, {0, 1}), "node … rack");

@@ -17,16 +17,21 @@ std::string level(const char* name, std::int64_t group, double bytes_per_s, cons
 std::string contended_cluster(Dice& dice, std::uint32_t kind) {
   const double uplink = dice.magnitude(2e9, 50e9);
   std::string text = "name: contended\ndevice: h100\n";
+  // Nodes of four are full meshes now and then, of links about as fast as what leaves the node.
+  const auto node_of = [&](std::int64_t devices) {
+    return devices == 4 && dice.one_in(2) ? level("node", 4, dice.magnitude(5e9, 100e9), ", full_mesh: true")
+                                          : level("node", devices, 400e9);
+  };
   const auto oversubscribed = [&] { return fmt::format(", oversubscription: {}", dice.any({2, 4, 8})); };
   switch (kind) {
     case 0:  // an uplink per node
-      text += "levels:\n" + level("node", dice.any<std::int64_t>({2, 2, 4}), 400e9);
+      text += "levels:\n" + node_of(dice.any<std::int64_t>({2, 2, 4}));
       return text + level("pod", dice.any<std::int64_t>({2, 3, 4}), uplink);
     case 1:  // leaves of two nodes
       text += "levels:\n" + level("node", 2, 400e9) + level("leaf", 2, uplink);
       return text + level("spine", dice.any<std::int64_t>({2, 3, 4}), 2 * uplink, oversubscribed());
     case 2:  // a port per device
-      text += "levels:\n" + level("node", dice.any<std::int64_t>({2, 4}), 400e9);
+      text += "levels:\n" + node_of(dice.any<std::int64_t>({2, 4}));
       text += level("leaf", 2, uplink, ", rails: true");
       return text + level("spine", 2, 4 * uplink, oversubscribed());
     default:

@@ -88,6 +88,7 @@ void count_features(const Plan& best, const Problem& problem, Counts& seen) {
     seen[to_string(kind)] += strategy.schedule == kind && strategy.pp > 1;
   }
   seen["torus"] += problem.job.cluster.torus.has_value();
+  seen["full mesh"] += problem.job.cluster.fabric.full_mesh;
   seen["irregular levels"] += !problem.job.cluster.torus && !problem.job.cluster.fabric.regular;
   seen["crossing tensors"] += problem.job.model.architecture.towers.size() > 1 || !problem.more_edges.empty();
   seen["measured"] += problem.job.profile != nullptr;

@@ -41,6 +41,7 @@ cluster::Cluster some_cluster(std::mt19937& random) {
                             .bandwidth_bytes_per_s = 100e9,
                             .latency_s = 12e-6,
                             .oversubscription = 2});
+  cluster.levels.front().full_mesh = random() % 3 == 0;
   cluster.devices = node * nodes * racks;
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   return cluster;

@@ -43,6 +43,7 @@ std::string level_yaml(const cluster::Level& level) {
                                : fmt::format("counts: [{}]", fmt::join(level.counts, ", "));
   text += fmt::format(", bandwidth: {:.17g}B/s, latency: {:.17g}s, oversubscription: {:.17g}, efficiency: {:.17g}",
                       level.bandwidth_bytes_per_s, level.latency_s, level.oversubscription, level.efficiency);
+  if (level.full_mesh) text += ", full_mesh: true";
   if (level.rails) text += ", rails: true";
   if (level.rail_switches) text += ", rail_switches: true";
   return text + "}\n";

@@ -40,6 +40,10 @@ cluster::Cluster random_cluster(std::mt19937& random) {
                             .bandwidth_bytes_per_s = 100e9,
                             .latency_s = 12e-6,
                             .oversubscription = 2});
+  if (random() % 3 == 0) {
+    cluster.levels.front().full_mesh = true;
+    cluster.levels.front().bandwidth_bytes_per_s = static_cast<double>(pick({10, 60, 300})) * 1e9;
+  }
   cluster.devices = node * nodes * racks;
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   return cluster;

@@ -67,6 +67,28 @@ TEST(GroupFlows, SiblingsShare) {
   EXPECT_DOUBLE_EQ(bandwidth_s(cluster, exchange), 4 * 0.5 / 10);
 }
 
+// In full meshes too the flows take as long as the formula says, inside nodes and across them, with ports and uplinks.
+TEST(GroupFlows, FullMeshAgreesWithItsFormula) {
+  const std::vector<GroupSpec> specs = {{0, {{1, 4}}, {}},       {0, {{1, 2}}, {{2, 8}}}, {0, {{1, 3}}, {}},
+                                        {0, {{1, 8}}, {}},       {0, {{1, 16}}, {}},      {0, {{4, 4}}, {{1, 4}}},
+                                        {0, {{2, 8}}, {{1, 2}}}, {0, {{1, 4}}, {{4, 4}}}};
+  for (const char* rails : {"", ", rails: true"}) {
+    for (const char* link : {"100B/s", "10B/s", "1B/s"}) {
+      const cluster::Cluster cluster = test::cluster_of(
+          "levels:\n  - {name: node, group: 4, full_mesh: true, latency: 1us, bandwidth: " + std::string(link) +
+          "}\n  - {name: pod, group: 4, bandwidth: 10B/s, latency: 5us" + rails + "}\n");
+      for (const GroupSpec& spec : specs) {
+        const GroupExchange exchange = group_exchange(cluster, spec, {16, 1}, 256e6);
+        ASSERT_EQ(exchange.transfers.size(), 1U);
+        const auto time = cluster::algorithm_time(cluster.fabric, cluster::place_group(cluster, spec),
+                                                  cluster::Collective::reduce_scatter, 256e6, exchange.algorithm);
+        EXPECT_NEAR(bandwidth_s(cluster, exchange), time->bandwidth_s / 256e6, 1e-9 * time->bandwidth_s / 256e6)
+            << spec.size() << " of " << link << rails;
+      }
+    }
+  }
+}
+
 // On a torus the flows must take as long as the formula says for the same groups alone.
 TEST(GroupFlows, TorusAgreesWithItsFormula) {
   const cluster::Cluster cluster =

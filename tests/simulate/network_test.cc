@@ -48,6 +48,24 @@ TEST(Network, RailsGiveEveryDeviceAPort) {
                                                               "downlink of pod 1", "port of device 9, receiving"));
 }
 
+// Every pair has a link of its own, one for each direction; what leaves the node uses none of them.
+TEST(Network, FullMesh) {
+  const std::string node = "levels:\n  - {name: node, group: 4, full_mesh: true, bandwidth: 100GB/s, latency: 1us}\n";
+  const cluster::Cluster ports =
+      test::cluster_of(node + "  - {name: pod, group: 2, bandwidth: 10GB/s, latency: 5us, rails: true}\n");
+  Network network(ports);
+  EXPECT_THAT(names(network, network.path(5, 6)), ElementsAre("link of device 5 to device 6"));
+  EXPECT_THAT(names(network, network.path(6, 5)), ElementsAre("link of device 6 to device 5"));
+  EXPECT_EQ(network.path(5, 6).links, network.path(5, 6).links);
+  EXPECT_DOUBLE_EQ(network.links()[0].bytes_per_s, 100e9);
+  EXPECT_THAT(names(network, network.path(1, 6)),
+              ElementsAre("port of device 1, sending", "port of device 6, receiving"));
+  const cluster::Cluster uplinks =
+      test::cluster_of(node + "  - {name: pod, group: 2, bandwidth: 10GB/s, latency: 5us}\n");
+  Network shared(uplinks);
+  EXPECT_THAT(names(shared, shared.path(1, 6)), ElementsAre("uplink of node 0", "downlink of node 1"));
+}
+
 TEST(Network, RailSwitchesMakeLaneChangesClimb) {
   const cluster::Cluster cluster = test::cluster_of(
       "levels:\n"

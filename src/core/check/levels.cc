@@ -184,7 +184,8 @@ double least_message_s(const cluster::Cluster& cluster, std::int64_t crossing, d
     return static_cast<double>(crossing) * cluster.torus->latency_s + bytes / cluster.torus->link_bytes_per_s;
   }
   const auto top = static_cast<std::size_t>(crossing);
-  std::size_t first = 0;  // a port of the device's own replaces the links below it
+  // A port of the device's own replaces the links below it; the links of a full mesh do not leave it.
+  std::size_t first = top > 0 && cluster.levels[0].full_mesh ? 1 : 0;
   for (std::size_t l = 0; l <= top; ++l) {
     if (cluster.levels[l].rails) first = l;
   }

@@ -119,7 +119,8 @@ LevelSummary summarise_level(const Cluster& cluster, std::size_t l) {
   const double sharing =
       fabric.lanes(l) ? (l == fabric.rail_level ? 1.0 : real(fabric.unit[l]) / real(fabric.unit[fabric.rail_level]))
                       : real(fabric.unit[l]);
-  summary.device_bytes_per_s = fabric.capacity[l] / sharing;
+  summary.device_bytes_per_s = l == 0 ? fabric.inside_rate(fabric.unit[1]) : fabric.capacity[l] / sharing;
+  summary.links_per_device = level.full_mesh ? std::max<std::int64_t>(1, fabric.unit[1] - 1) : 1;
   summary.latency_s = level.latency_s;
   summary.rails = level.rails;
   summary.oversubscription = level.oversubscription;
@@ -202,6 +203,16 @@ void refuse_fast_links(const Cluster& cluster) {
   if (cluster.levels.empty() || cluster.device.link_bytes_per_s <= 0) return;
   const Level& inner = cluster.levels.front();
   const double own = cluster.device.link_bytes_per_s;
+  if (inner.full_mesh) {
+    const std::int64_t links = std::max<std::int64_t>(1, inner.group - 1);
+    if (real(links) * inner.bandwidth_bytes_per_s <= kRounding * own) return;
+    throw InputError(
+        fmt::format("{}: levels[0].bandwidth: {} links of {} are more than the {} that all links of {} carry in one "
+                    "direction; in a "
+                    "full mesh it is the bandwidth of one link, at most {:.5g}GB/s here",
+                    cluster.document.name(), links, format_bandwidth(inner.bandwidth_bytes_per_s),
+                    format_bandwidth(own), cluster.device.name, own / real(links) / 1e9));
+  }
   if (inner.bandwidth_bytes_per_s <= kRounding * own) return;
   throw InputError(fmt::format(
       "{}: levels[0].bandwidth: {} is more than the {} that the links of {} carry in one direction{}",

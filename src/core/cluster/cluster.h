@@ -18,8 +18,8 @@
 //
 // A level that says neither latency nor efficiency has those that were measured on DGX H100 (fabric.h). From the third
 // level on, `oversubscription` may stand in place of `bandwidth`: the uplinks are what the level below brings, divided by it.
-// Keys of a level: name, group | counts, use, tray, bandwidth, planes, latency, oversubscription, efficiency, rails,
-// rail_switches. `group: 72, use: 64` leaves devices of a rack unused (rack_use.h).
+// Keys of a level: name, group | counts, use, tray, bandwidth, planes, latency, oversubscription, efficiency, full_mesh,
+// rails, rail_switches. `group: 72, use: 64` leaves devices of a rack unused (rack_use.h).
 // `counts: [4, 4, 3]` gives the children of each switch where they differ: such clusters are uneven, and have the size
 // that they have (no `devices`).
 // Further keys: description, source, aliases, node_names, algorithms, message_overhead, resize (below), price
@@ -121,6 +121,7 @@ struct LevelSummary {
   bool rails = false;
   std::int64_t fewest_devices_per_unit = 0;  // in the smallest one; less than devices_per_unit on uneven clusters
   std::int64_t planes = 1;                   // that link_bytes_per_s is the sum of
+  std::int64_t links_per_device = 1;         // of link_bytes_per_s each: more than one in a full mesh
 };
 
 // For a torus: one entry per distance class (neighbours, half way round each dimension, the whole torus).

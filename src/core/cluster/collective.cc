@@ -65,6 +65,11 @@ StepFlows ring_step(const Fabric& fabric, const GroupLayout& layout, double byte
   return step;
 }
 
+// Links of a device in a full mesh that rings side by side load evenly: to all other members of its unit.
+std::int64_t mesh_links(const Fabric& fabric, const GroupLayout& layout) {
+  return fabric.full_mesh ? (layout.top == 0 ? layout.members : layout.inside[1]) - 1 : 0;
+}
+
 // Rings that can leave an innermost unit side by side.
 std::int64_t rings_side_by_side(const Fabric& fabric, const GroupLayout& layout) {
   if (!layout.in_order || !layout.alike || layout.top == 0) return 1;
@@ -102,11 +107,13 @@ std::optional<CollectiveTime> multi_ring_time(const Fabric& fabric, const GroupL
                                               double bytes) {
   const auto rounds = passes(collective);
   const std::int64_t rings = rings_side_by_side(fabric, layout);
-  if (!rounds || rings < 2) return std::nullopt;
+  const bool in_mesh = fabric.full_mesh && layout.top == 0 && layout.members > 2;
+  if (!rounds || (rings < 2 && !in_mesh)) return std::nullopt;
   const double n = real(layout.members);
   StepFlows step = ring_step(fabric, layout, bytes / (n * real(rings)));
   step.keeps_lane = true;
   step.rings = rings;
+  step.spread = mesh_links(fabric, layout);
   Sum sum(Algorithm::multi_ring);
   sum.add(step_time(fabric, layout, step), *rounds * (n - 1));
   return sum.total();
@@ -212,6 +219,7 @@ std::optional<CollectiveTime> tree_time(const Fabric& fabric, const GroupLayout&
   const std::int64_t trees = rings_side_by_side(fabric, layout);
   StepFlows flows = ring_step(fabric, layout, bytes / real(trees));
   flows.rings = trees;
+  if (trees > 1) flows.spread = mesh_links(fabric, layout);
   flows.keeps_lane = true;
   sum.add(stream_time(fabric, layout, flows), rounds);
   return sum.total();
@@ -219,6 +227,7 @@ std::optional<CollectiveTime> tree_time(const Fabric& fabric, const GroupLayout&
 
 // Flows of one member to members beyond the level-`top` unit, by way of one uplink of level l.
 double messages_on_link(const Fabric& fabric, const GroupLayout& layout, std::size_t l, std::size_t top) {
+  if (fabric.full_mesh && l == 0) return layout.top == 0 || layout.most[1] > 1 ? 1 : 0;
   const double n = real(layout.members);
   const std::int64_t inside_l = std::min(layout.inside[l], layout.inside[top]);
   const double beyond = n - real(layout.inside[top]);
@@ -266,7 +275,7 @@ CollectiveTime direct_all_to_all(const Fabric& fabric, const GroupLayout& layout
   for (std::size_t top = 0; top <= layout.top; ++top) {
     StepTime time;
     time.latency_s = fabric.latency_s[top];
-    for (std::size_t l = first_link(fabric, top); l <= top; ++l) {
+    for (std::size_t l = fabric.first_link(top); l <= top; ++l) {
       const double transfer_s = bytes / n * messages_on_link(fabric, layout, l, top) / fabric.capacity[l];
       if (transfer_s > time.transfer_s) {
         time.transfer_s = transfer_s;
@@ -351,6 +360,7 @@ std::optional<CollectiveTime> hierarchical_time(const Fabric& fabric, const Grou
       step.exits[l] = layout.inside[l] >= span ? 0 : std::min(layout.inside[l], below);
     }
     step.keeps_lane = !fabric.has_rails() || below % layout.inside[fabric.rail_level] == 0;
+    if (fabric.full_mesh && (layout.top == 0 || span <= layout.inside[1])) step.spread = dim - 1;
     sum.add(step_time(fabric, layout, step), *rounds * real(dim - 1));
     below = span;
   }

@@ -22,6 +22,10 @@
 //   direct            all-to-all, every message at once: max over L of [ a_L + m/n · max_{l<=L} p_l·(n−p_L)·g_l/C_l ];
 //                     send/recv: one message
 //   pairwise          all-to-all in n−1 steps, rank i to rank i+k; O(n)
+// In a full mesh (fabric.h) a flow inside a unit has the link of its pair to itself. multi_ring is there, for a group inside
+// one unit, rings over all links: by symmetry the (n−1)! rings through n devices load every directed link alike, so a step
+// of m/n takes a_0 + m/n / ((n−1) C_0). Across units each of the k rings is a path through the k members of a unit, and
+// one flow of m/(n k) is on every link. Hierarchies spread over the d_i − 1 links of a dimension inside a unit.
 // Rings, hierarchies, halving-doubling and exchanges are exact for lockstep groups on trees; docs/collectives.md says
 // what that was checked against.
 #pragma once

@@ -88,6 +88,7 @@ Fabric make_fabric(const std::vector<Level>& levels, std::int64_t devices) {
       fabric.rail_switches = level.rail_switches;
     }
     fabric.regular = fabric.regular && level.counts.empty();
+    fabric.full_mesh = fabric.full_mesh || level.full_mesh;
   }
   fabric.unit[levels.size()] = devices;
   if (!fabric.regular) place_irregular_units(levels, fabric);

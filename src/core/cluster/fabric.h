@@ -12,6 +12,10 @@
 // into level r+1 (capacity C_{r+1}), and a flow that changes lanes must climb to level r+1 even inside one level-(r+1)
 // unit.
 //
+// Full mesh. Where the innermost units are full meshes, no switch stands in them: every two devices of a unit have a link
+// of their own, of capacity C_0 per direction, so that k of them have k−1 links each. What leaves the unit uses none of
+// these links; it begins at the uplinks of level 1.
+//
 // Units are full except perhaps the last one; irregular clusters list where their units begin (`starts`).
 #pragma once
 
@@ -36,13 +40,15 @@ struct Level {
   std::string name;                  // of the unit that its switch forms: "node", "rack", "pod"
   std::int64_t group = 1;            // children of one switch; the largest number where they differ
   std::vector<std::int64_t> counts;  // children of each switch in order, where they differ; else empty
-  double bandwidth_bytes_per_s = 0;  // of ONE child's link into this level, per direction
-  double latency_s = 0;              // of a message that climbs to this level
-  double oversubscription = 1;       // divides the bandwidth
-  double efficiency = 1;             // share of the bandwidth that payload reaches (protocol, headers)
-  bool assumed = false;              // latency and efficiency are the constants above: nobody gave either
-  bool rails = false;                // one port per device instead of one link per child
-  bool rail_switches = false;        // with rails: one switch per device position
+  double bandwidth_bytes_per_s =
+      0;                        // of ONE child's link into this level, per direction; full mesh: of one pair's link
+  double latency_s = 0;         // of a message that climbs to this level
+  double oversubscription = 1;  // divides the bandwidth
+  double efficiency = 1;        // share of the bandwidth that payload reaches (protocol, headers)
+  bool assumed = false;         // latency and efficiency are the constants above: nobody gave either
+  bool rails = false;           // one port per device instead of one link per child
+  bool rail_switches = false;   // with rails: one switch per device position
+  bool full_mesh = false;       // innermost level only: a link per pair of devices, and no switch
   // Racks with spares (rack_use.h): children that one switch is built for, and how many of them the file says to use; 0:
   // all of them always. `group` counts those in use.
   std::int64_t built = 0;
@@ -74,6 +80,7 @@ struct Fabric {
   std::array<double, kMaxLevels> latency_s{};       // a_l, not decreasing
   std::size_t rail_level = kMaxLevels;              // r; kMaxLevels: no rails
   bool rail_switches = false;
+  bool full_mesh = false;                                    // innermost units
   double message_overhead_s = 0;                             // of every message beside its latency; 0 unless calibrated
   std::array<std::vector<std::int64_t>, kMaxLevels> starts;  // first device of every level-l unit, where irregular
   // The same for l >= 1 and every fabric, as stretches; the last unit may reach beyond the last device.
@@ -84,6 +91,15 @@ struct Fabric {
   bool has_rails() const { return rail_level < levels; }
   // Whether the uplinks of level l are per lane (device position) and not per unit.
   bool lanes(std::size_t level) const { return level == rail_level || (rail_switches && level == rail_level + 1); }
+  // First uplink that flows use whose closest common switch stands at `top`: 0, the rail port, or what leaves a mesh.
+  std::size_t first_link(std::size_t top) const {
+    if (has_rails() && top >= rail_level) return rail_level;
+    return full_mesh && top > 0 ? 1 : 0;
+  }
+  // Bytes per second that a device can send to k−1 others of its innermost unit, evenly.
+  double inside_rate(std::int64_t k) const {
+    return full_mesh && k > 2 ? static_cast<double>(k - 1) * capacity[0] : capacity[0];
+  }
   std::int64_t unit_of(std::size_t level, std::int64_t device) const;
   // The level-l unit, 1 <= l < levels, that holds a device.
   UnitSpan unit_at(std::size_t level, std::int64_t device) const;

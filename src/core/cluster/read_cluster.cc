@@ -99,6 +99,11 @@ Level read_level(doc::Reader& reader, const std::vector<Level>& inner) {
     level.efficiency = index == 0 ? kInsideEfficiency : kOutsideEfficiency;
     level.latency_s = index == 0 ? kInsideLatency_s : std::max(kOutsideLatency_s, inner.back().latency_s);
   }
+  level.full_mesh = reader.flag_or("full_mesh", false);
+  if (level.full_mesh && index > 0) {
+    reader.fail("full_mesh",
+                "links between every two devices are those of the innermost units; give it on the first level");
+  }
   level.rail_switches = reader.flag_or("rail_switches", false);
   level.rails = reader.flag_or("rails", level.rail_switches);
   reader.refuse_unknown_keys();
@@ -120,6 +125,9 @@ void check_levels(std::vector<doc::Reader>& readers, const std::vector<Level>& l
       readers[l].fail("rails", "one level has them already; the levels above join the rails");
     if (levels[l].rail_switches && l + 1 == levels.size()) {
       readers[l].fail("rail_switches", "traffic between rails needs a level above that joins them");
+    }
+    if (levels[l].rails && l > 1 && levels[0].full_mesh) {
+      readers[l].fail("rails", "beside a full mesh they are ports of its devices into the second level");
     }
     rails = rails || levels[l].rails;
     if (levels[l].use > 0 && level_with_use(levels) != l) readers[l].fail("use", "one level has it already");

@@ -40,9 +40,22 @@ std::size_t climb(const Fabric& fabric, const StepFlows& step, std::size_t top) 
   return forced && top + 1 < fabric.levels ? top + 1 : top;
 }
 
+// Flows on the link of one pair in a full mesh. Groups share no pair. Of the flows of a unit's p members exits[1] leave it.
+double flows_on_pair(const GroupLayout& layout, const StepFlows& step) {
+  if (step.spread == 0) return real(step.exits[0]);
+  const double leaving = layout.top > 0 ? real(step.exits[1]) / real(layout.inside[1]) : 0;
+  return real(step.rings) * (real(step.exits[0]) - leaving) / real(step.spread);
+}
+
+// Whether a step has flows that stay in an innermost unit.
+bool stays_inside(const GroupLayout& layout, const StepFlows& step) {
+  return layout.top == 0 || step.exits[1] < layout.most[1];
+}
+
 // Flows of all groups on the busiest level-l uplink that climb to level `top` or higher.
 double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, std::size_t l,
                      std::size_t top) {
+  if (fabric.full_mesh && l == 0) return flows_on_pair(layout, step);
   if (fabric.has_rails() && top >= fabric.rail_level && fabric.lanes(l))
     return flows_on_lane(fabric, layout, step, l, top);
   std::int64_t flows = climbing(step, l, top) * step.rings;
@@ -56,11 +69,11 @@ double flows_on_link(const Fabric& fabric, const GroupLayout& layout, const Step
 StepTime slowest_flows(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step, double latencies) {
   StepTime slowest;
   for (std::size_t top = 0; top <= layout.top; ++top) {
-    if (step.exits[top] == 0) continue;
+    if (step.exits[top] == 0 || (fabric.full_mesh && top == 0 && !stays_inside(layout, step))) continue;
     const std::size_t highest = climb(fabric, step, top);
     StepTime time;
     time.latency_s = latencies * (fabric.latency_s[highest] + fabric.message_overhead_s);
-    for (std::size_t l = first_link(fabric, top); l <= highest; ++l) {
+    for (std::size_t l = fabric.first_link(top); l <= highest; ++l) {
       const double transfer_s = step.bytes * flows_on_link(fabric, layout, step, l, top) / fabric.capacity[l];
       if (transfer_s > time.transfer_s) {
         time.transfer_s = transfer_s;
@@ -73,10 +86,6 @@ StepTime slowest_flows(const Fabric& fabric, const GroupLayout& layout, const St
 }
 
 }  // namespace
-
-std::size_t first_link(const Fabric& fabric, std::size_t top) {
-  return fabric.has_rails() && top >= fabric.rail_level ? fabric.rail_level : 0;
-}
 
 StepTime step_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step) {
   return slowest_flows(fabric, layout, step, 1);

@@ -20,6 +20,8 @@ struct StepFlows {
   double bytes = 0;        // of one flow
   bool keeps_lane = true;  // flows between nodes end at the device position they started from
   std::int64_t rings = 1;  // side by side, each leaving a node through another device
+  // In a full mesh: links over which a device spreads evenly what stays in its unit; 0: each flow has one link to itself.
+  std::int64_t spread = 0;
 };
 
 struct StepTime {
@@ -29,9 +31,6 @@ struct StepTime {
 
   double total() const { return latency_s + transfer_s; }
 };
-
-// First uplink that flows crossing `top` use: 0, or the rail port.
-std::size_t first_link(const Fabric& fabric, std::size_t top);
 
 StepTime step_time(const Fabric& fabric, const GroupLayout& layout, const StepFlows& step);
 

@@ -108,7 +108,10 @@ CostLine message_between(const cluster::Fabric& fabric, std::int64_t source, std
   }
   CostLine line{fabric.latency_s[top] + fabric.message_overhead_s, 0};
   const bool by_port = fabric.has_rails() && top >= fabric.rail_level;
-  for (std::size_t l = by_port ? fabric.rail_level : 0; l <= top; ++l) {
+  // Some messages may stay in a mesh whose links are slower than what others leave it by.
+  if (fabric.full_mesh && (top == 0 || flows[1] < std::min(count, fabric.unit[1])))
+    line.s_per_byte = 1 / fabric.capacity[0];
+  for (std::size_t l = fabric.first_link(top); l <= top; ++l) {
     auto sharing = real(flows[l]);
     if (by_port && l == fabric.rail_level) sharing = 1;
     if (by_port && l > fabric.rail_level && fabric.lanes(l)) {
@@ -199,7 +202,16 @@ const cluster::GroupLayout& StageGroups::layout_of(const split::LayerCollective&
 // Share of the data sheet's bandwidth, where the cluster's network is as good as that on which it was measured.
 double StageGroups::link_rate(std::size_t level, double share, double usual) const {
   const double own = level < cluster_.levels.size() ? cluster_.levels[level].efficiency : 1;
-  return cluster_.fabric.capacity[level] * share / std::max(own, usual);
+  return rate_at(level) * share / std::max(own, usual);
+}
+
+std::int64_t StageGroups::routed_inside() const {
+  const cluster::GroupLayout& layout = routed();
+  return layout.top > 0 ? layout.inside[1] : layout.members;
+}
+
+double StageGroups::rate_at(std::size_t level) const {
+  return level == 0 ? cluster_.fabric.inside_rate(routed_inside()) : cluster_.fabric.capacity[level];
 }
 
 // Devices that share a link: all of the unit, or one per port or lane.
@@ -213,7 +225,7 @@ double StageGroups::sharing(const cluster::GroupLayout& layout, std::size_t leve
 double StageGroups::routed_rate(std::size_t level) const {
   using namespace constants;
   const DispatcherFacts& facts = facts_of(rule_.dispatcher);
-  if (!facts.forwards) return cluster_.fabric.capacity[level] * (level == 0 ? kAllToAllRate : 1);
+  if (!facts.forwards) return rate_at(level) * (level == 0 ? kAllToAllRate : 1);
   if (level > 0) return link_rate(level, facts.network, kUsualNetwork);
   return std::min(link_rate(0, facts.link, kUsualLink), kForwardedPerMultiprocessor * rule_.busy());
 }
@@ -243,7 +255,7 @@ std::optional<RoutedTraffic> StageGroups::routed_traffic(const split::LocalLayer
     traffic.ranks_inside = ranks;
     return traffic;
   }
-  const double per_unit = layout.top > 0 ? real(layout.inside[1]) : ranks;
+  const double per_unit = real(routed_inside());
   const double units = ranks / per_unit;
   const double to_rank =
       forwards ? token_bytes * distinct_parts(choice, expert_ranks) / expert_ranks * units : exchange.bytes / ranks;
@@ -253,13 +265,13 @@ std::optional<RoutedTraffic> StageGroups::routed_traffic(const split::LocalLayer
   traffic.inside_bytes = to_rank * (per_unit - 1);
   if (units > 1)
     traffic.unit_bytes = forwards ? token_bytes * distinct_parts(choice, units) / units : to_rank * per_unit;
-  traffic.inside_share = routed_rate(0) / cluster_.fabric.capacity[0];
+  traffic.inside_share = routed_rate(0) / rate_at(0);
   // Where adding the copies up takes longer than sending them, links wait for it.
   const RoutedRows rows = rows_of(local, exchange);
   const double copies = ranks / expert_ranks * distinct_parts(choice, expert_ranks);
   const double sum_s = summing_s(token_bytes / rows.row_bytes * copies, rows.row_bytes, rows.home);
   if (traffic.inside_bytes > 0 && sum_s > 0) {
-    const double most = traffic.inside_bytes / (sum_s * cluster_.fabric.capacity[0]);
+    const double most = traffic.inside_bytes / (sum_s * rate_at(0));
     traffic.inside_share = std::min(traffic.inside_share, most);
   }
   if (layout.top > 0) traffic.beyond_share = routed_rate(1) / cluster_.fabric.capacity[1];
@@ -283,15 +295,14 @@ double StageGroups::library_all_to_all_s(const cluster::GroupLayout& layout, dou
 double StageGroups::all_to_all_s(const cluster::GroupLayout& layout, double bytes) const {
   using namespace constants;
   const cluster::Fabric& fabric = cluster_.fabric;
-  const auto rate = [&](std::size_t level) { return fabric.capacity[level] * (level == 0 ? kAllToAllRate : 1); };
   const auto ranks = real(layout.members);
   // With ports of their own, devices send to other nodes past their links inside the node.
-  const bool ports = layout.top > 0 && fabric.has_rails() && layout.top >= fabric.rail_level;
-  const double near = ports ? real(layout.inside[1]) : ranks;
-  double slowest_s = bytes * (near - 1) / ranks / rate(0);
+  const bool ports = fabric.first_link(layout.top) > 0;
+  const std::int64_t near = ports ? layout.inside[1] : layout.members;
+  double slowest_s = bytes * real(near - 1) / ranks / (fabric.inside_rate(near) * kAllToAllRate);
   for (std::size_t l = 1; l <= layout.top; ++l) {
     const double beyond = (ranks - real(layout.inside[l])) / ranks;
-    slowest_s = std::max(slowest_s, bytes * beyond * sharing(layout, l) / rate(l));
+    slowest_s = std::max(slowest_s, bytes * beyond * sharing(layout, l) / fabric.capacity[l]);
   }
   return slowest_s;
 }
@@ -305,7 +316,7 @@ double StageGroups::summing_s(double copies, double row_bytes, bool home) const 
 double StageGroups::forwarded_s(const cluster::GroupLayout& layout, const Choice& choice, double tokens,
                                 double row_bytes, bool home) const {
   const auto ranks = real(layout.members), expert_ranks = real(split_.ep);
-  const double per_node = layout.top > 0 ? real(layout.inside[1]) : ranks;
+  const double per_node = real(routed_inside());
   const double nodes = ranks / per_node;
   const double copies = ranks / expert_ranks * distinct_parts(choice, expert_ranks);  // one per rank
   const double token_bytes = tokens * row_bytes;
@@ -361,7 +372,14 @@ double StageGroups::seconds(const split::LocalLayer& local, const split::LayerCo
       return dispatch_s(choice_of(*local.source), exchange.bytes, rows.row_bytes, rows.home);
     }
     case split::CollectiveKind::ring_exchange:
-      // Keys and values of all ranks pass every rank, as in an all-gather.
+      // Keys and values of all ranks pass every rank, as in an all-gather; in a full mesh over one link, to the next rank.
+      if (cluster_.fabric.full_mesh && cluster_.measured.empty()) {
+        return layout.members < 2
+                   ? 0
+                   : cluster::algorithm_time(cluster_.fabric, layout, cluster::Collective::all_gather,
+                                             exchange.bytes * real(exchange.ranks), cluster::Algorithm::ring)
+                         ->seconds;
+      }
       return group_collective_s(cluster_, layout, cluster::Collective::all_gather,
                                 exchange.bytes * real(exchange.ranks));
   }

@@ -87,6 +87,9 @@ class StageGroups {
   // The ranks among which tokens are dispatched.
   const cluster::GroupLayout& routed() const { return spans_tensor() ? tensor_expert_ : expert_; }
   bool spans_tensor() const { return tensor_expert_.members > 1; }
+  std::int64_t routed_inside() const;  // ranks of routed() in one innermost unit
+  // Of a link of this level; of the innermost, what a rank has towards the others of routed() in its unit.
+  double rate_at(std::size_t level) const;
   double link_rate(std::size_t level, double share, double usual) const;
   // Bytes per second of a link of this level, and what passes before the first arrive.
   double routed_rate(std::size_t level) const;

@@ -11,13 +11,16 @@ MessageFloor::MessageFloor(const cluster::Cluster& cluster) {
   const cluster::Fabric& fabric = cluster.fabric;
   // With ports of their own, devices send to other nodes past their links inside the node.
   const double port = fabric.has_rails() ? 1 / fabric.capacity[fabric.rail_level] : 1 / fabric.capacity[0];
-  near_ = {fabric.latency_s[0] + fabric.message_overhead_s, std::min(port, 1 / fabric.capacity[0])};
+  double near = std::min(port, 1 / fabric.capacity[0]);
+  if (fabric.full_mesh && fabric.levels > 1) near = std::min(near, 1 / fabric.capacity[1]);
+  near_ = {fabric.latency_s[0] + fabric.message_overhead_s, near};
   leaving_ = crowded_ = near_;
   if (fabric.levels < 2 || !fabric.regular) return;
   unit_ = fabric.unit[1];
   leaving_.latency_s = crowded_.latency_s = fabric.latency_s[1] + fabric.message_overhead_s;
   const auto slope = [&](double sharing) {
-    const double own = std::max(1 / fabric.capacity[0], sharing / fabric.capacity[1]);
+    const double first = fabric.full_mesh ? 0 : 1 / fabric.capacity[0];  // what leaves a mesh uses none of its links
+    const double own = std::max(first, sharing / fabric.capacity[1]);
     return fabric.has_rails() ? std::min(own, port) : own;
   };
   leaving_.s_per_byte = slope(1);

@@ -187,7 +187,10 @@ SyncPrices least_sync(const cluster::Cluster& cluster, const Strategy& strategy,
   cost::ShardLines inner;
   const bool any = node_degree.value_or(kAnyDegree) == kAnyDegree;
   const std::int64_t fewest = any ? 2 : *node_degree, most = any ? node : std::min(node, *node_degree);
-  inner.dense_shard = {rings ? real(fewest - 1) * fabric.latency_s[0] : 0, (1 - 1 / real(fewest)) / fabric.capacity[0]};
+  // Each of k ranks receives 1 - 1/k of the bytes: over one link of its own fastest where k is least, over the k - 1 links
+  // of a full mesh where it is largest.
+  const double inside = fabric.full_mesh ? 1 / real(std::max(fewest, most)) : 1 - 1 / real(fewest);
+  inner.dense_shard = {rings ? real(fewest - 1) * fabric.latency_s[0] : 0, inside / fabric.capacity[0]};
   inner.dense_replicate = line(dense, node - 1, dense.count / most);
   inner.expert_replicate = line(expert, expert_node - 1, 0);
   inner.dense_degree = std::min(most, dense.count);

@@ -54,6 +54,7 @@ std::vector<LinkKind> link_kinds(const cluster::Cluster& cluster, const Strategy
     kind.links = used_units(fabric, strategy, l);
     if (l == 0) {
       kind.name = fmt::format("inside a {}", clip(cluster.levels[0].name, kLongestLevelName));
+      if (fabric.full_mesh) kind.links *= static_cast<double>(std::max<std::int64_t>(1, fabric.unit[1] - 1));
     } else {
       kind.name = fmt::format("out of a {}", clip(cluster.levels[l - 1].name, kLongestLevelName));
       if (fabric.has_rails() && l == fabric.rail_level) kind.links = used;
@@ -83,8 +84,7 @@ void LinkLoad::send(std::int64_t from, std::int64_t to, double bytes) {
   }
   const cluster::Fabric& fabric = cluster_->fabric;
   const std::size_t top = fabric.level_between(from, to);
-  const bool by_port = fabric.has_rails() && top >= fabric.rail_level;
-  for (std::size_t l = by_port ? fabric.rail_level : 0; l <= top; ++l) bytes_[l] += bytes;
+  for (std::size_t l = fabric.first_link(top); l <= top; ++l) bytes_[l] += bytes;
 }
 
 void LinkLoad::ring(const std::vector<std::int64_t>& members, double bytes) {
@@ -107,8 +107,6 @@ void LinkLoad::exchange_on_tree(const std::vector<std::int64_t>& members, double
   reach_.add(*cluster_, members.front(), members.back());
   const cluster::Fabric& fabric = cluster_->fabric;
   const auto ranks = static_cast<double>(members.size());
-  bytes_[0] += bytes * (ranks - 1);  // each of them sends (ranks - 1) / ranks of its bytes
-  if (fabric.levels < 2) return;
   // Members come in rising order, so those of a unit stand together.
   const auto units = [&](std::size_t level, std::size_t begin, std::size_t end) {
     std::int64_t count = 0;
@@ -117,7 +115,10 @@ void LinkLoad::exchange_on_tree(const std::vector<std::int64_t>& members, double
     }
     return static_cast<double>(count);
   };
-  const double nodes = units(1, 0, members.size());
+  const double nodes = fabric.levels < 2 ? 1 : units(1, 0, members.size());
+  // Each of them sends (ranks - 1) / ranks of its bytes, of which only what stays in its unit is on the links of a mesh.
+  bytes_[0] += bytes * (ranks - (fabric.full_mesh ? nodes : 1));
+  if (fabric.levels < 2) return;
   const double reached = 1 - std::pow(1 - 1 / nodes, static_cast<double>(top_k));
   const double token_bytes = bytes / static_cast<double>(top_k);
   for (std::size_t l = 1; l < fabric.levels; ++l) {

@@ -18,7 +18,7 @@ namespace {
 double alone_bytes_per_s(const cluster::Cluster& cluster, std::size_t level, const cluster::LevelSummary& summary) {
   if (cluster.torus) return summary.link_bytes_per_s;
   const cluster::Fabric& fabric = cluster.fabric;
-  const std::size_t first = fabric.has_rails() && level >= fabric.rail_level ? fabric.rail_level : 0;
+  const std::size_t first = fabric.first_link(level);
   return *std::min_element(fabric.capacity.begin() + static_cast<std::ptrdiff_t>(first),
                            fabric.capacity.begin() + static_cast<std::ptrdiff_t>(level) + 1);
 }
@@ -53,6 +53,7 @@ std::string tree_text(const cluster::Cluster& cluster, const std::vector<cluster
     const std::string count = level.units == 1 ? std::string() : format_integer(level.units) + " x ";
     std::string link = fmt::format("{} per {}", format_bandwidth(level.link_bytes_per_s),
                                    level.rails || l == 0 ? "device" : levels[l - 1].name);
+    if (level.links_per_device > 1) link = fmt::format("{} x {}", level.links_per_device, link);
     if (level.planes > 1) link += fmt::format(" in {} planes", level.planes);
     if (level.oversubscription > 1) link += fmt::format(", {:.3g}:1 oversubscribed", level.oversubscription);
     table.add({indent + count + level.name, devices_of(level), link});
@@ -148,6 +149,7 @@ Json cluster_json(const cluster::Cluster& cluster) {
                       {"oversubscription", json_number(level.oversubscription)},
                       {"rails", level.rails}});
     if (level.planes > 1) levels.back()["planes"] = level.planes;
+    if (level.links_per_device > 1) levels.back()["links_per_device"] = level.links_per_device;
   }
   Json document = {{"name", cluster.name},
                    {"description", cluster.description},

@@ -41,7 +41,7 @@ void Exchanges::add_messages(std::int64_t from, std::int64_t to) {
   ++exchanges_;
 }
 
-// A rank's bytes for its unit go to its neighbour there, those for another unit to the rank in its own place there: every
+// A rank's bytes for its unit go to its neighbour there (in a full mesh to all ranks of it evenly), those for another unit to the rank in its own place there: every
 // link carries as much as if each rank sent to all others, and dispatchers that forward do send that way.
 void Exchanges::add_routed(std::int64_t stage, groups::Kind among, const TokenTraffic& traffic) {
   const Split& split = ranks_.split_of(stage);
@@ -65,7 +65,13 @@ void Exchanges::add_routed(std::int64_t stage, groups::Kind among, const TokenTr
     for (const auto& [unit, own] : units) {
       for (std::size_t i = 0; i < own.size(); ++i) {
         const auto& [rank, device] = own[i];
-        if (own.size() > 1) send(rank, device, own[(i + 1) % own.size()].second, traffic.inside_bytes);
+        if (cluster_.fabric.full_mesh) {
+          for (std::size_t k = 0; k < own.size(); ++k) {
+            if (k != i) send(rank, device, own[k].second, traffic.inside_bytes / static_cast<double>(own.size() - 1));
+          }
+        } else if (own.size() > 1) {
+          send(rank, device, own[(i + 1) % own.size()].second, traffic.inside_bytes);
+        }
         for (const auto& [other, ranks] : units) {
           if (other != unit) send(rank, device, ranks[i % ranks.size()].second, traffic.unit_bytes);
         }

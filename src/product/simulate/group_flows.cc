@@ -28,8 +28,25 @@ void add_ring(const Members& order, std::vector<GroupFlow>& flows) {
   }
 }
 
+bool in_one_unit(const cluster::Fabric& fabric, const Members& group) {
+  return std::all_of(group.begin(), group.end(), [&](std::int64_t device) {
+    return fabric.levels < 2 || fabric.unit_of(1, device) == fabric.unit_of(1, group.front());
+  });
+}
+
+// Rings over all links of a full mesh, each link with the same part: what a device sends goes to all others evenly.
+void add_mesh(const Members& group, std::vector<GroupFlow>& flows) {
+  const auto steps = static_cast<std::int64_t>(group.size()) - 1;
+  const double share = pass_share(group.size()) / static_cast<double>(steps);
+  for (const std::int64_t from : group) {
+    for (const std::int64_t to : group) {
+      if (from != to) flows.push_back({from, to, 1, share, steps, false});
+    }
+  }
+}
+
 // As many rings as a node has members: every device passes all but one of them on inside its node, and sends one to its
-// counterpart in the next node.
+// counterpart in the next node. In a full mesh the others go to one device each.
 void add_rings(const cluster::Fabric& fabric, const Members& group, std::vector<GroupFlow>& flows) {
   const std::size_t level = fabric.has_rails() ? fabric.rail_level : 1;
   std::size_t inside = 1;
@@ -38,7 +55,11 @@ void add_rings(const cluster::Fabric& fabric, const Members& group, std::vector<
   const auto steps = static_cast<std::int64_t>(group.size()) - 1;
   for (std::size_t i = 0; i < group.size(); ++i) {
     const std::size_t node = i / inside * inside;
-    if (inside > 1) {
+    if (fabric.full_mesh) {
+      for (std::size_t k = node; k < node + inside; ++k) {
+        if (k != i) flows.push_back({group[i], group[k], 1, share, steps, false});
+      }
+    } else if (inside > 1) {
       const std::size_t next = node + (i - node + 1) % inside;
       flows.push_back({group[i], group[next], static_cast<std::int64_t>(inside) - 1, share, steps, false});
     }
@@ -172,6 +193,8 @@ GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& g
   for (const Members& group : members) {
     if (algorithm == cluster::Algorithm::ring) {
       add_ring(group, exchange.transfers[0]);
+    } else if (cluster.fabric.full_mesh && in_one_unit(cluster.fabric, group)) {
+      add_mesh(group, exchange.transfers[0]);
     } else {
       add_rings(cluster.fabric, group, exchange.transfers[0]);
     }

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::uint64_t kKinds = 8;
 
+// A pair of devices as one number.
+std::int64_t pair_of(std::int64_t from, std::int64_t to) { return from * cluster::kMaxDevices + to; }
+
 }  // namespace
 
 std::string Network::name_of(Kind kind, std::size_t level, std::int64_t unit) const {
@@ -22,6 +25,8 @@ std::string Network::name_of(Kind kind, std::size_t level, std::int64_t unit) co
     case Kind::port_up: return fmt::format("port of device {}, sending", unit);
     case Kind::port_down: return fmt::format("port of device {}, receiving", unit);
     case Kind::hop_up: return fmt::format("link {}+ of device {}", "xyzw"[level], unit);
+    case Kind::pair:
+      return fmt::format("link of device {} to device {}", unit / cluster::kMaxDevices, unit % cluster::kMaxDevices);
     case Kind::hop_down: return fmt::format("link {}- of device {}", "xyzw"[level], unit);
   }
   return {};
@@ -38,9 +43,8 @@ std::int32_t Network::link(Kind kind, std::size_t level, std::int64_t unit, doub
 std::vector<std::int32_t> Network::climb(std::int64_t device, std::size_t top, bool upwards) {
   const cluster::Fabric& fabric = cluster_.fabric;
   std::vector<std::int32_t> links;
-  std::size_t l = 0;
+  std::size_t l = fabric.first_link(top);
   if (fabric.has_rails() && top >= fabric.rail_level) {
-    l = fabric.rail_level;
     links.push_back(link(upwards ? Kind::port_up : Kind::port_down, l, device, fabric.capacity[l]));
     ++l;
   }
@@ -71,6 +75,10 @@ NetworkPath Network::fabric_path(std::int64_t from, std::int64_t to) {
   }
   NetworkPath path;
   path.latency_s = fabric.latency_s[top] + fabric.message_overhead_s;
+  if (fabric.full_mesh && top == 0) {
+    path.links = {link(Kind::pair, 0, pair_of(from, to), fabric.capacity[0])};
+    return path;
+  }
   path.links = climb(from, top, true);
   std::vector<std::int32_t> descent = climb(to, top, false);
   path.links.insert(path.links.end(), descent.rbegin(), descent.rend());

@@ -1,6 +1,7 @@
 // Every link of a cluster, one by one, and the way that a message takes over them.
 //
-// Levels (cluster/fabric.h): a link up and a link down for every device and every unit; where a level has rails, a port
+// Levels (cluster/fabric.h): a link up and a link down for every device and every unit; in a full mesh a link from every
+// device to every other one of its innermost unit, which what leaves the unit does not use; where a level has rails, a port
 // up and down for every device instead, used by all that leaves the node; where it has rail switches, one uplink per
 // switch. Torus (cluster/torus.h): one link per device, dimension and direction, dimensions in order, the short way
 // round, half way towards rising coordinates.
@@ -37,7 +38,7 @@ class Network {
   const std::vector<NetworkLink>& links() const { return links_; }
 
  private:
-  enum class Kind : std::uint8_t { up, down, port_up, port_down, hop_up, hop_down };
+  enum class Kind : std::uint8_t { up, down, port_up, port_down, hop_up, hop_down, pair };
 
   std::int32_t link(Kind kind, std::size_t level, std::int64_t unit, double bytes_per_s);
   std::string name_of(Kind kind, std::size_t level, std::int64_t unit) const;

@@ -79,7 +79,9 @@ std::vector<cluster::Cluster> two_level_networks(const cluster::Cluster& cluster
       cluster::Level outer = level_of("cluster", (cluster.devices + node - 1) / node, uplink);
       outer.rails = cluster.fabric.has_rails();
       outer.latency_s = std::max(outer.latency_s, port.latency_s);
-      networks.push_back(with_levels(cluster, {level_of("node", node, port), outer}));
+      cluster::Level inner = level_of("node", node, port);
+      inner.full_mesh = cluster.node_level == 0 && cluster.fabric.full_mesh;
+      networks.push_back(with_levels(cluster, {inner, outer}));
     }
   }
   return networks;
