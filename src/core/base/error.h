@@ -12,5 +12,13 @@ namespace nest {
 
 }  // namespace nest
 
+// Of this file without its folders, where the compiler has that (g++ from 12 on, clang): programs do not know where they
+// were built.
+#ifdef __FILE_NAME__
+#define NEST_FILE_NAME __FILE_NAME__
+#else
+#define NEST_FILE_NAME __FILE__
+#endif
+
 #define NEST_CHECK(condition, message) \
-  ((condition) ? static_cast<void>(0) : ::nest::fail_check(#condition, __FILE__, __LINE__, (message)))
+  ((condition) ? static_cast<void>(0) : ::nest::fail_check(#condition, NEST_FILE_NAME, __LINE__, (message)))
