@@ -80,6 +80,14 @@ TEST(Pipeline, MessagesByHand) {
   EXPECT_EQ(played.total_s, 7.5);
 }
 
+// One stage: three forwards of 1, two backwards of 2, and a last one of 5 that has its head's gradients to compute.
+TEST(Pipeline, LatePassesTakeTheirOwnTime) {
+  const Pipeline pipeline(Schedule::one_f_one_b, {1, 1, 3});
+  PipelineSeconds seconds = of_guide(pipeline.shape());
+  seconds.late = {0, 2, {1, 1, 4}};
+  EXPECT_DOUBLE_EQ(play(pipeline, seconds).total_s, 3 * 1 + 2 * 2 + 5);
+}
+
 TEST(Pipeline, NeighboursFollowTheChain) {
   const Pipeline pipeline(Schedule::interleaved, {3, 2, 3});
   EXPECT_EQ(pipeline.place(4), (Place{1, 1}));

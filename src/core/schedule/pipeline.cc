@@ -115,6 +115,13 @@ class Player {
     free_s_[at(stage)] = std::max(free_s_[at(stage)], end_s + messages[at(target->link)].travel_s);
   }
 
+  const PassSeconds& seconds_of(std::int64_t stage, const Operation& operation) const {
+    const std::int64_t position = pipeline_.position(stage, operation.chunk);
+    const std::optional<LatePasses>& late = seconds_.late;
+    const bool is_late = late && late->position == position && operation.micro_batch >= late->from;
+    return is_late ? late->seconds : seconds_.chunks[at(position)];
+  }
+
   // How many operations ran: none, one, or the two of a pair.
   std::size_t advance(std::int64_t stage, const Order& order, std::size_t next) {
     std::vector<Span>& spans = played_.stages[at(stage)];
@@ -128,8 +135,7 @@ class Player {
     }
     const double share = count == 2 ? 1 - seconds_.hidden : 1;
     for (std::size_t k = next; k < next + count; ++k) {
-      const double seconds =
-          share * work_s(order[k].pass, seconds_.chunks[at(pipeline_.position(stage, order[k].chunk))]);
+      const double seconds = share * work_s(order[k].pass, seconds_of(stage, order[k]));
       spans.push_back({first_s, first_s + seconds});
       first_s += seconds;
       busy_s_[at(stage)] += seconds;

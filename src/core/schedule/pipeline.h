@@ -98,12 +98,20 @@ struct MessageSeconds {
   double wait_s = 0;
 };
 
+// Passes at one position, from a micro-batch on: with the gradients of a head of which only so many wait for the drain.
+struct LatePasses {
+  std::int64_t position = 0;
+  std::int64_t from = 0;
+  PassSeconds seconds;
+};
+
 struct PipelineSeconds {
   std::vector<PassSeconds> chunks;      // by position
   std::vector<MessageSeconds> forward;  // by link; empty: messages take no time
   std::vector<MessageSeconds> backward;
   Sends sends;        // who waits for messages besides their receivers
   double hidden = 0;  // share of a pair's time that one of its operations hides behind the other
+  std::optional<LatePasses> late;
 };
 
 struct Span {

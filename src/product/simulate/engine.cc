@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "nest/simulate.h"
 #include "simulate/fair_share.h"
 
@@ -18,8 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kTogether = 1e-15;              // relative: events that differ by rounding only
 constexpr std::size_t kEventsPerLook = 1 << 14;  // between two looks at the limits
-
-std::size_t at(Index index) { return static_cast<std::size_t>(index); }
 
 enum class Happening : std::uint8_t { delay_over, latency_over, flow_over };
 

@@ -510,12 +510,15 @@ class Lowering {
 
 }  // namespace
 
+void refuse_ranks(const Strategy& strategy) {
+  if (strategy.devices_used() <= kMostRanks) return;
+  throw InputError(fmt::format("{} ranks are too many to simulate; up to {} would do",
+                               format_integer(strategy.devices_used()), format_integer(kMostRanks)));
+}
+
 LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
                        std::int64_t steps, Merge merge) {
-  if (strategy.devices_used() > kMostRanks) {
-    throw InputError(fmt::format("{} ranks are too many to simulate; up to {} would do",
-                                 format_integer(strategy.devices_used()), format_integer(kMostRanks)));
-  }
+  refuse_ranks(strategy);
   return Lowering(job, strategy, stages, steps, merge).run();
 }
 

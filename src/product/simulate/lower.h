@@ -64,6 +64,9 @@ struct LoweredPlan {
 inline constexpr std::size_t kMostActivities = 4'000'000;
 inline constexpr std::int64_t kMostRanks = 1 << 20;  // every one is looked at, to find those that are alike
 
+// Throws InputError when there are more ranks than kMostRanks.
+void refuse_ranks(const Strategy& strategy);
+
 // The strategy must be sound. Throws InputError when there are more ranks than kMostRanks or the program would have more
 // than kMostActivities.
 LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,

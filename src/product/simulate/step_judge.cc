@@ -77,6 +77,31 @@ double StepJudge::seconds(const Strategy& strategy, const std::vector<StagePlan>
                 [&](const LoweredPlan& lowered) { return execute(lowered.program, limits_).total_s; });
 }
 
+std::optional<double> StepJudge::seconds_below(const Strategy& strategy, const std::vector<StagePlan>& stages,
+                                               double most_s) const {
+  std::vector<LoweredPlan> lowered;
+  const double least_s = step_s(job_, strategy, stages, [&](LoweredPlan plan) {
+    lowered.push_back(std::move(plan));
+    return least_time(lowered.back().program).seconds();
+  });
+  if (least_s >= most_s) return std::nullopt;
+  std::vector<double> seconds;
+  for (const LoweredPlan& part : lowered) seconds.push_back(execute(part.program, limits_).total_s);
+  if (seconds.size() == 1) return seconds.front();
+  const std::int64_t m = micro_batches(strategy, job_.run.global_batch);
+  return continued(executed_micro_batches(m, strategy.pp), m, seconds[0], seconds[1]);
+}
+
+StepEstimate StepJudge::estimate(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
+  const StepEstimator estimator(job_, strategy, stages);
+  const std::int64_t m = micro_batches(strategy, job_.run.global_batch);
+  const std::vector<std::int64_t> counts = executed_micro_batches(m, strategy.pp);
+  const StepEstimate first = estimator.of(counts.front());
+  if (counts.size() == 1) return first;
+  const StepEstimate second = estimator.of(counts.back());
+  return {continued(counts, m, first.seconds, second.seconds), continued(counts, m, first.least_s, second.least_s)};
+}
+
 ExecutedStep StepJudge::explain(const Plan& plan) const {
   constexpr std::size_t kMostTold = 3;
   ExecutedStep step;

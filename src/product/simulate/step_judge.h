@@ -8,12 +8,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cost/job.h"
 #include "nest/plan.h"
 #include "simulate/engine.h"
+#include "simulate/step_estimate.h"
 
 namespace nest::simulate {
 
@@ -32,6 +34,11 @@ class StepJudge {
   // execute (lower.h), the latter SimulatorError when a limit ends it.
   double least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
   double seconds(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
+  // The same where the former is below `most_s`; nothing where it is not.
+  std::optional<double> seconds_below(const Strategy& strategy, const std::vector<StagePlan>& stages,
+                                      double most_s) const;
+  // What it takes about, and at least, of the order of a tenth of what the bound above takes to find out.
+  StepEstimate estimate(const Strategy& strategy, const std::vector<StagePlan>& stages) const;
   // Where these seconds go (summary.h), beside the plan's own prediction.
   ExecutedStep explain(const Plan& plan) const;
   // How much longer a step takes with noise, every replica for itself (noise.h): the mean of so many executions of the
