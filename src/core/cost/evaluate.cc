@@ -13,6 +13,7 @@
 #include "cost/constants.h"
 #include "cost/error_bar.h"
 #include "cost/facts.h"
+#include "cost/link_load.h"
 #include "cost/measured_groups.h"
 #include "cost/memory.h"
 #include "cost/messages.h"
@@ -162,6 +163,7 @@ class Evaluator {
     if (job_.law == schedule::Law::least) {
       double least_s = chunks_ ? 0 : least_form(m).value(time.total, sum_s);
       for (const PricedStage& stage : priced_) least_s = std::max(least_s, m * stage.time.total + stage.once.reduce_s);
+      least_s = std::max(least_s, busiest_link_s(m) + constants::kStep_s - last->per_step_s);
       parts.bubble = std::max(0.0, least_s - m * time.total);
     } else {
       const double empty_s = chunks_ ? played_s(job_, strategy_, result_.stages) - m * time.total
@@ -186,6 +188,26 @@ class Evaluator {
     prediction.flops_per_s_per_device = flops / (prediction.iteration_s * devices);
     const double peak = devices * mfu_peak_flops_per_s(job_.cluster.device, job_.run.precision);
     if (peak > 0) prediction.mfu = flops / (prediction.iteration_s * peak);
+  }
+
+  // What the busiest uplinks of a step work at least.
+  double busiest_link_s(double micro_batches) const {
+    LevelSeconds all_s{};
+    if (strategy_.pp > 1) {
+      const double cut_bytes = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
+      all_s = message_load(job_.cluster, strategy_, cut_bytes, table_.wrap_bytes);
+      for (double& each_s : all_s) each_s *= micro_batches;
+    }
+    for (const StagePlan& stage : stages_) {
+      const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
+      const StateLoad load =
+          state_load(job_.cluster, strategy_, shard_groups(job_.cluster, strategy_, degree, schedule::Law::least));
+      const StageSums sums = sum_stage(job_, table_, stage, strategy_.pp);
+      const LevelSeconds stage_s =
+          state_seconds(rule_, load, sharding_row(stage), micro_batches, sums.dense_parameters, sums.expert_parameters);
+      for (std::size_t l = 0; l < all_s.size(); ++l) all_s[l] += stage_s[l];
+    }
+    return *std::max_element(all_s.begin(), all_s.end());
   }
 
   schedule::StepForm least_form(double micro_batches) const {

@@ -349,8 +349,10 @@ class Opener {
     const double limit = probing ? std::min(most, node.low * kProbes[node.tries]) : most;
     ++out_.leaves;
     if (std::optional<PartitionPlan> plan = solver_.solve(node.key, *prices, limit / unit)) {
-      if (ceiling_.holds(plan->time_s, devices))
-        out_.plans.push_back({plan->time_s * unit, node.key, std::move(*plan)});
+      // By the least law a key's bound may be above what its cuts say.
+      const bool least = space_.job().law == schedule::Law::least;
+      const double low_s = least ? std::max(plan->time_s, solver_.low_s()) : plan->time_s;
+      if (ceiling_.holds(plan->time_s, devices)) out_.plans.push_back({low_s * unit, node.key, std::move(*plan)});
     } else if (limit < most) {
       Node again = node;
       // A bound that was not known before does not count as a try.

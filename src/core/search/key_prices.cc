@@ -63,7 +63,9 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
     slowest = std::max(slowest + least, sum / real(key.stages));
     form.filled_s -= rule.fill_s(messages, pair.least_cut_bytes(), pair.table().wrap_bytes);
   }
-  return (form.low(slowest, sum) + cost::constants::kStep_s) * kBelow;
+  double low_s = form.low(slowest, sum);
+  if (form.law == schedule::Law::least) low_s = std::max(low_s, busiest_link_s(key, pair));
+  return (low_s + cost::constants::kStep_s) * kBelow;
 }
 
 // What the network charges, and the bounds that follow from it.
@@ -113,14 +115,37 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
     form.short_s = cost::head_short_s(space_->job(), strategy_, pair.total_s(false) - pair.total_s(true));
     problem_.once_low_s = cost::constants::kStep_s;
     // T >= max_s (m t_s + r_s) + max_s z_s, y_s = r_s + z_s: no less than the mean over stages.
-    return std::max(form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
-                    form.micro_batches * even + traffic.seconds(form.micro_batches)) *
+    return std::max({form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
+                     form.micro_batches * even + traffic.seconds(form.micro_batches),
+                     busiest_link_s(key, pair) + problem_.once_low_s}) *
            kBelow;
   }
   problem_.once_low_s = traffic.seconds(stages / v);
   return std::max(form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
                   form.low(even, sum_low_s) + traffic.seconds(form.micro_batches - 1 / v + stages / v)) *
          kBelow;
+}
+
+double KeyPrices::busiest_link_s(const Key& key, const PairPrices& pair) {
+  const Strategy strategy = space_->strategy(key);
+  const SyncPrices& sync = placements_.sync(key, pair.table());
+  const auto m = real(space_->micro_batch_count(key));
+  cost::LevelSeconds least_s;  // of state, by level: stages may choose differently
+  least_s.fill(std::numeric_limits<double>::infinity());
+  for (const StageChoice& sharding : space_->shardings()) {
+    if (sharding.in_node && !sync.has_inner) continue;
+    const cost::LevelSeconds state_s =
+        cost::state_seconds(rules_[strategy.pp > 1 ? 1 : 0], sync.loads[sharding.in_node ? 1 : 0], sharding.row(), m,
+                            pair.dense_parameters(), pair.expert_parameters());
+    for (std::size_t l = 0; l < state_s.size(); ++l) least_s[l] = std::min(least_s[l], state_s[l]);
+  }
+  cost::LevelSeconds messages_s{};
+  if (messages_count_) {
+    messages_s = cost::message_load(space_->job().cluster, strategy, pair.least_cut_bytes(), pair.table().wrap_bytes);
+  }
+  double busiest_s = 0;
+  for (std::size_t l = 0; l < least_s.size(); ++l) busiest_s = std::max(busiest_s, least_s[l] + m * messages_s[l]);
+  return busiest_s;
 }
 
 // A line of all parameters, and the latencies of as many stages.

@@ -97,6 +97,8 @@ class KeyPrices final : public StagePrices {
   // Whether head gradients may be computed at once, and may wait for the drain.
   std::array<bool, 2> deferrals(const cost::StageSums& sums) const;
   double most_reduce_s() const;  // of the gradients of all stages together, alone on the network
+  // By the least law: what the busiest uplink works in a step, whatever the cuts and options.
+  double busiest_link_s(const Key& key, const PairPrices& pair);
   // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
   double alone_share(const Key& key, const Strategy& strategy) const {
     return cost::alone_share(space_->job(), strategy, real(space_->micro_batch_count(key)), Recompute::none);

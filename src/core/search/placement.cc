@@ -33,6 +33,9 @@ const SyncPrices& PlacementPrices::sync(const Key& key, const cost::PriceTable& 
   for (int group = 0; group < (sync.has_inner ? 2 : 1); ++group) {
     const cost::ShardGroups groups =
         cost::shard_groups(space_->job().cluster, strategy, sync.degrees[group], space_->job().law);
+    if (space_->job().law == schedule::Law::least) {
+      sync.loads[group] = cost::state_load(space_->job().cluster, strategy, groups);
+    }
     for (int whole = 0; whole < 2; ++whole) {
       sync.lines[group][whole] = cost::sync_lines(space_->job(), rule, table, whole == 1 ? 3 : 1, groups);
     }

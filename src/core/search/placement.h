@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "cost/link_load.h"
 #include "cost/messages.h"
 #include "cost/tables.h"
 #include "search/space.h"
@@ -14,6 +15,7 @@ namespace nest::search {
 
 struct SyncPrices {
   cost::ShardLines lines[2][2];      // [all replicas, inside a node][ZeRO 0 to 2, ZeRO 3]
+  cost::StateLoad loads[2];          // of the same groups, by the least law
   std::int64_t degrees[2] = {0, 0};  // as StagePlan::zero_degree; 0: all
   bool has_inner = false;
 
