@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "base/index.h"
 #include "cost/evaluate.h"
 #include "door/executed.h"
+#include "door/slow_links.h"
 #include "nest/interval.h"
 #include "nest/simulate.h"
 #include "plan/strategy_text.h"
@@ -31,9 +34,9 @@ constexpr std::size_t kRound = 16;  // plans that are executed before the best i
 // The formula is too high where stages differ, seldom by more than this.
 constexpr double kOverpriced = 1.1;
 constexpr double kTorusOverpriced = 1.2;  // where it prices exchanges of all stages as if they met
-constexpr double kWaits = 0.05;           // of a step, from which on exchanges over a torus may decide
 constexpr std::ptrdiff_t kFinalists = 6;  // cut otherwise and executed with noise, and the formula's plan
 constexpr int kCuts = 8;                  // times that whole layers of one of them are moved
+constexpr std::int64_t kFewStages = 32;   // between any two of which layers of the best are moved
 // Plans of so few passes on so few devices are executed in no time: more of them are varied, in more ways, and such as are
 // a little slower than the best: their variants may be faster than that.
 constexpr std::int64_t kFewPasses = 1024, kFewDevices = 16;
@@ -51,29 +54,6 @@ struct ExecutedPlan {
   std::int64_t runs = 0;   // with noise
   bool own = false;        // the formula's optimum
 };
-
-// Whether devices share links that are slower than all of them together. (Torus links are not counted: no law bounds
-// what is exchanged over them.)
-bool has_shared_links(const cluster::Cluster& cluster) {
-  const cluster::Fabric& fabric = cluster.fabric;
-  if (cluster.torus) return false;
-  constexpr double kSlower = 0.9;
-  double each = fabric.inside_rate(fabric.unit[1]);  // of a device, where all send
-  for (std::size_t l = 1; l < fabric.levels; ++l) {
-    const double links = fabric.lanes(l) ? real(fabric.unit[fabric.rail_level]) : 1;
-    const double share = fabric.capacity[l] * links / real(fabric.unit[l]);
-    const bool own = fabric.lanes(l) && fabric.unit[l] == fabric.unit[fabric.rail_level];
-    if (!own && share < kSlower * each) return true;
-    each = share;
-  }
-  return false;
-}
-
-// Whether a plan waits for exchanges over a torus so much that others could be faster.
-bool waits_on_torus(const cluster::Cluster& cluster, const Prediction& prediction) {
-  const Prediction::Breakdown& parts = prediction.breakdown_s;
-  return cluster.torus && parts.p2p + parts.zero + parts.grad_sync + parts.ep > kWaits * prediction.iteration_s;
-}
 
 // Of the request's time, of which so much is over.
 std::chrono::steady_clock::time_point end_of(const search::PlanRequest& request, double searched_s) {
@@ -193,40 +173,51 @@ class JudgedSearch {
     return kinds[at(request_.search.top) - 1]->value;
   }
 
-  // Executes plans side by side.
-  void execute(std::span<const Plan* const> plans) {
-    std::vector<double> seconds(plans.size());
+  // Executes plans side by side, but for those that take as much as `most` at least.
+  void execute(std::span<const Plan* const> plans, double most = kInfinity) {
+    std::vector<std::optional<double>> seconds(plans.size());
     workers_.for_each(plans.size(), [&](std::size_t k, int /*worker*/) {
-      seconds[k] = judge_.seconds(plans[k]->strategy, plans[k]->stages);
+      const Plan& plan = *plans[k];
+      seconds[k] = judge_.seconds_below(plan.strategy, plan.stages, most * variety(plan) / value_of(plan, 1));
     });
-    executed_ += static_cast<std::int64_t>(plans.size());
     for (std::size_t k = 0; k < plans.size(); ++k) {
-      plans_.push_back({*plans[k], seconds[k], seconds[k], value_of(*plans[k], seconds[k]), 0, false});
+      ++(seconds[k] ? executed_ : bounded_);
+      if (!seconds[k]) continue;
+      plans_.push_back({*plans[k], *seconds[k], *seconds[k], value_of(*plans[k], *seconds[k]), 0, false});
     }
   }
+
+  // How much slower than the best a plan may be and still have variants that are faster.
+  double variety(const Plan& plan) const { return (is_small(plan) ? kVariants : 1) / (1 - kRounding); }
 
   // Those that are promising first, so that the bounds of more of the others exceed what they take. In rounds of a fixed
   // size, so that the answer does not depend on the threads.
   void consider(const std::vector<const Plan*>& plans) {
-    std::vector<std::pair<double, const Plan*>> bounds(plans.size());
+    struct Candidate {
+      double expected = 0, least = 0;
+      const Plan* plan = nullptr;
+    };
+    std::vector<Candidate> candidates(plans.size());
     workers_.for_each(plans.size(), [&](std::size_t k, int /*worker*/) {
       const Plan& plan = *plans[k];
       if (is_late()) return;  // nothing of this list is executed
-      const double varied = is_small(plan) ? kVariants : 1;
-      bounds[k] = {value_of(plan, judge_.least_s(plan.strategy, plan.stages)) * (1 - kRounding) / varied, &plan};
+      const simulate::StepEstimate estimate = judge_.estimate(plan.strategy, plan.stages);
+      candidates[k] = {value_of(plan, estimate.seconds), value_of(plan, estimate.least_s) / variety(plan), &plan};
     });
-    std::stable_sort(bounds.begin(), bounds.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (std::size_t next = 0; next < bounds.size() && !is_late();) {
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.expected < b.expected; });
+    std::vector<const Plan*> round;
+    for (std::size_t next = 0; next < candidates.size() && !is_late();) {
       const double most = limit();
-      std::vector<const Plan*> round;
-      for (; next < bounds.size() && bounds[next].first < most && round.size() < kRound; ++next) {
-        round.push_back(bounds[next].second);
+      round.clear();
+      for (; next < candidates.size() && round.size() < kRound; ++next) {
+        if (candidates[next].least < most) {
+          round.push_back(candidates[next].plan);
+        } else {
+          ++bounded_;
+        }
       }
-      if (round.empty()) {
-        bounded_ += static_cast<std::int64_t>(bounds.size() - next);
-        return;
-      }
-      execute(round);
+      execute(round, most);
     }
   }
 
@@ -320,7 +311,7 @@ class JudgedSearch {
 
   // The same strategy with layers moved between stages, with state sharded otherwise, in all stages or in one, and with the
   // head's gradients at another time.
-  std::vector<Plan> variants(const Plan& plan) const {
+  std::vector<Plan> variants(const Plan& plan, search::MovedTo where) const {
     const cost::Job& job = *request_.job;
     const plan::PlanLimits& limits = request_.limits;
     std::vector<Plan> others;
@@ -337,7 +328,6 @@ class JudgedSearch {
     otherwise.defer_head = !otherwise.defer_head;
     if (may_defer) add(otherwise, plan.stages);
     const bool small = is_small(plan);
-    const auto where = small ? search::MovedTo::anywhere : search::MovedTo::ends;
     if (!limits.even_cuts) {
       for (const auto& stages : search::moved_cuts(space_, plan, where)) {
         add(plan.strategy, stages);
@@ -353,27 +343,45 @@ class JudgedSearch {
   void cut_otherwise() {
     const auto size = std::ssize(plans_);
     for (std::ptrdiff_t k = 0; k < size && !is_late(); ++k) {
-      if (k >= (is_small(plans_[at(k)].plan) ? kSmallFinalists : kFinalists)) break;
-      for (int cuts = 0; cuts < kCuts && !is_late(); ++cuts) {
-        if (!take_faster(at(k), variants(plans_[at(k)].plan))) break;
-      }
+      const bool small = is_small(plans_[at(k)].plan);
+      if (k >= (small ? kSmallFinalists : kFinalists)) break;
+      vary(at(k), small ? search::MovedTo::anywhere : search::MovedTo::ends);
     }
+    sort(plans_.end());
+    if (plans_.front().plan.strategy.pp <= kFewStages) vary(0, search::MovedTo::anywhere);
     sort(plans_.end());
   }
 
-  // Executes those whose bounds are below plan k and puts the fastest in its place, the formula's optimum beside it.
+  void vary(std::size_t k, search::MovedTo where) {
+    for (int cuts = 0; cuts < kCuts && !is_late(); ++cuts) {
+      if (!take_faster(k, variants(plans_[k].plan, where))) break;
+    }
+  }
+
+  // Executes those that may be faster than plan k, the promising first, and puts the fastest in its place, the formula's
+  // optimum beside it.
   bool take_faster(std::size_t k, const std::vector<Plan>& others) {
-    std::vector<double> seconds(others.size(), kInfinity);
-    const double most = plans_[k].simulated_s * (1 - kEqual);
+    std::vector<simulate::StepEstimate> estimates(others.size());
     workers_.for_each(others.size(), [&](std::size_t j, int /*worker*/) {
-      const Plan& other = others[j];
-      if (judge_.least_s(other.strategy, other.stages) < most) {
-        seconds[j] = judge_.seconds(other.strategy, other.stages);
-      }
+      estimates[j] = judge_.estimate(others[j].strategy, others[j].stages);
     });
+    std::vector<std::size_t> order(others.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return estimates[a].seconds < estimates[b].seconds; });
+    std::vector<double> seconds(others.size(), kInfinity);
+    const double enough = plans_[k].simulated_s * (1 - kEqual);
+    for (std::size_t begin = 0; begin < order.size() && !is_late(); begin += kRound) {
+      const double most = std::min(enough, *std::min_element(seconds.begin(), seconds.end()));
+      workers_.for_each(std::min(kRound, order.size() - begin), [&](std::size_t i, int /*worker*/) {
+        const std::size_t j = order[begin + i];
+        if (estimates[j].least_s >= most) return;
+        seconds[j] = judge_.seconds_below(others[j].strategy, others[j].stages, most).value_or(kInfinity);
+      });
+    }
     executed_ += std::count_if(seconds.begin(), seconds.end(), [](double each) { return each < kInfinity; });
     const auto fastest = std::min_element(seconds.begin(), seconds.end());
-    if (fastest == seconds.end() || *fastest >= most) return false;
+    if (fastest == seconds.end() || *fastest >= enough) return false;
     const Plan& other = others[static_cast<std::size_t>(fastest - seconds.begin())];
     const ExecutedPlan taken{other, *fastest, *fastest, value_of(other, *fastest), 0, false};
     if (plans_[k].own) plans_.push_back(plans_[k]);
