@@ -56,7 +56,7 @@ Simulation simulate_plan(const Plan& plan, const SimulateOptions& options) {
     report.noise = {options.noise_percent / 100, static_cast<std::uint64_t>(options.seed)};
     // Every replica for itself, or none could drift from another.
     const simulate::LoweredPlan apart =
-        simulate::lower_plan(job, priced.strategy, priced.stages, options.steps, simulate::Merge::nothing);
+        simulate::lower_plan(job, priced.strategy, priced.stages, options.steps, simulate::Merge::inside_replicas);
     report.noisy = simulate::execute_noisy(apart, report.noise, options.runs, execute);
   }
   return {summary.iteration_s, summary.predicted_s, report.noisy.iteration_s, simulated};

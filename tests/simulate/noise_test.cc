@@ -33,6 +33,10 @@ LoweredPlan noisy_plan(Merge merge) {
   return lower_plan(job, s, cost::even_stages(job, s, Recompute::full, 1), 1, merge);
 }
 
+std::int64_t passes_of(const RandomPlan& plan) {
+  return micro_batches(plan.strategy, plan.job.run.global_batch) * plan.strategy.pp * plan.strategy.dp;
+}
+
 TEST(Noise, IsOfPassesOnly) {
   const LoweredPlan plan = noisy_plan(Merge::nothing);
   ASSERT_EQ(plan.symmetry.replica_classes(), 2U);
@@ -109,6 +113,27 @@ TEST(Noise, MovesTheStep) {
   EXPECT_LT(steps.deviation_s(), 0.02 * together_s);
   EXPECT_NEAR(steps.mean_s(), together_s, 0.1 * together_s);
   EXPECT_EQ(execute_noisy(plan, {0.01, 3}, 1, own).iteration_s.front(), steps.iteration_s[2]);
+}
+
+// Replicas have noise of their own; what is alike inside them may be merged all the same.
+TEST(Noise, MergingInsideReplicasIsExact) {
+  const auto own = [](const SimulationProgram& program) { return execute(program); };
+  int merged = 0, apart = 0;
+  for (std::uint32_t seed = 0; merged < 12 || apart < 4; ++seed) {
+    ASSERT_LT(seed, 2000U);
+    const RandomPlan plan = random_plan(seed);
+    if (plan.job.cluster.devices > 64 || passes_of(plan) > 256) continue;
+    const auto lowered = [&](Merge merge) { return lower_plan(plan.job, plan.strategy, plan.stages, 1, merge); };
+    const LoweredPlan inside = lowered(Merge::inside_replicas), all = lowered(Merge::nothing);
+    ASSERT_EQ(inside.symmetry.first_replica, all.symmetry.first_replica);
+    if (inside.symmetry.routes.size() == all.symmetry.routes.size()) continue;
+    ++merged;
+    if (plan.strategy.teams() > 1) ++apart;
+    const NoisySteps one = execute_noisy(inside, {0.01, 5}, 2, own), other = execute_noisy(all, {0.01, 5}, 2, own);
+    for (std::size_t k = 0; k < 2; ++k) {
+      EXPECT_NEAR(one.iteration_s[k], other.iteration_s[k], 1e-7 * other.iteration_s[k]) << "seed " << seed;
+    }
+  }
 }
 
 }  // namespace

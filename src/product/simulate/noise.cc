@@ -39,14 +39,20 @@ double pass_factor(const ActivityLabel& label, const Noise& noise) {
   return 1 + noise.deviation * nearly_normal(state);
 }
 
+// `program` is the plan's, with any noise.
+void set_noise(const LoweredPlan& plan, const Noise& noise, SimulationProgram& program) {
+  NEST_CHECK(noise.deviation >= 0 && noise.deviation <= kMostDeviation, "noise that is too large");
+  for (std::size_t i = 0; i < program.activities.size(); ++i) {
+    if (!is_pass(plan.labels[i])) continue;
+    program.activities[i].seconds = plan.program.activities[i].seconds * pass_factor(plan.labels[i], noise);
+  }
+}
+
 }  // namespace
 
 SimulationProgram with_noise(const LoweredPlan& plan, const Noise& noise) {
-  NEST_CHECK(noise.deviation >= 0 && noise.deviation <= kMostDeviation, "noise that is too large");
   SimulationProgram program = plan.program;
-  for (std::size_t i = 0; i < program.activities.size(); ++i) {
-    if (is_pass(plan.labels[i])) program.activities[i].seconds *= pass_factor(plan.labels[i], noise);
-  }
+  set_noise(plan, noise, program);
   return program;
 }
 
@@ -68,9 +74,10 @@ double NoisySteps::highest_s() const { return *std::max_element(iteration_s.begi
 NoisySteps execute_noisy(const LoweredPlan& plan, const Noise& noise, std::int64_t runs, const Execute& execute) {
   NoisySteps steps;
   steps.iteration_s.reserve(static_cast<std::size_t>(runs));
+  SimulationProgram program = plan.program;
   for (std::int64_t run = 0; run < runs; ++run) {
-    const Noise own{noise.deviation, noise.seed + static_cast<std::uint64_t>(run)};
-    steps.iteration_s.push_back(execute(with_noise(plan, own)).total_s / static_cast<double>(plan.steps));
+    set_noise(plan, {noise.deviation, noise.seed + static_cast<std::uint64_t>(run)}, program);
+    steps.iteration_s.push_back(execute(program).total_s / static_cast<double>(plan.steps));
   }
   return steps;
 }

@@ -25,7 +25,7 @@ struct Noise {
 inline constexpr double kMostDeviation = 0.25;  // a pass takes no less than a tenth of its time
 
 // The plan's program with noise; deviation in 0 … kMostDeviation. For every replica to have its own, the plan must be
-// lowered with Merge::nothing.
+// lowered with Merge::inside_replicas (or nothing).
 SimulationProgram with_noise(const LoweredPlan& plan, const Noise& noise);
 
 // Seconds of a step in executions with noise of seed, seed + 1, …

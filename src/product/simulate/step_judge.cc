@@ -62,7 +62,7 @@ double StepJudge::noise_factor(const Strategy& strategy, const std::vector<Stage
   const std::int64_t count = executed_micro_batches(m, strategy.pp).back();
   if (count < m) part.run.global_batch = count * strategy.micro_batch * strategy.dp;
   const auto execute_one = [&](const SimulationProgram& program) { return execute(program, limits_); };
-  const LoweredPlan apart = lower_plan(part, strategy, stages, 1, Merge::nothing);
+  const LoweredPlan apart = lower_plan(part, strategy, stages, 1, Merge::inside_replicas);
   return execute_noisy(apart, {}, runs, execute_one).mean_s() /
          execute_one(lower_plan(part, strategy, stages).program).total_s;
 }

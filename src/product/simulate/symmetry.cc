@@ -1,10 +1,10 @@
 #include "simulate/symmetry.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <numeric>
-#include <unordered_map>
 
 #include "base/bits.h"
 #include "base/error.h"
@@ -26,90 +26,132 @@ Colour mixed(Colour a, Colour b) {
   return x ^ (x >> 31U);
 }
 
-std::size_t count_distinct(std::vector<Colour> colours) {
-  std::sort(colours.begin(), colours.end());
-  return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
-}
+// Colours as small numbers in the order of first appearance, with the first owner and the number of owners of each.
+struct Classes {
+  std::vector<std::int32_t> of;
+  std::vector<std::int32_t> first;
+  std::vector<std::int64_t> members;
+
+  std::size_t count() const { return first.size(); }
+};
+
+// Numbers colours; keeps its memory from one list to the next. Colours are mixed, so their low bits are places in a table.
+class Numbering {
+ public:
+  Classes number(const std::vector<Colour>& colours) {
+    const std::size_t size = std::bit_ceil(2 * colours.size() + 1);
+    places_.assign(size, -1);
+    Classes classes;
+    classes.of.reserve(colours.size());
+    for (std::size_t i = 0; i < colours.size(); ++i) {
+      std::size_t place = colours[i] & (size - 1);
+      while (places_[place] >= 0 && colours[first_owner(classes, place)] != colours[i])
+        place = (place + 1) & (size - 1);
+      if (places_[place] < 0) {
+        places_[place] = static_cast<std::int32_t>(classes.count());
+        classes.first.push_back(static_cast<std::int32_t>(i));
+        classes.members.push_back(0);
+      }
+      classes.of.push_back(places_[place]);
+      ++classes.members[static_cast<std::size_t>(places_[place])];
+    }
+    return classes;
+  }
+
+ private:
+  std::size_t first_owner(const Classes& classes, std::size_t place) const {
+    return static_cast<std::size_t>(classes.first[static_cast<std::size_t>(places_[place])]);
+  }
+
+  std::vector<std::int32_t> places_;  // the class whose colour is there; -1: none
+};
 
 class Refinement {
  public:
   Refinement(std::span<const NetworkLink> links, std::span<const PhysicalFlow> flows, std::int64_t replicas,
              Merge merge)
       : flows_(flows), replica_(static_cast<std::size_t>(replicas), mixed(kReplica, 0)) {
+    link_.reserve(links.size());
     for (const NetworkLink& link : links) link_.push_back(mixed(kLink, bits_of(link.bytes_per_s)));
+    flow_.reserve(flows.size());
+    first_crossed_.reserve(flows.size() + 1);
+    first_crossed_.push_back(0);
     for (const PhysicalFlow& flow : flows) {
       Colour colour = mixed(kFlow, static_cast<Colour>(flow.exchange));
       colour = mixed(colour, bits_of(flow.bytes));
       colour = mixed(colour, bits_of(flow.path.latency_s));
       flow_.push_back(mixed(colour, static_cast<Colour>(flow.count)));
+      crossed_.insert(crossed_.end(), flow.path.links.begin(), flow.path.links.end());
+      first_crossed_.push_back(crossed_.size());
     }
     if (merge == Merge::alike) return;
-    for (std::vector<Colour>* colours : {&link_, &flow_, &replica_}) {
-      for (std::size_t i = 0; i < colours->size(); ++i) (*colours)[i] = mixed((*colours)[i], i);
-    }
+    tell_apart(replica_);
+    if (merge == Merge::inside_replicas) return;
+    tell_apart(link_);
+    tell_apart(flow_);
   }
 
   void run() {
-    std::size_t before = 0;
-    for (std::size_t now = classes(); now != before; now = classes()) {
-      before = now;
+    number();
+    for (std::size_t before = 0; before != count();) {
+      before = count();
       refine();
+      number();
     }
   }
 
-  const std::vector<Colour>& link() const { return link_; }
-  const std::vector<Colour>& flow() const { return flow_; }
-  const std::vector<Colour>& replica() const { return replica_; }
+  const Classes& links() const { return link_classes_; }
+  const Classes& flows() const { return flow_classes_; }
+  const Classes& replicas() const { return replica_classes_; }
 
  private:
-  std::size_t classes() const { return count_distinct(link_) + count_distinct(flow_) + count_distinct(replica_); }
+  static void tell_apart(std::vector<Colour>& colours) {
+    for (std::size_t i = 0; i < colours.size(); ++i) colours[i] = mixed(colours[i], i);
+  }
+
+  void number() {
+    link_classes_ = numbering_.number(link_);
+    flow_classes_ = numbering_.number(flow_);
+    replica_classes_ = numbering_.number(replica_);
+  }
+  std::size_t count() const { return link_classes_.count() + flow_classes_.count() + replica_classes_.count(); }
+
+  std::span<const std::int32_t> crossed(std::size_t flow) const {
+    return std::span(crossed_).subspan(first_crossed_[flow], first_crossed_[flow + 1] - first_crossed_[flow]);
+  }
 
   // Multisets are summed up: order does not matter, and a 64-bit sum of mixed values does not collide by chance.
   void refine() {
-    for (std::size_t f = 0; f < flows_.size(); ++f) {
-      const PhysicalFlow& flow = flows_[f];
-      Colour crossed = 0;
-      for (const std::int32_t l : flow.path.links) crossed += mixed(kLink, link_[static_cast<std::size_t>(l)]);
-      Colour colour = mixed(flow_[f], crossed);
-      if (flow.replica >= 0) colour = mixed(colour, replica_[static_cast<std::size_t>(flow.replica)]);
-      flow_[f] = colour;
-    }
+    const std::vector<Colour> links = mixed_all(kLink, link_);
     std::vector<Colour> carried(link_.size(), 0);
     std::vector<Colour> sent(replica_.size(), 0);
-    for (std::size_t f = 0; f < flows_.size(); ++f) {
-      const PhysicalFlow& flow = flows_[f];
-      for (const std::int32_t l : flow.path.links) carried[static_cast<std::size_t>(l)] += mixed(kFlow, flow_[f]);
-      if (flow.replica >= 0) sent[static_cast<std::size_t>(flow.replica)] += mixed(kFlow, flow_[f]);
+    for (std::size_t f = 0; f < flow_.size(); ++f) {
+      Colour over = 0;
+      for (const std::int32_t l : crossed(f)) over += links[static_cast<std::size_t>(l)];
+      Colour& colour = flow_[f];
+      colour = mixed(colour, over);
+      const std::int32_t replica = flows_[f].replica;
+      if (replica >= 0) colour = mixed(colour, replica_[static_cast<std::size_t>(replica)]);
+      const Colour added = mixed(kFlow, colour);
+      for (const std::int32_t l : crossed(f)) carried[static_cast<std::size_t>(l)] += added;
+      if (replica >= 0) sent[static_cast<std::size_t>(replica)] += added;
     }
     for (std::size_t l = 0; l < link_.size(); ++l) link_[l] = mixed(link_[l], carried[l]);
     for (std::size_t r = 0; r < replica_.size(); ++r) replica_[r] = mixed(replica_[r], sent[r]);
   }
 
+  static std::vector<Colour> mixed_all(Colour salt, std::vector<Colour> colours) {
+    for (Colour& colour : colours) colour = mixed(salt, colour);
+    return colours;
+  }
+
   std::span<const PhysicalFlow> flows_;
   std::vector<Colour> link_, flow_, replica_;
+  std::vector<std::int32_t> crossed_;  // links, flow by flow
+  std::vector<std::size_t> first_crossed_;
+  Numbering numbering_;
+  Classes link_classes_, flow_classes_, replica_classes_;
 };
-
-// Colours as small numbers in the order of first appearance, with the first owner and the number of owners of each.
-struct Classes {
-  std::vector<std::int32_t> of;
-  std::vector<std::int32_t> first;
-  std::vector<std::int64_t> members;
-};
-
-Classes number(const std::vector<Colour>& colours) {
-  Classes classes;
-  std::unordered_map<Colour, std::int32_t> known;
-  for (std::size_t i = 0; i < colours.size(); ++i) {
-    const auto [entry, added] = known.try_emplace(colours[i], static_cast<std::int32_t>(classes.first.size()));
-    if (added) {
-      classes.first.push_back(static_cast<std::int32_t>(i));
-      classes.members.push_back(0);
-    }
-    classes.of.push_back(entry->second);
-    ++classes.members[static_cast<std::size_t>(entry->second)];
-  }
-  return classes;
-}
 
 // loads[route][link]: how often flows of that class cross one link of that class.
 using Loads = std::vector<std::map<std::int32_t, std::int64_t>>;
@@ -173,9 +215,8 @@ Quotient find_symmetry(std::span<const NetworkLink> links, std::vector<PhysicalF
   drop_wide_links(links, flows);
   Refinement refinement(links, flows, replicas, merge);
   refinement.run();
-  const Classes link_classes = number(refinement.link());
-  const Classes flow_classes = number(refinement.flow());
-  const Classes replica_classes = number(refinement.replica());
+  const Classes &link_classes = refinement.links(), &flow_classes = refinement.flows();
+  const Classes& replica_classes = refinement.replicas();
 
   Quotient quotient;
   quotient.physical_links = static_cast<std::int64_t>(links.size());

@@ -49,7 +49,10 @@ struct Quotient {
   std::size_t replica_classes() const { return first_replica.size(); }
 };
 
-enum class Merge : std::uint8_t { alike, nothing };  // nothing: every replica, flow and link for itself, to compare
+// What may be taken for alike. Inside replicas: where every replica does its own things at its own times, flows of one and
+// links still behave alike, because all flows of an exchange of a replica start together. Nothing: every replica, flow and
+// link for itself, to compare.
+enum class Merge : std::uint8_t { alike, inside_replicas, nothing };
 
 Quotient find_symmetry(std::span<const NetworkLink> links, std::vector<PhysicalFlow> flows, std::int64_t replicas,
                        std::int32_t exchanges, Merge merge = Merge::alike);
