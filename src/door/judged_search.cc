@@ -19,6 +19,7 @@
 #include "nest/interval.h"
 #include "nest/simulate.h"
 #include "plan/strategy_text.h"
+#include "search/judge.h"
 #include "search/kind.h"
 #include "search/simplest.h"
 #include "search/variants.h"
@@ -133,6 +134,7 @@ class JudgedSearch {
       executed.plan.search = search;
       executed.plan.search->lower_bound_s *= per_plan;
       executed.plan.search->execution = record;
+      search::require_sound(executed.plan, *request_.job);
       found_.plans.push_back(std::move(executed.plan));
     }
   }
@@ -236,6 +238,7 @@ class JudgedSearch {
   void widen(double formula, int listed) {
     if (is_late()) return;
     search::PlanRequest more = request_;
+    more.judged = false;  // those that are taken are
     more.search.listing = search::Listing::keys;
     more.search.top = listed;
     more.search.progress = nullptr;
@@ -272,6 +275,7 @@ class JudgedSearch {
   bool bound(int listed) {
     if (is_late()) return false;
     search::PlanRequest more = request_;
+    more.judged = false;
     more.search.top = listed;
     more.search.progress = nullptr;
     more.search.time_limit_s -= elapsed_s();

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 
 #include "base/error.h"
@@ -28,11 +30,8 @@ double popularity_variance(const Choice& choice, double ranks, double variation)
   return experts < 2 ? 0 : variation * variation * (experts - held) / ((experts - 1) * held);
 }
 
-}  // namespace
-
 // E[max] = integral of [x > 0] - Φ(x)^n, by Simpson's rule: beyond 10 deviations nothing is left of it.
-double expected_maximum(double ranks) {
-  if (ranks <= 1) return 0;
+double integrate_maximum(double ranks) {
   constexpr int kSteps = 400;
   constexpr double kFar = 10, kStep = kFar / kSteps;
   double sum = 0;
@@ -42,6 +41,23 @@ double expected_maximum(double ranks) {
     sum += weight * (1 - std::pow(below(x), ranks) - std::pow(below(-x), ranks));
   }
   return sum * kStep / 3;
+}
+
+}  // namespace
+
+// Every split and micro-batch asks for one of few numbers of ranks: those are worked out once, by any thread.
+double expected_maximum(double ranks) {
+  if (ranks <= 1) return 0;
+  constexpr std::size_t kKnown = 1024;
+  static std::array<std::atomic<double>, kKnown + 1> known{};  // 0: not yet
+  if (ranks > real(kKnown) || ranks != std::floor(ranks)) return integrate_maximum(ranks);
+  std::atomic<double>& place = known[static_cast<std::size_t>(ranks)];
+  double maximum = place.load(std::memory_order_relaxed);
+  if (maximum == 0) {
+    maximum = integrate_maximum(ranks);
+    place.store(maximum, std::memory_order_relaxed);
+  }
+  return maximum;
 }
 
 double layer_imbalance(const Routing& routing, const Choice& choice, double ranks, double tokens) {

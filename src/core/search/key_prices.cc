@@ -195,6 +195,8 @@ PartitionProblem& KeyPrices::problem() {
   if (known_fits_count_ > kMostKnown) {
     known_fits_.clear();
     known_blocks_.clear();
+    known_reach_.clear();
+    known_treated_.clear();
     known_fits_count_ = 0;
   }
   const std::array<bool, 4>& zero = space_->limits().zero;
@@ -211,6 +213,17 @@ PartitionProblem& KeyPrices::problem() {
   only_.reset();
   offered_ = offered(key_);
   problem_.uniform = space_->limits().uniform;
+  if (problem_.uniform) {
+    const auto verdicts = [&](Verdicts& known) {
+      if (known.empty()) {
+        known.assign(at(problem_.options), Verdict::unknown);
+        known_fits_count_ += known.size() / 16;  // as large as a FitRange
+      }
+      return &known;
+    };
+    reach_ = verdicts(known_reach_[{context, {key_.schedule, chunks, context_bytes_}}]);
+    treated_ = verdicts(known_treated_[key_]);
+  }
   problem_.may_cut = space_->limits().even_cuts ? space_->even_cuts(p, chunks) : space_->cuts(chunks > 1);
   const std::vector<double>* prefix = &pair_->prefix(p > 1);
   if (alone_share_ > 0 && pair_->alone_s() > 0) {
@@ -412,9 +425,23 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
   const double slowest_s = std::max(problem_.slowest_low_s, sum_s / real(p));
   if (problem_.form.value(slowest_s, sum_s) + problem_.once_low_s > limit_s * (1 + 2 * PartitionSolver::kEqual))
     return false;
-  if (!space_->treats(strategy_, choice)) return false;
+  if (!reaches_end(option) || !is_treated(option)) return false;
   only_ = option;
-  return reaches_end(choice);
+  return true;
+}
+
+bool KeyPrices::reaches_end(int option) {
+  Verdict& known = (*reach_)[at(option)];
+  if (known == Verdict::unknown) known = reaches_end(space_->choice(option)) ? Verdict::yes : Verdict::no;
+  return known == Verdict::yes;
+}
+
+bool KeyPrices::is_treated(int option) {
+  Verdict& known = (*treated_)[at(option)];
+  if (known == Verdict::unknown) {
+    known = space_->treats(strategy_, space_->choice(option), sync_->degrees[1]) ? Verdict::yes : Verdict::no;
+  }
+  return known == Verdict::yes;
 }
 
 // What a stage needs at least grows with its layers on both sides: stages from the first on, each as long as memory

@@ -83,6 +83,8 @@ class KeyPrices final : public StagePrices {
   BlockFits& blocks_of(std::int64_t begin, std::int64_t end);
   bool within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end, const StageChoice& choice) const;
   bool reaches_end(const StageChoice& choice) const;  // stages that all choose so
+  bool reaches_end(int option);                       // the same, remembered
+  bool is_treated(int option);                        // by what runs plans of the key; remembered
   cost::StageTreatment treatment(const Recomputation& recompute) const {
     return cost::stage_treatment(pair_->treatments(), recompute, strategy_.virtual_stages);
   }
@@ -134,6 +136,15 @@ class KeyPrices final : public StagePrices {
   PartitionProblem problem_;
   std::map<MemoryContext, KnownFits> known_fits_;
   std::map<std::pair<MemoryContext, std::int64_t>, KnownBlocks> known_blocks_;  // with chunks
+  // Of uniform problems, by option: keys that differ in where their replicas stand share what memory says, and keys are
+  // solved several times.
+  enum class Verdict : std::uint8_t { unknown, no, yes };
+  using Verdicts = std::vector<Verdict>;
+  using FlightContext = std::array<std::int64_t, 3>;  // all else that counts: schedule, chunks, context_bytes_
+  std::map<std::pair<MemoryContext, FlightContext>, Verdicts> known_reach_;
+  std::map<Key, Verdicts> known_treated_;
+  Verdicts* reach_ = nullptr;
+  Verdicts* treated_ = nullptr;
   KnownFits* fits_ = nullptr;
   KnownBlocks* blocks_ = nullptr;
   std::size_t known_fits_count_ = 0;

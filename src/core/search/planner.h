@@ -1,4 +1,4 @@
-// From a job to its best plans, each priced by evaluate() and judged by check_plan().
+// From a job to its best plans, each priced by evaluate() and, unless the request says otherwise, judged by check_plan().
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct PlanRequest {
   std::int64_t most_devices = 0;  // 0: all of the cluster
   SearchSettings search;
   PriceCache* prices = nullptr;  // kept between requests for the same job; may be null
+  bool judged = true;  // every plan, by check_plan(); false: of a long list, whoever takes one asks for it (judge.h)
 };
 
 // The plan that comes closest where none fits, every option at its most frugal.

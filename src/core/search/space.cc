@@ -443,10 +443,8 @@ std::vector<StagePlan> PlanSpace::stages(const Strategy& strategy, const std::ve
   return stages;
 }
 
-bool PlanSpace::treats(const Strategy& strategy, const StageChoice& choice) const {
-  if (limits_.runs == nullptr) return true;
-  const std::int64_t degree = choice.in_node ? node_degree(strategy).value_or(0) : 0;
-  return limits_.runs->treats(strategy, stage_of(0, layers(), choice, degree));
+bool PlanSpace::treats(const Strategy& strategy, const StageChoice& choice, std::int64_t degree) const {
+  return limits_.runs == nullptr || limits_.runs->treats(strategy, stage_of(0, layers(), choice, degree));
 }
 
 double PlanSpace::count_keys(const Deadline& deadline) const {

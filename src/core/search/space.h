@@ -114,7 +114,11 @@ class PlanSpace {
 
   // What a framework runs, where the limits name one.
   bool places(const Strategy& strategy) const { return limits_.runs == nullptr || limits_.runs->places(strategy); }
-  bool treats(const Strategy& strategy, const StageChoice& choice) const;
+  // `degree`: node_degree() of the strategy, 0 where there is none.
+  bool treats(const Strategy& strategy, const StageChoice& choice, std::int64_t degree) const;
+  bool treats(const Strategy& strategy, const StageChoice& choice) const {
+    return treats(strategy, choice, choice.in_node ? node_degree(strategy).value_or(0) : 0);
+  }
 
   std::int64_t micro_batch_count(const Key& key) const;
 
