@@ -185,8 +185,8 @@ std::string to_markdown(const std::vector<Set>& sets, const Summary& summary, bo
     text += "\n";
     for (const Picture& picture : draw(sets)) text += fmt::format("![{}]({}/{})\n", picture.title, plots, picture.file);
   }
-  text += runs_sections(summary) + ranks_section(summary) + error_bars_section(summary.error_bars) +
-          surprises_section(summary.surprises);
+  text += runs_sections(summary) + ranks_section(summary) + unseen_section(summary.unseen) +
+          error_bars_section(summary.error_bars) + surprises_section(summary.surprises);
   for (const Set& set : sets) text += set_section(set);
   return text + kConstants;
 }

@@ -112,6 +112,11 @@ Summary summarise(const std::vector<Set>& sets) {
   summarise_runs(sets, summary);
   if (const Set* set = find_set(sets, "published_time")) {
     summary.error_bars = judge_error_bars(*set);
+    summary.unseen = judge_unseen(unseen_rows(*set));
+    if (summary.unseen.sources.size() > 1) {
+      summary.marks.push_back({"strict runs, their source left out", "mean error", summary.unseen.all.count, 0.05,
+                               summary.unseen.all.mean_absolute});
+    }
     for (const Coverage& one : summary.error_bars.coverage) {
       if (one.share != kToldShare || one.strict_rows == 0) continue;
       summary.marks.push_back({"80 % intervals of strict runs, their source left out", "coverage - 80 %",

@@ -8,6 +8,7 @@
 
 #include "accuracy/error_bars.h"
 #include "accuracy/set.h"
+#include "accuracy/unseen.h"
 
 namespace nest::accuracy {
 
@@ -101,6 +102,7 @@ struct Summary {
   std::vector<Slice> slices;
   std::vector<Unexpressed> not_expressed;  // the most frequent first
   ErrorBars error_bars;
+  UnseenSources unseen;
 };
 
 // The parts of the summary that concern published runs only.
