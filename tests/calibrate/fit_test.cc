@@ -148,6 +148,9 @@ TEST(DeviceYaml, ReadsBack) {
   EXPECT_EQ(read.name, result.after.name);
   EXPECT_EQ(read.description, result.after.description);
   EXPECT_EQ(read.source, result.after.source);
+  EXPECT_EQ(read.family, "hopper") << "decides which stack is assumed";
+  EXPECT_EQ(read.calibrated_on(), "NVIDIA H200, torch 2.11.0+cu130, 2026-11-15");
+  EXPECT_EQ(h200().calibrated_on(), "");
   EXPECT_EQ(read.memory_bytes, result.after.memory_bytes);
   EXPECT_EQ(read.multiprocessors, result.after.multiprocessors);
   EXPECT_DOUBLE_EQ(read.memory_bytes_per_s, result.after.memory_bytes_per_s);

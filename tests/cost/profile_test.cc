@@ -13,7 +13,9 @@ namespace nest::cost {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // A block of llama3-8b has 218,112,000 parameters.
 std::string profile(const std::string& entries, const std::string& device = "h100") {
@@ -53,6 +55,15 @@ TEST(Profile, LayerEntryReplacesTheLayer) {
   const Plan after = evaluate_even(job, {.dp = 8});
   EXPECT_NE(after.prediction.iteration_s, before);
   EXPECT_THAT(after.measured, Contains("block"));
+}
+
+TEST(Profile, AMeasuredDeviceIsNamed) {
+  Job job = test_job({});
+  EXPECT_THAT(evaluate_even(job, {.dp = 8}).measured, IsEmpty());
+  job.cluster.device.name = "mine";
+  job.cluster.device.source = "a data sheet | calibrated: NVIDIA H200, torch 2.11.0, 2026-11-15";
+  EXPECT_THAT(evaluate_even(job, {.dp = 8}).measured,
+              ElementsAre("the rate of matrix products of mine (NVIDIA H200, torch 2.11.0, 2026-11-15)"));
 }
 
 TEST(Profile, OperatorEntryReplacesOneOperator) {

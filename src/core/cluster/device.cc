@@ -47,6 +47,11 @@ Device read_shipped_device(const EmbeddedFile& file) {
 
 }  // namespace
 
+std::string Device::calibrated_on() const {
+  const std::size_t found = source.rfind(kCalibrated);
+  return found == std::string::npos ? "" : source.substr(found + kCalibrated.size());
+}
+
 std::optional<double> Device::efficiency_of(std::string_view constant) const {
   const auto found = efficiency.find(constant);
   return found == efficiency.end() ? std::nullopt : std::optional(found->second);

@@ -50,6 +50,11 @@ struct Device {
     return index < peak_flops_per_s.size() ? peak_flops_per_s[index] : 0;
   }
   std::optional<double> efficiency_of(std::string_view constant) const;
+
+  // On what its rate of long matrix products was measured, where `nest calibrate` wrote the file ("NVIDIA H200, torch
+  // 2.11.0, 2026-11-15"): what follows kCalibrated in `source`. Empty elsewhere.
+  static constexpr std::string_view kCalibrated = " | calibrated: ";
+  std::string calibrated_on() const;
 };
 
 // Reads one device description; throws InputError for anything missing, unknown or out of range. `name` is used when

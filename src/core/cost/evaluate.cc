@@ -471,6 +471,10 @@ void Evaluator::say_assumptions() {
       "MFU counts the model's own GEMMs, causal attention by the pairs its mask leaves, against the {} peak",
       narrow ? to_string(job_.run.precision) : "16-bit"));
   result_.unsure = not_calibrated(job_);
+  const cluster::Device& device = job_.cluster.device;
+  if (const std::string on = device.calibrated_on(); !on.empty()) {
+    result_.measured.push_back(fmt::format("the rate of matrix products of {} ({})", device.name, on));
+  }
   for (std::size_t kind = 0; kind < table_.kinds.size(); ++kind) {
     if (table_.kinds[kind].measured) result_.measured.push_back(job_.model.kinds[kind].name);
   }

@@ -120,7 +120,10 @@ Calibration calibrate(const cluster::Device& device, std::span<const Document> f
   std::string measured;
   for (const std::string& origin : result.origins) measured += (measured.empty() ? "" : "; ") + origin;
   result.after.aliases.clear();
-  result.after.source = fmt::format("{} | calibrated: {}", device.source, measured);
+  // Plans use the rate of long loops alone; without one, nothing that was measured is theirs.
+  const bool sustains = result.sustained_gemm > 0;
+  result.after.source = fmt::format("{}{}{}", device.source,
+                                    sustains ? cluster::Device::kCalibrated : " | bursts calibrated: ", measured);
   return result;
 }
 

@@ -26,6 +26,7 @@ std::string device_yaml(const cluster::Device& device) {
     }
     text += "]\n";
   }
+  if (!device.family.empty()) text += fmt::format("family: {}\n", quoted(device.family));
   text += "peak: {";
   bool first = true;
   for (const Precision precision : cluster::kDevicePrecisions) {
