@@ -254,6 +254,12 @@ TEST(Hosts, AreTheNodesOfTheClusterByName) {
   EXPECT_EQ(parts[3].first_device, 6);
   EXPECT_THROW(exporter::hosts_of(named, 3), InputError);
   EXPECT_THROW(exporter::hosts_of(*cluster::find_cluster("tpuv4-torus")), InputError);
+  // What would become another line, another word or a command in the files that name hosts.
+  for (const char* name : {"a\nb", "a b", "$(a)", "a;b", "-a", "", "a\u00e9", "\x1b[2J"}) {
+    cluster::Cluster hostile = named;
+    hostile.node_names = {"alpha", name};
+    EXPECT_THROW(exporter::hosts_of(hostile), InputError) << name;
+  }
 }
 
 // The rule without listing ranks, against listing them: all small strategies on hosts of 1 to 8.
@@ -280,8 +286,8 @@ TEST(HostOrder, IsForeseenWithoutListingRanks) {
             const bool either = exporter::launch_order(hosts, s).has_value();
             const std::string what = fmt::format("hosts of {}, tp={} cp={} pp={} dp={} dp_inner={} pitch={}", size,
                                                  s.split.tp, s.split.cp, s.pp, s.dp, s.dp_inner, s.pitch);
-            EXPECT_EQ(exporter::starts_host_by_host(hosts, s, false), usual) << what;
-            EXPECT_EQ(exporter::starts_host_by_host(hosts, s, true), either) << what;
+            EXPECT_EQ(exporter::starts_host_by_host(hosts, exporter::host_size(hosts), s, false), usual) << what;
+            EXPECT_EQ(exporter::starts_host_by_host(hosts, exporter::host_size(hosts), s, true), either) << what;
             reached += either ? 1 : 0;
             ++all;
           }

@@ -424,7 +424,7 @@ class Judge {
     if (s_.pp < 2 || s_.virtual_stages > 1 || (cluster_.levels.empty() && !cluster_.torus)) return;
     const split::RunShape shape{s_.micro_batch, plan_.run.sequence, plan_.run.encoder_sequence, 1.0};
     const std::vector<double> bytes = split::cut_bytes(model_, shape, s_.split);
-    const std::vector<BoundaryCrossing> boundaries = levels_crossed(s_, cluster_).boundaries;
+    const std::vector<BoundaryCrossing> boundaries = boundaries_crossed(s_, cluster_);
     std::vector<double> least(plan_.stages.size(), 0);
     for (const BoundaryCrossing& boundary : boundaries) {
       const auto from = static_cast<std::size_t>(boundary.from);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 
 namespace nest::check {
 namespace {
@@ -92,10 +91,16 @@ class Survey {
   Survey(const Strategy& strategy, const cluster::Cluster& cluster)
       : s_(strategy), cluster_(cluster), distances_(cluster) {}
 
+  std::vector<BoundaryCrossing> boundaries() const {
+    std::vector<BoundaryCrossing> crossed;
+    for (std::int64_t stage = 0; stage + 1 < s_.pp; ++stage) crossed.push_back(boundary(stage, stage + 1));
+    if (s_.schedule == Schedule::interleaved && s_.pp > 1) crossed.push_back(boundary(s_.pp - 1, 0));
+    return crossed;
+  }
+
   LevelsCrossed run() const {
     LevelsCrossed crossed;
-    for (std::int64_t stage = 0; stage + 1 < s_.pp; ++stage) crossed.boundaries.push_back(boundary(stage, stage + 1));
-    if (s_.schedule == Schedule::interleaved && s_.pp > 1) crossed.boundaries.push_back(boundary(s_.pp - 1, 0));
+    crossed.boundaries = boundaries();
     const std::int64_t tp = s_.split.tp, cp = s_.split.cp, ep = s_.split.ep;
     const std::int64_t etp = s_.split.etp > 0 ? s_.split.etp : tp;
     // The ranks of a stage are read twice: t + tp (c + cp d) and, for experts, x + etp (e + ep f).
@@ -124,12 +129,22 @@ class Survey {
     return {from, to, range.get()};
   }
 
-  // The way through a group in rank order, or from its first to its last member.
-  void take_group(const std::vector<std::int64_t>& devices, Range& range) const {
+  // The way through a group from its first to its last device, or on a torus from each to the next.
+  template <class DeviceOf>
+  void take_group(std::int64_t size, const DeviceOf& device_of, Range& range) const {
     if (!cluster_.torus) {
-      range.take(distances_.between(devices.front(), devices.back()));
+      std::int64_t first = device_of(0), last = first;
+      for (std::int64_t rank = 1; rank < size; ++rank) {
+        const std::int64_t device = device_of(rank);
+        first = std::min(first, device);
+        last = std::max(last, device);
+      }
+      range.take(distances_.between(first, last));
       return;
     }
+    std::vector<std::int64_t> devices;
+    for (std::int64_t rank = 0; rank < size; ++rank) devices.push_back(device_of(rank));
+    std::sort(devices.begin(), devices.end());
     for (std::size_t i = 0; i + 1 < devices.size(); ++i) range.take(distances_.between(devices[i], devices[i + 1]));
   }
 
@@ -142,16 +157,14 @@ class Survey {
   }
 
   // number(rank, other): of member `rank` of group number `other` among the ranks of a stage.
-  void add(LevelsCrossed& crossed, const char* name, std::int64_t size,
-           const std::function<std::int64_t(std::int64_t, std::int64_t)>& number) const {
+  template <class Number>
+  void add(LevelsCrossed& crossed, const char* name, std::int64_t size, const Number& number) const {
     if (size < 2) return;
     Range range;
     for (std::int64_t stage = 0; stage < s_.pp; ++stage) {
       for (std::int64_t other = 0; other < ranks() / size; ++other) {
-        std::vector<std::int64_t> devices;
-        for (std::int64_t rank = 0; rank < size; ++rank) devices.push_back(device(stage, number(rank, other)));
-        std::sort(devices.begin(), devices.end());
-        take_group(devices, range);
+        take_group(
+            size, [&](std::int64_t rank) { return device(stage, number(rank, other)); }, range);
       }
     }
     crossed.groups.push_back({name, size, range.get()});
@@ -166,6 +179,11 @@ class Survey {
 
 LevelsCrossed levels_crossed(const Strategy& strategy, const cluster::Cluster& cluster) {
   return Survey(strategy, cluster).run();
+}
+
+std::vector<BoundaryCrossing> boundaries_crossed(const Strategy& strategy, const cluster::Cluster& cluster) {
+  if (strategy.pp < 2) return {};
+  return Survey(strategy, cluster).boundaries();
 }
 
 std::string crossing_name(const cluster::Cluster& cluster, const Crossing& crossing) {

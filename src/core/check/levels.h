@@ -44,6 +44,8 @@ struct LevelsCrossed {
 
 // The placement must be sound: no device twice, none beyond the cluster.
 LevelsCrossed levels_crossed(const Strategy& strategy, const cluster::Cluster& cluster);
+// Those between stages alone.
+std::vector<BoundaryCrossing> boundaries_crossed(const Strategy& strategy, const cluster::Cluster& cluster);
 
 // "node", "node … rack", "1 … 3 hops".
 std::string crossing_name(const cluster::Cluster& cluster, const Crossing& crossing);

@@ -79,10 +79,20 @@ std::int64_t read_rank(std::string_view word, const std::string& text, std::int6
   return rank;
 }
 
+// Groups name every rank, whichever have traces.
+const Strategy& refuse_ranks(const Strategy& strategy) {
+  if (strategy.devices_used() <= kMostTraceRanks) return strategy;
+  throw InputError(fmt::format("chakra: {} ranks are more than the {} whose groups are listed",
+                               format_integer(strategy.devices_used()), format_integer(kMostTraceRanks)));
+}
+
 }  // namespace
 
 ChakraExport::ChakraExport(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
-    : job_(job), ranks_(strategy), plan_(job, strategy, stages), groups_(job.cluster, ranks_, plan_.work()) {
+    : job_(job),
+      ranks_(refuse_ranks(strategy)),
+      plan_(job, strategy, stages),
+      groups_(job.cluster, ranks_, plan_.work()) {
   if (strategy.pp > 1 && schedule::rule_of(strategy.schedule).is_split()) {
     throw InputError(fmt::format("traces have both gradients of a layer in one: schedule {} computes them apart",
                                  to_string(strategy.schedule)));
@@ -154,7 +164,11 @@ std::string ChakraExport::trace(const std::vector<TraceNode>& nodes, std::int64_
 
 Json ChakraExport::group_file() const {
   Json file = Json::object();
-  for (std::size_t i = 0; i < groups_.groups().size(); ++i) file[std::to_string(i + 1)] = groups_.groups()[i];
+  // Looking each key up among those before it would take quadratic time.
+  auto& entries = file.get_ref<Json::object_t&>();
+  for (std::size_t i = 0; i < groups_.groups().size(); ++i) {
+    entries.emplace_back(std::to_string(i + 1), groups_.groups()[i]);
+  }
   return file;
 }
 

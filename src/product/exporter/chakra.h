@@ -19,11 +19,12 @@ namespace nest::exporter {
 
 inline constexpr const char* kChakraVersion = "0.0.4";
 inline constexpr double kMostTraceBytes = 2.0 * 1024 * 1024 * 1024;  // of all files of one export
+inline constexpr std::int64_t kMostTraceRanks = 1 << 20;             // of a plan; groups list them all
 inline constexpr double kMostRankNodes = 4e6;  // held in memory while a stage is written: about 1 GiB
 
 class ChakraExport {
  public:
-  // The strategy must be sound; all three must outlive the export.
+  // The strategy must be sound; all three must outlive the export. Throws InputError above kMostTraceRanks.
   ChakraExport(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
 
   std::int64_t ranks() const { return ranks_.grid().world(); }

@@ -44,7 +44,6 @@ const char* to_string(TraceGroup group) {
 TraceGroups::TraceGroups(const cluster::Cluster& cluster, const groups::RankGroups& ranks,
                          const simulate::PlanWork& work) {
   using groups::Kind;
-  for (auto& of_rank : of_rank_) of_rank.assign(static_cast<std::size_t>(ranks.grid().world()), 0);
   for (const auto& [group, kind] : {std::pair{TraceGroup::tensor, groups::Kind::tensor},
                                     {TraceGroup::context, groups::Kind::context},
                                     {TraceGroup::expert, groups::Kind::expert},
@@ -85,20 +84,22 @@ void TraceGroups::add(const groups::RankGroups& ranks, TraceGroup kind, const Gr
 
 void TraceGroups::add(const groups::RankGroups& ranks, TraceGroup kind,
                       std::vector<std::vector<std::int64_t>> devices) {
+  std::vector<std::int32_t>& of_rank = of_rank_[static_cast<std::size_t>(kind)];
   for (std::vector<std::int64_t>& members : devices) {
     if (members.size() < 2) continue;
+    of_rank.resize(static_cast<std::size_t>(ranks.grid().world()));
     for (std::int64_t& member : members) member = ranks.number_of(member);
     groups_.push_back(std::move(members));
     ++counts_[static_cast<std::size_t>(kind)];
     for (const std::int64_t rank : groups_.back()) {
-      of_rank_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(rank)] =
-          static_cast<std::int32_t>(groups_.size());
+      of_rank[static_cast<std::size_t>(rank)] = static_cast<std::int32_t>(groups_.size());
     }
   }
 }
 
 std::int32_t TraceGroups::group_of(TraceGroup kind, std::int64_t rank) const {
-  return of_rank_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(rank)];
+  const std::vector<std::int32_t>& of_rank = of_rank_[static_cast<std::size_t>(kind)];
+  return of_rank.empty() ? 0 : of_rank[static_cast<std::size_t>(rank)];
 }
 
 }  // namespace nest::exporter

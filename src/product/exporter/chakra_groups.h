@@ -46,7 +46,7 @@ class TraceGroups {
   void add(const groups::RankGroups& ranks, TraceGroup kind, std::vector<std::vector<std::int64_t>> devices);
 
   std::vector<std::vector<std::int64_t>> groups_;
-  std::array<std::vector<std::int32_t>, kTraceGroups> of_rank_;
+  std::array<std::vector<std::int32_t>, kTraceGroups> of_rank_;  // empty for kinds without groups
   std::array<std::int64_t, kTraceGroups> counts_{};
 };
 

@@ -85,18 +85,21 @@ class Placement {
  public:
   Placement(const FrameworkRules& rules, const cost::Job& job, std::int64_t per_host)
       : either_order_(rules.counts_stages_first), torus_(job.cluster.torus.has_value()) {
-    if (!torus_) hosts_ = hosts_of(job.cluster, per_host);
+    if (torus_) return;
+    hosts_ = hosts_of(job.cluster, per_host);
+    host_size_ = host_size(hosts_);
   }
 
   bool is_torus() const { return torus_; }
   bool reaches(const Strategy& strategy) const {
     if (torus_) return strategy.dp_inner == strategy.dp;
-    return starts_host_by_host(hosts_, strategy, either_order_);
+    return starts_host_by_host(hosts_, host_size_, strategy, either_order_);
   }
 
  private:
   bool either_order_, torus_;
   std::vector<Host> hosts_;
+  std::optional<std::int64_t> host_size_;
 };
 
 void check_placement(const Placement& placement, const Strategy& strategy, Obstacles& found) {

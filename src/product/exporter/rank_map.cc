@@ -10,21 +10,39 @@
 namespace nest::exporter {
 namespace {
 
-std::int64_t host_of(const std::vector<Host>& hosts, std::int64_t device) {
-  const auto after = std::upper_bound(hosts.begin(), hosts.end(), device,
-                                      [](std::int64_t at, const Host& host) { return at < host.first_device; });
-  return after - hosts.begin() - 1;
-}
+// Ranks one by one, as they sit.
+class RankPlaces {
+ public:
+  RankPlaces(const std::vector<Host>& hosts, const Strategy& strategy, groups::RankOrder order)
+      : hosts_(hosts), placed_(strategy), order_(order), host_size_(host_size(hosts)) {}
 
-// Devices of every host; nothing where hosts differ.
+  PlacedRank operator[](std::int64_t rank) const {
+    const std::int64_t device = placed_.device_of(order_, rank), host = host_of(device);
+    return {rank, host, device - hosts_[static_cast<std::size_t>(host)].first_device};
+  }
+
+ private:
+  std::int64_t host_of(std::int64_t device) const {
+    if (host_size_) return device / *host_size_;
+    const auto after = std::upper_bound(hosts_.begin(), hosts_.end(), device,
+                                        [](std::int64_t at, const Host& host) { return at < host.first_device; });
+    return after - hosts_.begin() - 1;
+  }
+
+  const std::vector<Host>& hosts_;
+  groups::RankGroups placed_;
+  groups::RankOrder order_;
+  std::optional<std::int64_t> host_size_;
+};
+
+}  // namespace
+
 std::optional<std::int64_t> host_size(const std::vector<Host>& hosts) {
   for (const Host& host : hosts) {
     if (host.devices != hosts.front().devices) return std::nullopt;
   }
   return hosts.front().devices;
 }
-
-}  // namespace
 
 bool can_put_replicas_last(const Strategy& strategy) {
   return strategy.pp > 1 && groups::refuse(groups::sizes_of(strategy), groups::RankOrder::replicas_last).empty();
@@ -90,36 +108,37 @@ bool HostOrder::natural_hosts() const {
 }
 
 std::vector<PlacedRank> place_ranks(const std::vector<Host>& hosts, const Strategy& strategy, groups::RankOrder order) {
-  const groups::RankGroups placed(strategy);
+  const RankPlaces places(hosts, strategy, order);
   std::vector<PlacedRank> ranks;
   ranks.reserve(static_cast<std::size_t>(strategy.devices_used()));
-  for (std::int64_t rank = 0; rank < strategy.devices_used(); ++rank) {
-    const std::int64_t device = placed.device_of(order, rank);
-    const std::int64_t host = host_of(hosts, device);
-    ranks.push_back({rank, host, device - hosts[static_cast<std::size_t>(host)].first_device});
-  }
+  for (std::int64_t rank = 0; rank < strategy.devices_used(); ++rank) ranks.push_back(places[rank]);
   return ranks;
 }
 
+// Looks no further than the first rank that sits elsewhere, and keeps none: there may be millions.
 std::optional<HostOrder> host_order(const std::vector<Host>& hosts, const Strategy& strategy, groups::RankOrder order) {
-  const std::vector<PlacedRank> ranks = place_ranks(hosts, strategy, order);
+  const RankPlaces places(hosts, strategy, order);
+  const std::int64_t ranks = strategy.devices_used(), first_host = places[0].host;
   HostOrder found;
-  for (const PlacedRank& rank : ranks) {
-    if (rank.host != ranks.front().host) break;
-    found.local_devices.push_back(rank.local_device);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const PlacedRank placed = places[rank];
+    if (placed.host != first_host) break;
+    found.local_devices.push_back(placed.local_device);
   }
-  const std::size_t block = found.local_devices.size();
-  found.ranks_per_host = static_cast<std::int64_t>(block);
-  if (ranks.size() % block != 0) return std::nullopt;
+  const auto block = std::ssize(found.local_devices);
+  found.ranks_per_host = block;
+  if (ranks % block != 0) return std::nullopt;
   std::vector<bool> taken(hosts.size(), false);
-  for (std::size_t begin = 0; begin < ranks.size(); begin += block) {
-    const auto host = static_cast<std::size_t>(ranks[begin].host);
-    if (taken[host]) return std::nullopt;
-    taken[host] = true;
-    found.hosts.push_back(ranks[begin].host);
-    for (std::size_t j = 0; j < block; ++j) {
-      const PlacedRank& rank = ranks[begin + j];
-      if (rank.host != ranks[begin].host || rank.local_device != found.local_devices[j]) return std::nullopt;
+  for (std::int64_t begin = 0; begin < ranks; begin += block) {
+    const std::int64_t host = places[begin].host;
+    if (taken[static_cast<std::size_t>(host)]) return std::nullopt;
+    taken[static_cast<std::size_t>(host)] = true;
+    found.hosts.push_back(host);
+    for (std::int64_t j = 0; j < block; ++j) {
+      const PlacedRank rank = places[begin + j];
+      if (rank.host != host || rank.local_device != found.local_devices[static_cast<std::size_t>(j)]) {
+        return std::nullopt;
+      }
     }
   }
   return found;
@@ -136,13 +155,13 @@ std::optional<LaunchOrder> launch_order(const std::vector<Host>& hosts, const St
   return std::nullopt;
 }
 
-bool starts_host_by_host(const std::vector<Host>& hosts, const Strategy& strategy, bool replicas_last) {
+bool starts_host_by_host(const std::vector<Host>& hosts, std::optional<std::int64_t> size, const Strategy& strategy,
+                         bool replicas_last) {
   const bool either = replicas_last && can_put_replicas_last(strategy);
   const auto listed = [&] {
     return host_order(hosts, strategy, groups::RankOrder::stages_last).has_value() ||
            (either && host_order(hosts, strategy, groups::RankOrder::replicas_last).has_value());
   };
-  const std::optional<std::int64_t> size = host_size(hosts);
   if (!size) return listed();
   const std::int64_t used = strategy.devices_used(), pitch = strategy.effective_pitch();
   if (strategy.devices_spanned() <= *size) return true;

@@ -33,6 +33,9 @@ struct Host {
 // per_host does not divide.
 std::vector<Host> hosts_of(const cluster::Cluster& cluster, std::int64_t per_host = 0);
 
+// Devices of every host; nothing where hosts differ.
+std::optional<std::int64_t> host_size(const std::vector<Host>& hosts);
+
 // Host number k of the launch (node rank k) is hosts[k] and runs ranks k * ranks_per_host …; its local rank j sits on
 // local_devices[j] of the host.
 struct HostOrder {
@@ -54,13 +57,14 @@ struct LaunchOrder {
 };
 std::optional<LaunchOrder> launch_order(const std::vector<Host>& hosts, const Strategy& strategy);
 
-// Whether there is such an order (the default one, or with `replicas_last` either), in most cases without listing ranks.
+// Whether there is such an order, where host_size() of the hosts is known (the default one, or with `replicas_last` either), in most cases without listing ranks.
 // A stage of d_in replicas holds A = tp · cp · d_in neighbouring devices, consecutive in the default order. Where all
 // hosts have H devices, ranks can be started host by host
 //   of replicas all together (d_out = 1)   if they fill whole hosts, or sit on one
 //   of pp > 1 stages, d_out > 1            if H divides A and the pitch; no other host runs consecutive ranks
 //   replicas last, pp > 1, d_out > 1       if pipelines follow each other (d_in = 1), or whole ones (pp · A) fill a host
-bool starts_host_by_host(const std::vector<Host>& hosts, const Strategy& strategy, bool replicas_last);
+bool starts_host_by_host(const std::vector<Host>& hosts, std::optional<std::int64_t> host_size,
+                         const Strategy& strategy, bool replicas_last);
 
 // Where every rank sits: rank, host index, device on that host.
 struct PlacedRank {
