@@ -146,7 +146,7 @@ class Planners {
     try {
       threads_.emplace_back([this] { work(); });
       return true;
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       const std::scoped_lock lock(mutex_);
       --working_;
       return false;

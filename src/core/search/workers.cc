@@ -1,7 +1,7 @@
 #include "search/workers.h"
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 
 namespace nest::search {
 
@@ -13,8 +13,11 @@ Workers::Workers(int threads) {
   for (int worker = 1; worker < threads; ++worker) {
     try {
       threads_.emplace_back([this, worker] { serve(worker); });
-    } catch (const std::system_error&) {
-      break;  // no more are to be had (limits of the user or the container): fewer do, and the answer is the same
+    } catch (const std::exception&) {
+      // No more are to be had (limits of the user or the container, memory): fewer do, and the answer is the same. Where
+      // it is memory that lacks, stacks have taken all of it: three of four go back, so that the others can work.
+      dismiss(threads_.size() / 4);
+      break;
     }
   }
 }
@@ -26,6 +29,18 @@ Workers::~Workers() {
   }
   start_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::dismiss(std::size_t keep) {
+  {
+    const std::lock_guard lock(mutex_);
+    last_ = static_cast<int>(keep);
+  }
+  start_.notify_all();
+  while (threads_.size() > keep) {
+    threads_.back().join();
+    threads_.pop_back();
+  }
 }
 
 void Workers::drain(int worker) {
@@ -47,8 +62,8 @@ void Workers::serve(int worker) {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      start_.wait(lock, [&] { return stop_ || round_ != seen; });
-      if (stop_) return;
+      start_.wait(lock, [&] { return stop_ || worker > last_ || round_ != seen; });
+      if (stop_ || worker > last_) return;
       seen = round_;
     }
     drain(worker);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ class Workers {
   void for_each(std::size_t items, const std::function<void(std::size_t, int)>& work);
 
  private:
+  void dismiss(std::size_t keep);  // ends all threads but the first `keep`, before any work
   void serve(int worker);
   void drain(int worker);
 
@@ -38,6 +40,7 @@ class Workers {
   std::uint64_t round_ = 0;
   int busy_ = 0;
   bool stop_ = false;
+  int last_ = std::numeric_limits<int>::max();  // threads above it end
   const std::function<void(std::size_t, int)>* work_ = nullptr;
   std::size_t items_ = 0;
   std::atomic<std::size_t> next_{0};

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -90,8 +89,8 @@ std::vector<PlannerRun> run_planners(const std::vector<std::string>& names, cons
   for (std::size_t k = 1; k < wanted; ++k) {
     try {
       others.emplace_back(work);
-    } catch (const std::system_error&) {
-      break;  // no more threads are to be had: fewer do
+    } catch (const std::exception&) {
+      break;  // no more threads are to be had, or no memory for them: fewer do
     }
   }
   work();
