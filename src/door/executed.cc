@@ -73,12 +73,15 @@ std::optional<double> executed_seconds(const cost::Job& job, const std::atomic<b
   }
 }
 
-void expect_execution(const cost::Job& job, double known_s, const std::atomic<bool>* stop, Plan& plan) {
+void expect_execution(const cost::Job& job, double known_s, const std::atomic<bool>* stop, Plan& plan, TimePoint end) {
   plan.executed.reset();
   plan.contended.clear();
   if (!plan.fits || !can_execute(job)) return;
   if (known_s > 0 && !differs(plan, known_s)) return;
-  const simulate::StepJudge judge(job, {std::numeric_limits<double>::infinity(), stop});
+  // What is known is told, where it goes as far as the formula knows.
+  if (known_s > 0) plan.executed = in_seconds(job, plan, known_s, plan.prediction.breakdown_s);
+  if (std::chrono::steady_clock::now() >= end) return;
+  const simulate::StepJudge judge(job, {std::numeric_limits<double>::infinity(), stop, end});
   try {
     double seconds = known_s > 0 ? known_s : judge.seconds(plan.strategy, plan.stages);
     if (known_s <= 0 && differs(plan, seconds)) seconds *= noise_factor(judge, job, plan);
@@ -87,7 +90,7 @@ void expect_execution(const cost::Job& job, double known_s, const std::atomic<bo
     plan.executed = in_seconds(job, plan, seconds, step.breakdown_s);
     plan.contended = std::move(step.contended);
   } catch (const SimulatorError&) {
-    // Stopped.
+    // Stopped, or no time is left.
   } catch (const InputError&) {
     // Too large to execute.
   }

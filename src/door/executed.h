@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -34,8 +35,11 @@ std::optional<Prediction> executed_prediction(const cost::Job& job, const std::a
 std::optional<double> executed_seconds(const cost::Job& job, const std::atomic<bool>* stop, const Plan& plan,
                                        bool noisy);
 
-// Fills Plan::executed and Plan::contended. `known_s`: what a step is known to take when it is executed; 0: to be found out. Plans that do
-// not fit or are too large to execute, and those at which `stop` becomes true, have none.
-void expect_execution(const cost::Job& job, double known_s, const std::atomic<bool>* stop, Plan& plan);
+// Fills Plan::executed and Plan::contended. `known_s`: what a step is known to take when it is executed; 0: to be found
+// out. Plans that do not fit or are too large to execute have none. Where `stop` becomes true or `end` comes, a known
+// time is divided as the formula divides it, and nothing is contended.
+using TimePoint = std::chrono::steady_clock::time_point;
+void expect_execution(const cost::Job& job, double known_s, const std::atomic<bool>* stop, Plan& plan,
+                      TimePoint end = TimePoint::max());
 
 }  // namespace nest

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -192,23 +193,30 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   const bool needed = may_need && best.found.plans.empty() && !end.has_passed();
   bool cut_short =
       needed && best.found.outcome == PlanOutcome::limit;  // some search that could have found a better plan
+  const auto percent_of = [](const Searched& searched) { return searched.request.job->run.optimizer_offload; };
   const auto take = [&](Searched other) {
     cut_short = cut_short || other.found.outcome == PlanOutcome::limit;
-    if (value_of(other) < value_of(best)) best = std::move(other);
+    const double mine = value_of(best), theirs = value_of(other);
+    if (theirs < mine || (theirs == mine && percent_of(other) < percent_of(best))) best = std::move(other);
   };
-  const bool wanted = any || needed;
-  const std::vector<std::int64_t> percents = wanted ? offloads_of(best) : std::vector<std::int64_t>{};
-  if (needed && may_offload_modules(best) && !end.has_passed())
-    take(search_job(job, options, true, end, kShareOfFirst, 0.5));
-  for (std::size_t k = 0; k < percents.size(); ++k) {
-    const std::int64_t percent = percents[k];
+  // Each: activations of modules only (0), or percent of the optimizer's state with them. Under a limit what spares most
+  // comes first, since nothing may be found in the time of the others.
+  std::vector<std::int64_t> others;
+  if (any || needed) others = offloads_of(best);
+  if (needed && may_offload_modules(best)) others.insert(others.begin(), 0);
+  if (needed && options.time_limit_s > 0) std::reverse(others.begin(), others.end());
+  for (std::size_t k = 0; k < others.size(); ++k) {
     if (end.has_passed()) {
       cut_short = true;
       break;
     }
+    const double share = std::max(1 / static_cast<double>(others.size() - k), needed && k == 0 ? 0.5 : 0);
+    if (others[k] == 0) {
+      take(search_job(job, options, true, end, kShareOfFirst, share));
+      continue;
+    }
     cost::Job offloaded = unwrap(job);
-    offloaded.run.optimizer_offload = percent;
-    const double share = 1 / static_cast<double>(percents.size() - k);
+    offloaded.run.optimizer_offload = others[k];
     take(search_job(wrap_job(std::move(offloaded)), options, true, end, 1, share));
   }
   if (cut_short && best.found.outcome != PlanOutcome::limit) {
@@ -248,7 +256,7 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   for (Plan& plan : answer.plans) {
     if (!plan.search) continue;
     if (plan.search->execution) {
-      expect_execution(*request.job, plan.search->execution->simulated_s, options.stop, plan);
+      expect_execution(*request.job, plan.search->execution->simulated_s, options.stop, plan, end.at());
     }
     plan.search->set = settings_of(options);
     plan.search->max_devices = options.max_devices;

@@ -1,12 +1,14 @@
 #include "search/first_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 
 #include "base/index.h"
 #include "cost/evaluate.h"
 #include "cost/memory.h"
+#include "search/best_first.h"
 #include "search/even_cuts.h"
 
 namespace nest::search {
@@ -33,7 +35,7 @@ class FirstPlanFinder {
   std::optional<Plan> run() {
     if (space_.micro_batches().empty() || space_.schedules().empty()) return std::nullopt;
     if (!find_fitting(Care::usual) && !find_fitting(Care::thorough)) return std::nullopt;
-    while (!enough_.has_passed() && improve()) {}
+    while (!enough_.has_passed() && (improve() || trade())) {}
     return std::move(best_);
   }
 
@@ -142,6 +144,9 @@ class FirstPlanFinder {
       }
     }
     std::sort(candidates.begin(), candidates.end());
+    // Where state alone fills a good part of the memory, short pipelines are tried in vain.
+    constexpr std::int64_t kTight = 3;
+    if (kTight * fewest_devices(job_) > space_.devices()) std::reverse(candidates.begin(), candidates.end());
     // What spares most first; then what most frameworks can be told.
     std::vector<std::pair<int, int>> frugal;
     const auto recomputations = std::ssize(space_.recomputations()), shardings = std::ssize(space_.shardings());
@@ -215,6 +220,39 @@ class FirstPlanFinder {
     }
     if (objective_ == PlanObjective::device_hours) better = use_fewer() || better;
     return better && at_ != from;
+  }
+
+  // Another split and another number of stages at once, the rest as it is; pipelines of about as many devices first. What
+  // small steps do not reach: tensor ranks traded for stages, where only the whole way fits.
+  bool trade() {
+    struct Other {
+      double far;
+      std::int64_t stages;
+      int split;
+      bool operator<(const Other& other) const {
+        return std::tie(far, stages, split) < std::tie(other.far, other.stages, other.split);
+      }
+    };
+    const Start from = at_;
+    const auto devices_of = [&](const Key& key) { return real(key.stages * space_.stage_devices(key)); };
+    std::vector<Other> others;
+    Key key = from.key;
+    for (key.split = 0; key.split < static_cast<int>(space_.splits().size()); ++key.split) {
+      for (const std::int64_t stages : stage_counts_) {
+        key.stages = stages;
+        if (devices_of(key) > real(space_.devices())) break;
+        others.push_back({std::abs(std::log2(devices_of(key) / devices_of(from.key))), stages, key.split});
+      }
+    }
+    std::sort(others.begin(), others.end());
+    for (const Other& other : others) {
+      if (enough_.has_passed()) break;
+      Start start = at_;
+      start.key.split = other.split;
+      start.key.stages = other.stages;
+      if (complete(start.key)) take(start);
+    }
+    return at_ != from;
   }
 
   static Start with(Start start, int Start::*field, int value) {

@@ -1,8 +1,9 @@
 // A plan that fits, soon: what an expert would begin with, and small changes as long as they help.
 //
-// Stages are cut evenly and all do the same about memory. First the fewest devices of a pipeline, in powers of two, on which
-// something fits with everything at its most frugal; from there one dimension at a time is moved while that makes the plan
-// better (or lets it fit). No bound and no proof: the answer of a search that is stopped before it has a plan of its own.
+// Stages are cut evenly and all do the same about memory. First the fewest devices of a pipeline, in powers of two, on
+// which something fits with everything at its most frugal (the most devices, where state alone takes a third of all
+// memory); from there one dimension at a time is moved while that makes the plan better (or lets it fit), then splits are
+// traded for stages. No bound and no proof: the answer of a search that is stopped before it has a plan of its own.
 #pragma once
 
 #include <optional>
