@@ -92,9 +92,9 @@ class Alpa {
  private:
   using View = std::array<std::int64_t, 3>;  // x, y, sequences of a micro-batch
 
-  // Whether this share of the time is spent.
+  // Whether this share of the time is spent, or somebody stops it.
   bool is_over(double share) {
-    const bool over = limit_s_ > 0 && deadline_.elapsed_s() > share * limit_s_;
+    const bool over = deadline_.is_over() || (limit_s_ > 0 && deadline_.elapsed_s() > share * limit_s_);
     if (over) complete_ = false;
     return over;
   }

@@ -91,12 +91,17 @@ RivalAnswer plan_phaze(const RivalRequest& request) {
     job.cluster = network;
     search::PriceCache prices(job);
     for (const plan::PlanLimits& limits : spaces) {
+      if (deadline.is_over()) {
+        complete = false;
+        break;
+      }
       search::PlanRequest flat;
       flat.job = &job;
       flat.limits = limits;
       flat.most_devices = request.most_devices;
       flat.prices = &prices;
       flat.search.top = kRanked;
+      flat.search.stop = request.stop;
       if (request.time_limit_s > 0) {
         flat.search.time_limit_s = std::max(0.0, request.time_limit_s - deadline.elapsed_s()) / searches_left;
       }
