@@ -414,6 +414,19 @@ void add_options(py::module_& module) {
       .def_readwrite("etp", &ShowOptions::etp);
 }
 
+// Python hands a module that the main interpreter has loaded to others without initialising it again.
+bool in_main_interpreter() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
+  PyErr_SetString(PyExc_ImportError, "nest._core works in the main interpreter only, not in sub-interpreters");
+  return false;
+}
+
+// Called without pybind11, whose own calls wait for ever in sub-interpreters when they fail.
+PyObject* require_main_interpreter(PyObject* /*module*/, PyObject* /*arguments*/) {
+  return in_main_interpreter() ? py::none().release().ptr() : nullptr;
+}
+PyMethodDef main_interpreter_method = {"require_main_interpreter", &require_main_interpreter, METH_NOARGS, nullptr};
+
 // InputError with the lines it is about, as the exception of the package.
 void translate(std::exception_ptr thrown) {
   try {
@@ -428,6 +441,9 @@ void translate(std::exception_ptr thrown) {
 }  // namespace
 }  // namespace nest
 
+// What pybind11 makes of the module waits for ever in interpreters other than the main one: there PyInit__core, below,
+// refuses before it is called.
+#define PyInit__core init_in_main_interpreter  // NOLINT(cppcoreguidelines-macro-usage): the name that the macro makes
 PYBIND11_MODULE(_core, module) {
   namespace py = pybind11;
   module.doc() = "The C++ library nest.";
@@ -440,6 +456,8 @@ PYBIND11_MODULE(_core, module) {
       .def_readonly("text", &nest::Export::text)
       .def_readonly("about", &nest::Export::about)
       .def("json", [](const nest::Export& exported) { return nest::to_json(exported); });
+  module.attr("require_main_interpreter") =
+      py::reinterpret_steal<py::object>(PyCFunction_New(&nest::main_interpreter_method, nullptr));
   module.def("version", &nest::version);
   module.def("require_number", &nest::require_number);
   module.def("plan", &nest::find);
@@ -460,4 +478,9 @@ PYBIND11_MODULE(_core, module) {
   module.def("sweep_report", &nest::sweep_report);
   module.def("sweep_plan", &nest::sweep_plan);
   module.def("merge_sweeps", &nest::merge_databases);
+}
+#undef PyInit__core
+
+extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
+  return nest::in_main_interpreter() ? init_in_main_interpreter() : nullptr;
 }

@@ -6,7 +6,7 @@ import tempfile
 
 from . import _core_call as call
 from ._errors import InputError, LimitReached, NoPlanFits
-from ._graph import write_whole
+from ._graph import new_file_mask, write_whole
 from ._plan import SCHEMAS, Candidates, Comparison, Plan, as_plan, given, record
 
 
@@ -87,7 +87,7 @@ def evaluate(plan=None, strategy=None, cluster=None, *, devices=None, global_bat
             raise InputError("%s: a plan says that itself; give a model and a strategy to price another one" % ", ".join(names))
         return Plan(json.loads(core.evaluate_file(given(plan), _profile(profile))))
     if strategy is None and isinstance(plan, (str, os.PathLike)) and os.path.isfile(plan):
-        return Plan(json.loads(core.evaluate_file(core.Input(os.fspath(plan)), _profile(profile))))
+        return Plan(json.loads(core.evaluate_file(call.file(plan), _profile(profile))))
     question = call.question(plan, cluster, devices, global_batch, seq, encoder_seq, stack, precision, optimizer, profile,
                              mtp_layers, routing, optimizer_offload, freeze, lora, oom_risk)
     return Plan(json.loads(core.evaluate_strategy(question, call.strategy(strategy))))
@@ -122,7 +122,7 @@ def compare(model=None, cluster=None, *, planners=None, devices=None, global_bat
         lists.stacks = call.documents(stack, "stack")
         lists.strategies = [call.strategy(one) for one in call.several(strategies)]
         lists.plans = [call.core().Input.memory("plan-%d.json" % number, as_plan(one).to_json()) if not isinstance(one, (str, os.PathLike))
-                       else call.core().Input(os.fspath(one)) for number, one in enumerate(call.several(plans), 1)]
+                       else call.file(one) for number, one in enumerate(call.several(plans), 1)]
         lists.only_plans = plans is not None and not alone
         answer, page = call.core().compare_candidates(lists, options)
         return Candidates(json.loads(answer), page)
@@ -135,7 +135,7 @@ def compare(model=None, cluster=None, *, planners=None, devices=None, global_bat
     _limits(options, micro_batch, set, max_devices, threads, time_limit)
     call.numbers(options, seed=seed)
     if planners is not None:
-        options.planners = call.sizes(planners).split(",")
+        options.planners = call.sizes(planners, "planners").split(",")
     options.simulate = bool(simulate)
     return Comparison(json.loads(call.core().compare(question, options)))
 
@@ -172,12 +172,13 @@ def export(plan, to, *, format=None, output=None, ranks=None, no_model=False, ta
     `output`; the text says what was written.
     """
     core = call.core()
+    to = call.utf8("to", to)
     options = core.ExportOptions()
     call.words(options, format=format, ranks=ranks, target=target)
     call.numbers(options, per_host=per_host, cores_per_device=cores_per_device)
     options.model = not no_model
-    asked = given(as_plan(plan)), _profile(profile), str(to)
-    if core.exports_folder(str(to)):
+    asked = given(as_plan(plan)), _profile(profile), to
+    if core.exports_folder(to):
         if output is None:
             raise InputError("output: is missing; %s writes a folder of files" % to)
         return "Written to %s: %s" % (os.fspath(output), _new_folder(os.fspath(output), asked, options))
@@ -233,19 +234,13 @@ def _new_folder(path, asked, options):
         exported = call.core().export(*asked, options, write)
         if not exported.found:
             raise NoPlanFits("no plan that %s can run fits; it %s" % (asked[2], "; ".join(exported.cannot)))
-        os.chmod(beside, 0o777 & ~_mask())
+        os.chmod(beside, 0o777 & ~new_file_mask())
         os.rename(beside, path)
         return exported.about
     except OSError as error:
         raise InputError("%s: cannot be written: %s" % (path, error.strerror)) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-
-
-def _mask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _find_simulator():

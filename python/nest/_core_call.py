@@ -2,10 +2,12 @@
 import json
 import operator
 import os
+import reprlib
 
 from ._errors import InputError
 from ._graph import Graph
 
+MOST_SECONDS = 1e9  # of a limit, as the command line has it
 USUAL_DEVICES = 64  # planned for when nobody names a cluster or a number of devices
 
 
@@ -13,23 +15,40 @@ def core():
     """The compiled module."""
     try:
         from . import _core
+
+        _core.require_main_interpreter()
     except ImportError as error:
+        if "main interpreter" in str(error):
+            raise
         raise ImportError("nest._core, the compiled part of nest, is not there (%s): build it with `make python` and put build/python on "
                           "PYTHONPATH, or `pip install --no-build-isolation .`; tracing works without it" % error) from error
     return _core
+
+
+def file(path):
+    """A name or a path, whatever its bytes are."""
+    return core().Input(os.fsencode(path))
+
+
+def json_text(given, what, indent=None):
+    """A dictionary as JSON."""
+    try:
+        return json.dumps(given, indent=indent)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("%s: cannot be written as JSON: %s" % (what, error)) from None
 
 
 def model(given):
     """A name, a path, or the text of a graph or a configuration."""
     memory = core().Input.memory
     if isinstance(given, (str, os.PathLike)):
-        return core().Input(os.fspath(given))
+        return file(given)
     if isinstance(given, Graph):
-        return memory("graph.json", given.to_json())
+        return memory("graph.json", json_text(given.data, "model"))
     if isinstance(given, dict):
-        return memory("graph.json" if given.get("schema") == "nest.graph/1" else "config.json", json.dumps(given))
+        return memory("graph.json" if given.get("schema") == "nest.graph/1" else "config.json", json_text(given, "model"))
     if hasattr(given, "to_dict") and not hasattr(given, "forward"):  # a configuration of transformers
-        return memory("config.json", json.dumps(given.to_dict()))
+        return memory("config.json", json_text(given.to_dict(), "model"))
     if hasattr(given, "forward"):
         raise InputError("model: a module has to be traced first: nest.plan(nest.trace(module, example_inputs), ...)")
     raise InputError("model: %s; give a name, a path, a configuration (a dictionary) or a Graph" % type(given).__name__)
@@ -40,9 +59,9 @@ def document(given, what, name):
     if given is None:
         return core().Input()
     if isinstance(given, (str, os.PathLike)):
-        return core().Input(os.fspath(given))
+        return file(given)
     if isinstance(given, dict):
-        return core().Input.memory(name, json.dumps(given))
+        return core().Input.memory(name, json_text(given, what))
     raise InputError("%s: %s; give a name, a path or a dictionary" % (what, type(given).__name__))
 
 
@@ -64,7 +83,7 @@ def number(name, value):
         value = operator.index(value)
         core().require_number(name, value)
     except (TypeError, OverflowError):
-        raise InputError("%s: %r is not a whole number" % (name, value)) from None
+        raise InputError("%s: %s is not a whole number that is allowed" % (name, _shown(value))) from None
     return value
 
 
@@ -78,14 +97,26 @@ def numbers(target, **given):
 def words(filled, **given):
     for name, value in given.items():
         if value is not None:
-            setattr(filled, name, str(value))
+            setattr(filled, name, utf8(name, value))
+
+
+def utf8(name, value):
+    """The value as text, where it is one: surrogates have no bytes, and what is too deep has no text."""
+    try:
+        text = str(value)
+        text.encode()
+    except RecursionError:
+        raise InputError("%s: %s is no text" % (name, type(value).__name__)) from None
+    except UnicodeEncodeError:
+        raise InputError("%s: %s is no text that can be written as UTF-8" % (name, ascii(text))) from None
+    return text
 
 
 def seconds(target, time_limit):
     if time_limit is None:
         return
-    if not isinstance(time_limit, (int, float)) or not time_limit > 0:
-        raise InputError("time_limit: %r is not a positive number of seconds" % (time_limit,))
+    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not 0 < time_limit <= MOST_SECONDS:
+        raise InputError("time_limit: %s is not a positive number of seconds, at most 1e9" % _shown(time_limit))
     target.time_limit = float(time_limit)
 
 
@@ -93,8 +124,8 @@ def percent(target, **given):
     for name, value in given.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InputError("%s: %r is no number of percent in 0 … 100" % (name, value))
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
+            raise InputError("%s: %s is no number of percent in 0 … 100" % (name, _shown(value)))
         setattr(target, name, float(value))
 
 
@@ -119,18 +150,33 @@ def demand(tokens, deadline, budget, price, objective):
     for name, value in dict(tokens=tokens, deadline=deadline, budget=budget, price=price).items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise InputError("%s: %r is neither a number nor a text" % (name, value))
-        asked.set(name, value if isinstance(value, str) else repr(float(value)) + ("s" if name == "deadline" else ""))
-    asked.set_aim("" if objective is None else str(objective))
+        asked.set(name, _amount(name, value, "s" if name == "deadline" else ""))
+    asked.set_aim("" if objective is None else utf8("objective", objective))
     return asked
+
+
+def _amount(name, value, unit):
+    """A text, or a number with its unit."""
+    if isinstance(value, str):
+        return utf8(name, value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError("%s: %s is neither a number nor a text" % (name, _shown(value)))
+    try:
+        return repr(float(value)) + unit
+    except OverflowError:
+        raise InputError("%s: %s is too large" % (name, _shown(value))) from None
+
+
+def _shown(value):
+    """How a value is told: cut, whatever it holds."""
+    if isinstance(value, int) and value.bit_length() >= 256:
+        return "a number of %d bits" % value.bit_length()
+    return reprlib.repr(value)
 
 
 def unit_word(name, value):
     """A text with its unit; numbers are seconds, or bytes per second."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise InputError("%s: %r is neither a number nor a text" % (name, value))
-    return value if isinstance(value, str) else repr(float(value)) + ("B/s" if name == "checkpoint_bandwidth" else "s")
+    return _amount(name, value, "B/s" if name == "checkpoint_bandwidth" else "s")
 
 
 def settings(given):
@@ -138,22 +184,26 @@ def settings(given):
     if given is None:
         return []
     if isinstance(given, str):
-        return [given]
+        return [utf8("set", given)]
     if isinstance(given, dict):
-        return ["%s=%s" % (key, _word(value)) for key, value in given.items()]
-    return [str(item) for item in given]
+        return ["%s=%s" % (utf8("set", key), utf8("set", _word(value))) for key, value in given.items()]
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        raise InputError("set: %s; give a dictionary, a list or a text: {\"tp\": 8}, [\"tp=8\"]" % type(given).__name__)
+    return [utf8("set", item) for item in given]
 
 
 def strategy(given):
     """"tp=8,pp=4" of {"tp": 8, "pp": 4}."""
     if given is None or isinstance(given, str):
-        return given or ""
+        return utf8("strategy", given or "")
+    if not isinstance(given, dict):
+        raise InputError("strategy: %s; give a text or a dictionary: \"tp=8,pp=4\", {\"tp\": 8, \"pp\": 4}" % type(given).__name__)
     known = {"micro_batch": "mbs", "virtual_stages": "vpp"}
-    return ",".join("%s=%s" % (known.get(key, key), _word(value)) for key, value in dict(given).items())
+    return ",".join("%s=%s" % (utf8("strategy", known.get(key, key)), utf8("strategy", _word(value))) for key, value in given.items())
 
 
-def sizes(value):
-    return ",".join(str(item) for item in value) if isinstance(value, (list, tuple)) else str(value)
+def sizes(value, name="micro_batch"):
+    return ",".join(utf8(name, item) for item in value) if isinstance(value, (list, tuple)) else utf8(name, value)
 
 
 def _word(value):
@@ -161,4 +211,7 @@ def _word(value):
         return int(value)
     if isinstance(value, range) and value.step == 1 and len(value) > 0:
         return "%d..%d" % (value.start, value.stop - 1)
-    return ",".join(str(_word(item)) for item in value) if isinstance(value, (list, tuple, range)) else value
+    try:
+        return ",".join(str(_word(item)) for item in value) if isinstance(value, (list, tuple, range)) else value
+    except RecursionError:
+        raise InputError("%s: is no value of a dimension" % type(value).__name__) from None

@@ -1,6 +1,8 @@
 """A traced training step, as nest.graph/1 holds it."""
 import json
 import os
+import stat
+import tempfile
 
 SIZES = {
     "float64": 8, "int64": 8, "complex64": 8, "complex128": 16, "float32": 4, "int32": 4, "bfloat16": 2, "float16": 2, "int16": 2,
@@ -129,12 +131,26 @@ def _short(count):
 
 
 def write_whole(path, text):
-    """Writes a file completely, or leaves what was there."""
-    partial = "%s.%d.part" % (os.fspath(path), os.getpid())
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
+    """Writes a file completely, or leaves what was there; through links, with the permissions that it had."""
+    path = os.path.realpath(os.fspath(path))
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe, a terminal: nothing to replace
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
+        return
+    mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o666 & ~new_file_mask()
+    number, partial = tempfile.mkstemp(prefix=os.path.basename(path) + ".", suffix=".part", dir=os.path.dirname(path))
+    try:
+        with open(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(partial, mode)
         os.replace(partial, path)
+        partial = None
     finally:
-        if os.path.exists(partial):
+        if partial is not None:
             os.remove(partial)
+
+
+def new_file_mask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

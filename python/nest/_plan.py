@@ -95,7 +95,7 @@ class Plan:
     def from_json(cls, text):
         try:
             data = json.loads(text) if isinstance(text, (str, bytes)) else dict(text)
-        except ValueError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError("a plan is a JSON object: %s" % error) from None
         if not isinstance(data, dict):
             raise InputError("a plan is a JSON object, not %s" % type(data).__name__)
@@ -103,7 +103,7 @@ class Plan:
 
     @classmethod
     def load(cls, path):
-        with open(path, encoding="utf-8") as file:
+        with open(path, "rb") as file:
             return cls.from_json(file.read())
 
     def to_html(self):
@@ -252,4 +252,4 @@ def as_plan(plan):
 
 def given(plan):
     """A plan as the library takes it: the text of its file, in memory."""
-    return call.core().Input.memory("plan.json", as_plan(plan).to_json())
+    return call.core().Input.memory("plan.json", call.json_text(as_plan(plan)._data, "plan", 2))
