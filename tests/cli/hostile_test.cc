@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/text.h"
@@ -78,6 +79,32 @@ TEST_F(Hostile, NamesAreShownEscaped) {
   const Result result = nest({"show", broken});
   EXPECT_EQ(result.code, 2);
   EXPECT_TRUE(is_printable(result.err));
+  const std::string model = write("config.json", R"({"model_type": "llama", "_name_or_path": ")"
+                                                 "\xff\x1b[2J"
+                                                 R"(", "hidden_size": 512, "intermediate_size": 1024,
+      "num_hidden_layers": 4, "num_attention_heads": 8, "vocab_size": 1000, "max_position_embeddings": 512})");
+  const std::string device = write("\x1b[2Jd.yaml",
+                                   "name: \"\\e[2J\\u202E\"\npeak: {bf16: 100TFLOPS}\nmemory: 12GiB\n"
+                                   "memory_bandwidth: 500GB/s\n");
+  const std::string stack = write("s.yaml", "name: \"\\e[2J\"\nlike: megatron-core\n");
+  const std::string hosts = write("topology.conf", "SwitchName=s\x1b[2J Nodes=a\xff,b\xc2\x85\n");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"plan", "--model", model, "--devices", "8", "--global-batch", "8", "--judge", "formula"},
+           {"show", model},
+           {"show", device},
+           small_plan({"--stack", stack}),
+           {"import", hosts, "--device", "h100", "--devices-per-node", "8"},
+           {"compare", "--model", model, "--devices", "8", "--global-batch", "8", "--planners", "nest,manual",
+            "--simulate"},
+           {"compare", "--model", "llama3.2-1b", "--devices", "8", "--global-batch", "16", "--planners", "\xff\x1b[2J"},
+           {"export", model, "--to", "\x1b[2J"},
+           {"\x1b[2J"},
+           {"plan", "--\x1b[2J"}}) {
+    const Result shown = nest(arguments);
+    EXPECT_TRUE(shown.code == 0 || shown.code == 2) << arguments[0] << shown.code << shown.err;
+    EXPECT_TRUE(is_printable(shown.out)) << arguments[0] << shown.out;
+    EXPECT_TRUE(is_printable(shown.err)) << arguments[0] << shown.err;
+  }
   const Result line = nest({"eval", "--from", "torchrun \x1b[2J\xff pretrain_gpt.py --num-layers 2"});
   EXPECT_TRUE(is_printable(line.err)) << line.err;
   const Result argument = nest({"plan", "--model", "\x1b]0;x\x07\xff"});
@@ -190,10 +217,79 @@ TEST_F(Hostile, SizesAreRefusedBeforeTheyAreBuilt) {
                             "--strategy", "tp=1", "--judge", "formula", "--json"});
   ASSERT_EQ(made.code, 0) << made.err;
   write("plan.json", made.out);
-  for (const char* rest : {"simulate", "export --to rankfile"}) {
+  for (const char* rest : {"simulate", "export --to rankfile", "export --to chakra --ranks 0 -o traces"}) {
     const Result result = shell(fmt::format("ulimit -v 1000000; exec \"$0\" {} {}", rest, plan));
     EXPECT_EQ(result.code, 2) << rest;
     EXPECT_THAT(result.err, HasSubstr("16,777,216 ranks")) << rest;
+  }
+}
+
+// Stacks of a thousand threads take all the memory there is: fewer threads give the same answer.
+TEST_F(Hostile, ThreadsThatMemoryDoesNotGrantAreDoneWithout) {
+  const std::string line =
+      "exec \"$0\" plan --model llama3.2-1b --devices 8 --no-why --global-batch 16 --judge formula --json";
+  const Result few = shell(line + " --threads 2");
+  const Result many = shell("ulimit -v 3000000; " + line + " --threads 1024");
+  EXPECT_EQ(few.code, 0) << few.err;
+  EXPECT_EQ(many.code, 0) << many.err;
+  const auto plan = [](const Result& result) {
+    nlohmann::json json = nlohmann::json::parse(result.out);
+    json.erase("search");  // the time that it took
+    return json;
+  };
+  EXPECT_EQ(plan(few), plan(many));
+}
+
+// Clusters that nobody has: an answer within the limit. (Some times the limit: machines that test are busy.)
+TEST_F(Hostile, OddClustersAreAnswered) {
+  std::string levels = "levels:\n";
+  for (int k = 0; k < 8; ++k) {
+    levels +=
+        fmt::format("  - {{name: l{0}, group: {1}, bandwidth: {2}GB/s, latency: 3us}}\n", k, k == 0 ? 4 : 3, 400 >> k);
+  }
+  const std::string torus = "torus:\n  dims: [10, 10, 10]\n  bandwidth: 50GB/s\n  latency: 1us\n";
+  const std::string primes =
+      "levels:\n  - {name: node, group: 31, bandwidth: 400GB/s, latency: 3us}\n"
+      "  - {name: hall, group: 37, bandwidth: 50GB/s, latency: 8us}\n";
+  const std::string huge =
+      "levels:\n  - {name: node, group: 8, bandwidth: 400GB/s, latency: 3us}\n"
+      "  - {name: hall, group: 2097152, bandwidth: 50GB/s, latency: 8us}\n";
+  struct Odd {
+    std::string model, cluster, batch, objective;
+  };
+  for (const Odd& odd : {Odd{"deepseek-v3", torus, "2000", "time"}, Odd{"deepseek-v3", torus, "2000", "device-hours"},
+                         Odd{"deepseek-v3", levels, "17496", "time"}, Odd{"deepseek-v3", primes, "2294", "time"},
+                         Odd{"llama3-8b", huge, "33554432", "time"}}) {
+    const std::string cluster = write("c.yaml", "name: odd\ndevice: h100\n" + odd.cluster);
+    const auto begin = std::chrono::steady_clock::now();
+    const Result result = nest({"plan", "--model", odd.model, "--cluster", cluster, "--global-batch", odd.batch,
+                                "--objective", odd.objective, "--time-limit", "2"});
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    EXPECT_EQ(result.code, 0) << odd.cluster << result.err;
+    EXPECT_LT(seconds, 8) << odd.cluster << odd.objective;
+  }
+}
+
+// What fits only with state on the host is found under a short limit too.
+TEST_F(Hostile, ShortLimitsFindWhatNeedsTheHost) {
+  const Result result = nest({"plan", "--model", "llama3-405b", "--devices", "64", "--global-batch", "256", "--no-why",
+                              "--time-limit", "3", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_GT(nlohmann::json::parse(result.out).at("run").at("optimizer_offload").get<int>(), 0);
+}
+
+// A number of hundreds of digits is not repeated to whoever wrote it.
+TEST_F(Hostile, LongNumbersAreCut) {
+  const std::string digits(400, '7');
+  const std::string cluster = write("c.yaml", "name: c\ndevice: h100\nlevels:\n  - {name: n, group: " + digits +
+                                                  ", bandwidth: 450GB/s, latency: 3us}\n");
+  for (const std::vector<std::string>& arguments :
+       {small_plan({"--cluster", cluster}), small_plan({"--top", digits}), small_plan({"--time-limit", digits}),
+        small_plan({"--set", "tp=" + digits}), small_plan({"--seq", digits}), small_plan({"--set", digits + "=1"}),
+        std::vector<std::string>{"eval", "--model", "llama3.2-1b", "--devices", "8", "--strategy", "tp=" + digits}}) {
+    const Result result = nest(arguments);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, Not(HasSubstr(digits.substr(0, 200))));
   }
 }
 

@@ -1,5 +1,5 @@
 // Runs a fuzz target without libFuzzer: every file of the corpus, then 20,000 seeded mutations of them ($NEST_TEST_SCALE times that),
-// each with a bound on time so that a hang is a failure. usage: fuzz_x CORPUS_FOLDER [rounds]
+// each with a bound on time so that a hang is a failure; and files that are made longer (growth.h). usage: fuzz_x CORPUS_FOLDER [rounds]
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "growth.h"
 #include "test_support/scale.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -124,6 +125,10 @@ int main(int argc, char** argv) {
   const long rounds = argc > 2 ? std::atol(argv[2]) : static_cast<long>(nest::test::scaled(20'000, 200));
   Mutator mutator(corpus);
   for (long round = 0; round < rounds; ++round) run_one(mutator.next(), "mutation " + std::to_string(round));
-  std::cout << corpus.size() << " corpus files and " << rounds << " mutations survived\n";
+  const auto shapes = static_cast<long>(nest::test::scaled(200, 10));
+  const auto read = [](const std::string& text) { run_one(text, "a file that was made longer"); };
+  if (!nest::fuzz::grows_as_its_input(corpus, shapes, read)) return 1;
+  std::cout << corpus.size() << " corpus files and " << rounds << " mutations survived, " << shapes
+            << " files that were made longer took as much longer\n";
   return 0;
 }

@@ -32,7 +32,7 @@ void use_cluster(const nest::Document& document) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   attempt([&] {
     const nest::Document document = nest::doc::parse_yaml(
-        "fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 16U});
+        "fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size), {.bytes = 1U << 20U});
     attempt([&] { use_cluster(document); });
     attempt([&] { nest::cluster::read_device(document, "fuzz"); });
     attempt([&] { nest::cost::read_stack(document, "fuzz"); });

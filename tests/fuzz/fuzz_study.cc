@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const nest::Study study = nest::sweep::read_study(
         nest::doc::parse_yaml("fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size),
-                              {.bytes = 1U << 16U}),
+                              {.bytes = 1U << 20U}),
         "fuzz");
     if (study.points.empty()) __builtin_trap();
     nest::sweep::definition_of(study, "fuzz", {});

@@ -202,6 +202,11 @@ TEST(PlanPage, HostileNamesStayText) {
   test::visit(root, [](const test::Element& element) {
     for (const auto& [key, value] : element.attributes) EXPECT_FALSE(key.starts_with("on")) << key << value;
   });
+  // Whatever got through would be neither loaded nor run.
+  const test::Element& policy = *test::find_all(root, "meta").at(1);
+  EXPECT_EQ(policy.attribute("http-equiv"), "Content-Security-Policy");
+  EXPECT_THAT(policy.attribute("content"), HasSubstr("default-src 'none'"));
+  EXPECT_THAT(policy.attribute("content"), Not(HasSubstr("script-src")));
   EXPECT_THAT(test::find_all(root, "h1").at(0)->text, HasSubstr("<script>alert(1)</script>"));
 }
 
