@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "command.h"
 #include "interrupt.h"
@@ -13,6 +14,8 @@
 #include "nest/error.h"
 #include "nest/failures.h"
 #include "nest/instance.h"
+#include "nest/largest.h"
+#include "nest/pools.h"
 #include "nest/search.h"
 #include "nest/text.h"
 #include "options.h"
@@ -39,6 +42,8 @@ struct PlanRun {
   std::string deadline, budget;
   std::string mtbf, checkpoint_bandwidth, restart, repair;
   std::int64_t lost_nodes = 0;
+  std::optional<LargestOf> largest;
+  std::int64_t multiple_of = 0;
 };
 
 double parse_positive(const char* name, const std::string& text, double (*parse)(std::string_view),
@@ -105,6 +110,59 @@ ExitCode plan_demand(const PlanRun& run, const SearchOptions& options, const Rep
   return proven ? kExitNoPlan : kExitLimit;
 }
 
+// What is not asked together with the largest that fits.
+void check_largest_words(const PlanRun& run) {
+  if (!run.largest) {
+    if (run.multiple_of > 0) throw InputError("--multiple-of: of what? Give --largest, for example --largest seq");
+    return;
+  }
+  const std::pair<const char*, bool> words[] = {{"--deadline", !run.deadline.empty()},
+                                                {"--budget", !run.budget.empty()},
+                                                {"--mtbf", !run.mtbf.empty()},
+                                                {"--sensitivity", run.sensitivity}};
+  for (const auto& [word, given] : words) {
+    if (given) throw InputError(fmt::format("{}: not together with --largest; ask one after the other", word));
+  }
+}
+
+ExitCode plan_largest(const PlanRun& run, const SearchOptions& options, const ReportOptions& report, Session& session) {
+  const LargestAnswer answer =
+      find_largest(small_question(for_target(run.question, options.target)), *run.largest, options, run.multiple_of);
+  if (answer.has_plan()) return write_answer(run, answer, answer.answer->plans.front(), report, session);
+  const bool proven = answer.outcome == PlanOutcome::no_plan;
+  if (proven) session.out = session.json ? to_json(answer, report) : to_text(answer, report);
+  if (proven && !run.html.empty()) write_file_atomically(run.html, to_html(answer, report));
+  session.failure = proven ? "no plan fits" : "stopped before any plan was found";
+  return proven ? kExitNoPlan : kExitLimit;
+}
+
+// What is asked of one pool at a time.
+void check_pool_words(const PlanRun& run) {
+  const std::pair<const char*, bool> words[] = {
+      {"--deadline", !run.deadline.empty()},  {"--budget", !run.budget.empty()},  {"--mtbf", !run.mtbf.empty()},
+      {"--largest", run.largest.has_value()}, {"--sensitivity", run.sensitivity}, {"--price", run.price > 0}};
+  for (const auto& [word, given] : words) {
+    if (!given) continue;
+    throw InputError(fmt::format("{}: {} names pools; {}", word, run.question.cluster.name,
+                                 std::string_view(word) == "--price"
+                                     ? "their prices are in the file"
+                                     : "name one of them, for example " + run.question.cluster.name + "#main"));
+  }
+}
+
+ExitCode plan_each_pool(const PlanRun& run, const SearchOptions& options, const ReportOptions& report,
+                        Session& session) {
+  check_pool_words(run);
+  const PoolsAnswer answer = plan_pools(run.question, options);
+  if (answer.chosen) {
+    const PlannedPool& pool = answer.pools[*answer.chosen];
+    return write_answer(run, answer, *pool.plan(), report, session);
+  }
+  if (!answer.is_stopped) session.out = session.json ? to_json(answer, report) : to_text(answer, report);
+  session.failure = answer.is_stopped ? "stopped before any plan was found" : "no plan fits on any pool";
+  return answer.is_stopped ? kExitLimit : kExitNoPlan;
+}
+
 ExitCode no_answer(const PlanRun& run, const Answer& answer, const ReportOptions& report, Session& session) {
   const bool proven = answer.outcome == PlanOutcome::no_plan;
   if (proven) session.out = session.json ? to_json(answer) : to_text(answer, report);
@@ -161,7 +219,10 @@ ExitCode plan_job(const PlanRun& run, Session& session) {
   if (!session.json && isatty(STDERR_FILENO) != 0) options.progress = print_progress;
   const Interrupt interrupt;
   options.stop = interrupt.flag();
+  check_largest_words(run);
   check_failure_words(run);
+  if (has_pools(run.question.cluster)) return plan_each_pool(run, options, report, session);
+  if (run.largest) return plan_largest(run, options, report, session);
   if (!run.deadline.empty() || !run.budget.empty()) {
     if (run.sensitivity)
       throw InputError("--sensitivity: is of one number of devices; leave out --deadline and --budget");
@@ -276,6 +337,10 @@ void add_plan_options(CLI::App& app, PlanRun& run) {
       ->type_name("DURATION");
   add_integer(app, "--lost-nodes", run.lost_nodes, kLostNodes,
               "plans for 1 … so many nodes less, and the bytes that must move to get there");
+  add_enum(app, "--largest", run.largest, kLargestWords,
+           "the longest sequence, the largest batch in one pass or the most layers with which some plan fits");
+  add_integer(app, "--multiple-of", run.multiple_of, kMultiples,
+              "values that --largest looks at: multiples of so many; default 1,024 tokens, 1 layer");
   add_price(app, run.price);
   add_dimension_options(app, options.set, true);
 }
@@ -293,6 +358,7 @@ Command add_plan(CLI::App& program) {
       "  nest plan mixtral-8x7b --nodes 4 --seq 32k --tp 1..8 --zero 1 \\\n"
       "      --target megatron --top 5\n"
       "  nest plan llama3-8b --tokens 1T --deadline 10d --price 2.50\n"
+      "  nest plan llama3-8b --gpus 8 --largest seq\n"
       "  nest plan path/to/config.json --cluster my.yaml --tokens 1T --price 2.5\n"
       "  nest plan --instance profile.json --json");
   return {app,

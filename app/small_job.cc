@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "nest/dimension.h"
 #include "nest/error.h"
@@ -24,10 +25,12 @@ void refuse_stray_setting(const Question& question) {
   }
 }
 
-TrainingJob read_small_job(Question question) {
+Question small_question(Question question) {
   refuse_stray_setting(question);
   if (question.cluster.empty() && question.devices == 0 && question.nodes == 0) question.devices = kUsualDevices;
-  return read_job(question);
+  return question;
 }
+
+TrainingJob read_small_job(Question question) { return read_job(small_question(std::move(question))); }
 
 }  // namespace nest::app

@@ -5,7 +5,8 @@
 
 namespace nest::app {
 
-// The job; for `plan` and `compare`, where neither a cluster nor a number of devices is given, on a few devices.
+// The question, and the job; for `plan` and `compare`, where neither a cluster nor a number of devices is given, on a few devices.
+Question small_question(Question question);
 TrainingJob read_small_job(Question question);
 
 // Throws InputError for a model that is none but a setting, "tp=8", without its flag.

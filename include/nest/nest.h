@@ -4,6 +4,8 @@
 //   TrainingJob -> Answer       find_plan                    nest/search.h
 //   Question -> MappedCell …    map_cells                    nest/map.h
 //   Question, Demand -> DemandAnswer  meet_demand            nest/demand.h
+//   Question -> LargestAnswer   find_largest                 nest/largest.h
+//   Question -> PoolsAnswer     plan_pools                   nest/pools.h
 //   TrainingJob -> FailureAnswer  plan_with_failures         nest/failures.h
 //   strategy, plan -> Plan      evaluate_plan                nest/evaluate.h
 //   Plan -> Verdict             check_plan                   nest/check.h
@@ -36,9 +38,11 @@
 #include "nest/import.h"
 #include "nest/instance.h"
 #include "nest/job.h"
+#include "nest/largest.h"
 #include "nest/launch.h"
 #include "nest/map.h"
 #include "nest/plan.h"
+#include "nest/pools.h"
 #include "nest/report.h"
 #include "nest/schema.h"
 #include "nest/search.h"

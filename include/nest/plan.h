@@ -63,6 +63,7 @@ struct StagePlan {
   Recomputation recompute;
   StageTime time;
   StageMemory memory;
+  std::string device;  // the kind that the stage is on; empty: the cluster's
   // The chunks of a stage whose layers are no run, in their order: first and last are then the ends of all of them, and
   // what lies between two chunks is on other stages. Empty: one run of layers, of which chunks are equal parts.
   std::vector<ChunkPlan> chunks;

@@ -27,6 +27,7 @@ inline constexpr IntegerRange kSteps{1, 1000};
 inline constexpr IntegerRange kRuns{1, 1000};
 inline constexpr IntegerRange kSeeds{1, std::int64_t{1} << 32};
 inline constexpr IntegerRange kLostNodes{1, 64};
+inline constexpr IntegerRange kMultiples{1, std::int64_t{1} << 20};
 inline constexpr IntegerRange kPerHost{1, std::int64_t{1} << 20};
 inline constexpr IntegerRange kCores{1, std::int64_t{1} << 12};
 

@@ -126,6 +126,12 @@ std::pair<std::string, std::string> find(const Question& question, const SearchO
   return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
     SearchOptions options = asked;
     options.stop = stop;
+    if (has_pools(question.cluster)) {
+      const PoolsAnswer pools = plan_pools(question, options);
+      if (pools.chosen) return {"plan", to_json(pools)};
+      if (pools.is_stopped) return {"limit", ""};
+      return {"no_plan", to_text(pools)};
+    }
     const TrainingJob job = read_job(for_target(question, options.target));
     Answer answer = find_plan(job, options);
     if (sensitivity && !answer.plans.empty()) answer.sensitivity = find_sensitivity(job, options);
@@ -167,6 +173,22 @@ std::pair<std::string, std::string> meet(const Question& question, const Demand&
     options.stop = stop;
     const DemandAnswer answer = meet_demand(for_target(question, options.target), demand, options);
     if (answer.answer) return {"plan", to_json(answer)};
+    if (answer.outcome == PlanOutcome::limit) return {"limit", ""};
+    return {"no_plan", to_text(answer)};
+  });
+}
+
+std::pair<std::string, std::string> largest(const Question& question, const std::string& of, std::int64_t step,
+                                            const SearchOptions& asked) {
+  const auto known =
+      std::find_if(kLargestWords.begin(), kLargestWords.end(), [&](const auto& word) { return of == word.text; });
+  if (known == kLargestWords.end())
+    throw InputError(option("largest") + ": \"" + of + "\" is not one of batch, seq or layers");
+  return run_long([&](const std::atomic<bool>* stop) -> std::pair<std::string, std::string> {
+    SearchOptions options = asked;
+    options.stop = stop;
+    const LargestAnswer answer = find_largest(for_target(question, options.target), known->value, options, step);
+    if (answer.has_plan()) return {"plan", to_json(answer)};
     if (answer.outcome == PlanOutcome::limit) return {"limit", ""};
     return {"no_plan", to_text(answer)};
   });
@@ -462,6 +484,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("require_number", &nest::require_number);
   module.def("plan", &nest::find);
   module.def("demand", &nest::meet);
+  module.def("largest", &nest::largest);
   module.def("failures", &nest::fail);
   module.def("evaluate_strategy", &nest::evaluate_strategy);
   module.def("evaluate_file", &nest::evaluate_file);

@@ -47,6 +47,8 @@ class Graph:
 class Plan:
     alternatives: List[Plan]
     demand: Optional[Record]
+    largest: Optional[Record]
+    pools: Optional[Record]
     failures: Optional[Record]
     why_not: List[Record]
     sensitivity: Optional[Record]
@@ -153,7 +155,7 @@ def plan(model: Optional[Model] = None, cluster: Optional[Document] = None, *, d
          price: Union[str, float, None] = None, mtbf: Union[str, float, None] = None,
          checkpoint_bandwidth: Union[str, float, None] = None, restart: Union[str, float, None] = None,
          repair: Union[str, float, None] = None, lost_nodes: Optional[int] = None,
-         sensitivity: bool = False) -> Plan: ...
+         sensitivity: bool = False, largest: Optional[str] = None, multiple_of: Optional[int] = None) -> Plan: ...
 def evaluate(plan: Optional[Union[Plan, Model]] = None, strategy: Union[str, Mapping[str, Any], None] = None, cluster: Optional[Document] = None,
              *, devices: Optional[int] = None, global_batch: Optional[int] = None, seq: Optional[int] = None,
              encoder_seq: Optional[int] = None, stack: Optional[Document] = None, precision: Optional[str] = None,

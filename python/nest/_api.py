@@ -14,7 +14,8 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
          optimizer=None, profile=None, micro_batch=None, set=None, target=None, objective=None, max_devices=None, top=1, threads=None,
          time_limit=None, why=False, mtp_layers=None, routing=None, tie=None, optimizer_offload=None, offload=None, judge=None,
          freeze=None, lora=None, oom_risk=None, tokens=None, deadline=None, budget=None, price=None,
-         mtbf=None, checkpoint_bandwidth=None, restart=None, repair=None, lost_nodes=None, sensitivity=False):
+         mtbf=None, checkpoint_bandwidth=None, restart=None, repair=None, lost_nodes=None, sensitivity=False,
+         largest=None, multiple_of=None):
     """The fastest plan that fits, and the proof; or what it takes to train on so many tokens by then, for that much.
 
     model        a preset's name, a path (config.json, a folder, model.onnx, a saved graph), a Graph from nest.trace, or a
@@ -32,12 +33,19 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
                  The plan's `demand` is what was asked and how it was proven
     mtbf, checkpoint_bandwidth, restart, repair, lost_nodes   "50000h" of a device (or "6000h/node"), "2TB/s", "10min", "24h", 4: how often
                  to save state, goodput, spares and plans for fewer nodes, the plan's `failures`; objective="goodput" makes goodput most
+    largest, multiple_of   "seq", "batch" or "layers": the longest sequence, the largest batch in one pass or the most layers with which some
+                 plan fits; sequences are multiples of 1,024 tokens, or of what is said. The plan's `largest` says how it was proven
 
     Raises InputError, NoPlanFits, or LimitReached; Ctrl-C ends the search.
     """
     demanded = deadline is not None or budget is not None
     if demanded and mtbf is not None:
         raise InputError("mtbf: not together with deadline or budget; ask for the plan of so many devices")
+    for name, is_given in dict(deadline=deadline is not None, budget=budget is not None, mtbf=mtbf is not None, sensitivity=sensitivity).items():
+        if largest is not None and is_given:
+            raise InputError("%s: not together with largest; ask one after the other" % name)
+    if multiple_of is not None and largest is None:
+        raise InputError("multiple_of: of what? Give largest, for example \"seq\"")
     for name, value in dict(checkpoint_bandwidth=checkpoint_bandwidth, restart=restart, repair=repair, lost_nodes=lost_nodes).items():
         if value is not None and mtbf is None:
             raise InputError("%s: needs how often devices fail; give mtbf, for example \"50000h\"" % name)
@@ -49,7 +57,10 @@ def plan(model=None, cluster=None, *, devices=None, global_batch=None, seq=None,
     call.percent(options, tie=tie)
     call.words(options, target=target, offload=offload, judge=judge)
     options.why = bool(why)
-    if demanded:
+    if largest is not None:
+        call.words(options, objective=objective)
+        outcome, answer = call.core().largest(question, str(largest), 0 if multiple_of is None else call.number("multiple_of", multiple_of), options)
+    elif demanded:
         outcome, answer = call.core().demand(question, call.demand(tokens, deadline, budget, price, objective), options)
     elif mtbf is not None:
         given_words = dict(mtbf=mtbf, checkpoint_bandwidth=checkpoint_bandwidth, restart=restart, repair=repair)

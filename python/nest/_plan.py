@@ -45,6 +45,8 @@ class Plan:
         self.why_not = [record(why) for why in why_not]
         self.failures = record(data.get("failures"))  # what they make of the plan; None where nobody asked
         self.demand = record(data.get("demand"))  # what the plan had to meet, and what that took; None where nothing was
+        self.pools = record(data.get("pools"))  # where the cluster's file names pools: each of them planned alone
+        self.largest = record(data.get("largest"))  # where the largest that fits was asked for: of what, and the searches that prove it
 
     model = property(lambda self: record(self._data["model"]), doc="name, title, family, parameters, config")
     cluster = property(lambda self: record(self._data["cluster"]), doc="name, device, devices, description")

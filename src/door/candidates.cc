@@ -15,6 +15,7 @@
 #include "door/plan_reports.h"
 #include "door/priced_plan.h"
 #include "html/candidates_section.h"
+#include "load/fleet.h"
 #include "load/input.h"
 #include "nest/evaluate.h"
 #include "nest/option.h"
@@ -41,7 +42,11 @@ std::vector<T> list_or(const std::vector<T>& list, const T& single) {
   return list.empty() ? std::vector<T>{single} : list;
 }
 
-std::string short_name(const Input& input) { return load::file_stem(input.name); }
+// Of a pool that a file names, the pool's.
+std::string short_name(const Input& input) {
+  const auto pool = load::named_pool(input);
+  return pool ? pool->second : load::file_stem(input.name);
+}
 
 std::vector<Posed> posed_candidates(const CandidateLists& lists) {
   std::vector<Posed> posed;

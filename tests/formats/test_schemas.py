@@ -86,6 +86,8 @@ class Schemas(unittest.TestCase):
                  ("plan", "--model", "llama3-8b", "--devices", "16", "--top", "2", "--sensitivity", "--judge", "formula"), ("plan", "--model", "llama3-405b", "--devices", "8"),
                  ("plan", "--model", "llama3-8b", "--devices", "16", "--deadline", "400d", "--tokens", "1T", "--price", "2"),
                  ("plan", "--model", "llama3-8b", "--devices", "8", "--budget", "1K", "--tokens", "1T", "--price", "2"),
+                 ("plan", "--model", "llama3-8b", "--devices", "8", "--largest", "layers", "--judge", "formula"),
+                 ("plan", "--model", "llama3-405b", "--devices", "8", "--largest", "batch", "--offload", "never"),
                  ("eval", "--model", "deepseek-v3", "--devices", "256", "--strategy", "ep=32,pp=8,tp=1", "--tokens", "1T", "--price", "2"),
                  ("compare", "--model", "llama3-8b", "--devices", "8", "--planners", "nest,manual"),
                  ("compare", "--model", "llama3-8b", "--devices", "8,12,16", "--strategy", "best", "--strategy", "tp=8", "--strategy", "dp=8")]

@@ -92,6 +92,7 @@ Json stage_json(const StagePlan& stage, const Strategy& strategy, std::int64_t i
   memory["in_flight"] = stage.memory.in_flight;
   if (stage.memory.host > 0) memory["host"] = stage.memory.host;
   Json json = {{"layers", {stage.first, stage.last}}, {"devices", std::move(devices)}};
+  if (!stage.device.empty()) json["device"] = stage.device;
   for (const ChunkPlan& chunk : stage.chunks) {
     Json one = {
         {"layers", {chunk.first, chunk.last}}, {"forward_s", chunk.forward_s}, {"backward_s", chunk.backward_s}};
@@ -181,11 +182,17 @@ ChunkPlan read_chunk(doc::Reader reader) {
   return chunk;
 }
 
-StagePlan read_stage(doc::Reader reader) {
+StagePlan read_stage(doc::Reader reader, const std::string& device) {
   StagePlan stage;
   read_layers(reader, stage);
   for (doc::Reader& chunk : reader.objects("chunks")) stage.chunks.push_back(read_chunk(std::move(chunk)));
   reader.maybe_integers("devices", {0, kMostDevices}, 1 << 24);
+  stage.device = reader.text_or("device", "");
+  if (!stage.device.empty() && !device.empty() && stage.device != device) {
+    reader.fail("device", fmt::format("is `{}`, and the cluster's devices are `{}`: pipelines across kinds of devices "
+                                      "are not planned",
+                                      clip(stage.device, 40), clip(device, 40)));
+  }
   for (const PlanDimension& row : plan_dimensions()) {
     if (row.of_stage != nullptr) row.set_stage(stage, read_value(reader, row, row.of_stage(stage)));
   }
@@ -465,7 +472,9 @@ Plan read_plan(const Document& document) {
     const bool trades_heads = stack->flag_or("context_all_to_all", false);
     if (trades_heads && plan.strategy.split.cp > 1) plan.strategy.split.cp_comm = ContextExchange::a2a;
   }
-  for (doc::Reader& stage : root.objects("stages")) plan.stages.push_back(read_stage(std::move(stage)));
+  for (doc::Reader& stage : root.objects("stages")) {
+    plan.stages.push_back(read_stage(std::move(stage), plan.cluster.device));
+  }
   if (plan.stages.empty()) root.fail("stages", "a plan has at least one stage");
   if (auto prediction = root.maybe_object("prediction")) plan.prediction = read_prediction(std::move(*prediction));
   if (auto executed = root.maybe_object("executed")) plan.executed = read_prediction(std::move(*executed));

@@ -14,6 +14,7 @@
 #include "graph/graph_model.h"
 #include "load/catalogue.h"
 #include "load/cluster_file.h"
+#include "load/fleet.h"
 #include "load/input.h"
 #include "nest/option.h"
 
@@ -23,14 +24,26 @@ namespace {
 constexpr std::int64_t kUsualTokensPerStep = std::int64_t{4} << 20;
 constexpr std::int64_t kUsualSamplesPerStep = 1024;
 
+cluster::Cluster of_pool(const cluster::Cluster& pool, std::int64_t devices) {
+  if (devices == 0 || devices == pool.devices) return pool;
+  if (devices > pool.devices) {
+    throw InputError(fmt::format("{}: {} has {}; {} are asked for", option("devices"), clip(pool.name, 60),
+                                 format_integer(pool.devices), format_integer(devices)));
+  }
+  return cluster::resized(pool, devices);
+}
+
 cluster::Cluster load_cluster(const Input& input, std::int64_t devices) {
   const std::string& name = input.name;
   if (!input.text) {
     const auto size = devices == 0 ? std::nullopt : std::optional(devices);
     if (std::optional<cluster::Cluster> preset = cluster::find_cluster(name, size)) return std::move(*preset);
+    if (const std::optional<cluster::Cluster> pool = find_pool(input)) return of_pool(*pool, devices);
     if (!path_exists(name)) fail_unknown(name, "a cluster");
   }
-  cluster::Cluster cluster = cluster::read_cluster(read_cluster_file(input), file_stem(name));
+  const Document file = read_cluster_file(input);
+  refuse_pools(file);
+  cluster::Cluster cluster = cluster::read_cluster(file, file_stem(name));
   cluster::refuse_fast_links(cluster);
   return devices == 0 ? cluster : cluster::resized(cluster, devices);
 }
