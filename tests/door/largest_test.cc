@@ -27,6 +27,7 @@ struct SmallProblem {
                   {"intermediate_size", 192 * heads},
                   {"num_hidden_layers", layers},
                   {"num_attention_heads", heads},
+                  {"num_key_value_heads", heads},
                   {"vocab_size", 16000}};
     if (experts > 0) model.update({{"num_local_experts", experts}, {"num_experts_per_tok", 1}});
     const Json device = {{"name", "chip"},
