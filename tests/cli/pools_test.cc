@@ -79,7 +79,7 @@ TEST_F(Pools, AreThePlansOfEachAlone) {
 
 TEST_F(Pools, AreSaidInWords) {
   const std::string fleet = file(kFleet);
-  const Result result = nest(plan({"--cluster", fleet, "--objective", "device-hours"}));
+  const Result result = nest(plan({"--cluster", fleet, "--objective", "device-hours", "--offload", "never"}));
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Of the 3 pools of ours, "));
   EXPECT_THAT(result.out, HasSubstr("16 x h100"));
