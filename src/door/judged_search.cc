@@ -99,6 +99,7 @@ class JudgedSearch {
     }
     sort(plans_.end());
     if (differs || shares || waits) {
+      shard_otherwise();
       cut_otherwise();
       formula_s = settle();
     }
@@ -298,9 +299,8 @@ class JudgedSearch {
     Plan likely = plan;
     if (!is_small(plan)) return likely;
     for (const auto& stages : search::resharded(space_, plan, search::ShardedOtherwise::all_stages)) {
-      if (!cost::refuse_strategy(*request_.job, plan.strategy, stages).empty()) continue;
-      Plan other = cost::evaluate(*request_.job, plan.strategy, stages);
-      if (other.fits && other.prediction.iteration_s < likely.prediction.iteration_s) likely = std::move(other);
+      std::optional<Plan> other = evaluated(plan, plan.strategy, stages);
+      if (other && other->prediction.iteration_s < likely.prediction.iteration_s) likely = std::move(*other);
     }
     return likely;
   }
@@ -313,6 +313,42 @@ class JudgedSearch {
     return executed * strategy.pp * strategy.virtual_stages <= kFewPasses;
   }
 
+  // A variant of `plan`, if it can be run and fits.
+  std::optional<Plan> evaluated(const Plan& plan, const Strategy& strategy,
+                                const std::vector<StagePlan>& stages) const {
+    if (!cost::refuse_strategy(*request_.job, strategy, stages).empty()) return std::nullopt;
+    Plan other = cost::evaluate(*request_.job, strategy, stages);
+    if (!other.fits) return std::nullopt;
+    other.search = plan.search;
+    return other;
+  }
+
+  // Plans that by the formula would be faster than the best is, and are not, with their state sharded otherwise: what they
+  // gather in every pass may be what takes longer.
+  void shard_otherwise() {
+    const double best = plans_.front().value;
+    std::vector<const Plan*> promised;
+    for (const ExecutedPlan& each : plans_) {
+      if (each.value > best && priced(each.plan) < best) promised.push_back(&each.plan);
+    }
+    std::stable_sort(promised.begin(), promised.end(),
+                     [&](const Plan* a, const Plan* b) { return priced(*a) < priced(*b); });
+    promised.resize(std::min(promised.size(), kRound));
+    std::vector<Plan> others;
+    for (const Plan* plan : promised) {
+      for (const auto& stages : search::resharded(space_, *plan, search::ShardedOtherwise::all_stages)) {
+        if (is_late()) return;
+        std::optional<Plan> other = evaluated(*plan, plan->strategy, stages);
+        if (other && other->prediction.iteration_s != plan->prediction.iteration_s) others.push_back(std::move(*other));
+      }
+    }
+    std::vector<const Plan*> fresh;
+    fresh.reserve(others.size());
+    for (const Plan& other : others) fresh.push_back(&other);
+    consider(fresh);
+    sort(plans_.end());
+  }
+
   // The same strategy with layers moved between stages, with state sharded otherwise, in all stages or in one, and with the
   // head's gradients at another time.
   std::vector<Plan> variants(const Plan& plan, search::MovedTo where) const {
@@ -320,11 +356,7 @@ class JudgedSearch {
     const plan::PlanLimits& limits = request_.limits;
     std::vector<Plan> others;
     const auto add = [&](const Strategy& strategy, const std::vector<StagePlan>& stages) {
-      if (!cost::refuse_strategy(job, strategy, stages).empty()) return;
-      Plan other = cost::evaluate(job, strategy, stages);
-      if (!other.fits) return;
-      other.search = plan.search;
-      others.push_back(std::move(other));
+      if (std::optional<Plan> other = evaluated(plan, strategy, stages)) others.push_back(std::move(*other));
     };
     const bool may_defer =
         job.stack.defer_head_gradient && plan.strategy.pp > 1 && limits.defer_head[0] && limits.defer_head[1];
