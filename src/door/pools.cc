@@ -77,7 +77,7 @@ PoolsAnswer plan_pools(const Question& question, const SearchOptions& options) {
   PoolsAnswer answer;
   answer.name = fleet->name;
   std::optional<InputError> refusal;
-  const auto search_on = [&](const load::Pool& pool, SearchOptions search) {
+  const auto search_on = [&](const load::Pool& pool, const SearchOptions& search) {
     Answer found = find_plan(read_job(for_target(question_on(question, pool), options.target)), search);
     name_devices(found);
     answer.is_stopped = answer.is_stopped || found.outcome == PlanOutcome::limit;

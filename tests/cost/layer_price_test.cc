@@ -278,6 +278,34 @@ TEST(Messages, OnlyTheLevelThatIsCrossedCounts) {
   EXPECT_DOUBLE_EQ(across.s_per_byte, 1 / (50e9 * 0.647));
 }
 
+// Units of 448 devices and replicas of 12: the first in which a unit ends between the fourth stage and the fifth is
+// replica 74, 74 · 12 + 8 = 2 · 448. There both tensor ranks send over the uplink of the unit.
+TEST(Messages, ReplicasFarBehindTheFirstCountToo) {
+  cluster::Cluster cluster = rail_cluster("h100", 8);
+  cluster::Level unit, all;
+  unit.group = 448;
+  unit.bandwidth_bytes_per_s = 400e9;
+  unit.latency_s = 2e-6;
+  all.group = 7;
+  all.bandwidth_bytes_per_s = 10e9;
+  all.latency_s = 9e-6;
+  cluster.levels = {unit, all};
+  cluster.devices = 3136;
+  cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
+  Layout layout;
+  layout.tp = 2;
+  layout.pp = 6;
+  layout.dp = 190;
+  Strategy strategy = strategy_of(layout);
+  strategy.dp_inner = 1;
+  strategy.pitch = 12;
+  const CostLine line = message_line(cluster, strategy, 3, 4);
+  EXPECT_DOUBLE_EQ(line.latency_s, 9e-6);
+  EXPECT_DOUBLE_EQ(line.s_per_byte, 2 / 10e9);
+  strategy.dp = 74;  // without it
+  EXPECT_DOUBLE_EQ(message_line(cluster, strategy, 3, 4).s_per_byte, 1 / 400e9);
+}
+
 constexpr CallBytes kEndless = {1e18, 1e18};
 
 // A step of 288 ranks in 72 rings side by side moves 1/72 · 1/288 of a call. Small calls wait for the network between

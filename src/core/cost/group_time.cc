@@ -122,6 +122,25 @@ CostLine message_between(const cluster::Fabric& fabric, std::int64_t source, std
   return line;
 }
 
+// Replicas from `first` on in which a unit of some level ends: only there do messages between stages leave it. Units that
+// hold whole replicas divide none, and replicas of whole units are all alike. Of levels with few units all are found.
+std::vector<std::int64_t> divided_replicas(const cluster::Fabric& fabric, const groups::RankGroups& ranks,
+                                           std::int64_t first) {
+  std::vector<std::int64_t> found;
+  if (ranks.pipelines() <= first || !fabric.regular) return found;
+  const std::int64_t pitch = ranks.pitch();
+  for (std::size_t l = 1; l < fabric.levels; ++l) {
+    const std::int64_t unit = fabric.unit[l];
+    if (unit % pitch == 0 || pitch % unit == 0) continue;
+    const std::int64_t ends = std::min(ranks.pipelines() * pitch / unit, kReplicasTried);
+    for (std::int64_t k = 1; k <= ends; ++k) {
+      const std::int64_t r = k * unit / pitch;
+      if (r >= first && r < ranks.pipelines()) found.push_back(r);
+    }
+  }
+  return found;
+}
+
 // Of an all-to-all of routed tokens: bytes of a row, and whether it is on its way home. Backward, what was dispatched is
 // summed up at home.
 struct RoutedRows {
@@ -444,11 +463,13 @@ CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy,
   };
   CostLine chosen = line_of(0, block);
   if (!least) {
-    for (std::int64_t r = 1; r < pipelines; ++r) {
+    const auto look_at = [&](std::int64_t r) {
       const CostLine line = line_of(r * ranks.pitch(), block);
       chosen.latency_s = std::max(chosen.latency_s, line.latency_s);
       chosen.s_per_byte = std::max(chosen.s_per_byte, line.s_per_byte);
-    }
+    };
+    for (std::int64_t r = 1; r < pipelines; ++r) look_at(r);
+    for (const std::int64_t r : divided_replicas(cluster.fabric, ranks, pipelines)) look_at(r);
     return chosen;
   }
   // Replicas that all lie alike send at the same time. Others may not.

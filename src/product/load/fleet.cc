@@ -142,7 +142,7 @@ std::optional<cluster::Cluster> find_pool(const Input& input) {
 void refuse_pools(const Document& document) {
   if (!has_pools(document)) return;
   const std::vector<std::string> names = pool_names(document);
-  const std::string source = document.name();
+  const std::string& source = document.name();
   throw InputError(fmt::format("{}: names pools ({}), and one cluster is wanted here; name a pool, for example {}#{}",
                                source, names.empty() ? "none" : join_words(names), source,
                                names.empty() ? "main" : names.front()));

@@ -86,6 +86,7 @@ std::optional<double> StepJudge::seconds_below(const Strategy& strategy, const s
   });
   if (least_s >= most_s) return std::nullopt;
   std::vector<double> seconds;
+  seconds.reserve(lowered.size());
   for (const LoweredPlan& part : lowered) seconds.push_back(execute(part.program, limits_).total_s);
   if (seconds.size() == 1) return seconds.front();
   const std::int64_t m = micro_batches(strategy, job_.run.global_batch);
