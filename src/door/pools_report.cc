@@ -17,10 +17,9 @@ namespace nest {
 namespace {
 
 std::string best_for(const PoolsAnswer& answer, std::size_t pool) {
-  std::vector<std::string> words;
-  if (answer.fastest == pool) words.emplace_back("time");
-  if (answer.cheapest == pool) words.emplace_back(answer.is_priced ? "cost" : "device-hours");
-  return join_words(words);
+  const char* cost = answer.is_priced ? "cost" : "hours";  // a line of 80 columns has no room for device-hours
+  if (answer.fastest != pool) return answer.cheapest == pool ? cost : "";
+  return answer.cheapest == pool ? fmt::format("time, {}", cost) : "time";
 }
 
 std::string pools_headline(const PoolsAnswer& answer) {

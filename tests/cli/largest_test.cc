@@ -61,7 +61,7 @@ TEST(Largest, MistakesAreOneMessage) {
       {{"--largest", "width"}, "--largest: "},
       {{"--largest", "seq", "--seq", "4096"}, "--seq: is what is asked for; leave it out"},
       {{"--largest", "batch", "--global-batch", "4"}, "--global-batch: is what is asked for; leave it out"},
-      {{"--largest", "batch", "--mbs", "4"}, "--micro-batch: all sequences pass at once here; leave it out"},
+      {{"--largest", "batch", "--mbs", "4"}, "--mbs: all sequences pass at once here; leave it out"},
       {{"--largest", "batch", "--multiple-of", "4"}, "--multiple-of: every batch is looked at; leave it out"},
       {{"--multiple-of", "4"}, "--multiple-of: of what? Give --largest"},
       {{"--largest", "seq", "--deadline", "3d"}, "--deadline: not together with --largest"},
