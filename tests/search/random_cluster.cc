@@ -91,9 +91,10 @@ cluster::Cluster random_cluster(Dice& dice, Leaning leaning) {
   }
   const bool far_rails = std::any_of(cluster.levels.begin() + std::min<std::ptrdiff_t>(2, std::ssize(cluster.levels)),
                                      cluster.levels.end(), [](const cluster::Level& level) { return level.rails; });
-  if (!far_rails && dice.one_in(4)) {
+  Dice mesh_dice = dice;  // what else is drawn of a seed stays as it is
+  if (!far_rails && mesh_dice.one_in(4)) {
     cluster.levels.front().full_mesh = true;
-    cluster.levels.front().bandwidth_bytes_per_s /= dice.any({1.0, 4.0, 16.0});
+    cluster.levels.front().bandwidth_bytes_per_s /= mesh_dice.any({1.0, 4.0, 16.0});
   }
   cluster.fabric = cluster::make_fabric(cluster.levels, cluster.devices);
   if (dice.one_in(8)) cluster.fabric.message_overhead_s = 5e-6;
