@@ -18,7 +18,9 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 // Whole stages of F 1 and B 2 (I 1, W 1), in equal chunks.
 PipelineSeconds of_guide(const Shape& shape) {
   const double v = static_cast<double>(shape.chunks);
-  return {std::vector<PassSeconds>(at(shape.positions()), {1 / v, 1 / v, 1 / v}), {}, {}, {}, {}};
+  PipelineSeconds seconds;
+  seconds.chunks.assign(at(shape.positions()), {1 / v, 1 / v, 1 / v});
+  return seconds;
 }
 
 struct Vector {
