@@ -127,11 +127,12 @@ test-tsan: deps-test ## Run what uses several threads under ThreadSanitizer
 	@cmake --build --preset tsan -j $(JOBS)
 	@$(SANITIZED) ctest --preset tsan
 
-.PHONY: soak soak-tests soak-fuzz soak-kills
+.PHONY: soak soak-tests soak-fuzz soak-kills soak-oracles
 SCALE ?= 2
 FUZZ_SECONDS ?= 3600
 KILLS ?= 10000
-soak: soak-fuzz soak-kills soak-tests ## Hours: fuzz every reader, kill and starve the programs, all tests long (SCALE=2 FUZZ_SECONDS=3600 KILLS=10000)
+ORACLE_SECONDS ?= 3600
+soak: soak-fuzz soak-kills soak-oracles soak-tests ## Hours: fuzz every reader, kill and starve the programs, compare searches with all plans, all tests long (SCALE=2 FUZZ_SECONDS=3600 KILLS=10000 ORACLE_SECONDS=3600)
 
 soak-tests: deps-test ## Run all tests long: whole oracles, the programs under sanitizers too (an hour; SCALE=2)
 	@$(call configure_test)
@@ -149,6 +150,11 @@ soak-fuzz: deps-test ## Fuzz every reader with libFuzzer under sanitizers; corpu
 	@cmake --preset fuzz $(CMAKE_ARGS) >/dev/null
 	@cmake --build --preset fuzz -j $(JOBS)
 	@tools/soak/fuzz build/fuzz/tests --state build/soak --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+soak-oracles: deps-test ## Compare searches of random problems with every plan there is, other problems each time; counts grow in build/soak (ORACLE_SECONDS=3600)
+	@$(call configure_test,search)
+	@cmake --build build/test -j $(JOBS) --target test_search
+	@tools/soak/oracles build/test/nest/tests/test_search --state build/soak --seconds $(ORACLE_SECONDS)
 
 soak-kills: build ## End plans, simulations, sweeps and exports at random moments, and take memory, threads and disk from them (KILLS=10000)
 	@tools/soak/kills build/nest --kills $(KILLS) --record build/soak-kills.json

@@ -183,11 +183,16 @@ void check_answer(const Problem& problem, const OracleAnswer& all, const PlanAns
 void check_bounds(const Problem& problem, const OracleAnswer& all) {
   if (all.keys.empty()) return;
   const OracleBest& best = *ranked(problem, all).front();
-  PlanRequest request = problem.request();
-  request.search.top = 1;
-  request.search.known_score = score_of(problem, best.strategy, best.time_s) * (1 + kAgreement);
-  const PlanAnswer answer = make_plan(request);
-  ASSERT_EQ(answer.plans.size(), 1U) << "a bound exceeds " << test::strategy_line(best.strategy, best.stages);
+  const auto is_found = [&](double excess) {
+    PlanRequest request = problem.request();
+    request.search.top = 1;
+    request.search.known_score = score_of(problem, best.strategy, best.time_s) * (1 + excess);
+    return make_plan(request).plans.size() == 1;
+  };
+  if (is_found(kAgreement)) return;
+  double excess = kAgreement;
+  while (excess < 10 && !is_found(excess)) excess *= 2;
+  ADD_FAILURE() << "a bound exceeds " << test::strategy_line(best.strategy, best.stages) << " by up to " << excess;
 }
 
 // The limits that leave one choice of everything but pitch, cuts and options.
@@ -221,7 +226,7 @@ Problem pinned(const Problem& problem, const Strategy& strategy) {
 
 struct Tally {
   Counts seen, grids, contexts;
-  std::int64_t plans = 0;
+  std::int64_t problems = 0, plans = 0;
   int infeasible = 0, impossible = 0;
 };
 
@@ -234,6 +239,7 @@ void compare(const Problem& problem, Tally& tally) {
   }
   const OracleAnswer all = test::try_everything(problem.job, problem.limits, problem.devices());
   tally.plans += all.plans;
+  ++tally.problems;
   check_prices(problem, all);
   const PlanAnswer answer = make_plan(problem.request());
   check_answer(problem, all, answer);
@@ -245,6 +251,8 @@ void compare(const Problem& problem, Tally& tally) {
     const OracleAnswer own = test::try_everything(one.job, one.limits, one.devices());
     check_answer(one, own, make_plan(one.request()));
     check_bounds(one, own);
+    tally.plans += own.plans;
+    ++tally.problems;
   }
   tally.infeasible += all.keys.empty();
   if (answer.plans.empty()) return;
@@ -270,9 +278,9 @@ bool compare_problem(const Problem& problem, Tally& tally) {
   return false;
 }
 
-Problem problem_of(std::uint32_t seed) {
-  if (seed < kFirstOfGrids) return test::random_problem(seed);
-  return test::random_problem(seed, seed < kFirstOfContexts ? test::Leaning::experts : test::Leaning::context);
+Problem problem_of(std::uint32_t seed, std::uint64_t draw = test::draw()) {
+  if (seed < kFirstOfGrids) return test::random_problem(seed, draw);
+  return test::random_problem(seed, seed < kFirstOfContexts ? test::Leaning::experts : test::Leaning::context, draw);
 }
 
 // One shard of problems. What `counts` saw is recorded; in a whole shard every feature is part of some optimum.
@@ -283,6 +291,8 @@ Tally compare_shard(std::uint32_t first_seed, std::uint32_t shard, Counts Tally:
   for (std::uint32_t seed = first; seed < first + count && failed < kMostFailures; ++seed) {
     failed += compare_problem(problem_of(seed), tally) ? 0 : 1;
   }
+  testing::Test::RecordProperty("problems", std::to_string(tally.problems));
+  testing::Test::RecordProperty("plans", std::to_string(tally.plans));
   const bool whole = count >= kPerShard && failed == 0;
   for (const auto& [feature, times] : tally.*counts) {
     testing::Test::RecordProperty(feature, times);
@@ -297,7 +307,6 @@ class Exhaustive : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(Exhaustive, FindsTheBestOfAllPlans) {
   const Tally tally = compare_shard(1, GetParam(), &Tally::seen);
-  RecordProperty("plans", std::to_string(tally.plans));
   RecordProperty("infeasible", tally.infeasible);
   RecordProperty("impossible", tally.impossible);
   if (per_shard() >= kPerShard && !HasFailure()) {
@@ -359,6 +368,20 @@ TEST(ExhaustiveOracle, WrittenProblemsAreTheProblems) {
     EXPECT_EQ(before.stages.front().memory.needed, after.stages.front().memory.needed);
     EXPECT_EQ(before.fits, after.fits);
   }
+}
+
+// Problems on which the search once was wrong: a floor on the memory of recomputed blocks beside overlapped exchanges, sets
+// of modules dropped for others that need more while they work, tables of encoder and decoder counted twice.
+TEST(ExhaustiveReplay, OnceWrong) {
+  struct Drawn {
+    std::uint64_t draw;
+    std::uint32_t seed;
+  };
+  Tally tally;
+  for (const Drawn& one : {Drawn{1, 1'000'481}, Drawn{4, 1'000'093}, Drawn{4, 2'000'008}, Drawn{103, 202}}) {
+    compare_problem(problem_of(one.seed, one.draw), tally);
+  }
+  EXPECT_GT(tally.plans, 0);
 }
 
 // One problem, named by $NEST_ORACLE_SEED.

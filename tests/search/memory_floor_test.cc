@@ -50,9 +50,9 @@ void compare(test::Problem problem, test::Dice& dice, Tight& tight) {
   const Strategy strategy = dice.any(strategies);
   const std::vector<StagePlan> stages = test::random_stages(dice, problem.job, problem.limits, strategy);
   if (stages.empty()) return;
-  problem.job.cluster.device.memory_bytes =
-      needed_bytes(*PriceCache(problem.job).get(strategy.split, strategy.micro_batch), strategy, stages);
-  PriceCache prices(problem.job);
+  problem.job.cluster.device.memory_bytes = needed_bytes(
+      *PriceCache(problem.job, problem.limits).get(strategy.split, strategy.micro_batch), strategy, stages);
+  PriceCache prices(problem.job, problem.limits);
   const PairPrices& pair = *prices.get(strategy.split, strategy.micro_batch);
   const double slowest = slowest_layers_s(pair, strategy, stages);
   const MemoryFloor floor(problem.job, problem.limits);
@@ -86,7 +86,7 @@ TEST(MemoryFloor, NoPlanThatFitsHasAFasterSlowestStage) {
 
 // With room for nothing, nothing is fast enough; with room for everything, memory says nothing.
 TEST(MemoryFloor, EndsOfTheScale) {
-  test::Problem problem = test::random_problem(3, test::Leaning::experts);
+  test::Problem problem = test::random_problem(3, test::Leaning::experts, 0);
   const Strategy strategy = test::all_strategies(problem.job, problem.limits, problem.devices()).front();
   PriceCache prices(problem.job);
   const PairPrices& pair = *prices.get(strategy.split, strategy.micro_batch);

@@ -360,12 +360,15 @@ std::vector<StagePlan> random_stages(Dice& dice, const cost::Job& job, const pla
   return {};
 }
 
-Problem random_problem(std::uint32_t seed) { return random_problem(seed, static_cast<Leaning>(seed % kLeanings)); }
+Problem random_problem(std::uint32_t seed, std::uint64_t draw) {
+  return random_problem(seed, static_cast<Leaning>(seed % kLeanings), draw);
+}
 
-Problem random_problem(std::uint32_t seed, Leaning leaning) {
-  Dice dice(seed);
+Problem random_problem(std::uint32_t seed, Leaning leaning, std::uint64_t draw) {
+  Dice dice(seed + (draw << 32));
   Problem problem;
   problem.seed = seed;
+  problem.draw = draw;
   problem.leaning = leaning;
   problem.config = random_config(dice, leaning);
   const model::Architecture architecture = model::read_config(doc::parse_json("model.json", problem.config), "model");

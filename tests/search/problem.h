@@ -11,6 +11,7 @@
 #include "cost/job.h"
 #include "cost/profile.h"
 #include "search/planner.h"
+#include "test_support/scale.h"
 
 namespace nest::test {
 
@@ -55,6 +56,7 @@ inline constexpr std::uint32_t kLeanings = 13;
 
 struct Problem {
   std::uint32_t seed = 0;
+  std::uint64_t draw = 0;
   Leaning leaning = Leaning::plain;
   std::string config;  // the model's config.json
   cost::Job job;
@@ -70,9 +72,9 @@ struct Problem {
   search::PlanRequest request() const;
 };
 
-// Deterministic in the seed; the leaning is that of the seed's number unless given.
-Problem random_problem(std::uint32_t seed);
-Problem random_problem(std::uint32_t seed, Leaning leaning);
+// Deterministic in seed and draw (test_support/scale.h); the leaning is that of the seed's number unless given.
+Problem random_problem(std::uint32_t seed, std::uint64_t draw = draw());
+Problem random_problem(std::uint32_t seed, Leaning leaning, std::uint64_t draw = draw());
 
 // Parts of it.
 std::string random_config(Dice& dice, Leaning leaning);

@@ -130,8 +130,9 @@ std::filesystem::path save_problem(const Problem& problem, const std::filesystem
 std::string problem_text(const Problem& problem) {
   std::string layers;
   for (const int kind : problem.job.model.layers) layers += fmt::format(" {}", kind);
-  std::string text = fmt::format("seed {} (NEST_ORACLE_SEED={} runs this one alone), layers of kinds{}\n", problem.seed,
-                                 problem.seed, layers);
+  std::string text =
+      fmt::format("seed {} (NEST_TEST_DRAW={} NEST_ORACLE_SEED={} runs this one alone), layers of kinds{}\n",
+                  problem.seed, problem.draw, problem.seed, layers);
   text += command_line(problem, ".");
   text += fmt::format("--- model.json\n{}\n--- cluster.yaml\n{}", problem.config, cluster_yaml(problem.job.cluster));
   if (problem.job.profile) text += "--- profile.json\n" + profile_json(problem.job) + "\n";
