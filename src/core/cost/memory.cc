@@ -309,6 +309,10 @@ double StageMemoryModel::kept_bytes(int layer, int treatment) const {
   return kinds_->of_layer(layer).price.kept_bytes[at(treatment)];
 }
 
+double StageMemoryModel::working_bytes(int layer, int treatment) const {
+  return kinds_->of_layer(layer).price.working_bytes[at(treatment)];
+}
+
 StageMemory stage_memory(const Job& job, const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) {
   return StageMemoryModel(job, strategy.split, strategy.micro_batch, treatments_of({stage}))
       .estimate(strategy, stage, stage_index);

@@ -44,6 +44,8 @@ class StageMemoryModel {
 
   // Kept by one layer of the model per micro-batch in flight.
   double kept_bytes(int layer, int treatment) const;
+  // Short-lived, while one layer of the model runs backward.
+  double working_bytes(int layer, int treatment) const;
 
   // The strategy has this split and micro-batch size.
   StageMemory estimate(const Strategy& strategy, const StagePlan& stage, std::int64_t stage_index) const;

@@ -13,6 +13,24 @@ namespace {
 
 constexpr double kBelow = 1 - PartitionSolver::kEqual;  // a bound stays one when sums are rounded
 
+// The last position up to n that holds, where all up to some one after `begin` do; `begin` where none does. Found in a few
+// steps where it is near the guess.
+template <class Holds>
+std::int64_t farthest(std::int64_t begin, std::int64_t n, std::int64_t guess, const Holds& holds) {
+  std::int64_t low = begin, high = n + 1;  // low holds, or is nothing; high does not
+  std::int64_t middle = std::clamp(guess, std::min(begin + 1, n), n);
+  for (std::int64_t step = 1; high - low > 1; step *= 2) {
+    if (holds(middle)) {
+      low = middle;
+      middle = high > n ? std::min(n, low + step) : low + (high - low) / 2;
+    } else {
+      high = middle;
+      middle = low == begin ? std::max(begin + 1, high - step) : low + (high - low) / 2;
+    }
+  }
+  return low;
+}
+
 }  // namespace
 
 schedule::StepForm KeyPrices::form(const Key& key, const PairPrices& pair) const {
@@ -326,7 +344,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     made.step_s = state.sync_exposed_s + state.optimizer_s + again.head.step_s + cost::constants::kStep_s;
     return made;
   };
-  const std::int64_t blocks = pair(stage).blocks(begin, end), chunks = strategy_.virtual_stages;
+  const std::int64_t blocks = pair(stage).blocks(begin, end), most = most_whole(blocks);
   const auto add_blocks = [&](std::int64_t n, std::size_t z) {
     const Recomputation recompute = Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(n));
     for (const bool defers : {true, false}) {
@@ -335,7 +353,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
       made.option = space_->block_option(n, static_cast<int>(z));
       std::deque<FitRange>& numbers = looked_at->numbers[z];
       made.fit = &numbers[at(n - 1)];
-      made.grows = !only_ && n == std::ssize(numbers) && n * chunks < blocks;
+      made.grows = !only_ && n == std::ssize(numbers) && n < most;
       prices.push_back(made);
     }
   };
@@ -378,9 +396,17 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
   }
 }
 
+std::int64_t KeyPrices::most_whole(std::int64_t blocks) const {
+  const std::int64_t all = std::max<std::int64_t>(1, ceil_div(blocks, strategy_.virtual_stages));
+  for (std::int64_t n = all; n <= space_->most_blocks(); ++n) {
+    if (space_->limits().admits(Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(n)))) return n;
+  }
+  return all;
+}
+
 bool KeyPrices::extend(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) {
   StageChoice choice = space_->choice(option);
-  const std::int64_t blocks = pair(stage).blocks(begin, end), chunks = strategy_.virtual_stages;
+  const std::int64_t most = most_whole(pair(stage).blocks(begin, end));
   const auto same = [&](const StageChoice& way) { return way.row() == choice.row() && way.in_node == choice.in_node; };
   const auto& shardings = space_->shardings();
   const auto z = at(std::find_if(shardings.begin(), shardings.end(), same) - shardings.begin());
@@ -395,7 +421,7 @@ bool KeyPrices::extend(std::int64_t stage, std::int64_t begin, std::int64_t end,
     known.emplace_back();
     ++known_fits_count_;
     choice.recompute = Recomputation::of_layers(Recompute::block, static_cast<std::int32_t>(known.size()));
-  } while (std::ssize(known) * chunks < blocks &&
+  } while (std::ssize(known) < most &&
            (!space_->limits().admits(choice.recompute) || !within_floor(stage, begin, end, choice)));
   return true;
 }
@@ -408,7 +434,7 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
   double again_s = 0;  // of all stages, at least
   if (choice.recompute.kind == Recompute::block) {
     const std::int64_t n = choice.recompute.layers, all = pair_->blocks(0, layers);
-    if (!offers_blocks() || !space_->limits().admits(choice.recompute) || n * chunks > all) return false;
+    if (!offers_blocks() || !space_->limits().admits(choice.recompute) || n > most_whole(all)) return false;
     double least_s = std::numeric_limits<double>::infinity();
     for (std::size_t kind = 0; kind < space_->job().model.kinds.size(); ++kind) {
       if (space_->job().model.kinds[kind].kind != model::LayerKind::block) continue;
@@ -445,29 +471,37 @@ bool KeyPrices::is_treated(int option) {
 }
 
 // What a stage needs at least grows with its layers on both sides: stages from the first on, each as long as memory
-// allows, reach as far as any do.
+// allows, reach as far as any do. Most are about as long as the one before, so that its length is where the look begins.
 bool KeyPrices::reaches_end(const StageChoice& choice) const {
+  const MemoryFloor::Sharded state = floor_of(choice);
+  const cost::StageTreatment treated = treatment(choice.recompute);
   const std::int64_t n = space_->layers();
-  std::int64_t reached = 0;
+  std::int64_t reached = 0, length = ceil_div(n, strategy_.pp);
   for (std::int64_t s = 0; s < strategy_.pp && reached < n; ++s) {
-    if (within_floor(s, reached, n, choice)) return true;
-    std::int64_t low = reached, high = n;  // low fits, or is nothing; high does not
-    while (high - low > 1) {
-      const std::int64_t middle = low + (high - low) / 2;
-      (within_floor(s, reached, middle, choice) ? low : high) = middle;
-    }
-    reached = low;
+    const std::int64_t end = farthest(reached, n, reached + length, [&](std::int64_t middle) {
+      return within_floor(s, reached, middle, state, treated);
+    });
+    length = end - reached;
+    reached = end;
   }
   return reached >= n;
 }
 
+MemoryFloor::Sharded KeyPrices::floor_of(const StageChoice& choice) const {
+  const cost::ShardLines& lines = sync_->of(choice);
+  return floor_.sharded(choice.row(), {lines.dense_degree, lines.expert_degree}, lines.updated(choice.row()));
+}
+
 bool KeyPrices::within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end,
                              const StageChoice& choice) const {
-  const cost::ShardLines& lines = sync_->of(choice);
-  const double floor = floor_.bytes(pair(stage), begin, end, choice.row(), {lines.dense_degree, lines.expert_degree},
-                                    lines.updated(choice.row()), treatment(choice.recompute),
-                                    problem_.stages[at(stage)].pressure, strategy_.pp > 1);
-  return floor <= real(device(stage).memory_bytes - context_bytes_);
+  return within_floor(stage, begin, end, floor_of(choice), treatment(choice.recompute));
+}
+
+bool KeyPrices::within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end,
+                             const MemoryFloor::Sharded& state, const cost::StageTreatment& treatment) const {
+  const double pressure = problem_.stages[at(stage)].pressure;
+  return floor_.bytes(pair(stage), begin, end, state, treatment, pressure, strategy_.pp > 1) <=
+         real(device(stage).memory_bytes - context_bytes_);
 }
 
 bool KeyPrices::fits(std::int64_t stage, std::int64_t begin, std::int64_t end, int option) const {

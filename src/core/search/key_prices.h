@@ -82,6 +82,9 @@ class KeyPrices final : public StagePrices {
   PlainFits& fits_of(std::int64_t begin, std::int64_t end);
   BlockFits& blocks_of(std::int64_t begin, std::int64_t end);
   bool within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end, const StageChoice& choice) const;
+  MemoryFloor::Sharded floor_of(const StageChoice& choice) const;  // of the state
+  bool within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end, const MemoryFloor::Sharded& state,
+                    const cost::StageTreatment& treatment) const;
   bool reaches_end(const StageChoice& choice) const;  // stages that all choose so
   bool reaches_end(int option);                       // the same, remembered
   bool is_treated(int option);                        // by what runs plans of the key; remembered
@@ -91,6 +94,10 @@ class KeyPrices final : public StagePrices {
 
   // Some layers of a stage may be recomputed as a whole: where none has anything on the host.
   bool offers_blocks() const { return space_->offers_blocks() && strategy_.split.offload == 0; }
+
+  // The most n of `block:n` worth a look on a stage of so many blocks: the least that covers all of them and that limits
+  // which name single numbers admit.
+  std::int64_t most_whole(std::int64_t blocks) const;
 
   // What is waited for of messages, where they count.
   cost::MessageRule message_rule(const Strategy& strategy, const PairPrices& pair) const {

@@ -23,19 +23,25 @@ MemoryFloor::MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits)
   }
 }
 
-double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-                          const groups::ZeroDegrees& degrees, const groups::ZeroDegrees& updated,
+MemoryFloor::Sharded MemoryFloor::sharded(int zero, const groups::ZeroDegrees& degrees,
+                                          const groups::ZeroDegrees& updated) const {
+  return {zero, parameter_bytes(zero, degrees.dense, updated.dense, groups::Weights::dense),
+          parameter_bytes(zero, degrees.expert, updated.expert, groups::Weights::expert),
+          frozen_bytes(zero, degrees.dense, groups::Weights::dense),
+          frozen_bytes(zero, degrees.expert, groups::Weights::expert)};
+}
+
+double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, const Sharded& state,
                           const cost::StageTreatment& treatment, double in_flight, bool many) const {
-  const double expert = pair.expert_parameters(begin, end);
   const double dense = std::max(0.0, pair.dense_parameters(begin, end) - pair.shared_parameters());
-  const double state = parameter_bytes(zero, degrees.dense, updated.dense, groups::Weights::dense) * dense +
-                       parameter_bytes(zero, degrees.expert, updated.expert, groups::Weights::expert) * expert +
-                       frozen_bytes(zero, degrees.dense, groups::Weights::dense) *
-                           std::max(0.0, pair.frozen_dense(begin, end) - pair.shared_frozen()) +
-                       frozen_bytes(zero, degrees.expert, groups::Weights::expert) * pair.frozen_expert(begin, end);
+  const double frozen = std::max(0.0, pair.frozen_dense(begin, end) - pair.shared_frozen());
+  const double held = state.dense * dense + state.expert * pair.expert_parameters(begin, end) +
+                      state.frozen_dense * frozen + state.frozen_expert * pair.frozen_expert(begin, end);
   const double flight = flying(in_flight);
-  const double more = end > begin ? pair.more_bytes(begin, end, zero, treatment.rest, many) : 0;
-  return state + flight * pair.kept_bytes(begin, end, treatment) * margin_ + more;
+  // Blocks that are recomputed from their inputs and others meet in one stage, or one of them fills it.
+  const int working = treatment.whole > 0 ? cost::kFirstSet : treatment.rest;
+  const double more = end > begin ? pair.more_bytes(begin, end, state.zero, working, many) : 0;
+  return held + flight * pair.kept_bytes(begin, end, treatment) * margin_ + more;
 }
 
 double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, std::int64_t updated,
@@ -244,20 +250,17 @@ double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, 
   std::vector<double> state(width * zeros_.size());
   for (std::size_t z = 0; z < zeros_.size(); ++z) {
     const int zero = zeros_[z];
-    const double dense = parameter_bytes(zero, degrees.dense, degrees.dense, groups::Weights::dense);
-    const double expert = parameter_bytes(zero, degrees.expert, degrees.expert, groups::Weights::expert);
-    const double frozen_dense = frozen_bytes(zero, degrees.dense, groups::Weights::dense);
-    const double frozen_expert = frozen_bytes(zero, degrees.expert, groups::Weights::expert);
+    const Sharded each = sharded(zero, degrees, degrees);
     double* const own = &state[z * width];
     for (std::int64_t i = 0; i <= n; ++i) {
-      own[i] = dense * pair.dense_parameters(0, i) + expert * pair.expert_parameters(0, i) +
-               frozen_dense * pair.frozen_dense(0, i) + frozen_expert * pair.frozen_expert(0, i);
+      own[i] = each.dense * pair.dense_parameters(0, i) + each.expert * pair.expert_parameters(0, i) +
+               each.frozen_dense * pair.frozen_dense(0, i) + each.frozen_expert * pair.frozen_expert(0, i);
     }
     for (std::size_t k = 0; k < sparings.size(); ++k) {
       const bool free = blocks_ || sets;
       // Where layers choose for themselves, the least that any of them needs while it works.
       const int treatment = free ? cost::kFirstSet : treatments[k].rest;
-      const double shared = dense * pair.shared_parameters() + frozen_dense * pair.shared_frozen();
+      const double shared = each.dense * pair.shared_parameters() + each.frozen_dense * pair.shared_frozen();
       stages.add({own, shared, &sparings[k].time_s, &sparings[k].kept, &sparings[k].steps, zero, treatment,
                   pair.more_bytes(0, n, zero, treatment, many)});
     }

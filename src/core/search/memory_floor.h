@@ -16,10 +16,16 @@ class MemoryFloor {
  public:
   MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits);
 
-  // Of layers [begin, end), without what context_bytes() counts.
+  // What the state of one parameter takes at least.
+  struct Sharded {
+    int zero = 0;
+    double dense = 0, expert = 0, frozen_dense = 0, frozen_expert = 0;
+  };
   // `updated`: degrees of the optimizer's state.
-  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, int zero,
-               const groups::ZeroDegrees& degrees, const groups::ZeroDegrees& updated,
+  Sharded sharded(int zero, const groups::ZeroDegrees& degrees, const groups::ZeroDegrees& updated) const;
+
+  // Of layers [begin, end), without what context_bytes() counts.
+  double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, const Sharded& state,
                const cost::StageTreatment& treatment, double in_flight, bool many) const;
 
   // Of the state of one parameter that is divided over so many ranks, that of the optimizer over `updated`, at least.

@@ -122,9 +122,11 @@ bool PairPrices::replaces(int other, int treatment) const {
     known = 1;
     const auto layer = static_cast<int>(i);
     const double kept = memory().kept_bytes(layer, treatment), others = memory().kept_bytes(layer, other);
+    const double working = memory().working_bytes(layer, treatment),
+                 others_working = memory().working_bytes(layer, other);
     const double seconds = again_s(i, i + 1, treatment), others_s = again_s(i, i + 1, other);
-    if (others > kept || others_s > seconds) return false;
-    same = same && others == kept && others_s == seconds;
+    if (others > kept || others_working > working || others_s > seconds) return false;
+    same = same && others == kept && others_working == working && others_s == seconds;
   }
   return !same || other < treatment;
 }

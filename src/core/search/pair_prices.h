@@ -54,8 +54,8 @@ class PairPrices {
   }
   // What the blocks of [begin, end) keep of one micro-batch under a treatment.
   double kept_bytes(std::int64_t begin, std::int64_t end, const cost::StageTreatment& treatment) const;
-  // Whether a stage loses nothing by the other treatment: it keeps no more of any layer and takes no more time. Of equal
-  // ones the first stays.
+  // Whether a stage loses nothing by the other treatment: it keeps no more of any layer, needs no more while it works, and
+  // takes no more time. Of equal ones the first stays.
   bool replaces(int other, int treatment) const;
   // Time of layers [begin, end) as a stage that is treated so, messages and gradients apart.
   double stage_s(std::int64_t begin, std::int64_t end, const cost::StageTreatment& treatment, bool many) const {
@@ -76,7 +76,7 @@ class PairPrices {
   // What a stage of the layers [begin, end) needs beside its state and what micro-batches in flight keep, at least:
   // working memory, buffers, what the allocator holds, as the layer that needs most of it does alone. 0 where that is
   // not known (accountings other than Megatron's, encoders). Whoever keeps less needs more of it while it works, so that
-  // of a set of modules what it is without recomputation counts.
+  // of a set of modules, and where some blocks are recomputed whole (kFirstSet), what it is without recomputation counts.
   double more_bytes(std::int64_t begin, std::int64_t end, int zero, int treatment, bool many) const;
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks

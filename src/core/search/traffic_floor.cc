@@ -59,10 +59,12 @@ TrafficFloor::TrafficFloor(const std::vector<StageChoice>& shardings, const cost
       rate.once[kind] = often.step_scatters * scatter + between + often.step_gathers * gather;
     }
   }
+  // A stage that has several layers with one table holds it once, though all of them are counted above.
+  const double all = std::max(0.0, dense_ - pair.shared_parameters()) + expert_;
   for (std::size_t k = 0; k < options_; ++k) {
     const double held = rates_[k].most;
-    if (dense_ + expert_ <= stages_ * held) continue;
-    displaced_[displacements_++] = {held, dense_ + expert_ - (stages_ - 1) * held};
+    if (all <= stages_ * held) continue;
+    displaced_[displacements_++] = {held, all - (stages_ - 1) * held};
   }
 }
 
