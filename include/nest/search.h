@@ -66,6 +66,12 @@ struct SearchOptions {
   bool larger = true;                       // of that, on more devices too, for some seconds
   const std::atomic<bool>* stop = nullptr;  // becomes true, from any thread or a signal handler: the search ends early
   std::function<void(const PlanProgress&)> progress = {};  // called by the searching thread
+  // Likewise, with a plan that fits as soon as there is one, then whenever there is a better one or the bound has come
+  // closer: a few times a second at most while it is searched. Its record says how far that has come: `lower_bound_s`
+  // holds for every plan that is searched for, by the formula; `optimal` that the formula's search has ended;
+  // `execution` that plans are being executed and this one was. What find_plan() returns does not depend on it, unless a
+  // time limit ends the search: looking for plans to tell takes some of it.
+  std::function<void(const Plan&)> incumbent = {};
 };
 
 // "any": all plans there are; "megatron", …: those that it runs.

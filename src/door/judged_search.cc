@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -68,10 +69,12 @@ std::chrono::steady_clock::time_point end_of(const search::PlanRequest& request,
 
 class JudgedSearch {
  public:
-  JudgedSearch(const search::PlanRequest& request, double tie, search::PlanAnswer& found)
+  JudgedSearch(const search::PlanRequest& request, double tie, search::PlanAnswer& found,
+               const std::function<void(const Plan&)>& better)
       : request_(request),
         tie_(tie),
         found_(found),
+        better_(better),
         space_(*request.job, request.limits, search::device_limit(*request.job, request.most_devices)),
         judge_(*request.job, {kInfinity, request.search.stop, end_of(request, found.wall_s)}),
         workers_(search::thread_count(request.search.threads)),
@@ -91,6 +94,7 @@ class JudgedSearch {
     const bool shares = has_shared_links(request_.job->cluster);
     const bool waits =
         waits_on_torus(request_.job->cluster, formula.prediction) || (request_.job->cluster.torus && is_small(formula));
+    if (differs || shares || waits) tell();
     if (differs) {
       look_around(priced(formula));
     } else if (shares) {
@@ -222,7 +226,31 @@ class JudgedSearch {
         }
       }
       execute(round, most);
+      tell();
     }
+  }
+
+  // Of the best so far, where that or the bound is another one than was told before. The formula's counts as prefer() has it.
+  void tell() {
+    if (!better_) return;
+    const auto less = [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; };
+    auto best = std::min_element(plans_.begin(), plans_.end(), less);
+    const auto own = std::find_if(plans_.begin(), plans_.end(), [](const ExecutedPlan& plan) { return plan.own; });
+    if (own->value <= best->value * (1 + worth())) best = own;
+    if (best->value >= told_ && least_ <= told_least_) return;
+    told_ = best->value;
+    told_least_ = least_;
+    Plan plan = best->plan;
+    plan.search = *found_.plans.front().search;
+    plan.search->lower_bound_s *= value_of(found_.plans.front(), 1) / value_of(plan, 1);
+    plan.search->wall_s = elapsed_s();
+    ExecutionRecord& record = plan.search->execution.emplace();
+    record.simulated_s = best->simulated_s;
+    record.executed = executed_;
+    record.bounded = bounded_;
+    record.complete = false;
+    record.least_s = least_ / value_of(plan, 1);
+    better_(plan);
   }
 
   bool is_known(const Plan& plan) const {
@@ -393,6 +421,7 @@ class JudgedSearch {
   void vary(std::size_t k, search::MovedTo where) {
     for (int cuts = 0; cuts < kCuts && !is_late(); ++cuts) {
       if (!take_faster(k, variants(plans_[k].plan, where))) break;
+      tell();
     }
   }
 
@@ -448,11 +477,13 @@ class JudgedSearch {
     return std::find_if(plans_.begin(), plans_.end(), own)->simulated_s;
   }
 
+  // How much faster another plan than the formula's has to be.
+  double worth() const { return tie_ > 0 ? std::max(tie_, kWorth) : 0; }
+
   // The formula's plan stays where it is not worth leaving it; else the simplest within the tie comes first.
   void prefer() {
-    const double worth = tie_ > 0 ? std::max(tie_, kWorth) : 0;
     const auto own = std::find_if(plans_.begin(), plans_.end(), [](const ExecutedPlan& plan) { return plan.own; });
-    if (own->value <= plans_.front().value * (1 + worth)) {
+    if (own->value <= plans_.front().value * (1 + worth())) {
       std::rotate(plans_.begin(), own, own + 1);
     } else {
       put_simplest_first();
@@ -490,6 +521,8 @@ class JudgedSearch {
   const search::PlanRequest& request_;
   double tie_;
   search::PlanAnswer& found_;
+  const std::function<void(const Plan&)>& better_;
+  double told_ = kInfinity, told_least_ = 0;  // what the last plan took that was told of, and the bound then
   search::PlanSpace space_;
   simulate::StepJudge judge_;
   search::Workers workers_;
@@ -504,10 +537,11 @@ class JudgedSearch {
 
 }  // namespace
 
-void judge_by_execution(const search::PlanRequest& request, double tie, search::PlanAnswer& found) {
+void judge_by_execution(const search::PlanRequest& request, double tie, search::PlanAnswer& found,
+                        const std::function<void(const Plan&)>& better) {
   if (found.plans.empty()) return;
   try {
-    JudgedSearch(request, tie, found).run();
+    JudgedSearch(request, tie, found, better).run();
   } catch (const SimulatorError&) {
     // Stopped: the formula's answer stands.
   } catch (const InputError&) {

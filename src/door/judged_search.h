@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <vector>
 
 #include "search/planner.h"
@@ -22,7 +23,9 @@ namespace nest {
 // Reorders the plans of `found`, the answer to `request`, by executed time, and puts better ones before them; as many
 // stay as were asked for, each of another kind. Of the first, within `tie` of the fastest the simplest is taken
 // (search/simplest.h). Every plan's record says what was executed. Plans that are too large to execute stay as they are.
-void judge_by_execution(const search::PlanRequest& request, double tie, search::PlanAnswer& found);
+// `better`, where somebody wants to know, is told of plans that are better than those before when they are executed.
+void judge_by_execution(const search::PlanRequest& request, double tie, search::PlanAnswer& found,
+                        const std::function<void(const Plan&)>& better = {});
 
 // The same judge for what overrules a decision of an executed plan: where that takes longer than predicted, so may they.
 // What is not executed by `end` stays as the formula has it.

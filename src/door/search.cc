@@ -100,6 +100,39 @@ search::PlanRequest request_of(const SearchOptions& options, const cost::Job& jo
   return request;
 }
 
+// What a plan's record says of the question.
+void name_question(const SearchOptions& options, const std::optional<launch::Framework>& target, SearchRecord& record) {
+  record.set = settings_of(options);
+  record.max_devices = options.max_devices;
+  if (!target) return;
+  record.target = to_string(*target);
+  record.target_version = exporter::rules_of(*target).version;
+}
+
+// Tells whoever waits for the answer of plans for `job` on the way: of those whose value is below `most`, with a bound that
+// holds for all plans, `searched` here or in other searches. Nothing where nobody waits. Keeps its arguments by reference.
+std::function<void(const Plan&)> teller_of(const SearchOptions& options, const cost::Job& job, bool searched,
+                                           double most = std::numeric_limits<double>::infinity()) {
+  if (!options.incumbent) return {};
+  return [&options, &job, searched, most, target = target_of(options, job)](const Plan& plan) {
+    const bool hours = options.objective == PlanObjective::device_hours;
+    const double spanned = hours ? static_cast<double>(plan.strategy.devices_spanned()) : 1;
+    if (plan.prediction.iteration_s * spanned >= most) return;
+    Plan told = plan;
+    if (!searched) {
+      const std::int64_t devices = search::device_limit(job, options.max_devices);
+      told.search->lower_bound_s = search::least_score(job, devices, options.objective) / spanned;
+      told.search->optimal = false;
+    }
+    // Where the time of an executed step goes is said by the answer: until then as the formula divides it.
+    if (const auto& execution = told.search->execution) {
+      expect_execution(job, execution->simulated_s, options.stop, told, TimePoint::min());
+    }
+    name_question(options, target, *told.search);
+    options.incumbent(told);
+  };
+}
+
 // One search, with what it leaves for the questions that follow.
 struct Searched {
   TrainingJob job;
@@ -110,12 +143,16 @@ struct Searched {
 
 // `host`: activations of modules may wait there, unless somebody said which.
 // `share` of the time that is left is for it: all once it has a plan, of the first or of all.
+// `best`: the value of a plan that is there already.
 Searched search_job(const TrainingJob& job, const SearchOptions& options, bool host, const search::Deadline& end,
-                    double share_without_first, double share = 1) {
+                    double share_without_first, double share = 1, std::optional<double> best = {}) {
   auto prices = std::make_unique<search::PriceCache>(unwrap(job));
   search::PlanRequest request = request_of(options, unwrap(job), *prices);
   if (host && request.limits.more_offloads) request.limits.offload[1] = true;
   request.search.progress = options.progress;
+  // The bound of a search among several says nothing of the others.
+  const bool alone = !best && options.offload != OffloadSearch::any;
+  request.incumbent = teller_of(options, unwrap(job), alone, best.value_or(std::numeric_limits<double>::infinity()));
   request.search.first = true;
   request.search.time_limit_s = share * end.left_s();
   request.search.share_without_first = share_without_first;
@@ -179,6 +216,7 @@ SearchOptions bare_search(SearchOptions options) {
   options.tie_percent = 0;
   options.top = 1;
   options.why = options.explain = false;
+  options.incumbent = nullptr;  // of the question behind it
   return options;
 }
 
@@ -212,12 +250,12 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
     }
     const double share = std::max(1 / static_cast<double>(others.size() - k), needed && k == 0 ? 0.5 : 0);
     if (others[k] == 0) {
-      take(search_job(job, options, true, end, kShareOfFirst, share));
+      take(search_job(job, options, true, end, kShareOfFirst, share, value_of(best)));
       continue;
     }
     cost::Job offloaded = unwrap(job);
     offloaded.run.optimizer_offload = others[k];
-    take(search_job(wrap_job(std::move(offloaded)), options, true, end, 1, share));
+    take(search_job(wrap_job(std::move(offloaded)), options, true, end, 1, share, value_of(best)));
   }
   if (cut_short && best.found.outcome != PlanOutcome::limit) {
     // What was proven holds without what waits on the host only.
@@ -234,10 +272,20 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
   search::PlanRequest& request = best.request;
   search::PlanAnswer& found = best.found;
   request.search.progress = nullptr;
+  request.incumbent = nullptr;
   request.search.time_limit_s = found.wall_s + end.left_s();
+  const auto tell = teller_of(options, *request.job, true);
+  const bool is_waited_for = tell && !found.plans.empty() && !end.has_passed();
+  // A moment ago a plan was told of a search that goes on: whether a simpler one is as good may take as long again.
+  const bool told = is_waited_for && found.wall_s > search::kTellEvery_s;
+  if (told) tell(found.plans.front());
+  const Strategy fastest = found.plans.empty() ? Strategy{} : found.plans.front().strategy;
   if (!end.has_passed()) search::prefer_simplest(request, options.tie_percent / 100, found);
   const bool executes = options.judge == PlanJudge::simulation && can_execute(*request.job) && !end.has_passed();
-  if (executes) judge_by_execution(request, options.tie_percent / 100, found);
+  if (executes) {
+    if (is_waited_for && !(told && found.plans.front().strategy == fastest)) tell(found.plans.front());
+    judge_by_execution(request, options.tie_percent / 100, found, tell);
+  }
   Answer answer{best.job, found.outcome, {}, {}, {}};
   if (found.plans.empty()) {
     if (found.outcome == PlanOutcome::no_plan && options.explain) {
@@ -258,11 +306,7 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
     if (plan.search->execution) {
       expect_execution(*request.job, plan.search->execution->simulated_s, options.stop, plan, end.at());
     }
-    plan.search->set = settings_of(options);
-    plan.search->max_devices = options.max_devices;
-    if (!target) continue;
-    plan.search->target = to_string(*target);
-    plan.search->target_version = exporter::rules_of(*target).version;
+    name_question(options, target, *plan.search);
   }
   return answer;
 }

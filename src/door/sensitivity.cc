@@ -32,6 +32,7 @@ class Sensitivities {
     options_.why = options_.explain = false;
     options_.top = 1;
     options_.progress = nullptr;
+    options_.incumbent = nullptr;
   }
 
   std::optional<Sensitivity> find() {

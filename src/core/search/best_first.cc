@@ -438,7 +438,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
       if (!space.ring_of(node.key) && space.admits_pair(node.key)) queue.push(node);
     }
   }
-  double reported = 0;
+  double reported = 0, told = 0;
   std::vector<Node> round;
   std::vector<Opened> results;
   while (!queue.empty() && !incumbents.excludes(queue.top())) {
@@ -448,11 +448,21 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
       break;
     }
     if (!looked_for_first && incumbents.plans().empty() && elapsed > kFirstSeconds) look_for_first(kFirstSeconds);
-    if (options.progress && elapsed - reported > 0.1) {
-      reported = elapsed;
+    const bool reports = options.progress && elapsed - reported > 0.1;
+    const bool tells = options.so_far && elapsed - told > kTellEvery_s;
+    if (reports || tells) {
       const double found = incumbents.plans().empty() ? kInfinity : incumbents.plans().front().score;
       const double first = findings.first ? score_of(*findings.first, options.objective) : kInfinity;
-      options.progress({findings.opened, std::min(found, first), std::max(queue.top().low, least), elapsed});
+      const double best = std::min(found, first), low = std::max(queue.top().low, least);
+      if (reports) {
+        reported = elapsed;
+        options.progress({findings.opened, best, low, elapsed});
+      }
+      if (tells) {
+        told = elapsed;
+        options.so_far({found <= first && found < kInfinity ? incumbents.plans().data() : nullptr,
+                        findings.first ? &*findings.first : nullptr, best, low, findings.opened, elapsed});
+      }
     }
     round.clear();
     while (round.size() < kRound && !queue.empty() && !incumbents.excludes(queue.top())) {

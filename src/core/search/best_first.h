@@ -28,6 +28,7 @@
 #include "nest/search.h"
 #include "plan/plan.h"
 #include "search/leaf.h"
+#include "search/so_far.h"
 #include "search/space.h"
 
 namespace nest::search {
@@ -59,6 +60,7 @@ struct SearchSettings {
   std::int64_t most_opened = 0;  // nodes after which it ends, on any machine and for any threads alike; 0: none
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const PlanProgress&)> progress;
+  std::function<void(const SoFar&)> so_far;                      // whoever wants the plan itself (so_far.h)
   double known_score = std::numeric_limits<double>::infinity();  // only plans that score less are wanted
   PlanCeiling ceiling;                                           // others are not wanted, whatever their score
   bool first = false;  // whoever stops it wants a plan all the same (first_plan.h)

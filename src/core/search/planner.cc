@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/index.h"
 #include "nest/option.h"
+#include "search/first_plan.h"
 #include "search/judge.h"
 
 namespace nest::search {
@@ -42,6 +45,81 @@ SearchRecord record_of(const PlanAnswer& answer, const Strategy& strategy) {
   return record;
 }
 
+// The space in which the first plans of most people lie: small, and its best plan is seldom far from the best of all.
+plan::PlanLimits usual_limits() {
+  plan::PlanLimits limits;
+  limits.tp.only = {1, 2, 4, 8};
+  limits.cp.only = limits.etp.only = limits.micro_batch.only = {1};
+  limits.pp.only = {1, 2, 4, 8, 16, 32, 64};
+  limits.recompute = {};
+  for (const Recompute kind : {Recompute::none, Recompute::selective, Recompute::full}) {
+    limits.recompute[static_cast<std::size_t>(kind)] = true;
+  }
+  limits.uniform = true;
+  return limits;
+}
+
+// Tells whoever waits for a plan of plans on the way: those of the search, those of rules, and where that goes on for a while
+// the best usual one, which is found in a fraction of the time. The search knows nothing of the last.
+class Narrator {
+ public:
+  Narrator(const PlanRequest& request, const PlanSpace& space, PriceCache& prices)
+      : request_(request), space_(space), prices_(prices) {}
+
+  void tell(const SoFar& now) {
+    if (!looked_ && now.elapsed_s > kPatience_s) {
+      looked_ = true;
+      look_for_usual(request_.search.time_limit_s - now.elapsed_s);
+    }
+    const double score = std::min(now.score, usual_ ? score_of(*usual_, objective()) : now.score);
+    if (!std::isfinite(score)) return;
+    if (score >= score_ && now.lower_bound < lower_bound_ + kCloser * score) return;
+    score_ = score;
+    lower_bound_ = now.lower_bound;
+    Plan plan = score < now.score ? *usual_ : now.ranked != nullptr ? reprice(space_, *now.ranked) : *now.first;
+    PlanAnswer answer;
+    answer.objective = objective();
+    answer.lower_bound = now.lower_bound;
+    answer.opened = now.opened;
+    answer.wall_s = now.elapsed_s;
+    plan.search = record_of(answer, plan.strategy);
+    request_.incumbent(plan);
+  }
+
+ private:
+  static constexpr double kPatience_s = 0.2;  // most searches are over by then
+  static constexpr double kUsual_s = 0.5;
+  static constexpr double kCloser = 0.003;  // of the score: what a bound has to come closer by to be worth a word
+
+  PlanObjective objective() const { return request_.search.objective; }
+
+  void look_for_usual(double left_s) {
+    PlanRequest usual = request_;
+    usual.incumbent = nullptr;
+    usual.prices = &prices_;
+    usual.judged = false;
+    plan::narrow(usual.limits, usual_limits());
+    if (plan::is_empty(usual.limits)) return;
+    usual.search.top = 1;
+    usual.search.progress = nullptr;
+    usual.search.first = false;
+    usual.search.time_limit_s = std::min(kUsual_s, left_s);
+    try {
+      PlanAnswer answer = make_plan(usual);
+      if (!answer.plans.empty()) usual_ = std::move(answer.plans.front());
+    } catch (const InputError&) {
+      // No plan is usual here.
+    }
+  }
+
+  const PlanRequest& request_;
+  const PlanSpace& space_;
+  PriceCache& prices_;
+  std::optional<Plan> usual_;
+  bool looked_ = false;
+  double score_ = std::numeric_limits<double>::infinity(), lower_bound_ = 0;  // that were told last
+};
+
 }  // namespace
 
 std::int64_t device_limit(const cost::Job& job, std::int64_t most_devices) {
@@ -66,6 +144,8 @@ PlanAnswer make_plan(const PlanRequest& request) {
   NEST_CHECK(&prices.job() == request.job, "prices are those of the request's job");
   SearchSettings settings = request.search;
   settings.time_limit_s = deadline.left_s();
+  Narrator narrator(request, space, prices);
+  if (request.incumbent) settings.so_far = [&](const SoFar& now) { narrator.tell(now); };
   const SearchFindings findings = find_best(space, prices, settings);
   refuse_empty(space, findings.keys);
   PlanAnswer answer;

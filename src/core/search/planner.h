@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct PlanRequest {
   std::int64_t most_devices = 0;  // 0: all of the cluster
   SearchSettings search;
   PriceCache* prices = nullptr;  // kept between requests for the same job; may be null
+  // Told of plans on the way, each with the record of a search that goes on (so_far.h).
+  std::function<void(const Plan&)> incumbent = {};
   bool judged = true;  // every plan, by check_plan(); false: of a long list, whoever takes one asks for it (judge.h)
 };
 
