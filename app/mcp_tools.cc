@@ -85,6 +85,9 @@ struct SearchCall {
     if (session.progress) {
       asked.progress = [&session](const PlanProgress& p) { session.progress(static_cast<double>(p.opened)); };
     }
+    if (session.incumbent) {
+      asked.incumbent = [&session](const Plan& plan) { session.incumbent(to_json(plan)); };
+    }
     const Answer answer = find_plan(read_small_job(for_target(job.asked(), asked.target)), asked);
     if (answer.plans.empty()) {
       if (answer.outcome != PlanOutcome::no_plan) return {"stopped before any plan was found", false, true};

@@ -15,6 +15,7 @@ struct ToolSession {
   std::map<std::string, std::string> plans;  // "plan-1" -> the text of its file; given back by name
   const std::atomic<bool>* stop = nullptr;   // becomes true: the call is cancelled
   std::function<void(double done)> progress = {};
+  std::function<void(const std::string& plan)> incumbent = {};  // plans on the way, in JSON as the answer
 };
 
 struct ToolAnswer {

@@ -34,6 +34,33 @@ function risk(plan: Plan): string {
   return most < 0.001 ? "below 0.1 %" : percent(most);
 }
 
+// Of a plan on the way: how far from the best it can be at most, by what is known when it is told; null where nothing is.
+export function distance(plan: Plan): string | null {
+  const search = plan.search;
+  if (!search) return null;
+  const execution = search.execution;
+  if (search.optimal && !execution) return null;
+  const least = execution ? (execution.least_s ?? 0) : search.lower_bound_s;
+  if (!(least > 0)) return null;
+  const ratio = Math.max(1, expected(plan).iteration_s / least);
+  return ratio < 2 ? `at most ${percent(ratio - 1)} from the best` : `no plan is faster than ${seconds(least)}`;
+}
+
+function unproven(plan: Plan): HTMLElement {
+  const search = plan.search;
+  const told = distance(plan);
+  const effort = search ? `${integer(search.opened)} opened, ${seconds(search.wall_s)} so far` : "";
+  if (search?.execution) {
+    return h("p", { class: "verdict early" }, h("strong", {}, "The best one executed so far"), `${told ? `: ${told}` : ""}. ` +
+      `${integer(search.execution.executed)} plans were executed on the simulated network, others still are; ${effort}.`);
+  }
+  if (search?.optimal) {
+    return h("p", { class: "verdict early" }, h("strong", {}, "By the formula no plan is faster. "),
+      `Whether a simpler one is as good, or another one faster on the simulated network, is being found out; ${effort}.`);
+  }
+  return h("p", { class: "verdict early" }, h("strong", {}, "Not yet proven: "), `${told ?? "nothing is known of others"}, still searching; ${effort}.`);
+}
+
 function proof(plan: Plan): HTMLElement {
   const search = plan.search;
   if (!plan.evaluation.fits) {
@@ -61,7 +88,8 @@ function errorBar(plan: Plan): SVGElement | null {
   if (!p.interval_s || !plan.evaluation.fits) return null;
   const [low, high] = p.interval_s;
   const bound = plan.search?.optimal ? (plan.search.fastest_s ?? plan.search.lower_bound_s) : plan.search?.lower_bound_s;
-  const from = Math.min(low, bound ?? low) * 0.985;
+  const near = bound !== undefined && bound > 0.5 * low;  // others would squeeze the interval
+  const from = Math.min(low, near ? bound : low) * 0.985;
   const to = high * 1.015;
   const x = (value: number): number => 6 + ((value - from) / (to - from)) * 468;
   const mark = (value: number, text: string, anchor: string): Child[] => [
@@ -72,13 +100,13 @@ function errorBar(plan: Plan): SVGElement | null {
     s("line", { x1: 6, x2: 474, y1: 18, y2: 18, stroke: "var(--line)" }),
     s("rect", { x: x(low), y: 14, width: x(high) - x(low), height: 8, fill: "var(--recompute)" }),
     ...mark(low, seconds(low), "c"), ...mark(high, seconds(high), "c"),
-    bound !== undefined && s("line", { x1: x(bound), x2: x(bound), y1: 8, y2: 28, stroke: "var(--good)", "stroke-width": 2,
+    near && s("line", { x1: x(bound), x2: x(bound), y1: 8, y2: 28, stroke: "var(--good)", "stroke-width": 2,
       "stroke-dasharray": "3 2" }),
     s("circle", { cx: x(p.iteration_s), cy: 18, r: 6, fill: "var(--compute)" }),
     s("text", { x: x(p.iteration_s), y: 40, class: "c" }, seconds(p.iteration_s)));
 }
 
-function planHeadline(plan: Plan): Child[] {
+function planHeadline(plan: Plan, partial: boolean): Child[] {
   const p = expected(plan);
   const fullest = Math.max(...plan.evaluation.stages.map((stage) => stage.needed_bytes));
   const told = intervalText(plan);
@@ -89,13 +117,13 @@ function planHeadline(plan: Plan): Child[] {
   const zero = [...new Set(plan.stages.map((stage) => stage.zero))];
   const recompute = [...new Set(plan.stages.map((stage) => stage.recompute))];
   return [
-    h("p", { class: "kicker" }, plan.search ? "training plan" : "priced plan"),
+    h("p", { class: "kicker" }, partial ? "a plan so far, still searching" : plan.search ? "training plan" : "priced plan"),
     h("h1", {}, `${clip(plan.model.title)} on ${integer(plan.cluster.devices)} × ${clip(plan.cluster.device)}`),
     h("p", { class: "muted" }, `${count(plan.model.parameters)} parameters; cluster ${clip(plan.cluster.name)}; ` +
       `${integer(plan.run.global_batch)} sequences of ${integer(plan.run.seq)} tokens per step; ${plan.run.precision}, ` +
       `${plan.run.optimizer}, ${clip(plan.run.stack)}${plan.run.stack_reason ? ` (${plan.run.stack_reason})` : ""}`),
     h("dl", { class: "figures" },
-      figure(seconds(p.iteration_s), "per step", told ? ", " : "", told ? term("interval", told) : ""),
+      figure(seconds(p.iteration_s), partial ? "per step so far" : "per step", told ? ", " : "", told ? term("interval", told) : ""),
       figure(count(p.samples_per_s * plan.run.seq), "tokens per second"),
       figure(three(p.tokens_per_s_per_device), "tokens/s per device"),
       figure(percent(p.mfu), term("mfu", "model FLOP utilisation")),
@@ -109,13 +137,13 @@ function planHeadline(plan: Plan): Child[] {
       h("span", { class: "chip" }, term("recompute"), h("strong", {}, recompute.length === 1 ? String(recompute[0]) : "by stage")),
       h("span", { class: "chip" }, term("schedule", strategy.pp > 1 ? strategy.schedule : "no pipeline")), " ",
       h("code", { class: "strategy" }, copied)),
-    proof(plan),
+    partial ? unproven(plan) : proof(plan),
     plan.evaluation.unsure ? h("p", { class: "verdict over" }, h("strong", {}, "Not calibrated: "), plan.evaluation.unsure) : null,
-    whyNot(plan),
+    whyNot(plan, partial),
   ];
 }
 
-function whyNot(plan: Plan): HTMLElement {
+function whyNot(plan: Plan, partial: boolean): HTMLElement {
   const rows = plan.why_not;
   return h("details", { id: "why" }, h("summary", {}, "Why not otherwise, what was assumed, and the nearest published runs"),
     rows ? h("div", { class: "scroll" }, h("table", {},
@@ -124,7 +152,7 @@ function whyNot(plan: Plan): HTMLElement {
         h("td", { class: "n" }, row.excess === undefined ? "–" : signedPercent(row.excess)),
         h("td", { class: "n" }, row.iteration_s === undefined ? "–" : seconds(row.iteration_s)),
         h("td", {}, row.reason, row.strategy ? h("span", { class: "more mono" }, row.strategy) : null))))))
-      : h("p", { class: "waiting" }, "searching for the alternatives …"),
+      : h("p", { class: "waiting" }, partial ? "Alternatives are searched for when the plan is settled." : "searching for the alternatives …"),
     h("h3", {}, "Assumed"), h("ul", {}, ...plan.evaluation.assumptions.map((text) => h("li", {}, text))),
     plan.nearest_runs && plan.nearest_runs.length > 0 ? h("div", {}, h("h3", {}, "Nearest published runs"),
       h("ul", {}, ...plan.nearest_runs.map((run) => h("li", {},
@@ -143,9 +171,17 @@ function noPlanHeadline(answer: NoPlan, change: Change): Child[] {
     }, "fit") } }, `Take ${integer(fit.devices)} devices`), ` ${fit.strategy}: ${seconds(fit.iteration_s)} per step`)];
 }
 
-export function showHeadline(place: HTMLElement, answer: Answer, change: Change): void {
+// The plan on the way stays and only its bound has come closer: what somebody points at or reads stays where it is.
+export function showCloser(place: HTMLElement, plan: Plan): void {
+  place.querySelector(".verdict.early")?.replaceWith(unproven(plan));
+  const bar = errorBar(plan);
+  if (bar) place.querySelector(".errorbar")?.replaceWith(bar);
+}
+
+// `partial`: a plan on the way.
+export function showHeadline(place: HTMLElement, answer: Answer, change: Change, partial = false): void {
   const open = place.querySelector<HTMLDetailsElement>("#why")?.open ?? false;
-  if (isPlan(answer)) put(place, ...planHeadline(answer));
+  if (isPlan(answer)) put(place, ...planHeadline(answer, partial));
   else if (isNoPlan(answer)) put(place, ...noPlanHeadline(answer, change));
   else {
     put(place, h("p", { class: "kicker" }, "the question cannot be answered as it stands"),
@@ -153,6 +189,12 @@ export function showHeadline(place: HTMLElement, answer: Answer, change: Change)
   }
   const why = place.querySelector<HTMLDetailsElement>("#why");
   if (why) why.open = open;
+}
+
+export function spokenPartial(plan: Plan): string {
+  const told = distance(plan);
+  return `A plan so far: ${seconds(expected(plan).iteration_s)} per step, ${strategyText(plan.strategy)}` +
+         `${told ? `, ${told}` : ""}. Still searching.`;
 }
 
 // One sentence for those who hear the page.

@@ -7,7 +7,7 @@ import { byId, copy, h, put } from "./dom";
 import { clusterOfYaml, recognise, Unreadable } from "./documents";
 import { dropZone, listenEverywhere, Notices } from "./drop";
 import { Cancelled, Engine } from "./engine";
-import { showHeadline, spokenAnswer } from "./headline";
+import { showCloser, showHeadline, spokenAnswer, spokenPartial } from "./headline";
 import { Importer } from "./importer";
 import type { Context, Panel } from "./panel";
 import { allPanels } from "./panels";
@@ -15,9 +15,10 @@ import { QuestionForm } from "./question";
 import { shareMenu } from "./share";
 import { firstQuestion, fromFragment, History, toFragment, kLongestDocument, type Question } from "./state";
 import { startTips } from "./tips";
-import { failureOf, isPlan, type Answer, type Json, type Plan } from "./types";
+import { expected, failureOf, isPlan, type Answer, type Json, type Plan } from "./types";
 
 const kPatience = 150;   // ms that a question runs on beside a newer one, so that a drag shows answers on its way
+const kSoon = 400;       // ms after which a plan on the way is shown: most answers are there by then
 const kRemembered = 40;  // answers
 
 class Page {
@@ -37,6 +38,9 @@ class Page {
   private waiting = false;  // for the answer to the question on the screen
   private started = 0;
   private timer = 0;
+  private partialTimer = 0;
+  private spoken = 0;       // the generation of which a plan on the way was told to those who hear the page
+  private early = "";       // the plan on the way that is shown, if one is
   private linkTimer = 0;
   shown: { question: Question; answer: Answer } | null = null;
 
@@ -49,7 +53,7 @@ class Page {
     const complain = (message: string): void => this.notices.say(message);
     this.form = new QuestionForm((edit, key) => this.change(edit, key), (kind) => dropZone(kind, take, complain));
     this.panels = allPanels();
-    const main = h("main", { id: "answer", tabindex: "-1" }, this.notices.element, this.headline, this.status,
+    const main = h("main", { id: "answer", tabindex: "-1" }, this.notices.element, this.headline,
       h("nav", { "aria-label": "Panels" }, h("ul", { class: "panel-nav" }, ...this.panels.map((panel) =>
         h("li", {}, h("a", { href: `#${panel.id}`, on: { click: (event: Event) => {
           event.preventDefault();  // the fragment is the question's
@@ -63,9 +67,9 @@ class Page {
       h("span", { class: "tag" }, "The fastest way to train it that fits, proven, while you drag. Nothing leaves this page."),
       h("div", { class: "tools" }, this.undoButton, this.redoButton,
         h("button", { type: "button", id: "copy-link", on: { click: () => void this.copyLink() } }, "Copy link"),
-        shareMenu(() => this.shown), this.themeButton()),
+        shareMenu(() => (this.early ? null : this.shown)), this.themeButton()),
       h("div", { class: "progress" }));
-    document.body.prepend(h("a", { class: "skip", href: "#answer" }, "To the answer"), top, this.layout);
+    document.body.prepend(h("a", { class: "skip", href: "#answer" }, "To the answer"), top, this.layout, this.status);
     startTips();
     listenEverywhere(take, complain);
     this.undoButton.addEventListener("click", () => this.restore(this.history.undo()));
@@ -113,6 +117,7 @@ class Page {
       return;
     }
     ++this.generation;
+    clearTimeout(this.partialTimer);
     this.engine.side.cancel();
     const known = this.remembered.get(this.key_of(this.question));
     if (known) {
@@ -140,11 +145,13 @@ class Page {
     this.started = performance.now();
     let answer: Answer;
     try {
-      answer = (await this.engine.main.ask("plan", { ...searchArguments(question), why: false })) as Answer;
+      const told = (plan: unknown): void => this.partial(question, plan, generation);
+      answer = (await this.engine.main.ask("plan", { ...searchArguments(question), why: false }, { told })) as Answer;
     } catch (error) {
       if (error instanceof Cancelled) return;
       answer = { schema: "nest.error/1", error: { kind: "internal", message: String((error as Error).message) } };
     }
+    clearTimeout(this.partialTimer);
     this.remember(question, answer);
     this.answered(question, answer, generation);
     if (generation !== this.generation) {
@@ -153,16 +160,39 @@ class Page {
     }
   }
 
+  // A plan on the way takes the place of the greyed answer; panels that would have to ask for more wait for the last one.
+  private partial(question: Question, plan: unknown, generation: number): void {
+    clearTimeout(this.partialTimer);
+    if (generation !== this.generation || !isPlan(plan)) return;
+    this.partialTimer = window.setTimeout(() => {
+      const early = JSON.stringify([generation, plan.strategy, plan.stages, expected(plan)]);
+      if (early === this.early) return showCloser(this.headline, plan);
+      this.early = early;
+      showHeadline(this.headline, plan, (edit, key) => this.change(edit, key), true);
+      const context = this.contextOf(question, plan, generation, true);
+      for (const panel of this.panels) panel.update(context);
+      byId("answer").classList.remove("stale");
+      // Once for a question: what follows is soon to come, and is told when it is proven.
+      if (this.spoken !== generation) this.status.textContent = spokenPartial(plan);
+      this.spoken = generation;
+    }, Math.max(0, kSoon - (performance.now() - this.started)));
+  }
+
+  private contextOf(question: Question, answer: Answer, generation: number, partial: boolean): Context {
+    const isCurrent = (): boolean => generation === this.generation;
+    return {
+      question, answer, partial, isCurrent,
+      ask: (tool, args, manner) => isCurrent() ? this.engine.side.ask(tool, args, manner) : Promise.reject(new Cancelled()),
+      change: (edit, key) => this.change(edit, key),
+    };
+  }
+
   private answered(question: Question, answer: Answer, generation: number): void {
     const current = generation === this.generation;
     this.shown = { question, answer };
+    this.early = "";
     showHeadline(this.headline, answer, (edit, key) => this.change(edit, key));
-    const context: Context = {
-      question, answer,
-      ask: (tool, args) => current ? this.engine.side.ask(tool, args) : Promise.reject(new Cancelled()),
-      change: (edit, key) => this.change(edit, key),
-      isCurrent: () => generation === this.generation,
-    };
+    const context = this.contextOf(question, answer, generation, false);
     for (const panel of this.panels) panel.update(context);
     document.documentElement.dataset.answered = String(generation);
     if (!current) return;
@@ -209,7 +239,7 @@ class Page {
   private busy(on: boolean): void {
     this.waiting = on;
     document.querySelector(".top")?.classList.toggle("busy", on);
-    byId("answer").classList.toggle("stale", on && this.shown !== null);
+    byId("answer").classList.toggle("stale", on && (this.shown !== null || this.early !== ""));
     byId("answer").setAttribute("aria-busy", String(on));
   }
 

@@ -1,6 +1,7 @@
 // A panel shows one side of the answer. What needs the planner again is asked when the panel is on the screen.
 
 import { h, put } from "./dom";
+import type { Manner } from "./engine";
 import type { Change } from "./question";
 import type { Question } from "./state";
 import type { Answer, Json } from "./types";
@@ -8,7 +9,8 @@ import type { Answer, Json } from "./types";
 export interface Context {
   question: Question;   // that was answered
   answer: Answer;
-  ask(tool: string, args: Record<string, Json>): Promise<unknown>;  // ends with Cancelled when the question changes
+  partial: boolean;     // a plan on the way: the planner is at work and is asked nothing else
+  ask(tool: string, args: Record<string, Json>, manner?: Manner): Promise<unknown>;  // ends with Cancelled when the question changes
   change: Change;
   isCurrent(): boolean;
 }
@@ -21,6 +23,7 @@ export abstract class Panel {
   private waiting: Context | null = null;
   private visible = false;
 
+  // `eager`: asks nothing, and is drawn at once, of plans on the way too.
   constructor(readonly id: string, readonly title: string, private readonly eager: boolean, wide = false) {
     this.element = h("section", { class: wide ? "panel wide" : "panel", id, "aria-labelledby": `${id}-title` },
       h("h2", { id: `${id}-title` }, title), this.lead, this.body);
@@ -31,6 +34,8 @@ export abstract class Panel {
   }
 
   update(context: Context): void {
+    this.element.classList.toggle("old", context.partial && !this.eager);
+    if (context.partial && !this.eager) return;
     this.waiting = context;
     if (!this.applies(context)) {
       this.element.hidden = true;

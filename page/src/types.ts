@@ -46,7 +46,7 @@ export interface SearchRecord {
   simpler?: string;
   target?: string;
   target_version?: string;
-  execution?: { simulated_s: number; executed: number; complete: boolean };
+  execution?: { simulated_s: number; executed: number; complete: boolean; least_s?: number };
 }
 
 export interface WhyNot {

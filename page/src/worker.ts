@@ -1,7 +1,9 @@
-// One planner on a thread of its own. The page sends the compiled module once, then questions; answers go back in turn.
+// One planner on a thread of its own. The page sends the compiled module once, then questions; answers go back in turn,
+// before some of them plans that were found on the way.
 
 interface NestModule {
   call(question: string): string;
+  told?: (plan: string) => void;  // called in the middle of a call
 }
 declare function createNest(options: object): Promise<NestModule>;
 
@@ -27,6 +29,7 @@ self.onmessage = async (event: MessageEvent) => {
   let answer: string;
   try {
     const nest = await planner;
+    if (nest) nest.told = (partial) => self.postMessage({ id: message.id, partial });
     answer = nest?.call(message.question ?? "") ?? "";
   } catch (error) {
     // The planner ran out of memory or has a mistake: the page is told, and takes another worker.

@@ -18,8 +18,10 @@ export async function browser() {
 }
 
 // A page with its complaints; `finish` fails the test where there is one.
-export async function open(chrome, fragment = "", options = {}) {
+// `first` runs in the page before its own script.
+export async function open(chrome, fragment = "", options = {}, first = null) {
   const context = await chrome.newContext({ viewport: { width: 1440, height: 1000 }, ...options });
+  if (first) await context.addInitScript(first);
   const page = await context.newPage();
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(`script: ${error.message}`));

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { answered, browser, open, panel, settled, shots } from "./browser.mjs";
 
 const kSmall = "v=1&model=llama3-8b&cluster=dgx-h100&devices=16&batch=64";
+const kMixture = "v=1&model=deepseek-v3&cluster=dgx-h100&devices=256&batch=4096&seq=4096";
 const kPipelined = "v=1&model=llama3-70b&cluster=dgx-h100&devices=128&batch=128";
 let chrome;
 before(async () => {
@@ -24,6 +25,60 @@ test("loads from disk and answers within two seconds", async () => {
   assert.match(text, /7\.31 s/);
   assert.match(text, /Proven/);
   assert.match(text, /± \d+ %/);
+  await finish();
+});
+
+// What the page shows and says, whenever that changes.
+function watch() {
+  const seen = (globalThis.seen = []);
+  new MutationObserver(() => {
+    const text = (selector) => document.querySelector(selector)?.textContent ?? "";
+    const now = { kicker: text(".headline .kicker"), title: text(".headline h1"), verdict: text(".headline .verdict"), step: text(".headline .figures dd"),
+      strategy: text(".headline .strategy"), said: text("body > [role=status]"), busy: document.getElementById("answer")?.getAttribute("aria-busy"),
+      greyed: document.getElementById("answer")?.classList.contains("stale") };
+    const last = seen.at(-1);
+    if (!last || Object.keys(now).some((key) => now[key] !== last[key])) seen.push({ ...now, at: performance.now() });
+  }).observe(document, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-busy", "class"] });
+}
+
+test("a large mixture: a plan with its bound at once, better ones, then the proven one; it is said twice", async () => {
+  const { page, finish } = await open(chrome, kMixture, {}, watch);
+  await page.locator(".verdict.early").first().waitFor();
+  assert.match(await page.locator(".headline").innerText(), /still searching/i);
+  assert.ok(await page.locator("#time table tbody tr").count() > 3, "where its time goes is shown");
+  assert.equal(await page.locator("#map.old").count(), 1, "what would ask more waits");
+  if (shots) {
+    for (const scheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.screenshot({ path: join(shots, `partial-${scheme}.png`) });
+    }
+  }
+  assert.match(await answered(page, 120_000), /Proven|Executed/);
+  const seen = await page.evaluate(() => globalThis.seen);
+  const early = seen.filter((one) => /still searching/.test(one.kicker)), final = seen.at(-1);
+  console.log(`  first plan after ${early[0].at.toFixed(0)} ms (${early[0].verdict.slice(0, 60)}), ${early.length} changes on the way, the answer after ${final.at.toFixed(0)} ms`);
+  assert.ok(early.every((one) => one.busy === "true" && !one.greyed), "a plan on the way is not greyed, and the page is at work");
+  assert.equal(final.busy, "false");
+  assert.equal(final.kicker, "training plan");
+  assert.ok(seen.findIndex((one) => one.kicker === "training plan" && one.strategy !== "") > seen.indexOf(early.at(-1)), "then the answer");
+  assert.match(early[0].verdict, /at most [\d.]+ % from the best|no plan is faster than|by the formula/);
+  const said = [...new Set(seen.map((one) => one.said))].filter(Boolean);
+  assert.equal(said.length, 2, said.join(" | "));
+  assert.match(said[0], /^A plan so far: .* Still searching\.$/);
+  assert.ok(said[1].includes(final.strategy));
+  assert.equal(await page.locator("#map.old").count(), 0);
+  await finish();
+});
+
+test("a newer question ends a long one, of which nothing is heard any more", async () => {
+  const { page, finish } = await open(chrome, kMixture, {}, watch);
+  await page.locator(".verdict.early").first().waitFor();
+  await page.locator("aside select").first().selectOption("llama3-8b");
+  assert.match(await answered(page), /Llama 3 8B/);
+  await page.waitForTimeout(600);
+  const seen = await page.evaluate(() => globalThis.seen);
+  const changed = seen.findIndex((one) => /8B/.test(one.title));
+  assert.ok(changed > 0 && seen.slice(changed).every((one) => /8B/.test(one.title)), "nothing of the older question comes after");
   await finish();
 });
 
@@ -123,7 +178,9 @@ test("Pareto, sensitivity, exports, the same by other ways", async () => {
   await panel(page, "pareto", "circle");
   await page.waitForFunction(() => document.querySelectorAll("#pareto circle").length >= 3, null, { timeout: 120_000 });
   await panel(page, "sensitivity", "tr");
-  await page.waitForFunction(() => /%/.test(document.querySelector("#sensitivity table")?.textContent ?? ""), null, { timeout: 120_000 });
+  await page.waitForFunction(() => [...document.querySelectorAll("#sensitivity td.n")].every((cell) => cell.textContent !== "…"), null, { timeout: 120_000 });
+  const gains = await page.locator("#sensitivity td.n").allInnerTexts();
+  assert.ok(gains.length >= 5 && gains.every((gain) => /%$|not settled/.test(gain)) && gains.some((gain) => /^−/.test(gain)), gains.join(", "));
   await panel(page, "exports", "pre", 120_000);
   await page.locator("#exports [role=tabpanel] pre", { hasText: "--tensor-model-parallel-size" }).waitFor({ timeout: 120_000 });
   for (const [target, word] of [["torchtitan", "parallelism"], ["deepspeed", "zero_optimization"], ["sbatch", "#SBATCH"], ["plan", "nest.plan/3"]]) {

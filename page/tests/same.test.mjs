@@ -1,4 +1,5 @@
-// The browser and the program say the same, to the last digit; and how long the browser takes for it.
+// The browser and the program say the same, to the last digit, whether or not plans on the way are told, and these are bounded
+// by what they say; and how long the browser takes for it.
 // Needs the program: NEST=build/nest (the default). NEST_PAGE_QUESTIONS: how many, 200.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -49,6 +50,24 @@ function timeless(answer) {
   return { ...rest, search: record };
 }
 
+const kMixture = { model: "deepseek-v3", cluster: "dgx-h100", devices: 256, global_batch: 4096, seq: 4096 };
+
+// Plans on the way fit, get better, and nothing is faster than what they say that nothing is.
+function assertOnTheWay(plans, answer) {
+  if (!answer.search) return assert.deepEqual(plans, [], "plans on the way to no plan");
+  const best = answer.search.fastest_s ?? answer.prediction.iteration_s;
+  let last = Infinity;
+  for (const plan of plans) {
+    assert.ok(plan.evaluation.fits);
+    assert.deepEqual([plan.schema, plan.run.global_batch], [answer.schema, answer.run.global_batch]);
+    if (plan.search.optimal || plan.search.execution) continue;
+    assert.ok(plan.prediction.iteration_s <= last, "the next one is no slower");
+    last = plan.prediction.iteration_s;
+    if (answer.search.optimal) assert.ok(plan.search.lower_bound_s <= best * (1 + 1e-9), `${plan.search.lower_bound_s} bounds ${best}`);
+  }
+  return undefined;
+}
+
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
 test(`${wanted} questions have the same answers in the browser and by the program`, async (t) => {
@@ -61,18 +80,27 @@ test(`${wanted} questions have the same answers in the browser and by the progra
     globalThis.nest = await createNest({ wasmBinary: bytes });
   }, readFileSync(join(folder, "nest.wasm")).toString("base64"));
   const ratios = [], dense = [];
-  for (const question of questions(wanted)) {
-    const { answer, took } = await page.evaluate((text) => {
+  let all_told = 0;
+  for (const question of [...questions(wanted), kMixture]) {
+    const { answer, took, told } = await page.evaluate((text) => {
       const begin = performance.now();
-      return { answer: globalThis.nest.call(text), took: performance.now() - begin };
-    }, JSON.stringify({ tool: "plan", arguments: { ...question, why: false } }));
+      const told = [];
+      globalThis.nest.told = (plan) => told.push({ plan, at: performance.now() - begin });
+      return { answer: globalThis.nest.call(text), took: performance.now() - begin, told };
+    }, JSON.stringify({ tool: "plan", arguments: { ...question, why: false }, partial: true }));
     const here = JSON.parse(answer), there = byProgram(question);
     assert.deepEqual(timeless(here), timeless(there), JSON.stringify(question));
+    assertOnTheWay(told.map(({ plan }) => JSON.parse(plan)), here);
+    all_told += told.length;
+    if (question === kMixture) {
+      console.log(`  DeepSeek-V3 on 256 devices: the first of ${told.length} plans on the way after ${told[0].at.toFixed(0)} ms, the answer after ${took.toFixed(0)} ms`);
+    }
     if (here.search && there.search) {
       ratios.push(here.search.wall_s / there.search.wall_s);
       if (here.strategy.ep === 1) dense.push(took);
     }
   }
+  assert.ok(all_told > wanted, `${all_told} plans on the way`);
   console.log(`  ${wanted} questions, ${ratios.length} plans: the same. Browser over program on one thread, of the search's own time: median ` +
     `${median(ratios).toFixed(2)}; dense models answered in ${median(dense).toFixed(0)} ms in the median.`);
   return undefined;

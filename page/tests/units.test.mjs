@@ -18,7 +18,7 @@ export const clusters = {"two-levels": {name: "two-levels", device: "h100-80", l
   {name: "node", group: 8, bandwidth: "450GB/s"}, {name: "unit", group: 4, bandwidth: "50GB/s", rails: true},
   {name: "pod", group: 3, bandwidth: "1.6TB/s"}], resize: {at_most: 1024}}};
 `;
-const names = ["state", "cluster_edit", "documents", "format", "question", "panels/mine", "panels/pareto", "panels/exports"];
+const names = ["state", "cluster_edit", "documents", "format", "question", "panels/mine", "panels/pareto", "panels/exports", "engine"];
 const m = {};
 before(async () => {
   const entry = names.map((name) => `export * from ${JSON.stringify(join(here, "src", `${name}.ts`))};`).join("\n");
@@ -120,4 +120,83 @@ test("strategies, units, commands", () => {
   assert.equal(m.commandOf(q), "nest plan --model llama3-70b --cluster dgx-h100 --devices 128 --global-batch 128 --stack 'it'\\''s' --set tp=1..8");
   assert.match(m.pythonOf(q), /nest\.plan\("llama3-70b", "dgx-h100", devices=128, global_batch=128, stack="it's", set=\{"tp": "1\.\.8"\}\)/);
   assert.equal(m.textOf({ options: ["--a", "1", "--b"], environment: { X: "1" } }), "export X=1\n--a 1 \\\n--b");
+});
+
+// Workers that answer when the test says so.
+function bench() {
+  const workers = [];
+  const engine = new m.Engine(() => {
+    const worker = { asked: [], ended: false, onmessage: null, onerror: null,
+      postMessage(message) { this.asked.push(message); },
+      terminate() { this.ended = true; },
+      say(message) { this.onmessage({ data: { id: this.asked.at(-1).id, ...message } }); } };
+    workers.push(worker);
+    return worker;
+  });
+  const asked = () => workers.filter((one) => !one.ended).flatMap((one) => one.asked).map((one) => JSON.parse(one.question));
+  return { engine, workers, asked, busy: () => workers.filter((one) => one.asked.length > 0 && !one.ended) };
+}
+
+test("plans on the way are told before the answer, and not after the question is given up", async () => {
+  const { engine, busy, asked } = bench();
+  const told = [];
+  const answer = engine.main.ask("plan", {}, { told: (plan) => told.push(plan.n) });
+  assert.equal(asked()[0].partial, true);
+  const [worker] = busy();
+  worker.say({ partial: "{\"n\": 1}" });
+  worker.say({ partial: "{\"n\": 2}" });
+  worker.say({ answer: "{\"n\": 3}" });
+  assert.deepEqual([told, await answer], [[1, 2], { n: 3 }]);
+  worker.say({ partial: "{\"n\": 4}" });
+  const second = engine.main.ask("plan", {}, { told: (plan) => told.push(plan.n) });
+  const given_up = assert.rejects(second, m.Cancelled);
+  engine.main.cancel();
+  worker.say({ partial: "{\"n\": 5}" });
+  await given_up;
+  assert.deepEqual(told, [1, 2]);
+  assert.ok(worker.ended);
+  // Who does not listen is told nothing.
+  void engine.main.ask("plan", {});
+  assert.equal(asked().at(-1).partial, undefined);
+});
+
+test("what somebody asks for goes first and takes the worker; of some questions only the last is wanted", async () => {
+  const { engine, busy } = bench();
+  const running = () => JSON.parse(busy()[0].asked.at(-1).question).tool;
+  const cell = engine.side.ask("map", {}, { later: true });
+  void engine.side.ask("more", {}, { later: true });
+  assert.equal(running(), "map");
+  const drawing = engine.side.ask("cluster", {});
+  assert.equal(running(), "map");  // it may still end by itself
+  await new Promise((done) => setTimeout(done, 250));
+  assert.equal(running(), "cluster");
+  busy()[0].say({ answer: "1" });
+  assert.equal(await drawing, 1);
+  assert.equal(running(), "map");  // again
+  busy()[0].say({ answer: "2" });
+  assert.equal(await cell, 2);
+  assert.equal(running(), "more");
+  const first = engine.side.ask("evaluate", { n: 1 }, { instead: "mine" });
+  const lost = assert.rejects(first, m.Cancelled);
+  const second = engine.side.ask("evaluate", { n: 2 }, { instead: "mine" });
+  await lost;
+  await new Promise((done) => setTimeout(done, 250));
+  assert.deepEqual(JSON.parse(busy()[0].asked.at(-1).question).arguments, { n: 2 });
+  busy()[0].say({ answer: "3" });
+  assert.equal(await second, 3);
+});
+
+test("what takes too long is given up with the last plan on the way", async () => {
+  const { engine, busy } = bench();
+  const answer = engine.side.ask("plan", {}, { later: true, most: 0.05 });
+  const [worker] = busy();
+  worker.say({ partial: "{\"n\": 1}" });
+  const given_up = await answer;
+  assert.ok(given_up instanceof m.Unsettled && worker.ended);
+  assert.deepEqual(given_up.plan, { n: 1 });
+  const quick = engine.side.ask("plan", {}, { later: true, most: 0.05 });
+  busy()[0].say({ answer: "2" });
+  assert.equal(await quick, 2);
+  await new Promise((done) => setTimeout(done, 100));
+  assert.ok(!busy()[0].ended);
 });

@@ -3,7 +3,8 @@
 //   {"tool": "plan", "arguments": {"model": "llama3-70b", "devices": 64}}
 //
 // Tools and arguments are those of `nest mcp`; answers are what the matching command prints with --json, and every
-// failure is a nest.error/1. Nothing is kept from call to call: plans go back as the documents that they are. One call
+// failure is a nest.error/1. Of a plan that takes a while the module's `told` hears plans on the way, with what bounds them,
+// where the question says {…, "partial": true}. Nothing is kept from call to call: plans go back as the documents that they are. One call
 // at a time, in one thread; whoever has a newer question ends the worker that this runs in.
 #include <emscripten/emscripten.h>
 
@@ -17,6 +18,11 @@
 #include "nest/error.h"
 #include "nest/simulate.h"
 #include "nest/version.h"
+
+// Called in the middle of a search: whoever listens gets the text out of this thread, which goes on.
+EM_JS(void, nest_tell, (const char* plan), {
+  if (Module["told"]) Module["told"](UTF8ToString(plan));
+});
 
 namespace nest::app {
 namespace {
@@ -38,6 +44,9 @@ std::string answer(const std::string& text) {
   if (!is_tool(tool)) throw InputError("there is no tool " + question["tool"].dump());
   if (!arguments.contains("answer")) arguments["answer"] = "json";
   ToolSession session;
+  if (question.contains("partial") && question["partial"] == true) {
+    session.incumbent = [](const std::string& plan) { nest_tell(plan.c_str()); };
+  }
   ToolAnswer answered = call_tool(tool, arguments, session);
   if (answered.error) return to_json(Failure{kExitNoPlan, answered.text});
   if (arguments["answer"] == "json") return std::move(answered.text);

@@ -131,7 +131,7 @@ export class ExportPanel extends Panel {
     const [key, name, file, extra] = kTargets.find(([one]) => one === this.chosen) ?? (kTargets[0] as (typeof kTargets)[0]);
     put(this.page, h("p", { class: "waiting" }, `asking for ${name} …`));
     try {
-      const answer = (await context.ask("export", { plan: plan as unknown as Json, to: key, ...extra })) as Dict;
+      const answer = (await context.ask("export", { plan: plan as unknown as Json, to: key, ...extra }, { instead: "export" })) as Dict;
       if (!context.isCurrent() || this.chosen !== key) return;
       const failed = failureOf(answer);
       if (failed !== null) {

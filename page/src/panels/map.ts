@@ -3,7 +3,7 @@
 
 import { searchArguments } from "../cluster_edit";
 import { h, put } from "../dom";
-import { Cancelled } from "../engine";
+import { Cancelled, Unsettled } from "../engine";
 import { gibibytes, integer, seconds, signedPercent } from "../format";
 import { Panel, type Context } from "../panel";
 import { inkOn, stageColour } from "../parts";
@@ -12,6 +12,7 @@ import { term } from "../tips";
 import { failureOf, isPlan, type Dict, type Json, type MapCell, type Plan } from "../types";
 
 const kQuick = 0.05;  // seconds of the first pass over a cell
+const kLonger = 3;    // of the second, at most
 const kAxes = ["tp", "pp", "cp", "ep", "mbs", "zero", "seq", "devices", "batch"];
 const kPairs = ["tp,pp", "ep,pp", "cp,seq", "devices,batch"];
 
@@ -124,14 +125,21 @@ export class MapPanel extends Panel {
         for (const cell of order) {
           if (cell.done) continue;
           const args = { ...questionOf(context.question, [x, y]), cells: [cellAt([[x, cell.x], [y, cell.y]])] };
-          const answer = (await context.ask("map", quick ? { ...args, time_limit: kQuick } : args)) as { cells?: MapCell[] };
+          const answer = (await (quick ? context.ask("map", { ...args, time_limit: kQuick }, { later: true })
+            : context.ask("map", args, { later: true, most: kLonger }))) as { cells?: MapCell[] };
           if (!context.isCurrent() || !this.cells.includes(cell)) return;
+          if (answer instanceof Unsettled) {
+            this.leave(cell);
+            continue;
+          }
           const failed = failureOf(answer);
           if (failed !== null) throw new Error(failed);
           this.fill(cell, answer.cells?.[0] ?? { outcome: "impossible" }, quick);
           this.told.textContent = `${this.cells.filter((one) => one.done).length} of ${this.cells.length} cells are proven.`;
         }
       }
+      const left = this.cells.filter((one) => !one.done).length;
+      if (left > 0) this.told.append(` The others take longer than ${kLonger} s each.`);
     } catch (error) {
       if (!(error instanceof Cancelled)) throw error;
     }
@@ -155,9 +163,20 @@ export class MapPanel extends Panel {
       cell.button.textContent = missing ? `−${gibibytes(missing)}` : "–";
       told = `${at}: ${missing ? `does not fit, ${gibibytes(missing)} GiB are missing` : (found.reason ?? "no such plan")}`;
     }
+    this.explain(cell, told);
+    this.colour();
+  }
+
+  // What the first pass found stays, if it found anything.
+  private leave(cell: Cell): void {
+    if (cell.found) return;
+    cell.button.textContent = "?";
+    this.explain(cell, `${this.context?.question.x} ${cell.x}, ${this.context?.question.y} ${cell.y}: not found out in ${kLonger} s`);
+  }
+
+  private explain(cell: Cell, told: string): void {
     cell.button.setAttribute("data-tip", told);
     cell.button.setAttribute("aria-label", told);
-    this.colour();
   }
 
   // From the best, dark, to three times as long, light. Where batches or sequences differ, tokens per second are compared.

@@ -43,11 +43,12 @@ const kDecisions: [string, (s: Strategy) => string][] = [
   ["pp", (s) => String(s.pp)], ["vpp", (s) => String(s.virtual_stages)], ["mbs", (s) => String(s.micro_batch)],
 ];
 
+const kLastOnly = { instead: "mine" };  // while somebody types
+
 export class MinePanel extends Panel {
   private readonly box = h("textarea", { "aria-label": "your launch line or strategy", spellcheck: "false", rows: 3,
     placeholder: "tp=8 sp pp=4 mbs=1, or torchrun … pretrain_gpt.py --tensor-model-parallel-size 8 …" });
   private readonly result = h("div", {});
-
 
   constructor() {
     super("mine", "Mine beside best", false);
@@ -83,7 +84,7 @@ export class MinePanel extends Panel {
 
   private async compareLaunch(context: Context, text: string): Promise<void> {
     const asked = jobArguments(context.question);
-    const answer = await context.ask("evaluate", { ...launchJob(asked), from: text });
+    const answer = await context.ask("evaluate", { ...launchJob(asked), from: text }, kLastOnly);
     if (!context.isCurrent() || this.context?.question.mine !== text) return;
     const failed = failureOf(answer);
     if (failed !== null) {
@@ -101,7 +102,7 @@ export class MinePanel extends Panel {
 
   private async compareStrategy(context: Context, strategy: string): Promise<void> {
     const job = jobArguments(context.question);
-    const answer = await context.ask("evaluate", { ...job, strategy });
+    const answer = await context.ask("evaluate", { ...job, strategy }, kLastOnly);
     if (!context.isCurrent() || strategyOf(this.context?.question.mine ?? "") !== strategy) return;
     if (!isPlan(answer)) {
       put(this.result, h("p", { class: "message" }, failureOf(answer) ?? "cannot be priced"));
@@ -121,7 +122,7 @@ export class MinePanel extends Panel {
     for (const [key, of] of kDecisions) {
       if (of(mine.strategy) === of(best.strategy)) continue;
       const words = strategy.split(",").filter((word) => !word.startsWith(`${key}=`) && !word.startsWith("dp="));
-      const answer = await context.ask("evaluate", { ...jobArguments(context.question), strategy: [...words, `${key}=${of(best.strategy)}`].join(",") });
+      const answer = await context.ask("evaluate", { ...jobArguments(context.question), strategy: [...words, `${key}=${of(best.strategy)}`].join(",") }, kLastOnly);
       if (!context.isCurrent()) return;
       if (isPlan(answer) && answer.evaluation.fits) found.push({ name: `${key}=${of(best.strategy)}`, plan: answer });
     }

@@ -2,7 +2,7 @@
 
 import { clusterArgument, baseCluster, deviceOf, searchArguments } from "../cluster_edit";
 import { h, put, s } from "../dom";
-import { Cancelled } from "../engine";
+import { Cancelled, Unsettled } from "../engine";
 import { integer, percent, seconds, signedPercent, three } from "../format";
 import { strategyText } from "../headline";
 import { Panel, type Context } from "../panel";
@@ -11,6 +11,7 @@ import { term } from "../tips";
 import { expected, isPlan, type ClusterDescription, type Dict, type Json, type Plan } from "../types";
 
 const kWide = 480, kTall = 230, kLeft = 52, kBottom = 30;
+const kPatience = 10;  // seconds for one answer: large mixtures take longer, and are told as far as they came
 
 // Price of a million tokens.
 function costOf(plan: Plan, price: number): number {
@@ -22,6 +23,7 @@ export class ParetoPanel extends Panel {
   private readonly chart = s("svg", { class: "chart", viewBox: `0 0 ${kWide} ${kTall}`, role: "group", "aria-label": "devices and time" });
   private readonly table = h("div", { class: "scroll" });
   private points: Plan[] = [];
+  private readonly unsettled = new WeakSet<Plan>();
 
   constructor() {
     super("pareto", "Time, devices and cost", false);
@@ -54,9 +56,12 @@ export class ParetoPanel extends Panel {
       for (const factor of [0.5, 2, 0.25, 4, 0.75, 1.5]) {
         const devices = Math.round(plan.cluster.devices * factor);
         if (devices < 1) continue;
-        const answer = await context.ask("plan", { ...searchArguments(context.question), devices, why: false });
+        const answer = await context.ask("plan", { ...searchArguments(context.question), devices, why: false }, { later: true, most: kPatience });
         if (!context.isCurrent()) return;
-        if (isPlan(answer)) this.points.push(answer);
+        const found = answer instanceof Unsettled ? answer.plan : answer;
+        if (!isPlan(found)) continue;
+        if (found !== answer) this.unsettled.add(found);
+        this.points.push(found);
         this.draw();
       }
     } catch (error) {
@@ -92,7 +97,8 @@ export class ParetoPanel extends Panel {
     put(this.table, h("table", { class: "wide-table" }, h("thead", {}, h("tr", {}, h("th", { class: "n" }, "devices"), h("th", { class: "n" }, "per step"), h("th", { class: "n" }, "a million tokens"), h("th", {}, "plan"), h("th", {}, ""))),
       h("tbody", {}, ...points.map((plan) => h("tr", {}, h("td", { class: "n" }, integer(plan.cluster.devices)), h("td", { class: "n" }, seconds(time(plan))),
         h("td", { class: "n" }, three(costOf(plan, price))), h("td", { class: "mono" }, strategyText(plan.strategy)),
-        h("td", {}, beaten(plan) ? h("span", { class: "muted" }, "beaten") : term("pareto", "Pareto")))))));
+        h("td", {}, this.unsettled.has(plan) ? h("span", { class: "muted" }, `not settled in ${kPatience} s`)
+          : beaten(plan) ? h("span", { class: "muted" }, "beaten") : term("pareto", "Pareto")))))));
   }
 
   private take(plan: Plan): void {
@@ -109,6 +115,8 @@ export function grown(value: Json, factor: number): Json {
   }
   return value;
 }
+
+type Row = [name: string, gain: number | null, instead: string];  // of a number, what there is to say
 
 export class SensitivityPanel extends Panel {
   private readonly strip = h("div", {});
@@ -139,15 +147,20 @@ export class SensitivityPanel extends Panel {
     base.levels?.forEach((level, i) => {
       const made = structuredClone(base);
       (made.levels as Dict[])[i] = { ...(level as Dict), bandwidth: grown(level.bandwidth, 1.1) };
+      // The innermost level is the device's own links: no more goes through it than they carry.
+      if (i === 0 && device?.link_bandwidth !== undefined) {
+        made.device = { ...(structuredClone(device) as Dict), link_bandwidth: grown(device.link_bandwidth as Json, 1.1) };
+      }
       variants.push([`bandwidth into ${String(level.name ?? `level ${i + 1}`)}`, made]);
     });
-    const rows: [string, number | null][] = variants.map(([name]) => [name, null]);
+    const rows: Row[] = variants.map(([name]) => [name, null, "…"]);
     this.draw(rows);
     try {
       for (const [i, [name, cluster]] of variants.entries()) {
-        const answer = await context.ask("plan", { ...searchArguments(context.question), cluster: cluster as unknown as Json, why: false });
+        const answer = await context.ask("plan", { ...searchArguments(context.question), cluster: cluster as unknown as Json, why: false }, { later: true, most: kPatience });
         if (!context.isCurrent()) return;
-        rows[i] = [name, isPlan(answer) ? 1 - expected(answer).iteration_s / expected(plan).iteration_s : NaN];
+        rows[i] = isPlan(answer) ? [name, 1 - expected(answer).iteration_s / expected(plan).iteration_s, ""]
+          : [name, null, answer instanceof Unsettled ? `not settled in ${kPatience} s` : "not known"];
         this.draw(rows);
       }
     } catch (error) {
@@ -155,10 +168,12 @@ export class SensitivityPanel extends Panel {
     }
   }
 
-  private draw(rows: [string, number | null][]): void {
-    const most = Math.max(0.1, ...rows.map(([, gain]) => Math.abs(gain ?? 0)).filter(Number.isFinite));
-    put(this.strip, h("table", { class: "wide-table" }, h("tbody", {}, ...rows.map(([name, gain]) => h("tr", {}, h("td", {}, name),
-      h("td", { class: "n" }, gain === null ? "…" : Number.isFinite(gain) ? (Math.abs(gain) < 5e-5 ? percent(0) : signedPercent(-gain)) : "no plan"),
-      h("td", { class: "bar-cell" }, h("span", { class: "swatch", style: { width: `${(Math.max(0, gain ?? 0) / most) * 100}%`, background: "var(--zero)" } })))))));
+  private draw(rows: Row[]): void {
+    const told = ([, gain, instead]: Row): string => instead || (Math.abs(gain ?? 0) < 5e-5 ? percent(0) : signedPercent(-(gain ?? 0)));
+    const bar = ([, gain, instead]: Row): number => instead ? 0 : Math.max(0, gain ?? 0);
+    const most = Math.max(0.1, ...rows.map(bar));
+    put(this.strip, h("table", { class: "wide-table" }, h("tbody", {}, ...rows.map((row) => h("tr", {}, h("td", {}, row[0]),
+      h("td", { class: "n" }, told(row)),
+      h("td", { class: "bar-cell" }, h("span", { class: "swatch", style: { width: `${(bar(row) / most) * 100}%`, background: "var(--zero)" } })))))));
   }
 }
