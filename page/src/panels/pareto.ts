@@ -30,7 +30,7 @@ export class ParetoPanel extends Panel {
     this.price.addEventListener("input", () => {
       const value = Number(this.price.value);
       if (value > 0) {
-        this.context?.change((q) => (q.price = value), "price");
+        this.setQuestion((q) => (q.price = value), "price");
       }
     });
     put(this.body, h("div", { class: "controls" }, h("label", {}, "price of a device-hour", this.price)), this.chart, this.table);
