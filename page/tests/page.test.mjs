@@ -162,8 +162,7 @@ test("the map fills, and a cell is taken", async () => {
 test("mine beside best: a strategy, then a launch line", async () => {
   const { page, finish } = await open(chrome, kPipelined);
   await settled(page);
-  await page.locator("#mine").scrollIntoViewIfNeeded();
-  await page.fill("#mine textarea", "tp=8 sp pp=4 mbs=1");
+  await page.fill("#mine textarea", "tp=8 sp pp=4 mbs=1");  // at once: before the panel has come into view and is drawn
   await page.locator("#mine", { hasText: "one step" }).waitFor();
   await page.locator("#mine", { hasText: "One change at a time" }).waitFor({ timeout: 60_000 });
   await page.fill("#mine textarea", "torchrun --nnodes 16 --nproc-per-node 8 pretrain_gpt.py --tensor-model-parallel-size 8 " +
