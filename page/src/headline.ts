@@ -51,8 +51,9 @@ function unproven(plan: Plan): HTMLElement {
   const told = distance(plan);
   const effort = search ? `${integer(search.opened)} opened, ${seconds(search.wall_s)} so far` : "";
   if (search?.execution) {
-    return h("p", { class: "verdict early" }, h("strong", {}, "The best one executed so far"), `${told ? `: ${told}` : ""}. ` +
-      `${integer(search.execution.executed)} plans were executed on the simulated network, others still are; ${effort}.`);
+    const executed = search.execution.executed;
+    return h("p", { class: "verdict early" }, h("strong", {}, executed > 1 ? `The best of ${integer(executed)} plans executed so far` : "Executed"),
+      `${told ? `: ${told}` : ""}. Others that may be faster on the simulated network are being executed; ${effort}.`);
   }
   if (search?.optimal) {
     return h("p", { class: "verdict early" }, h("strong", {}, "By the formula no plan is faster. "),
