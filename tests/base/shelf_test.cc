@@ -35,5 +35,21 @@ TEST(Shelf, NamesAreUnique) {
   EXPECT_ANY_THROW(Shelf<Aliased>({{"one", {"two"}}, {"two", {}}}));
 }
 
+TEST(ReadOnce, ReadsEachWhenItIsAskedFor) {
+  ReadOnce<std::string> things(2);
+  int reads = 0;
+  const auto read = [&] { return "thing " + std::to_string(++reads); };
+  EXPECT_EQ(things.at(1, read), "thing 1");
+  EXPECT_EQ(&things.at(1, read), &things.at(1, read));
+  EXPECT_EQ(things.at(0, read), "thing 2");
+  EXPECT_EQ(reads, 2);
+}
+
+TEST(ReadOnce, WhatThrowsIsReadAgain) {
+  ReadOnce<int> things(1);
+  EXPECT_ANY_THROW(things.at(0, []() -> int { throw InputError("no"); }));
+  EXPECT_EQ(things.at(0, [] { return 7; }), 7);
+}
+
 }  // namespace
 }  // namespace nest

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -13,6 +15,26 @@ TEST(Text, EditDistanceCountsSwapsOnce) {
   EXPECT_EQ(edit_distance("gruop", "group"), 1U);
   EXPECT_EQ(edit_distance("", "abc"), 3U);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+}
+
+// What is more than the limit is limit + 1, whatever it is; what is not is the whole table's.
+TEST(Text, EditDistanceKeepsItsLimit) {
+  EXPECT_EQ(edit_distance("kitten", "sitting", 3), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting", 2), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting", 0), 1U);
+  EXPECT_EQ(edit_distance("ab", "abcdef", 2), 3U);  // their lengths alone
+  EXPECT_EQ(edit_distance("abcd", "badc", 2), 2U);  // swaps look two rows back: one row above the limit ends nothing
+  EXPECT_EQ(edit_distance("", "", 0), 0U);
+  const std::vector<std::string> words = {"",     "a",    "ba",    "ab",     "abc",   "bca",
+                                          "abab", "baba", "cabab", "bbccaa", "abcabc"};
+  for (const std::string& one : words) {
+    for (const std::string& other : words) {
+      const std::size_t whole = edit_distance(one, other);
+      for (std::size_t limit = 0; limit < 8; ++limit) {
+        EXPECT_EQ(edit_distance(one, other, limit), std::min(whole, limit + 1)) << one << ' ' << other << ' ' << limit;
+      }
+    }
+  }
 }
 
 TEST(Text, SuggestsOnlyCloseWords) {

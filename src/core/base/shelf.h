@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +65,29 @@ class Shelf {
 
   std::vector<T> things_;
   std::map<std::string, std::size_t, std::less<>> by_name_;
+};
+
+// What is read when somebody first asks for it, each once, by any number of threads.
+template <class T>
+class ReadOnce {
+ public:
+  explicit ReadOnce(std::size_t count) : slots_(count) {}
+
+  // read(): the thing at `index`; what it throws, the next that asks throws too.
+  template <class Read>
+  const T& at(std::size_t index, Read read) {
+    Slot& slot = slots_[index];
+    std::call_once(slot.once, [&] { slot.thing.emplace(read()); });
+    return *slot.thing;
+  }
+
+ private:
+  struct Slot {
+    std::once_flag once;
+    std::optional<T> thing;
+  };
+
+  std::vector<Slot> slots_;
 };
 
 }  // namespace nest

@@ -103,7 +103,9 @@ std::string clip(std::string_view text, std::size_t limit) {
   return shown;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  // Every letter that one word has more is an insertion.
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
   // Three rows of the optimal-string-alignment table suffice: a swap looks two rows back.
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> above(b.size() + 1);
@@ -118,8 +120,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
     std::swap(before, above);
     std::swap(above, row);
+    // All ways to the end lead through this row or the one before it, and none becomes shorter.
+    if (*std::min_element(above.begin(), above.end()) > limit &&
+        *std::min_element(before.begin(), before.end()) > limit) {
+      return limit + 1;
+    }
   }
-  return above[b.size()];
+  return std::min(above[b.size()], limit + 1);
 }
 
 std::optional<std::string> closest_word(std::string_view word, std::span<const std::string> candidates) {
@@ -130,11 +137,12 @@ std::optional<std::string> closest_word(std::string_view word, std::span<const s
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kLongestWord) continue;
-    const std::size_t distance = edit_distance(wanted, to_lower(candidate));
+    const std::size_t distance = edit_distance(wanted, to_lower(candidate), best_distance - 1);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;
     }
+    if (best_distance == 0) break;
   }
   if (best || wanted.size() < 3) return best;
   // Only begun: "megatron" of "megatron-core".

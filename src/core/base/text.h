@@ -14,8 +14,9 @@ namespace nest {
 // The words of a line: what stands between blanks, tabs and line ends.
 std::vector<std::string_view> split_words(std::string_view text);
 
-// Number of insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
-std::size_t edit_distance(std::string_view a, std::string_view b);
+// Number of insertions, deletions, replacements and swaps of neighbours that turn one word into the other, or limit + 1 where
+// that is more than `limit`: words that are far apart are seen to be at once.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit = std::string_view::npos - 1);
 
 // The candidate closest to `word`, if one is close enough to be what was meant.
 std::optional<std::string> closest_word(std::string_view word, std::span<const std::string> candidates);

@@ -183,7 +183,12 @@ const Shelf<Cluster>& cluster_presets() {
 
 std::optional<Cluster> find_cluster(std::string_view name, std::optional<std::int64_t> devices) {
   const auto sized = [&](const Cluster& cluster) { return devices ? resized(cluster, *devices) : cluster; };
-  if (const EmbeddedFile* file = embedded_file("clusters", to_lower(name))) return sized(read_shipped_cluster(*file));
+  static const std::span<const EmbeddedFile> kFiles = embedded_files("clusters");
+  static ReadOnce<Cluster> shipped(kFiles.size());
+  if (const EmbeddedFile* file = embedded_file("clusters", to_lower(name))) {
+    const auto index = static_cast<std::size_t>(file - kFiles.data());
+    return sized(shipped.at(index, [&] { return read_shipped_cluster(*file); }));
+  }
   const Cluster* found = cluster_presets().find(name);
   return found == nullptr ? std::nullopt : std::optional(sized(*found));
 }

@@ -90,7 +90,11 @@ const Shelf<Device>& device_presets() {
 }
 
 std::optional<Device> find_device(std::string_view name) {
-  if (const EmbeddedFile* file = embedded_file("devices", to_lower(name))) return read_shipped_device(*file);
+  static const std::span<const EmbeddedFile> kFiles = embedded_files("devices");
+  static ReadOnce<Device> shipped(kFiles.size());
+  if (const EmbeddedFile* file = embedded_file("devices", to_lower(name))) {
+    return shipped.at(static_cast<std::size_t>(file - kFiles.data()), [&] { return read_shipped_device(*file); });
+  }
   const Device* found = device_presets().find(name);
   return found == nullptr ? std::nullopt : std::optional(*found);
 }

@@ -378,7 +378,8 @@ SoftwareStack read_with_base(const Document& document, std::string_view name, in
                                       join_words(known), did_you_mean(*base, known)));
     }
     if (depth == kLongestChain) reader.fail("like", "stacks that are like each other go round in a circle");
-    stack = read_with_base(parse_shipped(*file), file->name, depth + 1);
+    // What ships is read once, but not from inside another that ships: those may go round in a circle.
+    stack = depth == 0 ? *find_stack(*base) : read_with_base(parse_shipped(*file), file->name, depth + 1);
   }
   read_all(reader, name, stack);
   return stack;
@@ -411,8 +412,12 @@ const Shelf<SoftwareStack>& stack_presets() {
 }
 
 std::optional<SoftwareStack> find_stack(std::string_view name) {
+  static const std::span<const EmbeddedFile> kFiles = embedded_files("stacks");
+  static ReadOnce<SoftwareStack> shipped(kFiles.size());
   const EmbeddedFile* file = embedded_file("stacks", to_lower(name));
-  return file == nullptr ? std::nullopt : std::optional(read_stack(parse_shipped(*file), file->name));
+  if (file == nullptr) return std::nullopt;
+  return shipped.at(static_cast<std::size_t>(file - kFiles.data()),
+                    [&] { return read_with_base(parse_shipped(*file), file->name, 1); });
 }
 
 void use_stack_exchange(const SoftwareStack& stack, Split& split) {

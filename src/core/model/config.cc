@@ -56,7 +56,7 @@ std::string misspelling(const std::string& model_type) {
   constexpr std::size_t kLongestName = 100;
   if (model_type.size() > kLongestName) return {};
   for (const std::string& known : supported_families()) {
-    const bool near = known.size() >= 4 && edit_distance(model_type, known) == 1;
+    const bool near = known.size() >= 4 && edit_distance(model_type, known, 1) == 1;
     if (near && without_digits(model_type) != without_digits(known)) return fmt::format(" (did you mean `{}`?)", known);
   }
   return {};

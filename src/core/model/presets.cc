@@ -41,7 +41,11 @@ const Shelf<ModelPreset>& model_presets() {
 }
 
 std::optional<ModelPreset> find_preset(std::string_view name) {
-  if (const EmbeddedFile* file = embedded_file("models", to_lower(name))) return read_preset(*file);
+  static const std::span<const EmbeddedFile> kFiles = embedded_files("models");
+  static ReadOnce<ModelPreset> shipped(kFiles.size());
+  if (const EmbeddedFile* file = embedded_file("models", to_lower(name))) {
+    return shipped.at(static_cast<std::size_t>(file - kFiles.data()), [&] { return read_preset(*file); });
+  }
   const ModelPreset* found = model_presets().find(name);
   return found == nullptr ? std::nullopt : std::optional(*found);
 }

@@ -51,7 +51,7 @@ void LaunchOptions::check_name(const std::string& name, int line) {
   for (const KnownOption& option : megatron_option_table()) {
     if (!option.read || name.size() > kLongestName) continue;
     const bool abbreviated = name.size() > 12 && option.name.starts_with(name);
-    if (abbreviated || (name.size() > 8 && edit_distance(name, option.name) <= 2)) {
+    if (abbreviated || (name.size() > 8 && edit_distance(name, option.name, 2) <= 2)) {
       throw InputError(fmt::format("{}: line {}: {} is no option of Megatron; did you mean `{}`?", source_, line,
                                    clip(name, 60), option.name));
     }
