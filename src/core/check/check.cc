@@ -441,9 +441,9 @@ class Judge {
       if (time.total <= 0 || time.p2p >= least[s] * (1 - kTolerance)) continue;
       const std::size_t boundary = s + 1 < plan_.stages.size() ? s : s - 1;
       report(ViolationCode::time_level,
-             fmt::format("stage {}: {} of messages are claimed; over {} they take at least {}", s,
+             fmt::format("stage {}: {} of messages are claimed; over {} they take at least {}, {} more", s,
                          format_duration(time.p2p), crossing_name(cluster_, boundaries[boundary].crossing),
-                         format_duration(least[s])));
+                         format_duration(least[s]), format_duration(least[s] - time.p2p)));
     }
   }
 
