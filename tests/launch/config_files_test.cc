@@ -54,6 +54,22 @@ TEST(Toml, NamesTheLine) {
   EXPECT_THAT(toml_message("[=a]\n"), HasSubstr("saw '='"));
 }
 
+// Beside ASCII some characters are blanks, which TOML does not allow where it allows others, and most are none.
+TEST(Toml, LettersAreNoBlanks) {
+  const Document document = launch::parse_toml("f.toml", "a = 1 # é、ɓ\nc = \"é、\"\n");
+  doc::Reader root(document);
+  EXPECT_EQ(root.integer("a", {0, 9}), 1);
+  EXPECT_EQ(root.text("c"), "é、");
+  for (const std::string blank : {"\u00A0", "\u2003", "\u3000"}) {
+    EXPECT_THAT(toml_message("a = 1\n" + blank + "b = 2\n"), HasSubstr("line 2: expected space or tab")) << blank;
+  }
+  for (const std::string letter : {"é", "ɓ", "ÿ", "、", "\uFE70"}) {
+    EXPECT_THAT(toml_message(letter + " = 1\n"), HasSubstr("line 1: ")) << letter;
+    EXPECT_THAT(toml_message("a = 1\nb " + letter + "= 1\n"), HasSubstr("line 2: expected '='")) << letter;
+    EXPECT_THAT(toml_message("a = " + letter + "\n"), HasSubstr("line 1: ")) << letter;
+  }
+}
+
 TEST(Toml, BoundsNesting) {
   EXPECT_THAT(toml_message("a = " + std::string(200000, '[')), HasSubstr("maximum nested value depth of 16"));
   std::string key = "a";
