@@ -104,7 +104,7 @@ OPTIMISED := NEST_TEST_SCALE=0.1
 # Tests that run programs or compute much. nest is built there as a part of another project, the example's: that this works is a test too.
 PROGRAM_TESTS := accuracy;browser;calibrate;cli;door;exporter;formats;html;install;instance;judge;paper;python;rivals;search;simulate
 configure_test = cmake -S examples/cpp -B build/test -G Ninja -DNEST_SOURCE="$(CURDIR)" -DNEST_TESTS="$(1)" \
-	  $(foreach o,BUILD_TESTS BUILD_TOOLS BUILD_PYTHON INSTALL WARNINGS PRECOMPILE,-DNEST_$(o)=ON) \
+	  $(foreach o,BUILD_TESTS BUILD_TOOLS BUILD_PYTHON INSTALL WARNINGS HARDENING PRECOMPILE,-DNEST_$(o)=ON) \
 	  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_BUILD_TYPE=None \
 	  -DCMAKE_CXX_FLAGS="-O0 -DNDEBUG -D_GLIBCXX_ASSERTIONS" -DNEST_CORE_FLAGS=-O2 -DNEST_LIBRARY_FLAGS=-O1 $(CMAKE_ARGS) >/dev/null
 run_tests = ctest --test-dir build/test/nest -j $(JOBS) --output-on-failure

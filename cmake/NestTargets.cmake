@@ -11,9 +11,8 @@ if(NEST_WARNINGS)
     -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # g++ 12 sees overlaps in std::string that are not there once it inlines
 endif()
-if(NEST_HARDENING)
-  set(optimised "$<CONFIG:Release,RelWithDebInfo,MinSizeRel>")
-  target_link_options(nest_settings INTERFACE "$<${optimised}:-Wl,-z,relro,-z,now>")
+if(NEST_HARDENING AND NOT NEST_SANITIZE AND NOT EMSCRIPTEN)
+  include(NestHardening)
 endif()
 if(NEST_SANITIZE)
   # Instrumented code makes g++ 12 report uninitialised variants that are not (its manual says so); the plain build still checks.
