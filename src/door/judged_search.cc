@@ -272,6 +272,7 @@ class JudgedSearch {
     more.search.listing = search::Listing::keys;
     more.search.top = listed;
     more.search.progress = nullptr;
+    more.search.first = false;
     more.search.time_limit_s -= elapsed_s();
     const double overpriced = !request_.job->cluster.torus     ? kOverpriced
                               : is_small(found_.plans.front()) ? kVariants
@@ -308,6 +309,7 @@ class JudgedSearch {
     more.judged = false;
     more.search.top = listed;
     more.search.progress = nullptr;
+    more.search.first = false;
     more.search.time_limit_s -= elapsed_s();
     more.search.known_score = limit() * (1 - kWorth);
     const search::BoundedKeys keys = search::bound_plans(more);

@@ -9,6 +9,7 @@
 #include "problem.h"
 #include "problem_text.h"
 #include "search/first_plan.h"
+#include "search/simplest.h"
 #include "test_support/scale.h"
 
 namespace nest::search {
@@ -41,6 +42,31 @@ TEST(Anytime, PlansByRulesFitAndAreNoBetterThanTheBest) {
   }
   ASSERT_GT(solvable, 20);
   EXPECT_GE(found, solvable * 9 / 10) << found << " of " << solvable;
+}
+
+// Whoever is stopped while a simpler plan within the tie is looked for keeps to the tie.
+TEST(Anytime, SimplerPlansOfStoppedSearchesAreWithinTheTie) {
+  constexpr double kTie = 0.01;
+  int looked = 0;
+  for (std::uint32_t seed = 1; seed <= test::scaled(1500, 150); ++seed) {
+    const test::Problem problem = test::random_problem(seed);
+    SCOPED_TRACE(test::problem_text(problem));
+    PlanRequest request = problem.request();
+    request.search.top = 1;
+    try {
+      PlanAnswer answer = make_plan(request);
+      if (answer.plans.empty()) continue;
+      ++looked;
+      const double best = score_of(answer.plans.front(), problem.objective);
+      answer.wall_s = 0;
+      request.search.first = true;
+      request.search.time_limit_s = 1e-5 * static_cast<double>(1 + seed % 400);
+      prefer_simplest(request, kTie, answer);
+      EXPECT_LE(score_of(answer.plans.front(), problem.objective), best * (1 + kTie) * (1 + kRounding));
+    } catch (const InputError&) {  // the limits admit nothing
+    }
+  }
+  EXPECT_GT(looked, 20);
 }
 
 // Whenever it is stopped, its bound is one and its plan is a plan.

@@ -411,6 +411,7 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
     const Deadline end(std::isfinite(options.time_limit_s) ? kFirstMost * options.time_limit_s : 10 * seconds,
                        options.stop);
     findings.first = first_plan(space, options.objective, end, Deadline(seconds, options.stop));
+    if (findings.first && score_of(*findings.first, options.objective) >= options.known_score) findings.first.reset();
     if (findings.first &&
         !options.ceiling.holds(findings.first->prediction.iteration_s, findings.first->strategy.devices_spanned())) {
       findings.first.reset();

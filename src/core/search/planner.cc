@@ -12,6 +12,7 @@
 #include "nest/option.h"
 #include "search/first_plan.h"
 #include "search/judge.h"
+#include "search/kind.h"
 
 namespace nest::search {
 namespace {
@@ -59,6 +60,30 @@ plan::PlanLimits usual_limits() {
   return limits;
 }
 
+// The best of them, if it is found in so many seconds.
+std::optional<Plan> best_usual(const PlanRequest& request, PriceCache& prices, double most_s) {
+  PlanRequest usual = request;
+  usual.incumbent = nullptr;
+  usual.prices = &prices;
+  usual.judged = false;
+  plan::narrow(usual.limits, usual_limits());
+  if (plan::is_empty(usual.limits)) return std::nullopt;
+  usual.search.top = 1;
+  usual.search.progress = nullptr;
+  usual.search.first = false;
+  usual.search.time_limit_s = most_s;
+  try {
+    PlanAnswer answer = make_plan(usual);
+    if (!answer.plans.empty()) return std::move(answer.plans.front());
+  } catch (const InputError&) {
+    // No plan is usual here.
+  }
+  return std::nullopt;
+}
+
+constexpr double kUsual_s = 0.5;      // more than that it seldom takes
+constexpr double kUsualShare = 0.15;  // of a time limit that ends the search
+
 // Tells whoever waits for a plan of plans on the way: those of the search, those of rules, and where that goes on for a while
 // the best usual one, which is found in a fraction of the time. The search knows nothing of the last.
 class Narrator {
@@ -69,7 +94,7 @@ class Narrator {
   void tell(const SoFar& now) {
     if (!looked_ && now.elapsed_s > kPatience_s) {
       looked_ = true;
-      look_for_usual(request_.search.time_limit_s - now.elapsed_s);
+      usual_ = best_usual(request_, prices_, std::min(kUsual_s, request_.search.time_limit_s - now.elapsed_s));
     }
     const double score = std::min(now.score, usual_ ? score_of(*usual_, objective()) : now.score);
     if (!std::isfinite(score)) return;
@@ -88,29 +113,9 @@ class Narrator {
 
  private:
   static constexpr double kPatience_s = 0.2;  // most searches are over by then
-  static constexpr double kUsual_s = 0.5;
-  static constexpr double kCloser = 0.003;  // of the score: what a bound has to come closer by to be worth a word
+  static constexpr double kCloser = 0.003;    // of the score: what a bound has to come closer by to be worth a word
 
   PlanObjective objective() const { return request_.search.objective; }
-
-  void look_for_usual(double left_s) {
-    PlanRequest usual = request_;
-    usual.incumbent = nullptr;
-    usual.prices = &prices_;
-    usual.judged = false;
-    plan::narrow(usual.limits, usual_limits());
-    if (plan::is_empty(usual.limits)) return;
-    usual.search.top = 1;
-    usual.search.progress = nullptr;
-    usual.search.first = false;
-    usual.search.time_limit_s = std::min(kUsual_s, left_s);
-    try {
-      PlanAnswer answer = make_plan(usual);
-      if (!answer.plans.empty()) usual_ = std::move(answer.plans.front());
-    } catch (const InputError&) {
-      // No plan is usual here.
-    }
-  }
 
   const PlanRequest& request_;
   const PlanSpace& space_;
@@ -143,7 +148,10 @@ PlanAnswer make_plan(const PlanRequest& request) {
   PriceCache& prices = given ? *request.prices : own;
   NEST_CHECK(&prices.job() == request.job, "prices are those of the request's job");
   SearchSettings settings = request.search;
-  settings.time_limit_s = deadline.left_s();
+  // A search that is stopped may have a poor plan, or one of rules.
+  const bool limited = request.search.first && std::isfinite(request.search.time_limit_s);
+  const double usual_s = limited ? std::min(kUsual_s, kUsualShare * request.search.time_limit_s) : 0;
+  settings.time_limit_s = deadline.left_s() - usual_s;
   Narrator narrator(request, space, prices);
   if (request.incumbent) settings.so_far = [&](const SoFar& now) { narrator.tell(now); };
   const SearchFindings findings = find_best(space, prices, settings);
@@ -162,6 +170,16 @@ PlanAnswer make_plan(const PlanRequest& request) {
   if (findings.first) answer.plans.push_back(*findings.first);
   for (const RankedPlan& ranked : findings.plans) {
     if (std::ssize(answer.plans) < std::max(1, request.search.top)) answer.plans.push_back(reprice(space, ranked));
+  }
+  if (limited && !findings.complete) {
+    std::optional<Plan> usual = best_usual(request, prices, deadline.left_s());
+    const auto score = [&](const Plan& plan) { return score_of(plan, request.search.objective); };
+    if (usual && (answer.plans.empty() || score(*usual) < score(answer.plans.front()))) {
+      std::erase_if(answer.plans, [&](const Plan& plan) { return same_kind(plan.strategy, usual->strategy); });
+      answer.plans.insert(answer.plans.begin(), std::move(*usual));
+      answer.plans.resize(std::min(answer.plans.size(), at(std::max(1, request.search.top))));
+    }
+    answer.wall_s = std::max(answer.wall_s, request.search.time_limit_s - deadline.left_s());
   }
   for (Plan& plan : answer.plans) {
     plan.search = record_of(answer, plan.strategy);

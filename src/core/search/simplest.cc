@@ -144,6 +144,7 @@ class SimplestSearch {
     }
     other.search.top = 1;
     other.search.progress = nullptr;
+    other.search.first = false;  // nothing will do but a plan within the tie
     other.search.time_limit_s -= answer_.wall_s;
     other.search.known_score = answer_.lower_bound * (1 + tie_);
     PlanAnswer found;
