@@ -94,19 +94,18 @@ class JudgedSearch {
     const bool shares = has_shared_links(request_.job->cluster);
     const bool waits =
         waits_on_torus(request_.job->cluster, formula.prediction) || (request_.job->cluster.torus && is_small(formula));
-    if (differs || shares || waits) tell();
-    if (differs) {
-      look_around(priced(formula));
-    } else if (shares) {
-      bound(kListed);  // what the formula prices too high
-    } else if (waits) {
-      widen(priced(formula), kListed);
-    }
-    sort(plans_.end());
     if (differs || shares || waits) {
-      shard_otherwise();
-      cut_otherwise();
-      formula_s = settle();
+      tell();
+      look_for_faster([&] {
+        if (differs) {
+          look_around(priced(formula));
+        } else if (shares) {
+          bound(kListed);  // what the formula prices too high
+        } else {
+          widen(priced(formula), kListed);
+        }
+      });
+      formula_s = own_plan()->simulated_s;
     }
     prefer();
     keep_kinds();
@@ -146,6 +145,26 @@ class JudgedSearch {
   }
 
  private:
+  // What ends it early, a limit or a plan that is too large to execute, leaves what was executed by then.
+  template <class Look>
+  void look_for_faster(const Look& look) {
+    try {
+      look();
+      sort(plans_.end());
+      shard_otherwise();
+      cut_otherwise();
+      settle();
+      return;
+    } catch (const SimulatorError&) {
+    } catch (const InputError&) {}
+    complete_ = false;
+    sort(plans_.end());
+  }
+
+  std::vector<ExecutedPlan>::iterator own_plan() {
+    return std::find_if(plans_.begin(), plans_.end(), [](const ExecutedPlan& plan) { return plan.own; });
+  }
+
   // Since the search began.
   double elapsed_s() const {
     return searched_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
@@ -235,7 +254,7 @@ class JudgedSearch {
     if (!better_) return;
     const auto less = [](const ExecutedPlan& a, const ExecutedPlan& b) { return a.value < b.value; };
     auto best = std::min_element(plans_.begin(), plans_.end(), less);
-    const auto own = std::find_if(plans_.begin(), plans_.end(), [](const ExecutedPlan& plan) { return plan.own; });
+    const auto own = own_plan();
     if (own->value <= best->value * (1 + worth())) best = own;
     if (best->value >= told_ && least_ <= told_least_) return;
     told_ = best->value;
@@ -459,24 +478,23 @@ class JudgedSearch {
   }
 
   // Executes the best, and the formula's, again with noise: in lockstep replicas that share a link wait for each other
-  // longer than they do when they drift apart. Returns what the formula's takes. Where that is too much to execute, all
-  // stays as it is.
-  double settle() {
+  // longer than they do when they drift apart. Where that is too much to execute, all stays as it is.
+  void settle() {
     const auto own = [](const ExecutedPlan& plan) { return plan.own; };
     std::stable_partition(plans_.begin() + std::min<std::ptrdiff_t>(kFinalists, std::ssize(plans_)), plans_.end(), own);
     const auto end = plans_.begin() + std::min<std::ptrdiff_t>(kFinalists + 1, std::ssize(plans_));
     const auto is_executed = [&](const ExecutedPlan& plan) { return is_noise_executed(*request_.job, plan.plan); };
-    if (std::all_of(plans_.begin(), end, is_executed) && !is_late()) {
-      workers_.for_each(static_cast<std::size_t>(end - plans_.begin()), [&](std::size_t k, int /*worker*/) {
-        ExecutedPlan& each = plans_[k];
-        const double factor = noise_factor(judge_, *request_.job, each.plan);
-        each.simulated_s *= factor;
-        each.value *= factor;
-        each.runs = kNoisyRuns;
-      });
-      sort(end);
+    if (!std::all_of(plans_.begin(), end, is_executed) || is_late()) return;
+    std::vector<double> factors(static_cast<std::size_t>(end - plans_.begin()));
+    workers_.for_each(factors.size(), [&](std::size_t k, int /*worker*/) {
+      factors[k] = noise_factor(judge_, *request_.job, plans_[k].plan);
+    });
+    for (std::size_t k = 0; k < factors.size(); ++k) {
+      plans_[k].simulated_s *= factors[k];
+      plans_[k].value *= factors[k];
+      plans_[k].runs = kNoisyRuns;
     }
-    return std::find_if(plans_.begin(), plans_.end(), own)->simulated_s;
+    sort(end);
   }
 
   // How much faster another plan than the formula's has to be.
@@ -484,7 +502,7 @@ class JudgedSearch {
 
   // The formula's plan stays where it is not worth leaving it; else the simplest within the tie comes first.
   void prefer() {
-    const auto own = std::find_if(plans_.begin(), plans_.end(), [](const ExecutedPlan& plan) { return plan.own; });
+    const auto own = own_plan();
     if (own->value <= plans_.front().value * (1 + worth())) {
       std::rotate(plans_.begin(), own, own + 1);
     } else {
