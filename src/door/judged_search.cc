@@ -14,8 +14,8 @@
 
 #include "base/error.h"
 #include "base/index.h"
-#include "cost/evaluate.h"
 #include "door/executed.h"
+#include "door/plan_variants.h"
 #include "door/slow_links.h"
 #include "nest/interval.h"
 #include "nest/simulate.h"
@@ -39,9 +39,8 @@ constexpr double kTorusOverpriced = 1.2;  // where it prices exchanges of all st
 constexpr std::ptrdiff_t kFinalists = 6;  // cut otherwise and executed with noise, and the formula's plan
 constexpr int kCuts = 8;                  // times that whole layers of one of them are moved
 constexpr std::int64_t kFewStages = 32;   // between any two of which layers of the best are moved
-// Plans of so few passes on so few devices are executed in no time: more of them are varied, in more ways, and such as are
-// a little slower than the best: their variants may be faster than that.
-constexpr std::int64_t kFewPasses = 1024, kFewDevices = 16;
+// Of small plans more are varied, in more ways, and such as are a little slower than the best: their variants may be faster
+// than that.
 constexpr std::ptrdiff_t kSmallFinalists = 16;
 constexpr double kVariants = 1.6;
 constexpr double kCutGain = 1.05;   // other cuts of a larger plan gain no more: 4.4 % was the most in 57 plans
@@ -76,6 +75,7 @@ class JudgedSearch {
         found_(found),
         better_(better),
         space_(*request.job, request.limits, search::device_limit(*request.job, request.most_devices)),
+        variants_(request_, space_),
         judge_(*request.job, {kInfinity, request.search.stop, end_of(request, found.wall_s)}),
         workers_(search::thread_count(request.search.threads)),
         searched_s_(found.wall_s),
@@ -92,8 +92,8 @@ class JudgedSearch {
     const bool differs = std::abs(formula_s / formula.prediction.iteration_s - 1) > kWorth;
     for (const Plan& plan : found_.plans) considered_.push_back(plan.strategy);
     const bool shares = has_shared_links(request_.job->cluster);
-    const bool waits =
-        waits_on_torus(request_.job->cluster, formula.prediction) || (request_.job->cluster.torus && is_small(formula));
+    const bool waits = waits_on_torus(request_.job->cluster, formula.prediction) ||
+                       (request_.job->cluster.torus && variants_.is_small(formula));
     if (differs || shares || waits) {
       tell();
       look_for_faster([&] {
@@ -215,7 +215,7 @@ class JudgedSearch {
   }
 
   // How much slower than the best a plan may be and still have variants that are faster.
-  double variety(const Plan& plan) const { return (is_small(plan) ? kVariants : 1) / (1 - kRounding); }
+  double variety(const Plan& plan) const { return (variants_.is_small(plan) ? kVariants : 1) / (1 - kRounding); }
 
   // Those that are promising first, so that the bounds of more of the others exceed what they take. In rounds of a fixed
   // size, so that the answer does not depend on the threads.
@@ -293,9 +293,9 @@ class JudgedSearch {
     more.search.progress = nullptr;
     more.search.first = false;
     more.search.time_limit_s -= elapsed_s();
-    const double overpriced = !request_.job->cluster.torus     ? kOverpriced
-                              : is_small(found_.plans.front()) ? kVariants
-                                                               : kTorusOverpriced;
+    const double overpriced = !request_.job->cluster.torus               ? kOverpriced
+                              : variants_.is_small(found_.plans.front()) ? kVariants
+                                                                         : kTorusOverpriced;
     const auto most = [&] { return std::max(limit(), formula) * overpriced; };
     more.search.known_score = most();
     const search::PlanAnswer answer = search::make_plan(more);
@@ -336,41 +336,12 @@ class JudgedSearch {
     least_ = keys.least;
     std::vector<Plan> plans;
     plans.reserve(keys.plans.size());
-    for (const search::BoundedPlan& bounded : keys.plans) plans.push_back(likely_sharded(bounded.plan));
+    for (const search::BoundedPlan& bounded : keys.plans) plans.push_back(variants_.likely_sharded(bounded.plan));
     std::vector<const Plan*> fresh;
     fresh.reserve(plans.size());
     for (const Plan& plan : plans) add_unknown(plan, fresh);
     consider(fresh);
     return keys.complete && !is_late() && keys.next >= limit() * (1 - kWorth);
-  }
-
-  // The least law counts no exchanges of state among groups that lie unevenly: how it shards there says nothing.
-  Plan likely_sharded(const Plan& plan) const {
-    Plan likely = plan;
-    if (!is_small(plan)) return likely;
-    for (const auto& stages : search::resharded(space_, plan, search::ShardedOtherwise::all_stages)) {
-      std::optional<Plan> other = evaluated(plan, plan.strategy, stages);
-      if (other && other->prediction.iteration_s < likely.prediction.iteration_s) likely = std::move(*other);
-    }
-    return likely;
-  }
-
-  bool is_small(const Plan& plan) const {
-    const Strategy& strategy = plan.strategy;
-    if (strategy.devices_used() > kFewDevices) return false;
-    const std::int64_t m = micro_batches(strategy, request_.job->run.global_batch);
-    const std::int64_t executed = simulate::executed_micro_batches(m, strategy.pp).back();
-    return executed * strategy.pp * strategy.virtual_stages <= kFewPasses;
-  }
-
-  // A variant of `plan`, if it can be run and fits.
-  std::optional<Plan> evaluated(const Plan& plan, const Strategy& strategy,
-                                const std::vector<StagePlan>& stages) const {
-    if (!cost::refuse_strategy(*request_.job, strategy, stages).empty()) return std::nullopt;
-    Plan other = cost::evaluate(*request_.job, strategy, stages);
-    if (!other.fits) return std::nullopt;
-    other.search = plan.search;
-    return other;
   }
 
   // Plans that by the formula would be faster than the best is, and are not, with their state sharded otherwise: what they
@@ -386,11 +357,8 @@ class JudgedSearch {
     promised.resize(std::min(promised.size(), kRound));
     std::vector<Plan> others;
     for (const Plan* plan : promised) {
-      for (const auto& stages : search::resharded(space_, *plan, search::ShardedOtherwise::all_stages)) {
-        if (is_late()) return;
-        std::optional<Plan> other = evaluated(*plan, plan->strategy, stages);
-        if (other && other->prediction.iteration_s != plan->prediction.iteration_s) others.push_back(std::move(*other));
-      }
+      if (is_late()) return;
+      for (Plan& other : variants_.sharded_otherwise(*plan)) others.push_back(std::move(other));
     }
     std::vector<const Plan*> fresh;
     fresh.reserve(others.size());
@@ -399,37 +367,11 @@ class JudgedSearch {
     sort(plans_.end());
   }
 
-  // The same strategy with layers moved between stages, with state sharded otherwise, in all stages or in one, and with the
-  // head's gradients at another time.
-  std::vector<Plan> variants(const Plan& plan, search::MovedTo where) const {
-    const cost::Job& job = *request_.job;
-    const plan::PlanLimits& limits = request_.limits;
-    std::vector<Plan> others;
-    const auto add = [&](const Strategy& strategy, const std::vector<StagePlan>& stages) {
-      if (std::optional<Plan> other = evaluated(plan, strategy, stages)) others.push_back(std::move(*other));
-    };
-    const bool may_defer =
-        job.stack.defer_head_gradient && plan.strategy.pp > 1 && limits.defer_head[0] && limits.defer_head[1];
-    Strategy otherwise = plan.strategy;
-    otherwise.defer_head = !otherwise.defer_head;
-    if (may_defer) add(otherwise, plan.stages);
-    const bool small = is_small(plan);
-    if (!limits.even_cuts) {
-      for (const auto& stages : search::moved_cuts(space_, plan, where)) {
-        add(plan.strategy, stages);
-        if (may_defer && small) add(otherwise, stages);
-      }
-    }
-    const auto which = small ? search::ShardedOtherwise::also_one : search::ShardedOtherwise::all_stages;
-    for (const auto& stages : search::resharded(space_, plan, which)) add(plan.strategy, stages);
-    return others;
-  }
-
   // The best plans, with variants in their place as long as those are faster.
   void cut_otherwise() {
     const auto size = std::ssize(plans_);
     for (std::ptrdiff_t k = 0; k < size && !is_late(); ++k) {
-      const bool small = is_small(plans_[at(k)].plan);
+      const bool small = variants_.is_small(plans_[at(k)].plan);
       if (k >= (small ? kSmallFinalists : kFinalists)) break;
       if (!small && plans_[at(k)].value > kCutGain * plans_.front().value) break;
       vary(at(k), small ? search::MovedTo::anywhere : search::MovedTo::ends);
@@ -441,7 +383,7 @@ class JudgedSearch {
 
   void vary(std::size_t k, search::MovedTo where) {
     for (int cuts = 0; cuts < kCuts && !is_late(); ++cuts) {
-      if (!take_faster(k, variants(plans_[k].plan, where))) break;
+      if (!take_faster(k, variants_.of(plans_[k].plan, where))) break;
       tell();
     }
   }
@@ -544,6 +486,7 @@ class JudgedSearch {
   const std::function<void(const Plan&)>& better_;
   double told_ = kInfinity, told_least_ = 0;  // what the last plan took that was told of, and the bound then
   search::PlanSpace space_;
+  PlanVariants variants_;
   simulate::StepJudge judge_;
   search::Workers workers_;
   std::vector<ExecutedPlan> plans_;
