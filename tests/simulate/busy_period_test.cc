@@ -21,7 +21,7 @@ double busy_end_s(const std::vector<OnLink>& transfers) {
   }
   BusyPeriods busy(network, begins_s);
   for (std::size_t k = 0; k < transfers.size(); ++k) {
-    busy.add(static_cast<std::int32_t>(k), 1, transfers[k].begin_s, transfers[k].after_s);
+    busy.add(static_cast<std::int32_t>(k), {1}, transfers[k].begin_s, transfers[k].after_s);
   }
   return busy.end_s();
 }
@@ -45,9 +45,9 @@ TEST(BusyPeriods, FlowsAddUp) {
   network.routes = {{{{1, 1}}}, {{{1, 3}}}};
   network.flows = {{{{0, 0, 10}, {1, 0, 5}}}};
   BusyPeriods busy(network, {1});
-  busy.add(0, 2, 1.5, 0);
+  busy.add(0, {2}, 1.5, 0);
   EXPECT_DOUBLE_EQ(busy.end_s(), 1.5 + 2 * (10 + 3 * 5) / 5.0);
-  busy.add(0, 1, 0.5, 0);
+  busy.add(0, {1}, 0.5, 0);
   EXPECT_DOUBLE_EQ(busy.end_s(), 0.5 + 3 * (10 + 3 * 5) / 5.0);
 }
 

@@ -31,13 +31,17 @@ double bandwidth_s(const cluster::Cluster& cluster, const GroupExchange& exchang
   return total;
 }
 
+GroupExchange exchange_of(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages) {
+  return group_exchange(cluster, groups, group_algorithm(cluster, groups, stages, 256e6));
+}
+
 // Two nodes of 4 with one uplink of 10: a ring of 8 crosses it once: 7/8 bytes at 10 bytes/s.
 TEST(GroupFlows, RingThroughTheNodes) {
   const cluster::Cluster cluster = test::cluster_of(
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}, 256e6);
+  const GroupExchange exchange = exchange_of(cluster, {0, {{1, 8}}, {}}, {8, 1});
   EXPECT_EQ(exchange.algorithm, cluster::Algorithm::ring);
   ASSERT_EQ(exchange.transfers.size(), 1U);
   EXPECT_EQ(exchange.transfers[0].size(), 8U);
@@ -52,7 +56,7 @@ TEST(GroupFlows, RingsSideBySideUseAllPorts) {
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: pod, group: 2, bandwidth: 10B/s, latency: 5us, rails: true}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}, 256e6);
+  const GroupExchange exchange = exchange_of(cluster, {0, {{1, 8}}, {}}, {8, 1});
   EXPECT_EQ(exchange.algorithm, cluster::Algorithm::multi_ring);
   EXPECT_DOUBLE_EQ(bandwidth_s(cluster, exchange), 7.0 / 8 / 4 / 10);
 }
@@ -63,7 +67,7 @@ TEST(GroupFlows, SiblingsShare) {
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  const GroupExchange exchange = group_exchange(cluster, {0, {{4, 2}}, {{1, 4}}}, {8, 1}, 256e6);
+  const GroupExchange exchange = exchange_of(cluster, {0, {{4, 2}}, {{1, 4}}}, {8, 1});
   EXPECT_DOUBLE_EQ(bandwidth_s(cluster, exchange), 4 * 0.5 / 10);
 }
 
@@ -78,7 +82,7 @@ TEST(GroupFlows, FullMeshAgreesWithItsFormula) {
           "levels:\n  - {name: node, group: 4, full_mesh: true, latency: 1us, bandwidth: " + std::string(link) +
           "}\n  - {name: pod, group: 4, bandwidth: 10B/s, latency: 5us" + rails + "}\n");
       for (const GroupSpec& spec : specs) {
-        const GroupExchange exchange = group_exchange(cluster, spec, {16, 1}, 256e6);
+        const GroupExchange exchange = exchange_of(cluster, spec, {16, 1});
         ASSERT_EQ(exchange.transfers.size(), 1U);
         const auto time = cluster::algorithm_time(cluster.fabric, cluster::place_group(cluster, spec),
                                                   cluster::Collective::reduce_scatter, 256e6, exchange.algorithm);
@@ -97,7 +101,7 @@ TEST(GroupFlows, TorusAgreesWithItsFormula) {
                                         {0, {{4, 16}}, {{1, 4}}}, {0, {{2, 2}}, {{1, 2}}}, {0, {{8, 8}}, {{1, 8}}},
                                         {0, {{1, 2}}, {}},        {0, {{1, 8}}, {{8, 8}}}};
   for (const GroupSpec& spec : specs) {
-    const GroupExchange exchange = group_exchange(cluster, spec, {64, 1}, 256e6);
+    const GroupExchange exchange = exchange_of(cluster, spec, {64, 1});
     ASSERT_FALSE(exchange.transfers.empty());
     const cluster::CollectiveTime time = cluster::collective_time(cluster, cluster::place_group(cluster, spec),
                                                                   cluster::Collective::reduce_scatter, 256e6);
@@ -112,7 +116,7 @@ TEST(GroupFlows, OtherAlgorithmsAreNotPlayed) {
       "levels:\n"
       "  - {name: node, group: 4, bandwidth: 100B/s, latency: 1us}\n"
       "  - {name: rack, group: 2, bandwidth: 10B/s, latency: 5us}\n");
-  EXPECT_TRUE(group_exchange(cluster, {0, {{1, 8}}, {}}, {8, 1}, 256e6).transfers.empty());
+  EXPECT_TRUE(exchange_of(cluster, {0, {{1, 8}}, {}}, {8, 1}).transfers.empty());
 }
 
 }  // namespace

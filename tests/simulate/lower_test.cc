@@ -125,7 +125,7 @@ TEST(Lower, ReplicasWithoutContentionAreAsPredicted) {
   const cost::Job job = make({"dgx-h100", 64, "llama3-8b", "megatron-core-plain", 64});
   Strategy s = strategy(8, 2, 4);
   const LoweredPlan lowered = lower_plan(job, s, cost::even_stages(job, s, Recompute::full, 1));
-  EXPECT_EQ(lowered.symmetry.replica_classes(), 1U);
+  EXPECT_EQ(lowered.symmetry().replica_classes(), 1U);
   const SimulationSummary summary = run(job, s, cost::even_stages(job, s, Recompute::full, 1));
   EXPECT_LT(std::abs(summary.difference()), 1e-6);
   EXPECT_EQ(summary.cause, "");
@@ -189,7 +189,7 @@ TEST(Lower, MergingIsExact) {
     if (plan.job.cluster.devices > 64 || plan.strategy.dp < 2) continue;
     if (micro_batches(plan.strategy, plan.job.run.global_batch) * plan.strategy.pp * plan.strategy.dp > 256) continue;
     const LoweredPlan alike = lower_plan(plan.job, plan.strategy, plan.stages);
-    if (static_cast<std::int64_t>(alike.symmetry.replica_classes()) == plan.strategy.teams()) continue;
+    if (static_cast<std::int64_t>(alike.symmetry().replica_classes()) == plan.strategy.teams()) continue;
     ++merged;
     const double once = run(plan.job, plan.strategy, plan.stages).iteration_s;
     const double all = run(plan.job, plan.strategy, plan.stages, 1, Merge::nothing).iteration_s;

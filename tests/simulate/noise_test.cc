@@ -39,7 +39,7 @@ std::int64_t passes_of(const RandomPlan& plan) {
 
 TEST(Noise, IsOfPassesOnly) {
   const LoweredPlan plan = noisy_plan(Merge::nothing);
-  ASSERT_EQ(plan.symmetry.replica_classes(), 2U);
+  ASSERT_EQ(plan.symmetry().replica_classes(), 2U);
   const SimulationProgram program = with_noise(plan, {0.02, 7});
   using Key = std::tuple<Part, std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
   std::map<Key, double> factors;
@@ -125,8 +125,8 @@ TEST(Noise, MergingInsideReplicasIsExact) {
     if (plan.job.cluster.devices > 64 || passes_of(plan) > 256) continue;
     const auto lowered = [&](Merge merge) { return lower_plan(plan.job, plan.strategy, plan.stages, 1, merge); };
     const LoweredPlan inside = lowered(Merge::inside_replicas), all = lowered(Merge::nothing);
-    ASSERT_EQ(inside.symmetry.first_replica, all.symmetry.first_replica);
-    if (inside.symmetry.routes.size() == all.symmetry.routes.size()) continue;
+    ASSERT_EQ(inside.symmetry().first_replica, all.symmetry().first_replica);
+    if (inside.symmetry().routes.size() == all.symmetry().routes.size()) continue;
     ++merged;
     if (plan.strategy.teams() > 1) ++apart;
     const NoisySteps one = execute_noisy(inside, {0.01, 5}, 2, own), other = execute_noisy(all, {0.01, 5}, 2, own);

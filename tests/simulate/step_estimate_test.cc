@@ -22,7 +22,8 @@ double executed_s(const RandomPlan& plan) {
 }
 
 StepEstimate estimated(const RandomPlan& plan) {
-  return StepEstimator(plan.job, plan.strategy, plan.stages)
+  ExchangeCache none(plan.job.cluster);
+  return StepEstimator(plan.job, plan.strategy, plan.stages, none)
       .of(micro_batches(plan.strategy, plan.job.run.global_batch));
 }
 

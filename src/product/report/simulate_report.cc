@@ -155,14 +155,14 @@ SimulationReport make_simulation_report(std::string title, Plan plan, const simu
   report.title = std::move(title);
   report.plan = std::move(plan);
   report.summary = std::move(summary);
-  report.replica_classes = static_cast<std::int64_t>(lowered.symmetry.replica_classes());
-  report.links = lowered.symmetry.physical_links;
-  report.link_classes = static_cast<std::int64_t>(lowered.symmetry.links.size());
-  report.flows = lowered.symmetry.physical_flows;
-  report.routes = static_cast<std::int64_t>(lowered.symmetry.routes.size());
+  report.replica_classes = static_cast<std::int64_t>(lowered.symmetry().replica_classes());
+  report.links = lowered.symmetry().physical_links;
+  report.link_classes = static_cast<std::int64_t>(lowered.symmetry().links.size());
+  report.flows = lowered.symmetry().physical_flows;
+  report.routes = static_cast<std::int64_t>(lowered.symmetry().routes.size());
   report.activities = lowered.labels.size();
   report.steps = lowered.steps;
-  report.as_predicted = lowered.as_predicted;
+  report.as_predicted = lowered.as_predicted();
   return report;
 }
 

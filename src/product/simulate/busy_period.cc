@@ -24,16 +24,17 @@ BusyPeriods::BusyPeriods(const Quotient& network, std::vector<double> times_s)
   times_s_.erase(std::unique(times_s_.begin(), times_s_.end()), times_s_.end());
 }
 
-void BusyPeriods::add(std::int32_t exchange, double amount, double begin_s, double after_s) {
-  if (amount <= 0) return;
+void BusyPeriods::add(std::int32_t exchange, const Amount& amount, double begin_s, double after_s) {
+  if (amount.bytes <= 0 && amount.beyond_bytes <= 0) return;
   Exchange& added = exchanges_[at(exchange)];
   if (added.begun.empty()) {
-    added.begun.assign(times_s_.size(), {0, kUnbounded});
+    added.begun.assign(times_s_.size(), {0, 0, kUnbounded});
     added.after_s = kUnbounded;
   }
   const auto since = std::upper_bound(times_s_.begin(), times_s_.end(), begin_s) - times_s_.begin();
   Begun& begun = added.begun[at(std::max<std::ptrdiff_t>(since, 1) - 1)];
-  begun.amount += amount;
+  begun.bytes += amount.bytes;
+  begun.beyond_bytes += amount.beyond_bytes;
   begun.first_s = std::min(begun.first_s, begin_s);
   added.after_s = std::min(added.after_s, after_s);
 }
@@ -52,8 +53,9 @@ double BusyPeriods::end_s() const {
           const double each_s = real(load.times) * flow.bytes / network_.links[at(load.link)].bytes_per_s;
           for (std::size_t t = 0; t < times; ++t) {
             const Begun& begun = exchange.begun[t];
-            if (begun.amount <= 0) continue;
-            link[t].work_s += begun.amount * each_s;
+            const double amount = flow.beyond ? begun.beyond_bytes : begun.bytes;
+            if (amount <= 0) continue;
+            link[t].work_s += amount * each_s;
             link[t].first_s = std::min(link[t].first_s, begun.first_s);
             link[t].after_s = std::min(link[t].after_s, exchange.after_s);
           }

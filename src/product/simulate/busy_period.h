@@ -19,14 +19,14 @@ class BusyPeriods {
   // `network` must outlive it.
   BusyPeriods(const Quotient& network, std::vector<double> times_s);
 
-  // An exchange of all classes of replicas, so many times the bytes of its flows.
-  void add(std::int32_t exchange, double amount, double begin_s, double after_s);
+  // So much of an exchange, of all classes of replicas.
+  void add(std::int32_t exchange, const Amount& amount, double begin_s, double after_s);
 
   double end_s() const;
 
  private:
-  struct Begun {  // from one of the times to the next
-    double amount = 0;
+  struct Begun {                         // from one of the times to the next
+    double bytes = 0, beyond_bytes = 0;  // as Amount has them
     double first_s = 0;
   };
   struct Exchange {

@@ -12,13 +12,6 @@ constexpr double kReferenceBytes = 256e6;  // that two ways around a torus are c
 
 using Members = std::vector<std::int64_t>;
 
-cluster::Algorithm choose(const cluster::Cluster& cluster, GroupSpec groups, Stride stages, double call_bytes) {
-  groups.first = 0;
-  groups.siblings.push_back(stages);
-  const cluster::GroupLayout layout = cluster::place_group(cluster, groups);
-  return cost::group_collective(cluster, layout, cluster::Collective::reduce_scatter, call_bytes).algorithm;
-}
-
 double pass_share(std::size_t members) { return static_cast<double>(members - 1) / static_cast<double>(members); }
 
 void add_ring(const Members& order, std::vector<GroupFlow>& flows) {
@@ -180,10 +173,17 @@ GroupExchange torus_exchange(const cluster::Cluster& cluster, const GroupSpec& s
 
 }  // namespace
 
-GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages,
-                             double call_bytes) {
+cluster::Algorithm group_algorithm(const cluster::Cluster& cluster, GroupSpec groups, Stride stages,
+                                   double call_bytes) {
+  if (groups.size() < 2) return cluster::Algorithm::ring;
+  groups.first = 0;
+  groups.siblings.push_back(stages);
+  const cluster::GroupLayout layout = cluster::place_group(cluster, groups);
+  return cost::group_collective(cluster, layout, cluster::Collective::reduce_scatter, call_bytes).algorithm;
+}
+
+GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, cluster::Algorithm algorithm) {
   if (groups.size() < 2) return {};
-  const cluster::Algorithm algorithm = choose(cluster, groups, stages, call_bytes);
   const std::vector<Members> members = list_groups(groups);
   if (cluster.torus) return torus_exchange(cluster, groups, members, algorithm);
   GroupExchange exchange;

@@ -30,10 +30,12 @@ struct GroupExchange {
   cluster::Algorithm algorithm = cluster::Algorithm::ring;
 };
 
-// One pass (reduce-scatter or all-gather) of all groups of the spec. `stages` further groups like these, one per stage
-// of the pipeline, `stage_stride` devices apart, exchange beside them: with the bytes of a call, that decides which
-// algorithm is best.
-GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, Stride stages,
-                             double call_bytes);
+// The algorithm of one pass (reduce-scatter or all-gather) of all groups of the spec. `stages` further groups like these,
+// one per stage of the pipeline, exchange beside them: with the bytes of a call, that decides which is best. Where the
+// groups begin does not matter.
+cluster::Algorithm group_algorithm(const cluster::Cluster& cluster, GroupSpec groups, Stride stages, double call_bytes);
+
+// Such a pass, by that algorithm.
+GroupExchange group_exchange(const cluster::Cluster& cluster, const GroupSpec& groups, cluster::Algorithm algorithm);
 
 }  // namespace nest::simulate

@@ -38,17 +38,15 @@ struct Track {
 class Lowering {
  public:
   Lowering(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, std::int64_t steps,
-           Merge merge)
+           Merge merge, ExchangeCache& known)
       : kind_(strategy.schedule), pp_(strategy.pp), chunks_(strategy.virtual_stages) {
     plan_.steps = steps;
     plan_.work = plan_work(job, strategy, stages);
     shape_ = plan::pipeline_shape(strategy, job.run.global_batch);
-    exchanges_.emplace(job, strategy, plan_.work, schedule::Chain(schedule::rule_of(kind_), shape_), merge);
-    plan_.symmetry = exchanges_->symmetry();
-    plan_.as_predicted = exchanges_->as_predicted();
-    classes_ = static_cast<Id>(plan_.symmetry.replica_classes());
-    plan_.program.links = plan_.symmetry.links;
-    plan_.program.routes = plan_.symmetry.routes;
+    plan_.exchanges = known.get(strategy, plan_.work, schedule::Chain(schedule::rule_of(kind_), shape_), merge);
+    classes_ = static_cast<Id>(plan_.symmetry().replica_classes());
+    plan_.program.links = plan_.symmetry().links;
+    plan_.program.routes = plan_.symmetry().routes;
   }
 
   LoweredPlan run() {
@@ -78,6 +76,18 @@ class Lowering {
     plan_.program.activities.push_back(std::move(activity));
     plan_.labels.push_back(label);
     return static_cast<Id>(plan_.labels.size()) - 1;
+  }
+
+  // A transfer of so much of an exchange, of one class of replicas.
+  Id add_transfer(Id exchange, Id replicas, const Amount& amount, ActivityLabel label) {
+    label.exchange = exchange;
+    SimulatedActivity activity;
+    const std::vector<ClassFlow>& flows = plan_.symmetry().flows[at(exchange)][at(replicas)];
+    activity.flows.reserve(flows.size());
+    for (const ClassFlow& flow : flows) {
+      activity.flows.push_back({flow.route, amount.latencies * flow.latency_s, flow.bytes_of(amount)});
+    }
+    return add(std::move(activity), label);
   }
 
   void wait(Id activity, Id before) {
@@ -189,13 +199,7 @@ class Lowering {
     label.micro_batch = source.operation.micro_batch;
     label.chunk = source.operation.chunk;
     label.from_stage = static_cast<Id>(source.stage);
-    label.exchange = exchanges_->message(source.stage, stage);
-    const double bytes = message_bytes(source);
-    SimulatedActivity activity;
-    for (const ClassFlow& flow : plan_.symmetry.flows[at(label.exchange)][at(replicas)]) {
-      activity.flows.push_back({flow.route, flow.latency_s, bytes * flow.bytes});
-    }
-    return add(std::move(activity), label);
+    return add_transfer(plan_.exchanges->message(source.stage, stage), replicas, {message_bytes(source)}, label);
   }
 
   // Of passes whose stage goes on when their message has arrived: the joins must be known before anything waits for them.
@@ -273,8 +277,7 @@ class Lowering {
                const std::vector<Id>& after) {
     label.stage = static_cast<Id>(stage);
     Id last = kNone;
-    const auto follow = [&](SimulatedActivity activity) {
-      const Id added = add(std::move(activity), label);
+    const auto follow = [&](Id added) {
       if (last == kNone) {
         wait(added, after);
       } else {
@@ -284,16 +287,9 @@ class Lowering {
     };
     if (share <= 0) return kNone;
     for (const StateCall& call : traffic.calls) {
-      const std::vector<Id>& transfers = exchanges_->state(stage, call);
-      if (transfers.empty()) follow({share * call.predicted_s, {}, {}});
-      for (const Id exchange : transfers) {
-        label.exchange = exchange;
-        SimulatedActivity activity;
-        for (const ClassFlow& flow : plan_.symmetry.flows[at(exchange)].front()) {
-          activity.flows.push_back({flow.route, share * call.calls * flow.latency_s, share * call.bytes * flow.bytes});
-        }
-        follow(std::move(activity));
-      }
+      const std::vector<Id>& transfers = plan_.exchanges->state(stage, call);
+      if (transfers.empty()) follow(add({share * call.predicted_s, {}, {}}, label));
+      for (const Id exchange : transfers) follow(add_transfer(exchange, 0, amount_of(call, share), label));
     }
     return last;
   }
@@ -322,7 +318,7 @@ class Lowering {
     label.replicas = replicas;
     label.micro_batch = operation.micro_batch;
     label.chunk = operation.chunk;
-    const std::vector<Id>& transfers = exchanges_->tokens(stage, label.backward);
+    const std::vector<Id>& transfers = plan_.exchanges->tokens(stage, label.backward);
     std::vector<Id> before = after;
     if (transfers.empty()) {
       const Id delay = add({share * tokens(stage, operation).predicted_s, {}, {}}, label);
@@ -330,12 +326,7 @@ class Lowering {
       return delay;
     }
     for (const Id exchange : transfers) {
-      label.exchange = exchange;
-      SimulatedActivity activity;
-      for (const ClassFlow& flow : plan_.symmetry.flows[at(exchange)][at(replicas)]) {
-        activity.flows.push_back({flow.route, share * flow.latency_s, share * flow.bytes});
-      }
-      const Id added = add(std::move(activity), label);
+      const Id added = add_transfer(exchange, replicas, amount_of(tokens(stage, operation), share), label);
       wait(added, before);
       before = {added};
     }
@@ -499,7 +490,6 @@ class Lowering {
   std::int64_t chunks_;
   schedule::Shape shape_;
   std::optional<schedule::Pipeline> pipeline_;
-  std::optional<Exchanges> exchanges_;
   LoweredPlan plan_;
   Id classes_ = 1;
   std::int64_t step_ = 0;
@@ -517,9 +507,11 @@ void refuse_ranks(const Strategy& strategy) {
 }
 
 LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
-                       std::int64_t steps, Merge merge) {
+                       std::int64_t steps, Merge merge, ExchangeCache* known) {
   refuse_ranks(strategy);
-  return Lowering(job, strategy, stages, steps, merge).run();
+  if (known != nullptr) return Lowering(job, strategy, stages, steps, merge, *known).run();
+  ExchangeCache none(job.cluster);
+  return Lowering(job, strategy, stages, steps, merge, none).run();
 }
 
 const char* to_string(Part part) {

@@ -15,12 +15,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "simulate/exchanges.h"
 #include "simulate/program.h"
 #include "simulate/stage_work.h"
-#include "simulate/symmetry.h"
 
 namespace nest::simulate {
 
@@ -56,9 +57,12 @@ struct LoweredPlan {
   PlanWork work;
   SimulationProgram program;
   std::vector<ActivityLabel> labels;  // one per activity
-  Quotient symmetry;
+  std::shared_ptr<const Exchanges> exchanges;
   std::int64_t steps = 1;
-  std::vector<std::string> as_predicted;  // exchanges whose time is taken from the cost model, with the reason
+
+  const Quotient& symmetry() const { return exchanges->symmetry(); }
+  // Exchanges whose time is taken from the cost model, with the reason.
+  const std::vector<std::string>& as_predicted() const { return exchanges->as_predicted(); }
 };
 
 inline constexpr std::size_t kMostActivities = 4'000'000;
@@ -68,9 +72,9 @@ inline constexpr std::int64_t kMostRanks = 1 << 20;  // every one is looked at, 
 void refuse_ranks(const Strategy& strategy);
 
 // The strategy must be sound. Throws InputError when there are more ranks than kMostRanks or the program would have more
-// than kMostActivities.
+// than kMostActivities. `known`: exchanges of other plans of the job's cluster, to take and to leave them.
 LoweredPlan lower_plan(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
-                       std::int64_t steps = 1, Merge merge = Merge::alike);
+                       std::int64_t steps = 1, Merge merge = Merge::alike, ExchangeCache* known = nullptr);
 
 const char* to_string(Part part);
 

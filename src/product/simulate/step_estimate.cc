@@ -31,32 +31,31 @@ class AloneTimes {
   AloneTimes(const Quotient& network, Replicas replicas)
       : network_(network), replicas_(replicas), work_s_(network.links.size()) {}
 
-  // So many times the latencies and the bytes of its flows.
-  double seconds(std::int32_t exchange, double latencies, double amount) {
+  double seconds(std::int32_t exchange, const Amount& amount) {
     const auto& classes = network_.flows[at(exchange)];
-    if (replicas_ == Replicas::together) return seconds(classes, 0, classes.size(), latencies, amount);
+    if (replicas_ == Replicas::together) return seconds(classes, 0, classes.size(), amount);
     double least_s = kInfinity;
     for (std::size_t c = 0; c < classes.size(); ++c) {
-      least_s = std::min(least_s, seconds(classes, c, c + 1, latencies, amount));
+      least_s = std::min(least_s, seconds(classes, c, c + 1, amount));
     }
     return classes.empty() ? 0 : least_s;
   }
 
  private:
   double seconds(const std::vector<std::vector<ClassFlow>>& classes, std::size_t first, std::size_t end,
-                 double latencies, double amount) {
+                 const Amount& amount) {
     double longest_s = 0, latency_s = kInfinity;
     for (std::size_t c = first; c < end; ++c) {
       for (const ClassFlow& flow : classes[c]) {
         double own_s = 0;
         for (const RouteLoad& load : network_.routes[at(flow.route)].loads) {
-          const double each_s = real(load.times) * amount * flow.bytes / network_.links[at(load.link)].bytes_per_s;
+          const double each_s = real(load.times) * flow.bytes_of(amount) / network_.links[at(load.link)].bytes_per_s;
           if (work_s_[at(load.link)] == 0) touched_.push_back(load.link);
           work_s_[at(load.link)] += each_s;
           own_s = std::max(own_s, each_s);
         }
-        longest_s = std::max(longest_s, latencies * flow.latency_s + own_s);
-        latency_s = std::min(latency_s, latencies * flow.latency_s);
+        longest_s = std::max(longest_s, amount.latencies * flow.latency_s + own_s);
+        latency_s = std::min(latency_s, amount.latencies * flow.latency_s);
       }
     }
     for (const std::int32_t link : touched_) {
@@ -83,7 +82,7 @@ struct PassTime {
 // What a pass puts on the network.
 struct Sent {
   std::int32_t exchange = 0;
-  double amount = 0;
+  Amount amount;
   double after_s = 0;  // until all stages have their gradients, at least
 };
 
@@ -100,12 +99,12 @@ struct Position {
 
 class StepEstimator::Parts {
  public:
-  Parts(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages)
+  Parts(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, ExchangeCache& known)
       : rule_(schedule::rule_of(strategy.schedule)),
         shape_(plan::pipeline_shape(strategy, job.run.global_batch)),
         chain_(rule_, shape_),
         work_(plan_work(job, strategy, stages)),
-        exchanges_(job, strategy, work_, chain_, Merge::alike) {}
+        exchanges_(known.get(strategy, work_, chain_, Merge::alike)) {}
 
   const schedule::Rule& rule() const { return rule_; }
   schedule::Shape shape(std::int64_t micro_batches) const {
@@ -119,35 +118,33 @@ class StepEstimator::Parts {
 
  private:
   const StageWork& stage(std::int64_t s) const { return work_.stages[at(s)]; }
-  const Quotient& network() const { return exchanges_.symmetry(); }
+  const Quotient& network() const { return exchanges_->symmetry(); }
 
   double state_s(AloneTimes& alone, std::int64_t s, const StateTraffic& traffic, double share) const {
     double seconds = 0;
     if (share <= 0) return 0;
     for (const StateCall& call : traffic.calls) {
-      const std::vector<std::int32_t>& transfers = exchanges_.state(s, call);
+      const std::vector<std::int32_t>& transfers = exchanges_->state(s, call);
       if (transfers.empty()) seconds += share * call.predicted_s;
-      for (const std::int32_t exchange : transfers) {
-        seconds += alone.seconds(exchange, share * call.calls, share * call.bytes);
-      }
+      for (const std::int32_t exchange : transfers) seconds += alone.seconds(exchange, amount_of(call, share));
     }
     return seconds;
   }
   void add_state(std::int64_t s, const StateTraffic& traffic, double share, double begin_s, BusyPeriods& busy) const {
     for (const StateCall& call : traffic.calls) {
-      for (const std::int32_t exchange : exchanges_.state(s, call)) {
-        busy.add(exchange, share * call.bytes, begin_s, 0);
+      for (const std::int32_t exchange : exchanges_->state(s, call)) {
+        busy.add(exchange, amount_of(call, share), begin_s, 0);
       }
     }
   }
 
   double tokens_s(AloneTimes& alone, std::int64_t s, bool backward, double share) const {
     const TokenTraffic& traffic = backward ? stage(s).from_experts : stage(s).to_experts;
-    const std::vector<std::int32_t>& transfers = exchanges_.tokens(s, backward);
+    const std::vector<std::int32_t>& transfers = exchanges_->tokens(s, backward);
     if (share <= 0 || traffic.empty()) return 0;
     if (transfers.empty()) return share * traffic.predicted_s;
     double seconds = 0;
-    for (const std::int32_t exchange : transfers) seconds += alone.seconds(exchange, share, share);
+    for (const std::int32_t exchange : transfers) seconds += alone.seconds(exchange, amount_of(traffic, share));
     return seconds;
   }
 
@@ -165,7 +162,7 @@ class StepEstimator::Parts {
   schedule::Shape shape_;
   schedule::Chain chain_;
   PlanWork work_;
-  Exchanges exchanges_;
+  std::shared_ptr<const Exchanges> exchanges_;
 };
 
 PassTime StepEstimator::Parts::pass_time(AloneTimes& alone, const Position& place, bool backward,
@@ -191,12 +188,14 @@ void StepEstimator::Parts::add_sent(Position& place) const {
   for (const bool backward : {false, true}) {
     std::vector<Sent>& sent = backward ? place.with_backward : place.with_forward;
     for (const StateCall& call : (backward ? own.in_backward : own.in_forward).calls) {
-      for (const std::int32_t exchange : exchanges_.state(place.stage, call)) {
-        sent.push_back({exchange, share.state * call.bytes, 0});
+      for (const std::int32_t exchange : exchanges_->state(place.stage, call)) {
+        sent.push_back({exchange, amount_of(call, share.state), 0});
       }
     }
-    for (const std::int32_t exchange : exchanges_.tokens(place.stage, backward)) {
-      sent.push_back({exchange, backward ? share.from_experts : share.to_experts, 0});
+    const TokenTraffic& tokens = backward ? own.from_experts : own.to_experts;
+    const double routed = backward ? share.from_experts : share.to_experts;
+    for (const std::int32_t exchange : exchanges_->tokens(place.stage, backward)) {
+      sent.push_back({exchange, amount_of(tokens, routed), 0});
     }
   }
 }
@@ -230,8 +229,8 @@ std::vector<Position> StepEstimator::Parts::positions(AloneTimes& alone) const {
     Position& upper = places[at(link + 1)];
     const double bytes = work_.message_bytes(chain_, link);
     if (lower.stage == upper.stage || bytes <= 0) continue;
-    lower.after_forward = Sent{exchanges_.message(lower.stage, upper.stage), bytes, 0};
-    upper.after_backward = Sent{exchanges_.message(upper.stage, lower.stage), bytes, 0};
+    lower.after_forward = Sent{exchanges_->message(lower.stage, upper.stage), {bytes}, 0};
+    upper.after_backward = Sent{exchanges_->message(upper.stage, lower.stage), {bytes}, 0};
   }
   return places;
 }
@@ -283,7 +282,7 @@ schedule::PipelineSeconds StepEstimator::Parts::pipeline_seconds(AloneTimes& alo
   std::vector<double> shares(network().flows.size(), -1);  // of meeting, by exchange
   const auto message = [&](const std::optional<Sent>& sends, bool backward, double window_s) {
     if (!sends) return schedule::MessageSeconds{};
-    double travel_s = alone.seconds(sends->exchange, 1, sends->amount);
+    double travel_s = alone.seconds(sends->exchange, sends->amount);
     if (!overlaps()) return schedule::MessageSeconds{0, travel_s};
     if (meet && travel_s > window_s) {
       double& share = shares[at(sends->exchange)];
@@ -412,9 +411,10 @@ double StepEstimator::Parts::seconds(const schedule::Pipeline& pipeline, Replica
   return std::max(total_s, gathers.end_s()) + work_.step_s;
 }
 
-StepEstimator::StepEstimator(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+StepEstimator::StepEstimator(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                             ExchangeCache& known) {
   refuse_ranks(strategy);
-  parts_ = std::make_unique<const Parts>(job, strategy, stages);
+  parts_ = std::make_unique<const Parts>(job, strategy, stages, known);
 }
 
 StepEstimator::~StepEstimator() = default;

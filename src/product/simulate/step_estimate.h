@@ -21,6 +21,7 @@
 
 #include "cost/job.h"
 #include "nest/plan.h"
+#include "simulate/exchanges.h"
 
 namespace nest::simulate {
 
@@ -31,8 +32,10 @@ struct StepEstimate {
 
 class StepEstimator {
  public:
-  // Of a sound plan. Throws InputError where it has more ranks than are looked at (lower.h).
-  StepEstimator(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages);
+  // Of a sound plan. Throws InputError where it has more ranks than are looked at (lower.h). `known`: exchanges of other
+  // plans of the job's cluster, to take and to leave them.
+  StepEstimator(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+                ExchangeCache& known);
   ~StepEstimator();
   StepEstimator(const StepEstimator&) = delete;
   StepEstimator& operator=(const StepEstimator&) = delete;

@@ -34,15 +34,16 @@ double continued(const std::vector<std::int64_t>& counts, std::int64_t m, double
 
 // The time of a whole step, of times of the programs that are executed of it.
 template <class Time>
-double step_s(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages, const Time& time) {
+double step_s(const cost::Job& job, const Strategy& strategy, const std::vector<StagePlan>& stages,
+              ExchangeCache& known, const Time& time) {
   const std::int64_t m = micro_batches(strategy, job.run.global_batch);
   const std::vector<std::int64_t> counts = executed_micro_batches(m, strategy.pp);
-  if (counts.size() == 1) return time(lower_plan(job, strategy, stages));
+  if (counts.size() == 1) return time(lower_plan(job, strategy, stages, 1, Merge::alike, &known));
   std::array<double, 2> seconds{};
   for (std::size_t k = 0; k < 2; ++k) {
     cost::Job part = job;
     part.run.global_batch = counts[k] * strategy.micro_batch * strategy.dp;
-    seconds[k] = time(lower_plan(part, strategy, stages));
+    seconds[k] = time(lower_plan(part, strategy, stages, 1, Merge::alike, &known));
   }
   return continued(counts, m, seconds[0], seconds[1]);
 }
@@ -62,25 +63,25 @@ double StepJudge::noise_factor(const Strategy& strategy, const std::vector<Stage
   const std::int64_t count = executed_micro_batches(m, strategy.pp).back();
   if (count < m) part.run.global_batch = count * strategy.micro_batch * strategy.dp;
   const auto execute_one = [&](const SimulationProgram& program) { return execute(program, limits_); };
-  const LoweredPlan apart = lower_plan(part, strategy, stages, 1, Merge::inside_replicas);
+  const LoweredPlan apart = lower_plan(part, strategy, stages, 1, Merge::inside_replicas, &exchanges_);
   return execute_noisy(apart, {}, runs, execute_one).mean_s() /
-         execute_one(lower_plan(part, strategy, stages).program).total_s;
+         execute_one(lower_plan(part, strategy, stages, 1, Merge::alike, &exchanges_).program).total_s;
 }
 
 double StepJudge::least_s(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
-  return step_s(job_, strategy, stages,
+  return step_s(job_, strategy, stages, exchanges_,
                 [](const LoweredPlan& lowered) { return least_time(lowered.program).seconds(); });
 }
 
 double StepJudge::seconds(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
-  return step_s(job_, strategy, stages,
+  return step_s(job_, strategy, stages, exchanges_,
                 [&](const LoweredPlan& lowered) { return execute(lowered.program, limits_).total_s; });
 }
 
 std::optional<double> StepJudge::seconds_below(const Strategy& strategy, const std::vector<StagePlan>& stages,
                                                double most_s) const {
   std::vector<LoweredPlan> lowered;
-  const double least_s = step_s(job_, strategy, stages, [&](LoweredPlan plan) {
+  const double least_s = step_s(job_, strategy, stages, exchanges_, [&](LoweredPlan plan) {
     lowered.push_back(std::move(plan));
     return least_time(lowered.back().program).seconds();
   });
@@ -94,7 +95,7 @@ std::optional<double> StepJudge::seconds_below(const Strategy& strategy, const s
 }
 
 StepEstimate StepJudge::estimate(const Strategy& strategy, const std::vector<StagePlan>& stages) const {
-  const StepEstimator estimator(job_, strategy, stages);
+  const StepEstimator estimator(job_, strategy, stages, exchanges_);
   const std::int64_t m = micro_batches(strategy, job_.run.global_batch);
   const std::vector<std::int64_t> counts = executed_micro_batches(m, strategy.pp);
   const StepEstimate first = estimator.of(counts.front());
@@ -107,7 +108,7 @@ ExecutedStep StepJudge::explain(const Plan& plan) const {
   constexpr std::size_t kMostTold = 3;
   ExecutedStep step;
   std::vector<Prediction::Breakdown> parts;
-  const double total_s = step_s(job_, plan.strategy, plan.stages, [&](const LoweredPlan& lowered) {
+  const double total_s = step_s(job_, plan.strategy, plan.stages, exchanges_, [&](const LoweredPlan& lowered) {
     const Timeline timeline = execute(lowered.program, limits_);
     const SimulationSummary summary = summarise(lowered, timeline, plan.prediction);
     parts.push_back(summary.breakdown_s);

@@ -15,6 +15,7 @@
 #include "cost/job.h"
 #include "nest/plan.h"
 #include "simulate/engine.h"
+#include "simulate/exchanges.h"
 #include "simulate/step_estimate.h"
 
 namespace nest::simulate {
@@ -27,8 +28,9 @@ struct ExecutedStep {
 
 class StepJudge {
  public:
-  // `job` must outlive it.
-  explicit StepJudge(const cost::Job& job, const EngineLimits& limits = {}) : job_(job), limits_(limits) {}
+  // `job` must outlive it. Thread-safe.
+  explicit StepJudge(const cost::Job& job, const EngineLimits& limits = {})
+      : job_(job), limits_(limits), exchanges_(job.cluster) {}
 
   // Seconds of a step of a sound plan: at least, and when it is executed. Throw InputError where it is too large to
   // execute (lower.h), the latter SimulatorError when a limit ends it.
@@ -48,6 +50,7 @@ class StepJudge {
  private:
   const cost::Job& job_;
   EngineLimits limits_;
+  mutable ExchangeCache exchanges_;
 };
 
 // Passes of all replicas that noise_factor() executes.

@@ -209,8 +209,9 @@ class Summary {
   std::string narrowest_link(std::int32_t exchange) const {
     double slowest = -1;
     std::size_t name = plan_.program.links.size();
-    for (const auto& of_class : plan_.symmetry.flows[at(exchange)]) {
-      for (const ClassFlow& flow : of_class) {
+    for (std::size_t i = 0; i < plan_.labels.size(); ++i) {
+      if (plan_.labels[i].exchange != exchange) continue;
+      for (const SimulatedFlow& flow : plan_.program.activities[i].flows) {
         for (const RouteLoad& load : plan_.program.routes[at(flow.route)].loads) {
           const SimulatedLink& link = plan_.program.links[at(load.link)];
           const double weight = flow.bytes * static_cast<double>(load.times) / link.bytes_per_s;

@@ -80,6 +80,7 @@ class Refinement {
       Colour colour = mixed(kFlow, static_cast<Colour>(flow.exchange));
       colour = mixed(colour, bits_of(flow.bytes));
       colour = mixed(colour, bits_of(flow.path.latency_s));
+      colour = mixed(colour, flow.beyond ? 1 : 0);
       flow_.push_back(mixed(colour, static_cast<Colour>(flow.count)));
       crossed_.insert(crossed_.end(), flow.path.links.begin(), flow.path.links.end());
       first_crossed_.push_back(crossed_.size());
@@ -236,7 +237,8 @@ Quotient find_symmetry(std::span<const NetworkLink> links, std::vector<PhysicalF
     const std::size_t replica_class =
         flow.replica < 0 ? 0 : static_cast<std::size_t>(replica_classes.of[static_cast<std::size_t>(flow.replica)]);
     if (of_exchange.size() <= replica_class) of_exchange.resize(replica_class + 1);
-    of_exchange[replica_class].push_back({static_cast<std::int32_t>(route), flow.path.latency_s, flow.bytes});
+    of_exchange[replica_class].push_back(
+        {static_cast<std::int32_t>(route), flow.path.latency_s, flow.bytes, flow.beyond});
   }
   for (auto& of_exchange : quotient.flows) of_exchange.resize(std::max<std::size_t>(1, quotient.replica_classes()));
   return quotient;

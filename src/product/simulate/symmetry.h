@@ -21,6 +21,13 @@
 
 namespace nest::simulate {
 
+// How much of an exchange travels: its flows have so many times their bytes and latencies.
+struct Amount {
+  double bytes = 1;
+  double latencies = 1;
+  double beyond_bytes = 0;  // in place of `bytes`, of flows that say so
+};
+
 // `count` equal flows that start together.
 struct PhysicalFlow {
   std::int32_t exchange = 0;  // which message or collective it belongs to
@@ -28,12 +35,16 @@ struct PhysicalFlow {
   std::int64_t count = 1;
   double bytes = 0;  // of one
   NetworkPath path;
+  bool beyond = false;  // Amount::beyond_bytes says how often
 };
 
 struct ClassFlow {  // of one exchange of one class of replicas
   std::int32_t route = 0;
   double latency_s = 0;
   double bytes = 0;
+  bool beyond = false;
+
+  double bytes_of(const Amount& amount) const { return (beyond ? amount.beyond_bytes : amount.bytes) * bytes; }
 };
 
 struct Quotient {

@@ -20,7 +20,7 @@ constexpr int kLanes = 4;     // tracks of a stage for what all replicas do toge
 class Trace {
  public:
   Trace(const LoweredPlan& plan, const Timeline& timeline) : plan_(plan), time_(timeline) {
-    classes_ = static_cast<int>(plan.symmetry.replica_classes());
+    classes_ = static_cast<int>(plan.symmetry().replica_classes());
     stages_ = static_cast<int>(plan.work.stages.size());
   }
 
@@ -47,10 +47,10 @@ class Trace {
 
   void name_tracks() {
     std::vector<std::int64_t> members(static_cast<std::size_t>(classes_), 0);
-    for (const std::int32_t c : plan_.symmetry.class_of_replica) ++members[static_cast<std::size_t>(c)];
+    for (const std::int32_t c : plan_.symmetry().class_of_replica) ++members[static_cast<std::size_t>(c)];
     for (int c = 0; c < classes_; ++c) {
       const auto index = static_cast<std::size_t>(c);
-      const std::int32_t first = plan_.symmetry.first_replica[index];
+      const std::int32_t first = plan_.symmetry().first_replica[index];
       name("process_name", kReplicas + c, 0,
            members[index] == 1 ? fmt::format("replica {}", first)
                                : fmt::format("replica {} ({} behave alike)", first, members[index]));

@@ -21,7 +21,7 @@ constexpr std::int64_t kFewTokensPerStep = std::int64_t{1} << 20;  // where mess
 simulate::SimulationSummary simulated(const cost::Job& job, const Strategy& strategy, const Plan& evaluation,
                                       SimulationEngine engine, std::int64_t* classes = nullptr) {
   const simulate::LoweredPlan lowered = simulate::lower_plan(job, strategy, evaluation.stages);
-  if (classes) *classes = static_cast<std::int64_t>(lowered.symmetry.replica_classes());
+  if (classes) *classes = static_cast<std::int64_t>(lowered.symmetry().replica_classes());
   return simulate::summarise(lowered, execute_program(engine, lowered.program), evaluation.prediction);
 }
 
