@@ -137,7 +137,7 @@ class Signals(unittest.TestCase):
         large = "nest.evaluate('gpt3-175b', 'pp=16,dp=8,tp=8,mbs=1', 'dgx-h100', devices=1024, global_batch=8192)"
         # Not alpa: its integer programs, of at most 10 s each, are solved by a library that does not look.
         for call in ("nest.compare('deepseek-v3', devices=4096, global_batch=8192, planners='nest,mcmc,manual,aceso,phaze,mist')",
-                     "nest.compare('llama3-405b', devices=[2048, 4096], strategies=['best'])",
+                     "nest.compare('deepseek-v3', devices=[1024, 2048, 4096], strategies=['best'])",
                      "nest.simulate(%s, steps=31, runs=20)" % large,
                      "nest.plan('deepseek-v3', devices=4096, global_batch=8192, top=100, why=True, sensitivity=True)",
                      "nest.sweep({'study': 's', 'model': 'deepseek-v3', 'axes': {'devices': [2048, 4096]}}, %r)" % table):
