@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "base/index.h"
-#include "cost/activation_offload.h"
 #include "cost/constants.h"
 #include "schedule/rules.h"
 
@@ -12,24 +11,6 @@ namespace nest::search {
 namespace {
 
 constexpr double kBelow = 1 - PartitionSolver::kEqual;  // a bound stays one when sums are rounded
-
-// The last position up to n that holds, where all up to some one after `begin` do; `begin` where none does. Found in a few
-// steps where it is near the guess.
-template <class Holds>
-std::int64_t farthest(std::int64_t begin, std::int64_t n, std::int64_t guess, const Holds& holds) {
-  std::int64_t low = begin, high = n + 1;  // low holds, or is nothing; high does not
-  std::int64_t middle = std::clamp(guess, std::min(begin + 1, n), n);
-  for (std::int64_t step = 1; high - low > 1; step *= 2) {
-    if (holds(middle)) {
-      low = middle;
-      middle = high > n ? std::min(n, low + step) : low + (high - low) / 2;
-    } else {
-      high = middle;
-      middle = low == begin ? std::max(begin + 1, high - step) : low + (high - low) / 2;
-    }
-  }
-  return low;
-}
 
 }  // namespace
 
@@ -184,27 +165,6 @@ double KeyPrices::most_reduce_s() const {
   return most;
 }
 
-const std::vector<int>& KeyPrices::offered(const Key& key) {
-  const auto [place, fresh] = known_offers_.try_emplace({key.split, key.micro_batch});
-  if (!fresh) return place->second;
-  const std::vector<Recomputation>& all = space_->recomputations();
-  const OffloadSet away = space_->splits()[at(key.split)].offload;
-  const auto is_legal = [&](const Recomputation& one) {
-    return cost::refuse_offload(space_->job().stack, away, one).empty();
-  };
-  const auto is_replaced = [&](const Recomputation& one) {
-    if (one.kind != Recompute::modules) return false;
-    const int treated = treatment(one).rest;
-    return std::any_of(all.begin(), all.end(), [&](const Recomputation& other) {
-      return other.layers == 0 && other != one && is_legal(other) && pair_->replaces(treatment(other).rest, treated);
-    });
-  };
-  for (std::size_t k = 0; k < all.size(); ++k) {
-    if (is_legal(all[k]) && !is_replaced(all[k])) place->second.push_back(static_cast<int>(k));
-  }
-  return place->second;
-}
-
 PartitionProblem& KeyPrices::problem() {
   const cost::Job& job = space_->job();
   const std::int64_t p = strategy_.pp, n = space_->layers(), chunks = strategy_.virtual_stages;
@@ -229,18 +189,21 @@ PartitionProblem& KeyPrices::problem() {
   problem_.names = space_->intervals();
   problem_.options = space_->options();
   only_.reset();
-  offered_ = offered(key_);
+  const auto [offers, fresh] = known_offers_.try_emplace({key_.split, key_.micro_batch});
+  if (fresh) offers->second = list_offers(key_);
+  offers_ = &offers->second;
   problem_.uniform = space_->limits().uniform;
   if (problem_.uniform) {
-    const auto verdicts = [&](Verdicts& known) {
+    const auto verdicts = [&](Verdicts& known, std::size_t size) {
       if (known.empty()) {
-        known.assign(at(problem_.options), Verdict::unknown);
+        known.assign(size, Verdict::unknown);
         known_fits_count_ += known.size() / 16;  // as large as a FitRange
       }
       return &known;
     };
-    reach_ = verdicts(known_reach_[{context, {key_.schedule, chunks, context_bytes_}}]);
-    treated_ = verdicts(known_treated_[key_]);
+    const std::size_t options = at(problem_.options), ways = space_->shardings().size();
+    reach_ = verdicts(known_reach_[{context, {key_.schedule, chunks, context_bytes_}}], options + ways);
+    treated_ = verdicts(known_treated_[key_], options);
   }
   problem_.may_cut = space_->limits().even_cuts ? space_->even_cuts(p, chunks) : space_->cuts(chunks > 1);
   const std::vector<double>* prefix = &pair_->prefix(p > 1);
@@ -256,6 +219,7 @@ PartitionProblem& KeyPrices::problem() {
     stage.names = space_->interval_table().data();
     stage.pressure = cost::in_flight(space_->job(), strategy_.split, strategy_.schedule, shape, s);
     stage.fewest_layers = space_->fewest_layers(s, p, chunks);
+    least_pressure_ = s > 0 ? std::min(least_pressure_, stage.pressure) : stage.pressure;
   }
   const cost::MessageRule messages_rule = message_rule(strategy_, *pair_);
   problem_.boundary_s.resize(at(p - 1));
@@ -277,7 +241,7 @@ PartitionProblem& KeyPrices::problem() {
 KeyPrices::PlainFits& KeyPrices::fits_of(std::int64_t begin, std::int64_t end) {
   const auto [place, fresh] = fits_->try_emplace(space_->interval(begin, end));
   if (fresh) {
-    place->second.resize(offered_.size() * space_->shardings().size());
+    place->second.resize(offers_->recomputations.size() * space_->shardings().size());
     known_fits_count_ += place->second.size();
   }
   return place->second;
@@ -363,9 +327,10 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     if (std::ssize(looked_at->numbers[z]) < n) looked_at->numbers[z].resize(at(n));
     return add_blocks(n, z);
   }
-  for (std::size_t k = 0; k < offered_.size(); ++k) {
-    if (only_ && *only_ / static_cast<int>(shardings.size()) != offered_[k]) continue;
-    const Recomputation& recompute = space_->recomputations()[at(offered_[k])];
+  const std::vector<int>& offered = offers_->recomputations;
+  for (std::size_t k = 0; k < offered.size(); ++k) {
+    if (only_ && *only_ / static_cast<int>(shardings.size()) != offered[k]) continue;
+    const Recomputation& recompute = space_->recomputations()[at(offered[k])];
     // As slow as full recomputation: only where that does not fit.
     const bool later = grows && recompute.kind == Recompute::uniform && space_->limits().recompute[at(Recompute::full)];
     for (const bool defers : {true, false}) {
@@ -374,7 +339,7 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
       for (std::size_t z = 0; z < shardings.size(); ++z) {
         if (!is_offered(z) || (later && looked_at->groups[z] == 0)) continue;
         OptionPrice made = price(again, z);
-        made.option = offered_[k] * static_cast<int>(shardings.size()) + static_cast<int>(z);
+        made.option = offered[k] * static_cast<int>(shardings.size()) + static_cast<int>(z);
         made.fit = &known[k * shardings.size() + z];
         made.grows = grows && blocks > 0 &&
                      ((recompute == Recompute::none && looked_at->numbers[z].empty()) ||
@@ -444,7 +409,8 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
     again_s = real(std::min(n * chunks, ceil_div(all, p))) * least_s;
   } else {
     const auto index = option / shardings;
-    if (std::find(offered_.begin(), offered_.end(), index) == offered_.end()) return false;
+    const std::vector<int>& offered = offers_->recomputations;
+    if (std::find(offered.begin(), offered.end(), index) == offered.end()) return false;
     again_s = pair_->again_s(0, layers, treatment(choice.recompute).rest);
   }
   const double sum_s = problem_.sum_low_s + again_s;
@@ -456,35 +422,12 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
   return true;
 }
 
-bool KeyPrices::reaches_end(int option) {
-  Verdict& known = (*reach_)[at(option)];
-  if (known == Verdict::unknown) known = reaches_end(space_->choice(option)) ? Verdict::yes : Verdict::no;
-  return known == Verdict::yes;
-}
-
 bool KeyPrices::is_treated(int option) {
   Verdict& known = (*treated_)[at(option)];
   if (known == Verdict::unknown) {
     known = space_->treats(strategy_, space_->choice(option), sync_->degrees[1]) ? Verdict::yes : Verdict::no;
   }
   return known == Verdict::yes;
-}
-
-// What a stage needs at least grows with its layers on both sides: stages from the first on, each as long as memory
-// allows, reach as far as any do. Most are about as long as the one before, so that its length is where the look begins.
-bool KeyPrices::reaches_end(const StageChoice& choice) const {
-  const MemoryFloor::Sharded state = floor_of(choice);
-  const cost::StageTreatment treated = treatment(choice.recompute);
-  const std::int64_t n = space_->layers();
-  std::int64_t reached = 0, length = ceil_div(n, strategy_.pp);
-  for (std::int64_t s = 0; s < strategy_.pp && reached < n; ++s) {
-    const std::int64_t end = farthest(reached, n, reached + length, [&](std::int64_t middle) {
-      return within_floor(s, reached, middle, state, treated);
-    });
-    length = end - reached;
-    reached = end;
-  }
-  return reached >= n;
 }
 
 MemoryFloor::Sharded KeyPrices::floor_of(const StageChoice& choice) const {

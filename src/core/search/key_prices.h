@@ -85,9 +85,11 @@ class KeyPrices final : public StagePrices {
   MemoryFloor::Sharded floor_of(const StageChoice& choice) const;  // of the state
   bool within_floor(std::int64_t stage, std::int64_t begin, std::int64_t end, const MemoryFloor::Sharded& state,
                     const cost::StageTreatment& treatment) const;
-  bool reaches_end(const StageChoice& choice) const;  // stages that all choose so
-  bool reaches_end(int option);                       // the same, remembered
-  bool is_treated(int option);                        // by what runs plans of the key; remembered
+  // Stages that are all treated so, their state sharded alike.
+  bool reaches_end(const MemoryFloor::Sharded& state, const cost::StageTreatment& treatment) const;
+  bool reaches_end(int option);   // the same, remembered
+  void settle_reach(int option);  // and of all options that follow
+  bool is_treated(int option);    // by what runs plans of the key; remembered
   cost::StageTreatment treatment(const Recomputation& recompute) const {
     return cost::stage_treatment(pair_->treatments(), recompute, strategy_.virtual_stages);
   }
@@ -133,18 +135,24 @@ class KeyPrices final : public StagePrices {
   const SyncPrices* sync_ = nullptr;
   const cost::MessageLines* messages_ = nullptr;
   double alone_share_ = 0;
-  // Of the space's recomputations, without sets of modules that another of them replaces.
-  const std::vector<int>& offered(const Key& key);
-  std::map<std::pair<int, int>, std::vector<int>> known_offers_;  // by split and micro-batch
-  std::vector<int> offered_;                                      // of the key
-  std::optional<int> only_;                                       // of uniform plans: the option looked at
-  std::vector<double> prefix_;                                    // of layers, with what runs alone
+  struct Offers {
+    std::vector<int> recomputations;  // of the space's, without sets of modules that another of them replaces
+    // By recomputation: bit j is set where it keeps no more of any layer than j does, and needs no more besides.
+    std::vector<std::uint64_t> spares;
+    bool inputs_are_least = false;  // of what may be kept of any layer, where parts of it are recomputed
+  };
+  Offers list_offers(const Key& key) const;
+  std::map<std::pair<int, int>, Offers> known_offers_;  // by split and micro-batch
+  const Offers* offers_ = nullptr;                      // of the key
+  std::optional<int> only_;                             // of uniform plans: the option looked at
+  std::vector<double> prefix_;                          // of layers, with what runs alone
   std::int64_t context_bytes_ = 0;
   PartitionProblem problem_;
+  double least_pressure_ = 0;  // of its stages
   std::map<MemoryContext, KnownFits> known_fits_;
   std::map<std::pair<MemoryContext, std::int64_t>, KnownBlocks> known_blocks_;  // with chunks
   // Of uniform problems, by option: keys that differ in where their replicas stand share what memory says, and keys are
-  // solved several times.
+  // solved several times. Of memory also, behind the options, by sharding: whether what keeps the least has room.
   enum class Verdict : std::uint8_t { unknown, no, yes };
   using Verdicts = std::vector<Verdict>;
   using FlightContext = std::array<std::int64_t, 3>;  // all else that counts: schedule, chunks, context_bytes_

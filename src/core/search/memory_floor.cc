@@ -44,6 +44,17 @@ double MemoryFloor::bytes(const PairPrices& pair, std::int64_t begin, std::int64
   return held + flight * pair.kept_bytes(begin, end, treatment) * margin_ + more;
 }
 
+double MemoryFloor::least_of_all(const PairPrices& pair, std::int64_t stages, const Sharded& state,
+                                 const cost::StageTreatment& treatment, double in_flight) const {
+  const std::int64_t n = job_->model.layer_count();
+  const double dense = std::max(0.0, pair.dense_parameters(0, n) - real(stages) * pair.shared_parameters());
+  const double frozen = std::max(0.0, pair.frozen_dense(0, n) - real(stages) * pair.shared_frozen());
+  const double held = state.dense * dense + state.expert * pair.expert_parameters(0, n) + state.frozen_dense * frozen +
+                      state.frozen_expert * pair.frozen_expert(0, n);
+  if (treatment.whole > 0) return held;  // which blocks are recomputed depends on the cuts
+  return held + flying(in_flight) * pair.kept_bytes(0, n, treatment) * margin_;
+}
+
 double MemoryFloor::parameter_bytes(int zero, std::int64_t degree, std::int64_t updated,
                                     groups::Weights weights) const {
   const double share = 1 / real(degree);
@@ -73,37 +84,26 @@ double MemoryFloor::room_of(const Strategy& strategy) const {
   return real(job_->cluster.device.memory_bytes) - real(cost::context_bytes(*job_, single));
 }
 
-namespace {
-
-// One way to shard the state of stages, with one or with every way to recompute. All sums are those of layers [0, i).
-struct SpareWay {
-  struct Step {                  // bytes that may be spared
-    std::vector<double> spared;  // per micro-batch in flight, at most
-    double s_per_byte;
+// The stages of one pipeline, each as long as its time and memory allow.
+class MemoryFloor::LongestStages {
+ public:
+  // One way to shard the state of stages, with one or with every way to recompute.
+  struct Way {
+    Sharded state;
+    double shared;  // bytes of tables that several layers count, and a stage may hold once
+    const Sparing* sparing;
+    double most_more;  // of all layers
   };
 
-  const double* state;                // bytes
-  double shared;                      // bytes of tables that several layers count, and a stage may hold once
-  const std::vector<double>* time_s;  // per micro-batch, with the least recomputation
-  const std::vector<double>* kept;    // bytes per micro-batch in flight, with it
-  const std::vector<Step>* steps;     // towards less memory, the cheapest first
-  int zero;
-  int treatment;     // whose more_bytes() count
-  double most_more;  // of all layers
-};
-
-// The stages of one pipeline, each as long as its time and memory allow.
-class LongestStages {
- public:
   LongestStages(const PairPrices& pair, double room, bool many) : pair_(&pair), room_(room), many_(many) {}
 
-  void add(const SpareWay& way) { ways_.push_back(way); }
+  void add(const Way& way) { ways_.push_back(way); }
 
   // The farthest end of a stage from `begin` on.
   std::int64_t end_of(std::int64_t begin, double cap_s, double in_flight) const {
     std::int64_t best = begin;
-    for (const SpareWay& way : ways_) {
-      const std::vector<double>& time_s = *way.time_s;
+    for (const Way& way : ways_) {
+      const std::vector<double>& time_s = way.sparing->time_s;
       const auto reach = std::upper_bound(time_s.begin() + best, time_s.end(), time_s[at(begin)] + cap_s);
       std::int64_t high = reach - time_s.begin() - 1;
       const auto can_hold = [&](std::int64_t end) { return holds(way, begin, end, cap_s, in_flight); };
@@ -123,16 +123,16 @@ class LongestStages {
 
  private:
   // Both bytes and seconds grow with the stage: a layer that is added can spare no more than it needs itself.
-  bool holds(const SpareWay& way, std::int64_t begin, std::int64_t end, double cap_s, double in_flight) const {
+  bool holds(const Way& way, std::int64_t begin, std::int64_t end, double cap_s, double in_flight) const {
     const auto of = [&](const std::vector<double>& sums) { return sums[at(end)] - sums[at(begin)]; };
-    const double state = std::max(0.0, way.state[end] - way.state[begin] - way.shared);
-    const double bytes = state + in_flight * of(*way.kept);
+    const Sparing& sparing = *way.sparing;
+    const double bytes = state_bytes(way, begin, end) + in_flight * of(sparing.kept);
     if (bytes + way.most_more <= room_) return true;
-    const double short_of = bytes + pair_->more_bytes(begin, end, way.zero, way.treatment, many_) - room_;
+    const double short_of = bytes + pair_->more_bytes(begin, end, way.state.zero, sparing.treatment, many_) - room_;
     if (short_of <= 0) return true;
-    if (way.steps->empty() || in_flight <= 0) return false;
-    double wanted = short_of / in_flight, seconds = of(*way.time_s);
-    for (const SpareWay::Step& step : *way.steps) {
+    if (sparing.steps.empty() || in_flight <= 0) return false;
+    double wanted = short_of / in_flight, seconds = of(sparing.time_s);
+    for (const Sparing::Step& step : sparing.steps) {
       const double spared = std::min(wanted, of(step.spared));
       seconds += spared * step.s_per_byte;
       wanted -= spared;
@@ -140,11 +140,21 @@ class LongestStages {
     return wanted <= 1e-9 * short_of / in_flight && seconds <= cap_s;
   }
 
+  double state_bytes(const Way& way, std::int64_t begin, std::int64_t end) const {
+    const double bytes = way.state.dense * pair_->dense_parameters(begin, end) +
+                         way.state.expert * pair_->expert_parameters(begin, end) +
+                         way.state.frozen_dense * pair_->frozen_dense(begin, end) +
+                         way.state.frozen_expert * pair_->frozen_expert(begin, end);
+    return std::max(0.0, bytes - way.shared);
+  }
+
   const PairPrices* pair_;
   double room_;
   bool many_;
-  std::vector<SpareWay> ways_;
+  std::vector<Way> ways_;
 };
+
+namespace {
 
 struct Point {
   double kept, seconds;
@@ -167,26 +177,23 @@ std::vector<Point> hull_of(std::vector<Point> points) {
   return hull;
 }
 
-// What recomputation can do about the memory of layers.
-struct Sparing {
-  std::vector<double> time_s{0.0}, kept{0.0};  // with the least of it
-  std::vector<SpareWay::Step> steps;
-};
+}  // namespace
 
 // Every layer in its own way, and in parts.
-Sparing spare_freely(const cost::Job& job, const PairPrices& pair, const std::vector<cost::StageTreatment>& treatments,
-                     double margin, bool many) {
-  const auto& layers = job.model.layers;
+MemoryFloor::Sparing MemoryFloor::spare_freely(const PairPrices& pair,
+                                               const std::vector<cost::StageTreatment>& treatments, bool many) const {
+  const auto& layers = job_->model.layers;
   const auto n = static_cast<std::int64_t>(layers.size());
-  std::vector<std::vector<Point>> hulls(job.model.kinds.size());
+  std::vector<std::vector<Point>> hulls(job_->model.kinds.size());
   Sparing sparing;
+  sparing.treatment = cost::kFirstSet;  // the least that any of them needs while it works
   for (std::int64_t i = 0; i < n; ++i) {
     std::vector<Point>& hull = hulls[at(layers[at(i)])];
     if (hull.empty()) {
       std::vector<Point> points;
       points.reserve(treatments.size());
       for (const cost::StageTreatment& treatment : treatments) {
-        points.push_back({margin * pair.kept_bytes(i, i + 1, treatment), pair.again_s(i, i + 1, treatment.rest)});
+        points.push_back({margin_ * pair.kept_bytes(i, i + 1, treatment), pair.again_s(i, i + 1, treatment.rest)});
       }
       hull = hull_of(std::move(points));
     }
@@ -197,7 +204,7 @@ Sparing spare_freely(const cost::Job& job, const PairPrices& pair, const std::ve
   for (std::size_t kind = 0; kind < hulls.size(); ++kind) {
     for (std::size_t k = 1; k < hulls[kind].size(); ++k) {
       const Point &from = hulls[kind][k - 1], &to = hulls[kind][k];
-      SpareWay::Step step{{0.0}, (to.seconds - from.seconds) / (from.kept - to.kept)};
+      Sparing::Step step{{0.0}, (to.seconds - from.seconds) / (from.kept - to.kept)};
       for (const int layer : layers) {
         step.spared.push_back(step.spared.back() + (at(layer) == kind ? from.kept - to.kept : 0));
       }
@@ -205,65 +212,59 @@ Sparing spare_freely(const cost::Job& job, const PairPrices& pair, const std::ve
     }
   }
   std::stable_sort(sparing.steps.begin(), sparing.steps.end(),
-                   [](const SpareWay::Step& a, const SpareWay::Step& b) { return a.s_per_byte < b.s_per_byte; });
+                   [](const Sparing::Step& a, const Sparing::Step& b) { return a.s_per_byte < b.s_per_byte; });
   return sparing;
 }
 
 // All layers in one way.
-Sparing spare_alike(const PairPrices& pair, const cost::StageTreatment& treatment, double margin, bool many) {
+MemoryFloor::Sparing MemoryFloor::spare_alike(const PairPrices& pair, const cost::StageTreatment& treatment,
+                                              bool many) const {
   Sparing sparing;
+  sparing.treatment = treatment.rest;
   for (std::int64_t i = 1; i < std::ssize(pair.prefix(many)); ++i) {
     sparing.time_s.push_back(pair.stage_s(0, i, treatment, many));
-    sparing.kept.push_back(margin * pair.kept_bytes(0, i, treatment));
+    sparing.kept.push_back(margin_ * pair.kept_bytes(0, i, treatment));
   }
   return sparing;
 }
 
-}  // namespace
+std::vector<MemoryFloor::Sparing> MemoryFloor::list_sparings(const PairPrices& pair, bool many) const {
+  std::vector<cost::StageTreatment> treatments;
+  bool free = blocks_;  // layers choose for themselves
+  for (const Recomputation& recompute : recomputations_) {
+    free = free || recompute.kind == Recompute::modules;
+    treatments.push_back(cost::stage_treatment(pair.treatments(), recompute, 1));
+  }
+  std::vector<Sparing> sparings;
+  if (free) {
+    // Blocks are of these two.
+    if (blocks_) treatments.insert(treatments.end(), {{cost::kNothing}, {cost::kEverything}});
+    sparings.push_back(spare_freely(pair, treatments, many));
+  } else {
+    for (const cost::StageTreatment& treatment : treatments) sparings.push_back(spare_alike(pair, treatment, many));
+  }
+  for (Sparing& sparing : sparings) {
+    for (const int zero : zeros_) {
+      sparing.most_more.push_back(pair.more_bytes(0, job_->model.layer_count(), zero, sparing.treatment, many));
+    }
+  }
+  return sparings;
+}
 
 // Time and floor grow with the interval on both sides, so the stages from the first on, each as long as a cap on its
 // time and the device's memory allow, reach as far as any stages do: a cap under which they do not reach the end is
 // below every tau.
 double MemoryFloor::slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const {
   const groups::ZeroDegrees degrees = groups::zero_degrees(strategy, 0);
-  const auto n = static_cast<std::int64_t>(job_->model.layers.size());
-  const std::size_t width = at(n + 1);
+  const std::int64_t n = job_->model.layer_count();
   const bool many = strategy.pp > 1;
-  std::vector<cost::StageTreatment> treatments;
-  bool sets = false;
-  for (const Recomputation& recompute : recomputations_) {
-    const cost::StageTreatment treatment = cost::stage_treatment(pair.treatments(), recompute, 1);
-    sets = sets || recompute.kind == Recompute::modules;
-    treatments.push_back(treatment);
-  }
-  std::vector<Sparing> sparings;
-  if (blocks_ || sets) {
-    // Blocks are of these two.
-    if (blocks_) treatments.insert(treatments.end(), {{cost::kNothing}, {cost::kEverything}});
-    sparings.push_back(spare_freely(*job_, pair, treatments, margin_, many));
-  } else {
-    for (const cost::StageTreatment& treatment : treatments) {
-      sparings.push_back(spare_alike(pair, treatment, margin_, many));
-    }
-  }
+  const auto [known, fresh] = known_.try_emplace({&pair, many});
+  if (fresh) known->second = list_sparings(pair, many);
   LongestStages stages(pair, room_of(strategy), many);
-  std::vector<double> state(width * zeros_.size());
   for (std::size_t z = 0; z < zeros_.size(); ++z) {
-    const int zero = zeros_[z];
-    const Sharded each = sharded(zero, degrees, degrees);
-    double* const own = &state[z * width];
-    for (std::int64_t i = 0; i <= n; ++i) {
-      own[i] = each.dense * pair.dense_parameters(0, i) + each.expert * pair.expert_parameters(0, i) +
-               each.frozen_dense * pair.frozen_dense(0, i) + each.frozen_expert * pair.frozen_expert(0, i);
-    }
-    for (std::size_t k = 0; k < sparings.size(); ++k) {
-      const bool free = blocks_ || sets;
-      // Where layers choose for themselves, the least that any of them needs while it works.
-      const int treatment = free ? cost::kFirstSet : treatments[k].rest;
-      const double shared = each.dense * pair.shared_parameters() + each.frozen_dense * pair.shared_frozen();
-      stages.add({own, shared, &sparings[k].time_s, &sparings[k].kept, &sparings[k].steps, zero, treatment,
-                  pair.more_bytes(0, n, zero, treatment, many)});
-    }
+    const Sharded each = sharded(zeros_[z], degrees, degrees);
+    const double shared = each.dense * pair.shared_parameters() + each.frozen_dense * pair.shared_frozen();
+    for (const Sparing& sparing : known->second) stages.add({each, shared, &sparing, sparing.most_more[z]});
   }
   const schedule::Shape shape = plan::pipeline_shape(strategy, job_->run.global_batch);
   std::vector<double> flight(at(strategy.pp));

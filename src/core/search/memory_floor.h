@@ -5,6 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "cost/memory.h"
 #include "plan/limits.h"
@@ -12,6 +15,7 @@
 
 namespace nest::search {
 
+// One per thread. Pairs that it was asked about outlive it.
 class MemoryFloor {
  public:
   MemoryFloor(const cost::Job& job, const plan::PlanLimits& limits);
@@ -27,6 +31,10 @@ class MemoryFloor {
   // Of layers [begin, end), without what context_bytes() counts.
   double bytes(const PairPrices& pair, std::int64_t begin, std::int64_t end, const Sharded& state,
                const cost::StageTreatment& treatment, double in_flight, bool many) const;
+
+  // Of so many stages together, wherever they are cut, each with so much in flight at least.
+  double least_of_all(const PairPrices& pair, std::int64_t stages, const Sharded& state,
+                      const cost::StageTreatment& treatment, double in_flight) const;
 
   // Of the state of one parameter that is divided over so many ranks, that of the optimizer over `updated`, at least.
   double parameter_bytes(int zero, std::int64_t degree, std::int64_t updated, groups::Weights weights) const;
@@ -45,6 +53,25 @@ class MemoryFloor {
   double slowest_s(const Strategy& strategy, const PairPrices& pair, double enough) const;
 
  private:
+  // What recomputation can do about the memory of layers, all sums those of layers [0, i).
+  struct Sparing {
+    struct Step {                  // bytes that may be spared
+      std::vector<double> spared;  // per micro-batch in flight, at most
+      double s_per_byte;
+    };
+
+    int treatment = 0;                // whose more_bytes() count
+    std::vector<double> time_s{0.0};  // per micro-batch, with the least recomputation
+    std::vector<double> kept{0.0};    // bytes per micro-batch in flight, with it
+    std::vector<Step> steps;          // towards less memory, the cheapest first
+    std::vector<double> most_more;    // of all layers, by zeros_
+  };
+  class LongestStages;
+
+  Sparing spare_freely(const PairPrices& pair, const std::vector<cost::StageTreatment>& treatments, bool many) const;
+  Sparing spare_alike(const PairPrices& pair, const cost::StageTreatment& treatment, bool many) const;
+  std::vector<Sparing> list_sparings(const PairPrices& pair, bool many) const;
+
   double flying(double in_flight) const;  // micro-batches whose activations are counted
 
   const cost::Job* job_;
@@ -55,6 +82,7 @@ class MemoryFloor {
   std::vector<int> zeros_;  // that the limits admit, the most first
   std::vector<Recomputation> recomputations_;
   bool blocks_;  // some layers of a stage may be recomputed as a whole
+  mutable std::map<std::pair<const PairPrices*, bool>, std::vector<Sparing>> known_;  // on stages of many, or of one
 };
 
 }  // namespace nest::search

@@ -131,6 +131,14 @@ bool PairPrices::replaces(int other, int treatment) const {
   return !same || other < treatment;
 }
 
+bool PairPrices::keeps_no_more(int treatment, int other) const {
+  const std::vector<double>&own = kept_bytes(treatment), &others = kept_bytes(other);
+  for (std::size_t i = 1; i < own.size(); ++i) {
+    if (own[i] - own[i - 1] > others[i] - others[i - 1]) return false;
+  }
+  return true;
+}
+
 double PairPrices::kept_bytes(std::int64_t begin, std::int64_t end, const cost::StageTreatment& treatment) const {
   const std::vector<double>& rest = kept_bytes(treatment.rest);
   if (treatment.whole == 0) return (rest[at(end)] - rest[at(begin)]) / real(treatment.group);

@@ -57,6 +57,8 @@ class PairPrices {
   // Whether a stage loses nothing by the other treatment: it keeps no more of any layer, needs no more while it works, and
   // takes no more time. Of equal ones the first stays.
   bool replaces(int other, int treatment) const;
+  // Of any layer, than the other treatment does.
+  bool keeps_no_more(int treatment, int other) const;
   // Time of layers [begin, end) as a stage that is treated so, messages and gradients apart.
   double stage_s(std::int64_t begin, std::int64_t end, const cost::StageTreatment& treatment, bool many) const {
     return prefix(many)[at(end)] - prefix(many)[at(begin)] + again_s(begin, end, treatment);
