@@ -78,15 +78,14 @@ Plan sound_plan() {
   return plan;
 }
 
-// The same with everything claimed that can be. Stage 1, the slowest: forward 0.125 and backward 0.25, of which tensor 0.03125,
-// context 0.015625 and experts 0.0078125 are waited for; recomputation 0.0625, messages 0.03125, sharded weights 0.03125.
+// The same with everything claimed that can be. Stage 1, the slowest: forward 0.125 and backward 0.25, of which tensor
+// exchanges take 0.03125 (there are no others); recomputation 0.0625, messages 0.03125, sharded weights 0.03125.
 Plan claiming_plan() {
   Plan plan = sound_plan();
   for (std::size_t s = 0; s < 2; ++s) {
     const double part = s == 0 ? 0.5 : 1;
-    plan.stages[s].time = {
-        0.125 * part,   0.25 * part,    0,         0.0625 * part, 0.03125 * part, 0.015625 * part, 0.0078125 * part,
-        0.03125 * part, 0.03125 * part, 0.5 * part};
+    plan.stages[s].time = {0.125 * part,   0.25 * part,    0,         0.0625 * part, 0.03125 * part, 0, 0,
+                           0.03125 * part, 0.03125 * part, 0.5 * part};
     StageMemory& memory = plan.stages[s].memory;
     memory.allocated = 290'000;
     memory.needed = 310'000;
@@ -95,9 +94,7 @@ Plan claiming_plan() {
   // 4 micro-batches of each.
   Prediction::Breakdown& b = plan.prediction.breakdown_s;
   b.tp = 0.125;
-  b.cp = 0.0625;
-  b.ep = 0.03125;
-  b.compute = 4 * 0.375 - 0.125 - 0.0625 - 0.03125;
+  b.compute = 4 * 0.375 - 0.125;
   b.recompute = 0.25;
   b.p2p = 0.125;
   b.zero = 0.125;
@@ -460,12 +457,27 @@ TEST(Check, MemoryClaims) {
   EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.in_flight = 1; }), Codes{ViolationCode::memory_claims});
   EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.in_flight = 3; }), Codes{ViolationCode::memory_claims});
   EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.in_flight = 0; }), Codes{});  // not told
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].memory.allocated = p.stages[0].memory.total + 1; }),
+            Codes{ViolationCode::memory_claims});
+}
+
+TEST(Check, ContextRanksThatTradeHeads) {
+  const auto trading = [](std::int64_t inner, ContextExchange exchange) {
+    return claimed([&](Plan& p) {
+      p.strategy.split.cp_inner = inner;
+      p.strategy.split.cp_comm = exchange;
+    });
+  };
+  EXPECT_EQ(trading(1, ContextExchange::p2p), Codes{});
+  EXPECT_EQ(trading(2, ContextExchange::p2p), Codes{ViolationCode::split_sequence});      // trades nothing
+  EXPECT_EQ(trading(0, ContextExchange::a2a_p2p), Codes{ViolationCode::split_sequence});  // of cp 1
 }
 
 TEST(Check, StageTime) {
   EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.forward += 0.01; }), Codes{ViolationCode::stage_time});
-  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.ep = 0.2; }), Codes{ViolationCode::stage_time});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.tp = 0.2; }), Codes{ViolationCode::stage_time});
   EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.weight = 0.13; }), Codes{ViolationCode::stage_time});
+  EXPECT_EQ(claimed([](Plan& p) { p.stages[0].time.cp = 1e-9; }), Codes{ViolationCode::stage_time});  // cp 1
 }
 
 TEST(Check, BreakdownIsOfTheSlowestStage) {

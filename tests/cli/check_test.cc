@@ -101,6 +101,10 @@ TEST_F(CheckCommand, TamperedClaims) {
   EXPECT_EQ(codes([](Json& plan) { plan["strategy"]["edp"] = 7; }), Found{"repeated"});
   EXPECT_EQ(codes([](Json& plan) { plan["evaluation"]["stages"][1]["reserved_bytes"] = 7; }), Found{"repeated"});
   EXPECT_EQ(codes([](Json& plan) { plan["model"]["parameters"] = 7; }), Found{"parameters"});
+  EXPECT_EQ(codes([](Json& plan) { plan["strategy"]["cp_inner"] = 3; }), Found{"split_sequence"});
+  EXPECT_EQ(codes([](Json& plan) { plan["stages"][1]["time_s"]["cp"] = 1e-6; }), Found{"stage_time"});
+  EXPECT_EQ(codes([](Json& plan) { plan["evaluation"]["stages"][0]["allocated_bytes"] = 1LL << 50; }),
+            Found{"memory_claims"});
 }
 
 TEST_F(CheckCommand, SaysWhatItCannotJudge) {

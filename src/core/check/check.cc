@@ -172,7 +172,11 @@ class Judge {
     if (!experts && ep > 1) report(ViolationCode::split_experts, fmt::format("ep {} on a model without experts", ep));
     if (experts && tp > 1 && !s_.split.sp)
       report(ViolationCode::split_experts, fmt::format("experts with tp {} and without sp", tp));
-    const std::int64_t sequence = plan_.run.sequence;
+    const std::int64_t sequence = plan_.run.sequence, inner = s_.split.cp_inner;
+    if (inner != 1 && (s_.split.cp_comm != ContextExchange::a2a_p2p || inner < 1 || s_.split.cp % inner != 0)) {
+      report(ViolationCode::split_sequence, fmt::format("{} of {} context ranks trade heads, and exchange by {}", inner,
+                                                        s_.split.cp, to_string(s_.split.cp_comm)));
+    }
     if (s_.split.cp > 1 && sequence % (2 * s_.split.cp) != 0) {
       report(ViolationCode::split_sequence,
              fmt::format("2 x cp {} does not divide the sequence {}", s_.split.cp, sequence));

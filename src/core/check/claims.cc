@@ -51,6 +51,10 @@ void judge_stage_memory(const Plan& plan, std::size_t s, double floor, double ro
              fmt::format("stage {} claims to need {} with its margin, and to fit {}", s, bytes(m.needed), bytes(room)));
     }
   }
+  if (m.total > 0 && m.allocated > m.total) {
+    report(ViolationCode::memory_claims,
+           fmt::format("stage {} claims {} of live tensors, and to hold {}", s, bytes(m.allocated), bytes(m.total)));
+  }
   if (m.total == 0 || m.in_flight == 0 || plan::lists_chunks(plan.stages)) return;
   const double least = in_flight(plan, static_cast<std::int64_t>(s));
   // Of chunks one more, where stacks compute one while tokens of another travel; what v_half and v_min hold has no closed
@@ -99,6 +103,7 @@ void judge_memory_claims(const Plan& plan, const cluster::Cluster& cluster, cons
 }
 
 void judge_time_claims(const Plan& plan, const Report& report) {
+  const Split& split = plan.strategy.split;
   double slowest = 0;
   bool in_parts = false;  // a hand-written plan may claim totals alone
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
@@ -116,6 +121,14 @@ void judge_time_claims(const Plan& plan, const Report& report) {
              fmt::format("stage {}: {} s of exchanges and {} s of weight gradients are claimed in passes of {} s", s,
                          t.tp + t.cp + t.ep, t.weight, passes));
     }
+    const auto judge_alone = [&](const char* name, double seconds, bool has_group) {
+      if (seconds <= 0 || has_group) return;
+      report(ViolationCode::stage_time,
+             fmt::format("stage {}: {} s of {} exchanges are claimed, and every rank is alone", s, seconds, name));
+    };
+    judge_alone("tensor", t.tp, split.tp > 1 || split.expert_tp() > 1);
+    judge_alone("context", t.cp, split.cp > 1);
+    judge_alone("expert", t.ep, split.expert_devices() > 1);
   }
   if (!in_parts || plan.prediction.iteration_s <= 0) return;
   const auto m = static_cast<double>(micro_batches(plan.strategy, plan.run.global_batch));

@@ -16,13 +16,13 @@ using Report = std::function<void(ViolationCode, std::string)>;
 inline constexpr double kTolerance = 1e-6;
 bool differs(double claimed, double expected);
 
-// Per stage: no less than the floor, live tensors on the device, what is needed too where the plan claims to fit;
-// micro-batches in flight as the schedule says. Of the plan: its peak is the fullest stage's, and it fits when every stage does.
+// Per stage: no less than the floor, live tensors on the device, what is needed too where the plan claims to fit; no more
+// alive than is held; micro-batches in flight as the schedule says. Of the plan: its peak is the fullest stage's, and it fits when every stage does.
 void judge_memory_claims(const Plan& plan, const cluster::Cluster& cluster, const std::vector<double>& floors,
                          const Report& report);
 
 // Parts of a stage's time sum to its total: forward and backward hold what is waited for of tensor, context and expert
-// exchanges. The breakdown is that of the slowest stage, once per micro-batch.
+// exchanges, which only groups of several ranks have. The breakdown is that of the slowest stage, once per micro-batch.
 void judge_time_claims(const Plan& plan, const Report& report);
 
 // FLOP/s are the model's, MFU is their share of the peak.

@@ -97,7 +97,14 @@ std::vector<std::string> claims_not_judged(const Plan& plan) {
   if (plan.search) {
     for (const char* key : {"wall_s", "optimal", "candidates", "opened"}) keys.push_back(fmt::format("search.{}", key));
     add(!plan.search->fastest.empty(), "search.fastest");
-    add(plan.search->execution.has_value(), "search.execution.simulated_s");
+    if (plan.search->execution) {
+      for (const char* key : {"simulated_s", "executed", "bounded", "complete", "runs", "certain"}) {
+        keys.push_back(fmt::format("search.execution.{}", key));
+      }
+      for (const char* key : {"formula", "formula_s", "formula_simulated_s"}) {
+        if (!plan.search->execution->formula.empty()) keys.push_back(fmt::format("search.execution.{}", key));
+      }
+    }
   }
   add(any([](const StagePlan& stage) { return stage.memory.allocated > 0; }), "evaluation.stages[].allocated_bytes");
   add(any([](const StagePlan& stage) { return stage.memory.out_of_memory > 0; }), "evaluation.stages[].out_of_memory");
