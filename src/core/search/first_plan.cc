@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/index.h"
 #include "cost/evaluate.h"
@@ -109,10 +112,27 @@ class FirstPlanFinder {
     const Strategy strategy = space_.strategy(start.key);
     const std::vector<StagePlan> stages = stages_of(start, strategy);
     if (stages.empty() || !cost::refuse_strategy(job_, strategy, stages).empty()) return false;
+    if (!best_ && !has_room(start.key, strategy, stages)) return false;
     Plan plan = cost::evaluate_deferring(job_, strategy, stages, space_.limits().defer_head);
     if (!plan.fits || (best_ && score(plan) >= score(*best_))) return false;
     best_ = std::move(plan);
     at_ = start;
+    return true;
+  }
+
+  // Looked at before the price, which takes longer: most of what is tried first does not fit.
+  bool has_room(const Key& key, const Strategy& strategy, const std::vector<StagePlan>& stages) {
+    const auto [known, fresh] = memory_.try_emplace({key.split, key.micro_batch});
+    if (fresh) {
+      std::vector<StagePlan> ways(space_.recomputations().size());
+      for (std::size_t k = 0; k < ways.size(); ++k) ways[k].recompute = space_.recomputations()[k];
+      known->second = std::make_unique<const cost::StageMemoryModel>(job_, strategy.split, strategy.micro_batch,
+                                                                     cost::treatments_of(ways));
+    }
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const std::int64_t needed = known->second->estimate(strategy, stages[s], static_cast<std::int64_t>(s)).needed;
+      if (needed > job_.cluster.device.memory_bytes) return false;
+    }
     return true;
   }
 
@@ -306,6 +326,7 @@ class FirstPlanFinder {
   const Deadline &end_, &enough_;
   std::vector<std::int64_t> stage_counts_;  // ascending
   std::set<Start> seen_;
+  std::map<std::pair<int, int>, std::unique_ptr<const cost::StageMemoryModel>> memory_;  // by split and micro-batch
   std::optional<Plan> best_;
   Start at_;
 };
