@@ -5,6 +5,7 @@ const kMissing = "–";
 export function three(value: number): string {
   if (!Number.isFinite(value)) return kMissing;
   if (value === 0) return "0";
+  if (Math.abs(value) >= 1000) return integer(value);
   const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
   return value.toFixed(Math.min(digits, 6));
 }
@@ -58,6 +59,14 @@ export function clip(text: string, most = 60): string {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
+export function manyOf(word: string): string {
+  return /(ch|sh|s|x)$/.test(word) ? `${word}es` : `${word}s`;
+}
+
 export function plural(number: number, word: string): string {
-  return `${integer(number)} ${word}${number === 1 ? "" : "s"}`;
+  return `${integer(number)} ${number === 1 ? word : manyOf(word)}`;
+}
+
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
