@@ -3,33 +3,35 @@
 import { clusters, models, stacks } from "nest:presets";
 import { baseCluster, deviceOf } from "./cluster_edit";
 import { h, put } from "./dom";
-import { clip, count, integer } from "./format";
-import { kLimits, kMore, type Question } from "./state";
+import { capital, clip, count, integer, manyOf } from "./format";
+import { kDimensions } from "./limits";
+import type { kMore, Question } from "./state";
 import { term } from "./tips";
-import type { Level } from "./types";
+import type { Level, Plan } from "./types";
 
 export type Change = (edit: (question: Question) => void, key: string) => void;
 
 interface Control {
   element: HTMLElement;
   show(question: Question): void;
+  told?(plan: Plan): void;  // what an empty control came to
 }
 
 let controls = 0;
 const nextId = (): string => `c${++controls}`;
 
-function field(word: string, name: string, control: HTMLElement, extra?: HTMLElement): HTMLElement {
+function field(label: HTMLElement, control: HTMLElement, ...more: HTMLElement[]): HTMLElement {
   const id = nextId();
   control.id = id;
-  return h("div", { class: "field" }, h("label", { for: id }, term(word, name), extra), control);
+  return h("div", { class: "field" }, h("label", { for: id }, label, ...more), control);
 }
 
-function choice(word: string, name: string, options: [string, string][], read: (q: Question) => string,
+function choice(word: string, label: HTMLElement, options: [string, string][], read: (q: Question) => string,
                 write: (q: Question, value: string) => void, change: Change): Control {
   const select = h("select", {}, ...options.map(([value, text]) => h("option", { value }, text)));
   select.addEventListener("change", () => change((q) => write(q, select.value), word));
   return {
-    element: field(word, name, select),
+    element: field(label, select),
     show(q) {
       const value = read(q);
       if (![...select.options].some((option) => option.value === value)) {
@@ -45,11 +47,11 @@ const kSteps = Array.from({ length: 45 }, (_, i) => (i % 2 === 0 ? 2 ** (i / 2) 
                    .filter((v) => v >= 1 && Number.isInteger(v));
 
 function numberControl(word: string, name: string, least: number, most: number, read: (q: Question) => number | null,
-                       write: (q: Question, value: number | null) => void, change: Change, usual: (q: Question) => number = () => least): Control {
+                       write: (q: Question, value: number | null) => void, change: Change, usual: (q: Question) => number,
+                       came: (plan: Plan) => number): Control {
   const steps = kSteps.filter((v) => v >= least && v <= most);
   const slider = h("input", { type: "range", min: 0, max: steps.length - 1, step: 1, "aria-label": `${name}, slider` });
   const box = h("input", { type: "number", min: 1, step: 1, inputmode: "numeric", placeholder: "default" });
-  const output = h("output", {});
   const nearest = (value: number): number =>
       steps.reduce((best, step, i) => Math.abs(Math.log(step / value)) < Math.abs(Math.log((steps[best] ?? 1) / value)) ? i : best, 0);
   slider.addEventListener("input", () => {
@@ -66,7 +68,7 @@ function numberControl(word: string, name: string, least: number, most: number, 
   const id = nextId();
   box.id = id;
   return {
-    element: h("div", { class: "field" }, h("label", { for: id }, term(word, name), output),
+    element: h("div", { class: "field" }, h("label", { for: id }, term(word, name)),
                h("div", { class: "pair" }, slider, box)),
     show(q) {
       const value = read(q);
@@ -74,15 +76,27 @@ function numberControl(word: string, name: string, least: number, most: number, 
       if (document.activeElement !== slider) slider.value = String(nearest(value ?? usual(q)));
       slider.setAttribute("aria-valuetext", value === null ? "default" : integer(value));
     },
+    told(plan) {
+      const value = came(plan);
+      box.placeholder = `= ${value}`;
+      if (box.value === "" && document.activeElement !== slider) slider.value = String(nearest(value));
+    },
   };
 }
 
-function textControl(word: string, name: string, placeholder: string, read: (q: Question) => string,
+// A text, with a list of examples where there are some.
+function textControl(word: string, label: HTMLElement, placeholder: string, words: string[], read: (q: Question) => string,
                      write: (q: Question, value: string) => void, change: Change): Control {
   const box = h("input", { type: "text", placeholder, spellcheck: "false", autocomplete: "off" });
   box.addEventListener("input", () => change((q) => write(q, box.value.trim()), word));
+  const element = field(label, box);
+  if (words.length > 0) {
+    const list = h("datalist", { id: nextId() }, ...words.map((value) => h("option", { value })));
+    box.setAttribute("list", list.id);
+    element.append(list);
+  }
   return {
-    element: field(word, name, box),
+    element,
     show(q) {
       if (document.activeElement !== box) box.value = read(q);
     },
@@ -162,11 +176,11 @@ class LevelEditor {
     const small = (key: string, word: string, name: string): HTMLElement => {
       const box = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", data: { edit: key } });
       box.addEventListener("input", () => {
-        const sound = Number(box.value) > 0;
+        const sound = numberOf(key, box.value) !== null;
         box.setAttribute("aria-invalid", String(!sound));
         if (sound) edit(key, box.value.trim());
       });
-      return field(word, name, box);
+      return field(term(word, name), box);
     };
     if (base && deviceOf(base)) parts.push(text("hbm", "hbm", "Memory of a device", "GiB"));
     base?.levels?.forEach((level, i) => {
@@ -174,9 +188,10 @@ class LevelEditor {
       rails.addEventListener("change", () => edit(`${i}.rails`, String(rails.checked)));
       parts.push(h("div", { class: "level" }, h("h4", {}, `Level ${i + 1}: ${clip(level.name ?? "", 30)}`),
         text(`${i}.bandwidth`, "bandwidth", "Bandwidth", "GB/s"),
-        h("div", { class: "two" }, level.counts ? null : small(`${i}.group`, "group", "Units"),
-          small(`${i}.oversubscription`, "oversubscription", "Oversubscribed")),
-        i > 0 ? h("label", { class: "label" }, h("span", {}, rails, " ", term("rails", "a port per device"))) : null));
+        h("div", { class: "two" }, level.counts ? null : small(`${i}.group`, "group", `${i === 0 ? "Devices" : capital(clip(manyOf(base.levels?.[i - 1]?.name ?? "unit"), 14))} in it`),
+          small(`${i}.oversubscription`, "oversubscription", "Oversubscribed"),
+          small(`${i}.latency`, "latency", "Latency"),
+          i > 0 ? h("label", { class: "label" }, h("span", {}, rails, " ", term("rails", "a port per device"))) : null)));
     });
     if (base && !base.levels) {
       parts.push(h("p", { class: "muted" }, "This network is no tree of levels: edit its file and drop it here."));
@@ -191,6 +206,7 @@ function numberOf(key: string, value: string): number | null {
     return match ? Number(match[1]) * (match[2] === "GB" ? 1e9 / 2 ** 30 : 1) : null;
   }
   if (key.endsWith("bandwidth")) return gigabytesPerSecond(value);
+  if (key.endsWith("latency")) return Number(/^\s*([0-9.]+)\s*(ns|us|µs|ms|s)\s*$/.exec(value)?.[1]) || null;
   return Number(value) > 0 ? Number(value) : null;
 }
 
@@ -200,9 +216,21 @@ function original_of(levels: Level[] | undefined, key: string, memory: unknown):
   const name = key.slice(2);
   if (name === "rails") return String(level?.rails ?? false);
   if (name === "oversubscription") return String(level?.oversubscription ?? 1);
+  if (name === "latency" && typeof level?.latency === "number") return `${level.latency * 1e6}us`;
   if (name === "bandwidth" && typeof level?.bandwidth === "number") return `${level.bandwidth / 1e9}GB/s`;
   return String(level?.[name] ?? "");
 }
+
+type Further = [key: (typeof kMore)[number], name: string, placeholder: string, words: string[], choice?: [string, string][]];
+const kFurther: Further[] = [
+  ["offload", "State on the host", "", [], [["", "if needed"], ["any", "if faster"], ["never", "never"]]],
+  ["optimizer_offload", "Optimizer there, %", "0", ["25", "50", "100"]],
+  ["oom_risk", "Risk of memory", "the stack's", ["0.1%", "1%", "5%"]],
+  ["max_devices", "At most, devices", "all", []],
+  ["routing", "Routing", "the stack's", ["forced", "cv=0.18", "overload=1.2"]],
+  ["freeze", "Not trained", "nothing", ["vision", "embedding", "blocks.0-15"]],
+  ["lora", "Adapters (LoRA)", "none", ["rank=16,targets=q,v", "rank=16,targets=all,base=nf4"]],
+];
 
 export class QuestionForm {
   readonly element: HTMLElement;
@@ -221,7 +249,7 @@ export class QuestionForm {
     this.levels = new LevelEditor(change);
     const word = (key: "precision" | "stack" | "optimizer" | "target" | "objective", name: string,
                   values: [string, string][]): HTMLElement =>
-        add(choice(key, name, values, (q) => q[key], (q, v) => (q[key] = v), change));
+        add(choice(key, term(key, name), values, (q) => q[key], (q, v) => (q[key] = v), change));
     const plain = (first: string, words: string[]): [string, string][] => [["", first], ...words.map((w): [string, string] => [w, w])];
     this.element = h("form", { autocomplete: "off", on: { submit: (event: Event) => event.preventDefault() } },
       h("fieldset", {}, h("legend", {}, "Model"), add(model), dropZone("model")),
@@ -229,25 +257,37 @@ export class QuestionForm {
         add(numberControl("devices", "Devices", 1, 131072, (q) => q.devices, (q, v) => {
           q.devices = v;
           q.dead = [];
-        }, change)), this.dead,
+        }, change, () => 1, (plan) => plan.cluster.devices)), this.dead,
         h("details", {}, h("summary", {}, "Network and memory"), this.levels.element)),
       h("fieldset", {}, h("legend", {}, "Training"),
-        add(numberControl("batch", "Batch, sequences", 1, 65536, (q) => q.batch, (q, v) => (q.batch = v), change)),
+        add(numberControl("batch", "Batch, sequences", 1, 65536, (q) => q.batch, (q, v) => (q.batch = v), change,
+          () => 1, (plan) => plan.run.global_batch)),
         add(numberControl("seq", "Sequence, tokens", 128, 1 << 20, (q) => q.seq, (q, v) => (q.seq = v), change,
-          (q) => models.find((m) => m.name === q.model)?.sequence || 4096)),
+          (q) => models.find((m) => m.name === q.model)?.sequence || 4096, (plan) => plan.run.seq)),
         h("div", { class: "two" },
           word("precision", "Precision", plain("default", ["bf16", "fp16", "fp8", "fp4", "fp32"])),
           word("optimizer", "Optimizer", plain("default", ["adam", "sgd", "muon", "adam8bit"]))),
         word("stack", "Software stack", [["", "chosen by nest"], ...stacks.map((s): [string, string] => [s.name, s.name])]),
         h("div", { class: "two" },
-          word("target", "Framework", plain("the stack's", ["any", "megatron", "nemo", "deepspeed", "torchtitan", "fsdp"])),
-          word("objective", "Least", plain("time", ["device-hours"])))),
+          word("target", "Framework", plain("the stack's", ["any", "megatron", "nemo", "deepspeed", "torchtitan", "torchtitan-main", "fsdp"])),
+          word("objective", "Minimise", plain("time", ["device-hours"])))),
       h("details", { id: "limits" }, h("summary", {}, "Limits on every dimension"),
-        h("div", { class: "two" }, ...kLimits.map((key) => add(textControl(key, key, "any",
-          (q) => q.limits[key] ?? "", (q, v) => setOrDrop(q.limits, key, v), change))))),
-      h("details", {}, h("summary", {}, "More"),
-        h("div", { class: "two" }, ...kMore.map((key) => add(textControl(key, key.replace("_", " "), "default",
-          (q) => q.more[key] ?? "", (q, v) => setOrDrop(q.more, key, v), change))))));
+        h("p", { class: "muted" }, "Empty: all are searched. One value, a range 1..8, or a list 1,2,4."),
+        ...kDimensions.map(([title, dimensions]) => h("div", {}, h("h4", {}, title), h("div", { class: "two" }, ...dimensions.map(({ key, name, about, words, choice: options }) => {
+          const label = h("span", { class: "term", tabindex: "0", data: { tip: `${key}: ${about}` } }, name, " ", h("code", {}, key));
+          const read = (q: Question): string => q.limits[key] ?? "";
+          const write = (q: Question, v: string): void => setOrDrop(q.limits, key, v);
+          return add(options ? choice(key, label, options, read, write, change) : textControl(key, label, "any", words ?? [], read, write, change));
+        }))))),
+      h("details", { id: "more" }, h("summary", {}, "More"), h("div", { class: "two" }, ...kFurther.map(([key, name, placeholder, words, options]) => {
+        const read = (q: Question): string => q.more[key] ?? "";
+        const write = (q: Question, v: string): void => setOrDrop(q.more, key, v);
+        return add(options ? choice(key, term(key, name), options, read, write, change) : textControl(key, term(key, name), placeholder, words, read, write, change));
+      }))));
+  }
+
+  told(plan: Plan): void {
+    for (const control of this.controls) control.told?.(plan);
   }
 
   show(q: Question): void {

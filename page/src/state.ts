@@ -2,6 +2,8 @@
 //   #v=1&model=llama3-70b&cluster=dgx-h100&devices=128&batch=128&l1.bandwidth=25GB/s&set.tp=1..8&dead=3
 // Fragments are never sent to a server.
 
+import { kLimits } from "./limits";
+
 export const kVersion = 1;
 export const kLongestDocument = 24_000;  // characters of a model or cluster that a link still carries
 
@@ -34,8 +36,6 @@ export interface Question {
 }
 
 export const kMore = ["optimizer_offload", "offload", "routing", "freeze", "lora", "oom_risk", "max_devices"] as const;
-export const kLimits = ["tp", "sp", "cp", "ep", "etp", "pp", "vpp", "dp", "mbs", "zero", "recompute",
-  "schedule"] as const;
 const kEdits = /^(hbm|[0-7]\.(group|bandwidth|latency|oversubscription|rails))$/;
 
 export function firstQuestion(): Question {
@@ -121,7 +121,7 @@ export function fromFragment(fragment: string): ReadLink | null {
       q.edits[key.replace(/^l/, "")] = value;
     } else if (key === "dead") {
       q.dead = value.split(",").map(Number).filter((n) => Number.isInteger(n) && n >= 0);
-    } else if (key.startsWith("set.") && (kLimits as readonly string[]).includes(key.slice(4))) {
+    } else if (key.startsWith("set.") && kLimits.includes(key.slice(4))) {
       q.limits[key.slice(4)] = value;
     } else if ((kMore as readonly string[]).includes(key)) {
       q.more[key] = value;
