@@ -1,9 +1,9 @@
 // The answer on top: the plan, its proof, its error bar; or why there is none.
 
 import { h, put, s, type Child } from "./dom";
-import { clip, count, gibibytes, integer, percent, seconds, signedPercent, three } from "./format";
+import { clip, count, gibibytes, integer, percent, plural, seconds, signedPercent, three } from "./format";
 import { term } from "./tips";
-import { expected, failureOf, isNoPlan, isPlan, type Answer, type NoPlan, type Plan, type Strategy } from "./types";
+import { expected, failureOf, isNoPlan, isPlan, type Answer, type Execution, type NoPlan, type Plan, type Strategy } from "./types";
 import type { Change } from "./question";
 
 function figure(value: string, ...name: Child[]): HTMLElement {
@@ -68,19 +68,29 @@ function proof(plan: Plan): HTMLElement {
     return h("p", { class: "verdict over" }, h("strong", {}, "Does not fit: "), plan.evaluation.misfit ?? "");
   }
   if (!search) return h("p", { class: "verdict" }, "Priced as given; it was not searched for.");
-  const effort = `${integer(search.candidates)} candidates, ${integer(search.opened)} opened, ${seconds(search.wall_s)}`;
+  const effort = h("span", {}, " ", term("candidates", `${integer(search.candidates)} candidates`), `, ${integer(search.opened)} opened, ${seconds(search.wall_s)}.`);
   const among = search.target_version ? `among what ${search.target_version} can run` : "of its search space";
+  const execution = search.execution;
+  if (execution?.formula !== undefined) return executed(execution, among, effort);
   if (!search.optimal) {
-    return h("p", { class: "verdict" }, h("strong", {}, "Stopped early. "),
-      `No plan is faster than ${seconds(search.lower_bound_s)}; ${effort}.`);
+    return h("p", { class: "verdict" }, h("strong", {}, "Stopped early. "), `No plan is faster than ${seconds(search.lower_bound_s)}.`, effort);
   }
   const tie = search.fastest && search.fastest_s !== undefined
-      ? ` The simplest within half a percent of the proven optimum ${among}: ${seconds(search.fastest_s)}, ${search.fastest}` +
-        `${search.simpler ? `, which has ${search.simpler}` : ""}.`
+      ? ` No plan ${among} takes less than ${seconds(search.fastest_s)}. This one is the simplest within half a percent of that; the fastest, ` +
+        `${search.fastest}${search.simpler ? `, has ${search.simpler}` : " is less simple"}.`
       : ` No plan ${among} is faster.`;
-  const run = search.execution
-      ? ` Executed on the simulated network: ${seconds(search.execution.simulated_s)}.` : "";
-  return h("p", { class: "verdict" }, h("strong", {}, term("proof", "Proven.")), `${tie} ${effort}.${run}`);
+  const run = execution ? ` Executed on the simulated network: ${seconds(execution.simulated_s)}.` : "";
+  return h("p", { class: "verdict" }, h("strong", {}, term("proof", "Proven.")), tie, effort, run);
+}
+
+// Where the network is contended the formula is no judge: plans that it holds for as good were executed.
+function executed(execution: Execution, among: string, effort: HTMLElement): HTMLElement {
+  const runs = (execution.runs ?? 0) > 0 ? ` (mean of ${plural(execution.runs ?? 0, "run")} with noise)` : "";
+  const least = (execution.least_s ?? 0) > 0 ? ` No plan takes less than ${seconds(execution.least_s ?? 0)} there${execution.certain ? ": none is 1 % faster" : ""}.` : "";
+  return h("p", { class: "verdict" }, h("strong", {}, term("executed", "The fastest when executed")), ` on the simulated network, ${among}${runs}: ${seconds(execution.simulated_s)}. ` +
+    `The formula's optimum takes ${seconds(execution.formula_simulated_s ?? 0)} there. Of ${plural(execution.executed + (execution.bounded ?? 0), "plan")} that the formula estimates about as low or lower, ` +
+    `${integer(execution.executed)} were executed, the bounds of ${integer(execution.bounded ?? 0)} exceed this one.` +
+    `${execution.complete || execution.certain ? "" : " There are more of them, which were not looked at."}${least}`, effort);
 }
 
 // The interval in which eight of ten measured runs lie, and the proven bound below which no plan is.
@@ -88,8 +98,9 @@ function errorBar(plan: Plan): SVGElement | null {
   const p = expected(plan);
   if (!p.interval_s || !plan.evaluation.fits) return null;
   const [low, high] = p.interval_s;
-  const bound = plan.search?.optimal ? (plan.search.fastest_s ?? plan.search.lower_bound_s) : plan.search?.lower_bound_s;
-  const near = bound !== undefined && bound > 0.5 * low;  // others would squeeze the interval
+  const search = plan.search;
+  const bound = search?.execution?.formula !== undefined ? search.execution.least_s : search?.optimal ? (search.fastest_s ?? search.lower_bound_s) : search?.lower_bound_s;
+  const near = bound !== undefined && bound > 0 && bound > 0.5 * low;  // others would squeeze the interval
   const from = Math.min(low, near ? bound : low) * 0.985;
   const to = high * 1.015;
   const x = (value: number): number => 6 + ((value - from) / (to - from)) * 468;
@@ -99,11 +110,12 @@ function errorBar(plan: Plan): SVGElement | null {
   return s("svg", { class: "errorbar", viewBox: "0 0 480 44", role: "img",
     "aria-label": `eight of ten measured runs between ${seconds(low)} and ${seconds(high)}` },
     s("line", { x1: 6, x2: 474, y1: 18, y2: 18, stroke: "var(--line)" }),
-    s("rect", { x: x(low), y: 14, width: x(high) - x(low), height: 8, fill: "var(--recompute)" }),
+    s("rect", { x: x(low), y: 14, width: x(high) - x(low), height: 8, fill: "var(--recompute)", data: { tip: `Eight of ten measured runs lie between ${seconds(low)} and ${seconds(high)}.` } }),
     ...mark(low, seconds(low), "c"), ...mark(high, seconds(high), "c"),
     near && s("line", { x1: x(bound), x2: x(bound), y1: 8, y2: 28, stroke: "var(--good)", "stroke-width": 2,
       "stroke-dasharray": "3 2" }),
-    s("circle", { cx: x(p.iteration_s), cy: 18, r: 6, fill: "var(--compute)" }),
+    near && s("rect", { x: x(bound) - 5, y: 4, width: 10, height: 28, fill: "transparent", data: { tip: `Proven: no plan takes less than ${seconds(bound)}.` } }),
+    s("circle", { cx: x(p.iteration_s), cy: 18, r: 6, fill: "var(--compute)", data: { tip: `What this plan takes: ${seconds(p.iteration_s)} per step.` } }),
     s("text", { x: x(p.iteration_s), y: 40, class: "c" }, seconds(p.iteration_s)));
 }
 
@@ -147,7 +159,7 @@ function planHeadline(plan: Plan, partial: boolean): Child[] {
 function whyNot(plan: Plan, partial: boolean): HTMLElement {
   const rows = plan.why_not;
   return h("details", { id: "why" }, h("summary", {}, "Why not otherwise, what was assumed, and the nearest published runs"),
-    rows ? h("div", { class: "scroll" }, h("table", {},
+    rows?.length === 0 ? h("p", {}, "The limits leave nothing to overrule.") : rows ? h("div", { class: "scroll" }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", {}, "why not …"), h("th", { class: "n" }, "cost"), h("th", { class: "n" }, "per step"), h("th", {}, "best that is left"))),
       h("tbody", {}, ...rows.map((row) => h("tr", {}, h("td", {}, row.name),
         h("td", { class: "n" }, row.excess === undefined ? "–" : signedPercent(row.excess)),
@@ -160,12 +172,29 @@ function whyNot(plan: Plan, partial: boolean): HTMLElement {
         `${run.id}: ${seconds(run.measured_s)} measured, ${seconds(run.predicted_s)} by nest; this plan is ${run.apart}`)))) : null);
 }
 
+// The program's text, which is broken for a terminal, as paragraphs and a table.
+function prose(text: string, whole: string): Child[] {
+  const parts: Child[] = [];
+  for (const block of text.trim().split("\n\n")) {
+    const lines = block.split("\n");
+    const rows = lines.filter((line) => /^ {2}\S.* {2}/.test(line)).map((line) => line.trim().split(/ {2,}/));
+    const said = lines.filter((line) => !/^ {2}\S.* {2}/.test(line)).map((line) => line.trim()).join(" ");
+    if (said) parts.push(h("p", {}, said));
+    if (rows.length > 0) {
+      // What the terminal had no room for is told in full.
+      const cell = (words: string): string => (words.endsWith("…") && whole.startsWith(words.slice(0, -1)) ? whole : words);
+      parts.push(h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((words) => h("td", {}, cell(words)))))))));
+    }
+  }
+  return parts;
+}
+
 function noPlanHeadline(answer: NoPlan, change: Change): Child[] {
   const fit = answer.would_fit;
   return [
     h("p", { class: "kicker" }, "no plan"),
     h("h1", {}, "No plan fits"),
-    h("pre", { class: "message" }, answer.text.trim()),
+    h("div", { class: "message" }, ...prose(answer.text, fit?.strategy ?? "")),
     fit && h("p", {}, h("button", { type: "button", on: { click: () => change((q) => {
       q.devices = fit.devices;
       q.dead = [];
@@ -198,12 +227,19 @@ export function spokenPartial(plan: Plan): string {
          `${told ? `, ${told}` : ""}. Still searching.`;
 }
 
+// How sure it is that nothing is faster, in a few words.
+export function standing(plan: Plan): string {
+  const search = plan.search;
+  if (!search) return "";
+  if (search.execution?.formula !== undefined) return "fastest when executed";
+  return search.optimal ? "proven" : "stopped early";
+}
+
 // One sentence for those who hear the page.
 export function spokenAnswer(answer: Answer): string {
   if (isPlan(answer)) {
     const p = expected(answer);
-    return `${seconds(p.iteration_s)} per step ${intervalText(answer)}, ${strategyText(answer.strategy)}` +
-           `${answer.search?.optimal ? ", proven" : ""}`;
+    return [`${seconds(p.iteration_s)} per step ${intervalText(answer)}`, strategyText(answer.strategy), standing(answer)].filter(Boolean).join(", ");
   }
   if (isNoPlan(answer)) return "No plan fits.";
   return failureOf(answer) ?? "No answer.";

@@ -30,11 +30,14 @@ class Page {
   private readonly notices = new Notices();
   private readonly remembered = new Map<string, Answer>();
   private readonly status = h("div", { class: "offscreen", role: "status", "aria-live": "polite" });
+  private readonly refusal = h("div", { id: "refusal" });  // why the question on the screen has no answer; the one before stays below
   private readonly headline = h("section", { class: "headline", "aria-label": "The answer" });
   private readonly undoButton = h("button", { type: "button", title: "Undo (Ctrl+Z)" }, "Undo");
   private readonly redoButton = h("button", { type: "button", title: "Redo (Ctrl+Shift+Z)" }, "Redo");
   private readonly layout: HTMLElement;
+  private readonly links: HTMLElement[];  // to the panels
   private generation = 0;
+  private refused = false;
   private waiting = false;  // for the answer to the question on the screen
   private started = 0;
   private timer = 0;
@@ -53,12 +56,13 @@ class Page {
     const complain = (message: string): void => this.notices.say(message);
     this.form = new QuestionForm((edit, key) => this.change(edit, key), (kind) => dropZone(kind, take, complain));
     this.panels = allPanels();
-    const main = h("main", { id: "answer", tabindex: "-1" }, this.notices.element, this.headline,
-      h("nav", { "aria-label": "Panels" }, h("ul", { class: "panel-nav" }, ...this.panels.map((panel) =>
-        h("li", {}, h("a", { href: `#${panel.id}`, on: { click: (event: Event) => {
-          event.preventDefault();  // the fragment is the question's
-          panel.element.scrollIntoView({ behavior: "smooth" });
-        } } }, panel.title))))),
+    this.links = this.panels.map((panel) => h("li", {}, h("a", { href: `#${panel.id}`, on: { click: (event: Event) => {
+      event.preventDefault();  // the fragment is the question's
+      panel.element.scrollIntoView({ behavior: "smooth" });
+      panel.element.focus({ preventScroll: true });
+    } } }, panel.title)));
+    const main = h("main", { id: "answer", tabindex: "-1" }, this.notices.element, this.refusal, this.headline,
+      h("nav", { "aria-label": "Panels" }, h("ul", { class: "panel-nav" }, ...this.links)),
       h("div", { class: "panels" }, ...this.panels.map((panel) => panel.element)),
       h("footer", { class: "muted" }, `nest ${version}. Planned on this machine, in this page; nothing was sent anywhere.`));
     this.layout = h("div", { class: "layout" },
@@ -111,7 +115,7 @@ class Page {
 
   // Every change ends here. The answer before stays, greyed, until the new one comes.
   private ask(): void {
-    if (this.shown && !this.waiting && this.key_of(this.shown.question) === this.key_of(this.question)) {
+    if (this.shown && !this.waiting && !this.refused && this.key_of(this.shown.question) === this.key_of(this.question)) {
       this.shown.question = this.question;
       for (const panel of this.panels) panel.retouch(this.question);
       return;
@@ -152,6 +156,7 @@ class Page {
       answer = { schema: "nest.error/1", error: { kind: "internal", message: String((error as Error).message) } };
     }
     clearTimeout(this.partialTimer);
+    if (isPlan(answer)) delete answer.why_not;  // not asked for yet
     this.remember(question, answer);
     this.answered(question, answer, generation);
     if (generation !== this.generation) {
@@ -168,9 +173,10 @@ class Page {
       const early = JSON.stringify([generation, plan.strategy, plan.stages, expected(plan)]);
       if (early === this.early) return showCloser(this.headline, plan);
       this.early = early;
+      this.accept();
       showHeadline(this.headline, plan, (edit, key) => this.change(edit, key), true);
       const context = this.contextOf(question, plan, generation, true);
-      for (const panel of this.panels) panel.update(context);
+      this.updatePanels(context);
       byId("answer").classList.remove("stale");
       // Once for a question: what follows is soon to come, and is told when it is proven.
       if (this.spoken !== generation) this.status.textContent = spokenPartial(plan);
@@ -189,17 +195,46 @@ class Page {
 
   private answered(question: Question, answer: Answer, generation: number): void {
     const current = generation === this.generation;
+    const refused = failureOf(answer);
+    if (refused !== null && this.shown && failureOf(this.shown.answer) === null) {
+      if (current) this.refuse(refused);
+      return;
+    }
+    this.accept();
     this.shown = { question, answer };
     this.early = "";
     showHeadline(this.headline, answer, (edit, key) => this.change(edit, key));
     const context = this.contextOf(question, answer, generation, false);
-    for (const panel of this.panels) panel.update(context);
+    this.updatePanels(context);
     document.documentElement.dataset.answered = String(generation);
     if (!current) return;
     this.busy(false);
     this.status.textContent = spokenAnswer(answer);
+    if (isPlan(answer)) this.form.told(answer);
     document.title = isPlan(answer) ? `${answer.model.title} on ${answer.cluster.devices} × ${answer.cluster.device} – nest` : "nest";
     this.askWhy(context);
+  }
+
+  private updatePanels(context: Context): void {
+    this.panels.forEach((panel, i) => {
+      panel.update(context);
+      (this.links[i] as HTMLElement).hidden = panel.element.hidden;
+    });
+  }
+
+  // What somebody is in the middle of typing takes nothing away: the answer before stays, greyed, below the message.
+  private refuse(message: string): void {
+    this.refused = true;
+    put(this.refusal, h("p", { class: "kicker" }, "the question cannot be answered as it stands"),
+      h("p", { class: "message", role: "alert" }, message), h("p", { class: "muted" }, "Below is the answer before."));
+    this.busy(false);
+    byId("answer").classList.add("stale");
+    document.documentElement.dataset.answered = String(this.generation);
+  }
+
+  private accept(): void {
+    this.refused = false;
+    put(this.refusal);
   }
 
   // What overruling each decision costs takes several searches more: only for those who open it.

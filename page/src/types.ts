@@ -35,6 +35,20 @@ export interface Strategy {
   virtual_stages: number; schedule: string; micro_batch: number; dp_inner: number; pitch: number;
 }
 
+// Plans that were executed on the simulated network; `formula` only where that is what judged.
+export interface Execution {
+  simulated_s: number;
+  executed: number;
+  complete: boolean;
+  bounded?: number;
+  runs?: number;
+  least_s?: number;
+  certain?: boolean;
+  formula?: string;
+  formula_s?: number;
+  formula_simulated_s?: number;
+}
+
 export interface SearchRecord {
   wall_s: number;
   optimal: boolean;
@@ -46,7 +60,7 @@ export interface SearchRecord {
   simpler?: string;
   target?: string;
   target_version?: string;
-  execution?: { simulated_s: number; executed: number; complete: boolean; least_s?: number };
+  execution?: Execution;
 }
 
 export interface WhyNot {
