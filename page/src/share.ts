@@ -2,7 +2,7 @@
 
 import { download, h, put, s } from "./dom";
 import { clip, count, gibibytes, integer, percent, seconds } from "./format";
-import { intervalText, strategyText } from "./headline";
+import { intervalText, standing, strategyText } from "./headline";
 import { colourOf, kMemoryColours, kPartNames } from "./parts";
 import type { Question } from "./state";
 import { expected, isPlan, kMemoryParts, kParts, type Answer, type Plan } from "./types";
@@ -34,25 +34,34 @@ export function cardOf(plan: Plan): SVGSVGElement {
   for (const part of largest) {
     const words = `${kPartNames[part]} ${percent(p.breakdown_s[part] / p.iteration_s)}`;
     card.append(s("rect", { x, y: 354, width: 14, height: 14, fill: colourOf(`--${part}`) }), text(x + 20, 366, 16, words));
-    x += 40 + words.length * 8.6;
+    x += 44 + widthOf(words, 16);
   }
-  const rows = Math.min(plan.stages.length, 8), tall = 150 / rows;
+  const rows = Math.min(plan.stages.length, 8), tall = 128 / rows;
+  card.append(text(60, 402, 16, plan.stages.length > rows ? `memory of ${rows} of ${plan.stages.length} stages` : "memory of every stage", muted));
   const most = Math.max(plan.evaluation.device_memory_bytes, ...plan.evaluation.stages.map((stage) => stage.needed_bytes)) * 1.08;
   for (let i = 0; i < rows; ++i) {
     const stage = plan.stages[Math.round((i * (plan.stages.length - 1)) / Math.max(1, rows - 1))] as Plan["stages"][0];
     let at = 60;
     for (const part of kMemoryParts) {
       const width = (stage.memory_bytes[part] / most) * 1080;
-      card.append(s("rect", { x: at, y: 396 + i * tall, width, height: tall * 0.78, fill: colourOf(kMemoryColours[part]) }));
+      card.append(s("rect", { x: at, y: 416 + i * tall, width, height: tall * 0.78, fill: colourOf(kMemoryColours[part]) }));
       at += width;
     }
   }
   const limit = 60 + (plan.evaluation.device_memory_bytes / most) * 1080;
-  card.append(s("line", { x1: limit, x2: limit, y1: 390, y2: 550, stroke: colourOf("--over"), "stroke-width": 3 }),
+  card.append(s("line", { x1: limit, x2: limit, y1: 410, y2: 550, stroke: colourOf("--over"), "stroke-width": 3 }),
+    text(limit, 402, 16, `${gibibytes(plan.evaluation.device_memory_bytes)} GiB`, colourOf("--over"), 600, "middle"),
     s("line", { x1: 60, x2: 1140, y1: 566, y2: 566, stroke: line }),
     text(60, 600, 19, clip(strategyText(plan.strategy), 70), ink, 600),
-    text(1140, 600, 19, plan.search?.optimal ? `proven: ${integer(plan.search.candidates)} candidates, ${seconds(plan.search.wall_s)}` : "", colourOf("--good"), 600, "end"));
+    text(1140, 600, 19, plan.search ? `${standing(plan)}: ${integer(plan.search.candidates)} candidates, ${seconds(plan.search.wall_s)}` : "", colourOf("--good"), 600, "end"));
   return card;
+}
+
+function widthOf(words: string, size: number): number {
+  const context = document.createElement("canvas").getContext("2d");
+  if (!context) return words.length * size * 0.55;
+  context.font = `${size}px ${kFont}`;
+  return context.measureText(words).width;
 }
 
 async function png(svg: string): Promise<Blob> {
@@ -78,7 +87,7 @@ export function shareMenu(shown: () => { question: Question; answer: Answer } | 
     if (!isPlan(answer)) return;
     const card = cardOf(answer);
     svg = new XMLSerializer().serializeToString(card);
-    card.setAttribute("class", "chart");
+    card.setAttribute("class", "card");
     put(preview, card);
     dialog.showModal();
   });
