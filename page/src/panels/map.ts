@@ -4,7 +4,7 @@
 import { searchArguments } from "../cluster_edit";
 import { h, put } from "../dom";
 import { Cancelled, Unsettled } from "../engine";
-import { gibibytes, integer, seconds, signedPercent } from "../format";
+import { gibibytes, integer, seconds, signedPercent, three } from "../format";
 import { Panel, type Context } from "../panel";
 import { inkOn, stageColour } from "../parts";
 import type { Question } from "../state";
@@ -14,6 +14,8 @@ import { failureOf, isPlan, type Dict, type Json, type MapCell, type Plan } from
 const kQuick = 0.05;  // seconds of the first pass over a cell
 const kLonger = 3;    // of the second, at most
 const kAxes = ["tp", "pp", "cp", "ep", "mbs", "zero", "seq", "devices", "batch"];
+const kNames: Record<string, string> = { seq: "sequence, tokens", batch: "batch, sequences", zero: "ZeRO", mbs: "micro-batch, mbs", tp: "tensor, tp", pp: "stages, pp",
+  cp: "context, cp", ep: "experts, ep" };
 const kPairs = ["tp,pp", "ep,pp", "cp,seq", "devices,batch"];
 
 function valuesOf(axis: string, plan: Plan): number[] {
@@ -83,7 +85,11 @@ export class MapPanel extends Panel {
         q.y = y;
       }, "map");
     });
-    put(this.body, h("div", { class: "controls" }, h("label", {}, "dimensions", this.pick)), this.table, this.told);
+    const ramp = [0, 0.25, 0.5, 0.75, 1].map((at) => `rgb(${stageColour(at * 100, 101).join(",")})`).join(",");
+    put(this.body, h("div", { class: "controls" }, h("label", {}, "dimensions", this.pick)), this.table,
+      h("ul", { class: "legend" }, h("li", {}, "best ", h("span", { class: "ramp", style: { background: `linear-gradient(90deg,${ramp})` } }), " 3 × as long"),
+        h("li", {}, h("span", { class: "swatch open" }), "not proven yet"),
+        h("li", {}, h("span", { class: "swatch hatch" }), "nothing fits, GiB missing; –: no such plan")), this.told);
   }
 
   protected override applies(context: Context): boolean {
@@ -109,8 +115,9 @@ export class MapPanel extends Panel {
     const xs = valuesOf(x, plan), ys = valuesOf(y, plan);
     this.cells = [];
     put(this.table, h("table", { class: "map" },
-      h("thead", {}, h("tr", {}, h("th", {}, ""), ...xs.map((value) => h("th", { scope: "col" }, term(x), ` ${integer(value)}`)))),
-      h("tbody", {}, ...ys.map((yv) => h("tr", {}, h("th", { scope: "row" }, term(y), ` ${integer(yv)}`), ...xs.map((xv) => {
+      h("thead", {}, h("tr", {}, h("th", { class: "corner" }, term(y, kNames[y] ?? y), " ↓"), h("th", { class: "across", colspan: xs.length }, term(x, kNames[x] ?? x), " →")),
+        h("tr", {}, h("td", {}), ...xs.map((value) => h("th", { scope: "col" }, integer(value))))),
+      h("tbody", {}, ...ys.map((yv) => h("tr", {}, h("th", { scope: "row" }, integer(yv)), ...xs.map((xv) => {
         const button = h("button", { type: "button", class: "wait", "aria-label": `${x} ${xv}, ${y} ${yv}: not yet known`,
           on: { click: () => this.take([[x, xv], [y, yv]]) } }, "…");
         this.cells.push({ x: xv, y: yv, button, found: null, done: false });
@@ -135,14 +142,19 @@ export class MapPanel extends Panel {
           const failed = failureOf(answer);
           if (failed !== null) throw new Error(failed);
           this.fill(cell, answer.cells?.[0] ?? { outcome: "impossible" }, quick);
-          this.told.textContent = `${this.cells.filter((one) => one.done).length} of ${this.cells.length} cells are proven.`;
+          this.tell();
         }
       }
+      this.tell();
       const left = this.cells.filter((one) => !one.done).length;
-      if (left > 0) this.told.append(` The others take longer than ${kLonger} s each.`);
+      if (left > 0) this.told.append(left === 1 ? ` The other one takes longer than ${kLonger} s.` : ` The others take longer than ${kLonger} s each.`);
     } catch (error) {
       if (!(error instanceof Cancelled)) throw error;
     }
+  }
+
+  private tell(): void {
+    this.told.textContent = `${this.cells.filter((one) => one.done).length} of ${this.cells.length} cells are proven.`;
   }
 
   private fill(cell: Cell, found: MapCell, quick: boolean): void {
@@ -160,7 +172,7 @@ export class MapPanel extends Panel {
       cell.done = true;
       cell.button.className = "none";
       cell.button.removeAttribute("style");
-      cell.button.textContent = missing ? `−${gibibytes(missing)}` : "–";
+      put(cell.button, ...(missing ? [`−${gibibytes(missing)}`, h("br"), "GiB"] : ["–"]));
       told = `${at}: ${missing ? `does not fit, ${gibibytes(missing)} GiB are missing` : (found.reason ?? "no such plan")}`;
     }
     this.explain(cell, told);
@@ -190,11 +202,10 @@ export class MapPanel extends Panel {
       const found = cell.found as MapCell;
       const ratio = slow(found) / best;
       const colour = stageColour(Math.min(1, Math.log(ratio) / Math.log(3)) * 100, 101);
-      cell.button.className = ratio === 1 ? "best" : "";
+      cell.button.className = [ratio === 1 ? "best" : "", cell.done ? "" : "open"].join(" ").trim();
       cell.button.style.background = `rgb(${colour.join(",")})`;
       cell.button.style.color = inkOn(colour);
-      cell.button.style.opacity = cell.done ? "1" : "0.6";
-      put(cell.button, seconds(found.iteration_s ?? 0), h("br"), ratio === 1 ? "best" : signedPercent(ratio - 1));
+      put(cell.button, seconds(found.iteration_s ?? 0), h("br"), ratio === 1 ? "best" : ratio < 2 ? signedPercent(ratio - 1) : `${three(ratio)} ×`);
     }
   }
 
