@@ -20,7 +20,7 @@ export function colourOf(variable: string): string {
 }
 
 export function swatch(variable: string): HTMLElement {
-  return h("span", { class: "swatch", style: { background: `var(${variable})` } });
+  return h("span", { class: variable === "--card" ? "swatch blank" : "swatch", style: { background: `var(${variable})` } });
 }
 
 export function legend(entries: [string, string, string][]): HTMLElement {
@@ -38,6 +38,12 @@ export function stageColour(stage: number, stages: number): [number, number, num
 }
 export function stageCss(stage: number, stages: number): string {
   return `rgb(${stageColour(stage, stages).join(",")})`;
+}
+// The same for lines on the page itself: none as dark, or as light, as what is behind them.
+export function lineCss(stage: number, stages: number): string {
+  const dark = getComputedStyle(document.documentElement).colorScheme === "dark";
+  const place = stages < 2 ? 50 : (stage / (stages - 1)) * 70 + (dark ? 30 : 0);
+  return stageCss(place, 101);
 }
 export function inkOn([r, g, b]: [number, number, number]): string {
   return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000" : "#fff";

@@ -10,12 +10,15 @@ import { kMemoryParts, isNoPlan, isPlan, type NoPlan, type Plan } from "../types
 const kLeft = 34, kRight = 52, kTop = 30, kWide = 520;
 const kGiB = 2 ** 30;
 
+const kHeads = (): SVGElement[] => [s("text", { x: kLeft - 8, y: 14, class: "e axis" }, "stage"), s("text", { x: kWide, y: 14, class: "e axis" }, "GiB")];
+
 export class MemoryPanel extends Panel {
   private readonly bars = s("g");
   private readonly chart = s("svg", { class: "chart", role: "group", "aria-label": "memory per stage" });
   private readonly handle: SVGGElement;
   private readonly label = s("text", { y: 12, class: "c" });
   private readonly table = h("div", {});
+  private readonly legend: HTMLElement;
   private scale = 100;     // GiB at the right edge
   private limit = 80;      // GiB of the line
   private dragging = false;
@@ -28,9 +31,10 @@ export class MemoryPanel extends Panel {
       s("rect", { x: -9, y: 0, width: 18, height: 100, fill: "transparent" }), s("line", { y1: 18, y2: 100 }),
       s("circle", { class: "grip", cy: 20, r: 6 }), this.label);
     this.chart.append(this.bars, this.handle);
-    put(this.body, legend([...kMemoryParts.map((part): [string, string, string] =>
+    this.legend = legend([...kMemoryParts.map((part): [string, string, string] =>
       [kMemoryColours[part], part === "optimizer" ? "optimizer state" : part, part]),
-      [kMemoryColours.margin, "margin", "margin and context"]]), this.chart, this.table);
+      [kMemoryColours.margin, "margin", "margin and context"]]);
+    put(this.body, this.legend, this.chart, this.table);
     this.handle.addEventListener("pointerdown", (event) => {
       this.dragging = true;
       this.handle.setPointerCapture(event.pointerId);
@@ -66,6 +70,7 @@ export class MemoryPanel extends Panel {
       const wanted = Math.max(most, limit) / kGiB;
       if (wanted > this.scale * 0.93 || wanted < this.scale * 0.45) this.scale = wanted * 1.3;
     }
+    this.legend.hidden = !isPlan(answer);
     if (isPlan(answer)) this.draw(answer);
     else this.drawNone(answer);
     this.place();
@@ -130,7 +135,7 @@ export class MemoryPanel extends Panel {
           s("text", { x: kWide, y: y + row * 0.55, class: "e" }, gibibytes(needed)));
       }
     });
-    put(this.bars, s("text", { x: kLeft - 8, y: 14, class: "e axis" }, "stage"), s("text", { x: kWide, y: 14, class: "e axis" }, "GiB"), ...rows);
+    put(this.bars, ...kHeads(), ...rows);
     this.size(kTop + stages.length * row + 4);
     put(this.table, h("details", {}, h("summary", {}, `${plural(stages.length, "stage")} in GiB`), h("div", { class: "scroll" }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", {}, "stage"), h("th", {}, "layers"), ...kMemoryParts.map((part) => h("th", { class: "n" }, part)), h("th", { class: "n" }, "needed"))),
@@ -144,7 +149,7 @@ export class MemoryPanel extends Panel {
     if (!closest) return;
     this.say(`The closest plan, ${closest.strategy}, lacks ${gibibytes(closest.missing_bytes)} GiB on stage ${closest.stage}. ` +
              "Drag the line to give every device more.");
-    put(this.bars, s("rect", { x: kLeft, y: kTop, width: this.x(closest.needed_bytes / kGiB) - kLeft, height: 20, fill: "var(--over)" }),
+    put(this.bars, ...kHeads(), s("rect", { x: kLeft, y: kTop, width: this.x(closest.needed_bytes / kGiB) - kLeft, height: 20, fill: "var(--over)" }),
       s("text", { x: kLeft - 8, y: kTop + 14, class: "e axis" }, String(closest.stage)),
       s("text", { x: kWide, y: kTop + 14, class: "e" }, gibibytes(closest.needed_bytes)));
     this.size(kTop + 30);

@@ -1,18 +1,18 @@
 // The pipeline over time with the memory beneath it; a second schedule beside the first; the same for Perfetto.
 
-import { Drawing } from "../canvas";
+import { Drawing, scaleOfType } from "../canvas";
 import { searchArguments } from "../cluster_edit";
 import { download, h, put } from "../dom";
 import { Cancelled } from "../engine";
 import { gibibytes, plural, seconds, signedPercent } from "../format";
 import { Panel, type Context } from "../panel";
-import { colourOf, legend, stageCss } from "../parts";
+import { colourOf, legend, lineCss } from "../parts";
 import { term } from "../tips";
 import { failureOf, isPlan, type Dict, type Json, type Pipeline, type Plan } from "../types";
 
 const kSchedules = ["1f1b", "interleaved", "gpipe", "zb-h1", "zbv", "v-half", "v-min", "dualpipev"];
 const kKinds = ["forward", "backward", "gradients of weights"];
-const kLeft = 34, kRight = 8;
+const kRight = 8;
 
 // What a stage holds, from each moment on.
 function heldBy(stage: Pipeline["stages"][0]): [number, number][] {
@@ -28,15 +28,17 @@ class Timeline {
   private data: Pipeline | null = null;
   private total = 1;
   private limit = 0;
+  private left = 34;  // where time begins, as wide as letters are
 
   constructor() {
     this.lanes = new Drawing("the pipeline over time", (x, y) => this.cellAt(x, y));
-    this.memory = new Drawing("memory over time");
+    this.memory = new Drawing("memory over time", (x, y) => this.heldAt(x, y));
     put(this.element, this.title, this.lanes.element, this.memory.element);
   }
 
   show(data: Pipeline, total: number, limit: number, name: string, beside: string): void {
     this.data = data;
+    this.left = 34 * scaleOfType();
     this.total = total;
     this.limit = limit;
     const skipped = data.skipped_s > 0
@@ -58,7 +60,7 @@ class Timeline {
   }
 
   private x(t: number, width: number): number {
-    return kLeft + (t / this.total) * (width - kLeft - kRight);
+    return this.left + (t / this.total) * (width - this.left - kRight);
   }
 
   private drawLanes(c: CanvasRenderingContext2D, width: number): void {
@@ -71,7 +73,7 @@ class Timeline {
     data.stages.forEach((stage, i) => {
       const y = i * row;
       c.fillStyle = line;
-      c.fillRect(kLeft, y + row - 1, width - kLeft - kRight, 1);
+      c.fillRect(this.left, y + row - 1, width - this.left - kRight, 1);
       for (const [begin, end, kind, batch, chunk] of stage.cells) {
         const from = this.x(begin, width), to = this.x(end, width);
         const tall = kind === 0 ? row * 0.55 : row * 0.86;
@@ -88,13 +90,15 @@ class Timeline {
       if (row > 11 || i % Math.ceil(12 / row) === 0) {
         c.fillStyle = muted;
         c.textAlign = "right";
-        c.fillText(String(i), kLeft - 8, y + row / 2);
+        c.fillText(String(i), this.left - 8, y + row / 2);
       }
     });
     c.fillStyle = muted;
     const y = data.stages.length * row + 10;
+    c.textAlign = "right";
+    c.fillText("stage", this.left - 4, y);
     c.textAlign = "left";
-    c.fillText("0 s", kLeft, y);
+    c.fillText("0 s", this.left, y);
     c.textAlign = "right";
     c.fillText(seconds(this.total), width - kRight, y);
   }
@@ -104,8 +108,8 @@ class Timeline {
     const most = Math.max(this.limit, ...data.stages.map((stage) => Math.max(0, ...heldBy(stage).map((step) => step[1])))) * 1.04;
     const y = (bytes: number): number => height - 16 - (bytes / most) * (height - 24);
     data.stages.forEach((stage, i) => {
-      c.strokeStyle = stageCss(i, data.stages.length);
-      c.lineWidth = 1.5;
+      c.strokeStyle = lineCss(i, data.stages.length);
+      c.lineWidth = 1.8;
       c.beginPath();
       let last = stage.base_bytes;
       c.moveTo(this.x(0, width), y(last));
@@ -120,24 +124,47 @@ class Timeline {
     c.strokeStyle = colourOf("--over");
     c.setLineDash([4, 3]);
     c.beginPath();
-    c.moveTo(kLeft, y(this.limit));
+    c.moveTo(this.left, y(this.limit));
     c.lineTo(width - kRight, y(this.limit));
     c.stroke();
     c.setLineDash([]);
     c.fillStyle = colourOf("--muted");
     c.textAlign = "right";
     c.textBaseline = "middle";
-    c.fillText(gibibytes(this.limit), kLeft - 4, y(this.limit) + 4);
-    c.fillText("0", kLeft - 4, y(0));
+    c.fillText(gibibytes(this.limit), this.left - 4, y(this.limit) + 4);
+    c.fillText("0", this.left - 4, y(0));
     c.textAlign = "left";
-    c.fillText("GiB of every stage", kLeft, height - 5);
+    c.fillText("GiB of stage", this.left, height - 5);
+    let at = this.left + c.measureText("GiB of stage ").width;
+    const every = Math.ceil(data.stages.length / 16);
+    for (let i = 0; i < data.stages.length; i += every) {
+      c.fillStyle = lineCss(i, data.stages.length);
+      c.fillRect(at, height - 9, 14, 4);
+      c.fillStyle = colourOf("--muted");
+      c.fillText(String(i), at + 17, height - 5);
+      at += 24 + c.measureText(String(i)).width;
+    }
+  }
+
+  private timeAt(x: number): number {
+    return ((x - this.left) / (this.lanes.element.clientWidth - this.left - kRight)) * this.total;
+  }
+
+  // What the stages hold at that moment, those that hold most.
+  private heldAt(x: number, _y: number): string | null {
+    const data = this.data;
+    const t = this.timeAt(x);
+    if (!data || t < 0 || t > data.played_s) return null;
+    const held = data.stages.map((stage, i): [number, number] => [i, heldBy(stage).reduce((last, [from, bytes]) => (from <= t ? bytes : last), stage.base_bytes)]);
+    const shown = held.sort((a, b) => b[1] - a[1]).slice(0, 8);
+    return [`at ${seconds(t)}`, ...shown.map(([i, bytes]) => `stage ${i}: ${gibibytes(bytes)} GiB`)].join("\n");
   }
 
   private cellAt(x: number, y: number): string | null {
     const data = this.data;
     if (!data) return null;
     const i = Math.floor(y / this.row());
-    const t = ((x - kLeft) / (this.lanes.element.clientWidth - kLeft - kRight)) * this.total;
+    const t = this.timeAt(x);
     const cell = data.stages[i]?.cells.find(([begin, end]) => t >= begin && t < end);
     if (!cell) return data.stages[i] && t > 0 && t < this.total ? `stage ${i} waits` : null;
     const [begin, end, kind, batch, chunk] = cell;
@@ -207,7 +234,7 @@ export class PipelinePanel extends Panel {
       h("button", { type: "button", id: "trace", on: { click: () => void trace().then((text) => {
         if (text) download("nest-trace.json", text, "application/json");
       }) } }, "Save the trace")),
-      legend([["--recompute", "", "forward, low"], ["--compute", "", "backward, high"], ["--grad_sync", "", "gradients of weights alone"], ["--line", "bubble", "blank: waiting"]]),
+      legend([["--recompute", "", "forward, low"], ["--compute", "", "backward, high"], ["--grad_sync", "", "gradients of weights alone"], ["--card", "bubble", "blank: waiting"]]),
       this.complaint, this.first.element, this.second.element);
   }
 
