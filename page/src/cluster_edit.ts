@@ -66,20 +66,20 @@ function used(level: Level): number {
   return level.use ?? level.group ?? 1;
 }
 
-// Devices of one node, and how many nodes hold so many devices; null for networks that have no nodes.
+// Devices of one node, and how many nodes hold so many devices; null for networks that have no nodes. Racks with spares
+// (`use` of `group`) are taken whole where that divides.
 export function nodesOf(cluster: ClusterDescription, count: number | null): { size: number; nodes: number } | null {
   const inner = cluster.levels?.[0];
   if (!inner || inner.counts || cluster.levels === undefined || cluster.levels.length < 2) return null;
-  const size = used(inner);
   // Listed counts of a level say how many units of the level inside there are in all.
   let nodes = 1;
   for (const level of cluster.levels.slice(1)) {
     nodes *= level.counts ? level.counts.reduce((a, b) => a + b, 0) : used(level);
     if (level.counts) break;
   }
-  const whole = cluster.devices ?? size * nodes;
-  const all = count ?? whole;
-  return all % size === 0 ? { size, nodes: all / size } : null;
+  const all = count ?? cluster.devices ?? used(inner) * nodes;
+  const size = [inner.group ?? 1, used(inner)].find((one) => all % one === 0);
+  return size === undefined ? null : { size, nodes: all / size };
 }
 
 // The first `count` devices of the cluster less some nodes: units that differ in size are written as counts.
@@ -89,6 +89,7 @@ export function withoutNodes(
   if (!some || !cluster.levels) return null;
   const left = structuredClone(cluster);
   const levels = left.levels as Level[];
+  if (levels[0]?.use !== undefined) levels[0].use = some.size;
   const gone = new Set(dead);
   // children[i]: for every unit of this level, which units of the level inside it holds.
   let alive: boolean[] = Array.from({ length: some.nodes }, (_, node) => !gone.has(node));

@@ -226,6 +226,8 @@ export class ClusterPanel extends Panel {
   private readonly links = h("div", {});
   private readonly editor = h("div", {});
   private readonly stageKey = h("div", { class: "legend" });
+  private readonly failBar = h("div", { class: "controls" });
+  private readonly below = h("span", {});
   private readonly nodeBox = h("input", { type: "number", min: 0, value: "0", "aria-label": "number of a node" });
   private readonly failButton = h("button", { type: "button", id: "fail-node" }, "Let this node fail");
   private edited = -1;
@@ -239,11 +241,12 @@ export class ClusterPanel extends Panel {
       const node = Number(this.nodeBox.value);
       this.fail(node, this.context?.question.dead.includes(node) ?? false);
     });
+    put(this.failBar, h("label", {}, "number", this.nodeBox), this.failButton);
     put(this.body, this.stageKey, this.map.drawing.element,
-      h("ul", { class: "legend" }, h("li", {}, "bar below a node, how busy its links are:"),
+      h("ul", { class: "legend" }, h("li", {}, this.below),
         ...([["--grad_sync", "below 5 %"], ["--cp", "5 to 20 %"], ["--tp", "20 to 50 %"], ["--over", "above 50 %"]] as const)
           .map(([colour, name]) => h("li", {}, swatch(colour), name))),
-      h("div", { class: "controls" }, h("label", {}, "node", this.nodeBox), this.failButton),
+      this.failBar,
       h("h3", {}, "Links"), this.links, this.editor);
   }
 
@@ -269,11 +272,15 @@ export class ClusterPanel extends Panel {
     }
     if (!context.isCurrent()) return;
     const node = layout.tiers[0];
+    const word = node && !node.made_up ? clip(node.name, 24) : "node";
+    const base = baseCluster(context.question);
+    const nodes = base ? nodesOf(base, context.question.devices) : null;
     const used = layout.runs.reduce((sum, [begin, end, stage]) => sum + (stage < 0 ? 0 : end - begin), 0);
     this.say(`${plural(layout.devices, "device")}${node ? ` in ${plural(node.starts.length, clip(node.name, 24))}` : ""}; ` +
              `${plural(plan.strategy.pp, "stage")}, ${plural(plan.strategy.dp, "replica")}. ` +
              (used < layout.devices ? `${integer(layout.devices - used)} are idle. ` : "No device is idle. ") +
-             "Click a node to let it fail, a kind of link to change it.");
+             (nodes ? `Click a ${word} to let it fail, a kind of link to change it.` : "Click a kind of link to change it."));
+    this.below.textContent = `bar below a ${word}, how busy its links are:`;
     this.map.busy = layout.links[1]?.busy_share ?? 0;
     this.map.show(layout, plan.strategy.pp, context.question.dead,
       `${plural(layout.devices, "device")} with ${plural(plan.strategy.pp, "stage")}`);
@@ -283,9 +290,7 @@ export class ClusterPanel extends Panel {
       const [r, g, b] = stageColour(stage, plan.strategy.pp);
       return h("span", {}, h("span", { class: "swatch", style: { background: `rgb(${r},${g},${b})` } }), String(stage));
     }));
-    const base = baseCluster(context.question);
-    const nodes = base ? nodesOf(base, context.question.devices) : null;
-    this.failButton.disabled = nodes === null;
+    this.failBar.hidden = nodes === null;
     this.nodeBox.max = String((nodes?.nodes ?? 1) - 1);
     this.showLinks(layout, context);
   }
@@ -294,7 +299,7 @@ export class ClusterPanel extends Panel {
     const base = baseCluster(context.question);
     const most = Math.max(...layout.links.map((link) => link.busy_s), 1e-9);
     put(this.links, h("div", { class: "scroll" }, h("table", { class: "wide-table" },
-      h("thead", {}, h("tr", {}, h("th", {}, "kind of link"), h("th", { class: "n" }, "links"), h("th", { class: "n" }, "each"), h("th", { class: "n" }, "busy"), h("th", { class: "bar-cell" }, "with"))),
+      h("thead", {}, h("tr", {}, h("th", {}, "kind of link"), h("th", { class: "n" }, "links"), h("th", { class: "n" }, term("each")), h("th", { class: "n" }, term("busy")), h("th", { class: "bar-cell" }, "with"))),
       h("tbody", {}, ...layout.links.map((link, level) => {
         const name = base?.levels?.[level]
             ? h("button", { type: "button", class: "small link", on: { click: () => this.edit(level, context) } }, link.name) : link.name;
