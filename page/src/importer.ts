@@ -24,7 +24,8 @@ export class Importer {
     this.device = h("input", { type: "text", value: device, spellcheck: "false" });
     put(this.element, h("strong", {}, `Import of ${name}`), this.verdict,
       h("div", { class: "controls" }, h("label", {}, "device", this.device)), this.facts,
-      h("button", { type: "button", on: { click: () => void this.run() } }, "Read it"));
+      h("p", {}, h("button", { type: "button", on: { click: () => void this.run() } }, "Read it"), " ",
+        h("button", { type: "button", on: { click: () => this.element.remove() } }, "Close")));
   }
 
   async run(): Promise<void> {
@@ -51,7 +52,7 @@ export class Importer {
   }
 
   private askFor(missing: Missing[]): void {
-    this.verdict.textContent = "The file does not say all; these are examples:";
+    this.verdict.textContent = "The file does not say all. Mend these examples, then read it:";
     for (const fact of missing) {
       if (this.fields.some((field) => field.fact.option === fact.option && field.fact.prefix === fact.prefix)) continue;
       this.fields.push({ fact, box: h("input", { type: "text", value: fact.example, spellcheck: "false" }) });

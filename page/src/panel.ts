@@ -26,7 +26,7 @@ export abstract class Panel {
 
   // `eager`: asks nothing, and is drawn at once, of plans on the way too.
   constructor(readonly id: string, readonly title: string, private readonly eager: boolean, wide = false) {
-    this.element = h("section", { class: wide ? "panel wide" : "panel", id, "aria-labelledby": `${id}-title` },
+    this.element = h("section", { class: wide ? "panel wide" : "panel", id, tabindex: "-1", "aria-labelledby": `${id}-title` },
       h("h2", { id: `${id}-title` }, title), this.lead, this.body);
     new IntersectionObserver((entries) => {
       this.visible = entries.some((entry) => entry.isIntersecting);

@@ -95,12 +95,23 @@ export class ExportPanel extends Panel {
   constructor() {
     super("exports", "To run it", false, true);
     for (const [key, name] of [...kTargets.map(([key, name]) => [key, name] as const), ["plan", "plan.json"] as const]) {
-      this.tabs.append(h("button", { type: "button", role: "tab", class: "small", "aria-controls": "export-page", data: { target: key },
+      this.tabs.append(h("button", { type: "button", role: "tab", id: `to-${key}`, class: "small", "aria-controls": "export-page", data: { target: key },
         on: { click: () => {
           this.chosen = key;
           void this.open();
         } } }, name));
     }
+    // As tabs are everywhere: one stop of the Tab key, arrows go from one to the next.
+    this.tabs.addEventListener("keydown", (event) => {
+      const all = [...this.tabs.querySelectorAll("button")];
+      const at = all.findIndex((tab) => tab.dataset.target === this.chosen);
+      const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+      const tab = next === undefined ? undefined : all[(next + all.length) % all.length];
+      if (!tab) return;
+      event.preventDefault();
+      tab.click();
+      tab.focus();
+    });
     put(this.body, this.tabs, this.page, this.same);
   }
 
@@ -122,7 +133,11 @@ export class ExportPanel extends Panel {
   private async open(): Promise<void> {
     const context = this.context;
     if (!context) return;
-    for (const tab of this.tabs.querySelectorAll("button")) tab.setAttribute("aria-selected", String(tab.dataset.target === this.chosen));
+    for (const tab of this.tabs.querySelectorAll("button")) {
+      tab.setAttribute("aria-selected", String(tab.dataset.target === this.chosen));
+      tab.tabIndex = tab.dataset.target === this.chosen ? 0 : -1;
+    }
+    this.page.setAttribute("aria-labelledby", `to-${this.chosen}`);
     const plan = context.answer as Plan;
     if (this.chosen === "plan") {
       this.print("plan.json", JSON.stringify(plan, null, 2), []);
