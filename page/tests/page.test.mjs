@@ -164,10 +164,14 @@ test("mine beside best: a strategy, then a launch line", async () => {
   await settled(page);
   await page.fill("#mine textarea", "tp=8 sp pp=4 mbs=1");  // at once: before the panel has come into view and is drawn
   await page.locator("#mine", { hasText: "one step" }).waitFor();
-  await page.locator("#mine", { hasText: "One change at a time" }).waitFor({ timeout: 60_000 });
+  await page.locator("#mine h3", { hasText: "One change at a time" }).waitFor({ timeout: 60_000 });
+  const changes = await page.locator("#mine ol li").allInnerTexts();
+  assert.ok(changes.every((text) => /−[\d.]+ %/.test(text)) && /change this first/.test(changes[0]), changes.join(" | "));
+  assert.match(await page.locator("#mine .fix").allInnerTexts().then((all) => all.join(" | ")), /change vpp=\d+: .* ms → .*; the whole step −/);
   await page.fill("#mine textarea", "torchrun --nnodes 16 --nproc-per-node 8 pretrain_gpt.py --tensor-model-parallel-size 8 " +
     "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 128 --seq-length 8192 --sequence-parallel");
-  await page.locator("#mine", { hasText: "What to change" }).waitFor({ timeout: 120_000 });
+  await page.locator("#mine h3", { hasText: "What to change" }).waitFor({ timeout: 120_000 });
+  assert.match(await page.locator("#mine .fix").allInnerTexts().then((all) => all.join(" | ")), /change --[\w-]+.*: a step takes .* less/);
   await finish();
 });
 
@@ -247,10 +251,61 @@ test("bad input: one clear message, nothing lost", async () => {
   // What the planner refuses is said where the answer stands; the question stays and is mended.
   await page.locator("#limits summary").click();
   await page.locator("#limits input").first().fill("banana");
-  assert.match(await answered(page), /tp|banana/);
-  assert.equal(await page.locator(".headline [role=alert]").count(), 1);
+  await page.locator("#refusal [role=alert]", { hasText: "banana" }).waitFor();
+  await settled(page);
+  assert.equal(stable(await page.locator(".headline").innerText()), stable(first), "the answer before stays below");
+  assert.ok(await page.locator("#answer.stale").count() === 1 && await page.locator("#time table").isVisible(), "greyed");
   await page.locator("#limits input").first().fill("");
   assert.equal(stable(await answered(page)), stable(first));
+  assert.equal(await page.locator("#refusal [role=alert], #answer.stale").count(), 0);
+  await panel(page, "cluster", "button.link");  // panels work again
+  await finish();
+});
+
+test("a link that cannot be answered says so in place of the answer", async () => {
+  const { page, finish } = await open(chrome, `${kSmall}&set.tp=banana`);
+  assert.match(await answered(page), /banana/);
+  assert.equal(await page.locator(".headline [role=alert]").count(), 1);
+  assert.deepEqual(await page.locator(".panel-nav a:visible").allInnerTexts(), ["Mine beside best"], "no links to what is not there");
+  await finish();
+});
+
+test("why not otherwise is asked when it is opened", async () => {
+  const { page, finish } = await open(chrome, kSmall);
+  await settled(page);
+  await page.locator("#why summary").click();
+  await page.locator("#why td", { hasText: "tensor 2" }).waitFor();
+  assert.ok(await page.locator("#why tbody tr").count() >= 3);
+  assert.match(await page.locator("#why").innerText(), /\+3\.2 %/);
+  await finish();
+});
+
+test("every dimension can be limited, and what is searched then keeps to it", async () => {
+  const { page, finish } = await open(chrome, kPipelined);
+  await settled(page);
+  await page.locator("#limits summary").click();
+  const { spawnSync } = await import("node:child_process");
+  const keys = await page.locator("#limits .field code").allInnerTexts();
+  assert.ok(keys.length >= 25 && new Set(keys).size === keys.length, keys.join(", "));
+  const docs = (await import("node:fs")).readFileSync(new URL("../../docs/planning.md", import.meta.url), "utf8");
+  const limited = [...docs.matchAll(/^\| `(\w+)`.*\| (?:range or list|list|0 or 1) \|$/gm)].map((match) => match[1]);
+  assert.ok(limited.length > 15);
+  assert.deepEqual(limited.filter((key) => !keys.includes(key)), [], "dimensions of docs/planning.md that the page does not have");
+  const values = { zero: "1", recompute: "none", offload: "none", zero_outer: "0", shard_in_node: "0", schedule: "interleaved", sp: "1", cp_comm: "p2p", cp_inner: "1",
+    defer_head: "0", any_rounds: "0", dp_inner: "1..64", pitch: "0", all_devices: "1", uneven_batch: "0", uniform: "1", even_cuts: "1", vpp: "2..", dp: "1..64", etp: "1..8" };
+  for (const [i, key] of keys.entries()) {
+    const control = page.locator("#limits input, #limits select").nth(i);
+    if (await control.evaluate((element) => element.tagName) === "SELECT") await control.selectOption(values[key]);
+    else await control.fill(values[key] ?? "1..16");
+  }
+  const text = await answered(page);
+  assert.match(text, /Proven/);
+  assert.equal(await page.locator("#refusal [role=alert]").count(), 0);
+  await page.waitForFunction(() => (location.hash.match(/set\./g) ?? []).length >= 25);
+  const command = await panel(page, "exports", "pre").then((exports) => exports.locator("pre", { hasText: "nest plan --model" }).innerText());
+  const nest = process.env.NEST ?? new URL("../../build/nest", import.meta.url).pathname;
+  const said = spawnSync("/bin/sh", ["-c", command.replace(/^nest/, nest) + " --no-why"], { encoding: "utf8" });
+  assert.ok(said.stdout.includes(text.match(/[\d.]+ (s|ms)/)[0]), `${command}: ${said.stdout.slice(0, 300)}${said.stderr}`);
   await finish();
 });
 
@@ -274,7 +329,7 @@ test("drop a model, a cluster, a topology; paste a launch line", async () => {
   await group.waitFor();
   await group.locator("[role=status]", { hasText: "does not say all" }).waitFor();
   assert.ok(await group.locator("input").count() >= 4);
-  await group.getByRole("button").click();
+  await group.getByRole("button", { name: "Read it" }).click();
   await group.waitFor({ state: "detached" });
   assert.match(await answered(page), /on 32 × h100/);
   await page.evaluate(() => {
