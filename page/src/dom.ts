@@ -63,13 +63,14 @@ export function byId(id: string): HTMLElement {
   return found;
 }
 
-// A button that copies a text and says so.
-export function copyButton(text: () => string, name = "Copy"): HTMLButtonElement {
-  const button = h("button", { type: "button", class: "small" }, name);
+// A button that copies a text and says so; `what` is for those who hear the page, on which there are several.
+export function copyButton(text: () => string, what: string): HTMLButtonElement {
+  const word = h("span", {}, "Copy");
+  const button = h("button", { type: "button", class: "small" }, word, h("span", { class: "offscreen" }, ` ${what}`));
   button.addEventListener("click", () => {
     void copy(text()).then((done) => {
-      button.textContent = done ? "Copied" : "Press Ctrl+C";
-      setTimeout(() => (button.textContent = name), 1500);
+      word.textContent = done ? "Copied" : "Press Ctrl+C";
+      setTimeout(() => (word.textContent = "Copy"), 1500);
     });
   });
   return button;

@@ -191,7 +191,7 @@ class LevelEditor {
         h("div", { class: "two" }, level.counts ? null : small(`${i}.group`, "group", `${i === 0 ? "Devices" : capital(clip(manyOf(base.levels?.[i - 1]?.name ?? "unit"), 14))} in it`),
           small(`${i}.oversubscription`, "oversubscription", "Oversubscribed"),
           small(`${i}.latency`, "latency", "Latency"),
-          i > 0 ? h("label", { class: "label" }, h("span", {}, rails, " ", term("rails", "a port per device"))) : null)));
+          i > 0 ? h("label", { class: "label" }, h("span", {}, rails, " ", term("rails", "port per device"))) : null)));
     });
     if (base && !base.levels) {
       parts.push(h("p", { class: "muted" }, "This network is no tree of levels: edit its file and drop it here."));

@@ -306,7 +306,8 @@ export class ClusterPanel extends Panel {
         let at = 0;
         return h("tr", {}, h("td", {}, name), h("td", { class: "n" }, integer(link.links)), h("td", { class: "n" }, rate(link.bytes_per_s)),
           h("td", { class: "n" }, percent(link.busy_share)),
-          h("td", { class: "bar-cell" }, s("svg", { viewBox: "0 0 100 12", preserveAspectRatio: "none", class: "chart", height: 12 },
+          h("td", { class: "bar-cell" }, s("svg", { viewBox: "0 0 100 12", preserveAspectRatio: "none", class: "chart", height: 12, role: "img",
+            "aria-label": link.load.map(({ traffic: kind, busy_s: busy }) => `${kind} ${seconds(busy)}`).join(", ") || "nothing" },
             ...link.load.map(({ traffic: kind, busy_s: busy }) => {
               const width = (busy / most) * 100;
               const bar = s("rect", { x: at, width, height: 12, fill: `var(${kTraffic[kind] ?? "--other"})`, data: { tip: `${kind}: ${seconds(busy)} of a step` } });

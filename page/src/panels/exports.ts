@@ -123,10 +123,10 @@ export class ExportPanel extends Panel {
     this.say("The plan in a framework's words. What a framework cannot be told is said, with what that costs.");
     const q = context.question;
     const files = Object.entries(filesOf(q));
-    const block = (title: string, text: string): HTMLElement => h("div", {}, h("h3", {}, title, " ", copyButton(() => text)), h("pre", {}, text));
+    const block = (title: string, text: string): HTMLElement => h("div", {}, h("div", { class: "headed" }, h("h3", {}, title), copyButton(() => text, `the ${title.toLowerCase()}`)), h("pre", {}, text));
     put(this.same, h("h3", {}, "The same by other ways"),
       ...files.map(([name, text]) => h("p", {}, h("button", { type: "button", class: "small", on: { click: () => download(name, text, "application/json") } }, `Save ${name}`))),
-      block("Command line", commandOf(q)), block("Python", pythonOf(q)));
+      block("Command line", commandOf(q)), block("Python lines", pythonOf(q)));
     await this.open();
   }
 
@@ -166,7 +166,7 @@ export class ExportPanel extends Panel {
 
   private print(name: string, text: string, notes: string[]): void {
     put(this.page, ...notes.map((note) => h("p", { class: "muted" }, note)),
-      h("p", {}, copyButton(() => text), " ", h("button", { type: "button", class: "small", on: { click: () => download(name, text, "text/plain") } }, `Save ${name}`)),
+      h("p", {}, copyButton(() => text, name), " ", h("button", { type: "button", class: "small", on: { click: () => download(name, text, "text/plain") } }, `Save ${name}`)),
       h("pre", {}, text));
   }
 }

@@ -10,6 +10,7 @@ import { kMemoryParts, isNoPlan, isPlan, type NoPlan, type Plan } from "../types
 const kLeft = 34, kRight = 52, kTop = 30, kWide = 520;
 const kGiB = 2 ** 30;
 
+const kNames: Record<string, string> = { optimizer: "optimizer state", working: "workspace" };
 const kHeads = (): SVGElement[] => [s("text", { x: kLeft - 8, y: 14, class: "e axis" }, "stage"), s("text", { x: kWide, y: 14, class: "e axis" }, "GiB")];
 
 export class MemoryPanel extends Panel {
@@ -32,7 +33,7 @@ export class MemoryPanel extends Panel {
       s("circle", { class: "grip", cy: 20, r: 6 }), this.label);
     this.chart.append(this.bars, this.handle);
     this.legend = legend([...kMemoryParts.map((part): [string, string, string] =>
-      [kMemoryColours[part], part === "optimizer" ? "optimizer state" : part, part]),
+      [kMemoryColours[part], part === "optimizer" ? "optimizer state" : part, kNames[part] ?? part]),
       [kMemoryColours.margin, "margin", "margin and context"]]);
     put(this.body, this.legend, this.chart, this.table);
     this.handle.addEventListener("pointerdown", (event) => {
@@ -124,7 +125,7 @@ export class MemoryPanel extends Panel {
         if (bytes <= 0) return;
         const from = this.x(at / kGiB), to = this.x((at + bytes) / kGiB);
         rows.push(s("rect", { x: from, y, width: Math.max(0, to - from), height: row * 0.74, fill: `var(${colour})`,
-          class: row > 10 ? "gapped" : "", data: { tip: `stage ${i}, ${name}: ${gibibytes(bytes)} GiB` } }));
+          class: row > 10 ? "gapped" : "", data: { tip: `stage ${i}, ${kNames[name] ?? name}: ${gibibytes(bytes)} GiB` } }));
         at += bytes;
       };
       for (const name of kMemoryParts) part(stage.memory_bytes[name], kMemoryColours[name], name);
@@ -138,7 +139,7 @@ export class MemoryPanel extends Panel {
     put(this.bars, ...kHeads(), ...rows);
     this.size(kTop + stages.length * row + 4);
     put(this.table, h("details", {}, h("summary", {}, `${plural(stages.length, "stage")} in GiB`), h("div", { class: "scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, h("th", {}, "stage"), h("th", {}, "layers"), ...kMemoryParts.map((part) => h("th", { class: "n" }, part)), h("th", { class: "n" }, "needed"))),
+      h("thead", {}, h("tr", {}, h("th", {}, "stage"), h("th", {}, "layers"), ...kMemoryParts.map((part) => h("th", { class: "n" }, kNames[part] ?? part)), h("th", { class: "n" }, "needed"))),
       h("tbody", {}, ...stages.map((stage, i) => h("tr", {}, h("td", {}, String(i)), h("td", {}, stage.layers.join("–")),
         ...kMemoryParts.map((part) => h("td", { class: "n" }, gibibytes(stage.memory_bytes[part]))),
         h("td", { class: "n" }, gibibytes(plan.evaluation.stages[i]?.needed_bytes ?? 0)))))))));

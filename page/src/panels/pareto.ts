@@ -103,7 +103,7 @@ export class ParetoPanel extends Panel {
             } } }),
           s("text", { x: at + 10, y: y(time(plan)) - 7 }, seconds(time(plan))),
           s("rect", { x: at - 9, y: bottom - tall, width: 18, height: tall, fill: colour, data: { tip: told } }),
-          s("text", { x: at, y: bottom - tall - 4, class: "c" }, three(cost)),
+          s("text", { x: at, y: bottom - tall - 4, class: "c told" }, three(cost)),
           s("text", { x: at, y: bottom + 14, class: "c axis" }, integer(plan.cluster.devices))];
       }));
     put(this.table, h("table", { class: "wide-table" }, h("thead", {}, h("tr", {}, h("th", { class: "n" }, "devices"), h("th", { class: "n" }, "per step"), h("th", { class: "n" }, "$ per million tokens"), h("th", {}, "plan"), h("th", {}, ""))),

@@ -46,6 +46,9 @@ class Timeline {
     put(this.title, term("schedule", name), `: ${seconds(data.iteration_s)}${beside}${skipped}`);
     this.lanes.label(`${name}: ${plural(data.stages.length, "stage")}, ${seconds(data.iteration_s)} for ${data.micro_batches} micro-batches`);
     this.lanes.draw(() => data.stages.length * this.row() + 18, (c, width) => this.drawLanes(c, width));
+    const most = data.stages.map((stage) => Math.max(stage.base_bytes, ...heldBy(stage).map((step) => step[1])));
+    const fullest = most.indexOf(Math.max(...most));
+    this.memory.label(`memory over time: stage ${fullest} holds most, ${gibibytes(most[fullest] ?? 0)} of ${gibibytes(limit)} GiB`);
     this.memory.draw(() => 120, (c, width, height) => this.drawMemory(c, width, height));
   }
 
