@@ -183,6 +183,8 @@ test("Pareto, sensitivity, exports, the same by other ways", async () => {
   await panel(page, "sensitivity", "tr");
   await page.waitForFunction(() => [...document.querySelectorAll("#sensitivity td.n")].every((cell) => cell.textContent !== "…"), null, { timeout: 120_000 });
   const gains = await page.locator("#sensitivity td.n").allInnerTexts();
+  assert.match(await page.locator("#sensitivity").innerText(), /79\.2 GiB → 87\.12 GiB/);
+  assert.equal(await page.locator("#pareto circle").count(), await page.locator("#pareto tbody tr").count());
   assert.ok(gains.length >= 5 && gains.every((gain) => /%$|not settled/.test(gain)) && gains.some((gain) => /^−/.test(gain)), gains.join(", "));
   await panel(page, "exports", "pre", 120_000);
   await page.locator("#exports [role=tabpanel] pre", { hasText: "--tensor-model-parallel-size" }).waitFor({ timeout: 120_000 });
@@ -190,6 +192,11 @@ test("Pareto, sensitivity, exports, the same by other ways", async () => {
     await page.click(`#exports [data-target=${target}]`);
     await page.locator("#exports [role=tabpanel] pre", { hasText: word }).waitFor({ timeout: 120_000 });
   }
+  await page.locator("#exports [role=tab][aria-selected=true]").focus();
+  await page.keyboard.press("Home");
+  await page.locator("#exports [role=tab][aria-selected=true]", { hasText: "Megatron" }).waitFor();
+  await page.getByRole("button", { name: "Copy the command line" }).click();
+  await page.getByRole("button", { name: "Copied the command line" }).waitFor();
   const text = await page.locator("#exports").innerText();
   assert.match(text, /nest plan --model llama3-8b --cluster dgx-h100 --devices 16 --global-batch 64/);
   assert.match(text, /nest\.plan\("llama3-8b", "dgx-h100", devices=16, global_batch=64\)/);
@@ -292,7 +299,7 @@ test("every dimension can be limited, and what is searched then keeps to it", as
   assert.ok(limited.length > 15);
   assert.deepEqual(limited.filter((key) => !keys.includes(key)), [], "dimensions of docs/planning.md that the page does not have");
   const values = { zero: "1", recompute: "none", offload: "none", zero_outer: "0", shard_in_node: "0", schedule: "interleaved", sp: "1", cp_comm: "p2p", cp_inner: "1",
-    defer_head: "0", any_rounds: "0", dp_inner: "1..64", pitch: "0", all_devices: "1", uneven_batch: "0", uniform: "1", even_cuts: "1", vpp: "2..", dp: "1..64", etp: "1..8" };
+    defer_head: "0", any_rounds: "0", dp_inner: "1..64", pitch: "0", all_devices: "1", uneven_batch: "0", uniform: "1", even_cuts: "1", pp: "2", vpp: "2..", dp: "1..64", etp: "1..8" };
   for (const [i, key] of keys.entries()) {
     const control = page.locator("#limits input, #limits select").nth(i);
     if (await control.evaluate((element) => element.tagName) === "SELECT") await control.selectOption(values[key]);
@@ -305,7 +312,9 @@ test("every dimension can be limited, and what is searched then keeps to it", as
   const command = await panel(page, "exports", "pre").then((exports) => exports.locator("pre", { hasText: "nest plan --model" }).innerText());
   const nest = process.env.NEST ?? new URL("../../build/nest", import.meta.url).pathname;
   const said = spawnSync("/bin/sh", ["-c", command.replace(/^nest/, nest) + " --no-why"], { encoding: "utf8" });
-  assert.ok(said.stdout.includes(text.match(/[\d.]+ (s|ms)/)[0]), `${command}: ${said.stdout.slice(0, 300)}${said.stderr}`);
+  const step = await page.locator(".headline .figures dd").first().innerText();
+  assert.notEqual(step, "7.31 s", "limits matter");
+  assert.ok(said.stdout.includes(`${step} ±`) && said.stdout.includes(" pp=2 "), `${step}, ${command}: ${said.stdout.slice(0, 300)}${said.stderr}`);
   await finish();
 });
 
@@ -332,6 +341,15 @@ test("drop a model, a cluster, a topology; paste a launch line", async () => {
   await group.getByRole("button", { name: "Read it" }).click();
   await group.waitFor({ state: "detached" });
   assert.match(await answered(page), /on 32 × h100/);
+  // What nvidia-smi prints, pasted where the page asks for it.
+  await page.getByRole("button", { name: "paste" }).nth(1).click();
+  await page.getByLabel("cluster, pasted").fill("\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\n" +
+    [0, 1, 2, 3].map((i) => `GPU${i}\t${[0, 1, 2, 3].map((k) => (k === i ? " X " : "NV18")).join("\t")}\t0-47`).join("\n") + "\n");
+  assert.match(await page.locator(".headline", { hasText: "on 4 × h100" }).innerText(), /Proven/);
+  const { readFileSync } = await import("node:fs");
+  await drop("graph.json", readFileSync(new URL("../../tests/fuzz/corpus/graph/decoder.json", import.meta.url), "utf8"));
+  await page.locator("aside select").first().locator("option", { hasText: "yours: graph.json" }).waitFor({ state: "attached" });
+  assert.match(await answered(page), /on 4 × h100/);
   await page.evaluate(() => {
     const data = new DataTransfer();
     data.setData("text/plain", "tp=2 sp pp=2 mbs=1");
@@ -383,6 +401,16 @@ test("a hundred quick changes: no stale answer, no leak", async () => {
   await finish();
 });
 
+test("a rack of which some devices are spares fails", async () => {
+  const { page, finish } = await open(chrome, "v=1&model=llama3-8b&cluster=gb200-nvl72&devices=144&batch=288");
+  await settled(page);
+  await panel(page, "cluster", "button.link");
+  await page.fill("#cluster input[type=number]", "1");
+  await page.click("#fail-node");
+  assert.match(await page.locator(".headline", { hasText: "on 72 × gb200" }).innerText(), /Proven/);
+  await finish();
+});
+
 test("10,240 devices are drawn within a second", async () => {
   const { page, finish } = await open(chrome, "v=1&model=llama3-405b&cluster=dgx-h100&devices=10240&batch=2048");
   await answered(page, 120_000);
@@ -404,6 +432,12 @@ test("a picture to share, as PNG and SVG", async () => {
   const { page, finish } = await open(chrome, kSmall);
   await settled(page);
   await page.click("#picture");
+  // The preview is the picture, not smaller letters in an empty frame.
+  const size = await page.evaluate(() => {
+    const card = document.querySelector("dialog svg"), title = card.querySelectorAll("text")[1];
+    return { wide: card.getBoundingClientRect().width, tall: card.getBoundingClientRect().height, letters: title.getBoundingClientRect().height };
+  });
+  assert.ok(Math.abs(size.wide / size.tall - 1200 / 630) < 0.02 && size.letters > size.tall / 20, JSON.stringify(size));
   const { readFileSync } = await import("node:fs");
   const [svg] = await Promise.all([page.waitForEvent("download"), page.click("#save-svg")]);
   assert.match(readFileSync(await svg.path(), "utf8"), /^<svg/);
@@ -436,7 +470,7 @@ function stickingOut() {
 }
 
 function nameless() {
-  return [...document.querySelectorAll("button, input, select, textarea, [role=slider], a")].filter((element) =>
+  return [...document.querySelectorAll("button, input, select, textarea, [role=slider], a, svg:not([aria-hidden=true]), canvas")].filter((element) =>
     !element.closest("[hidden], dialog:not([open]), [aria-hidden=true]") && !(element.getAttribute("aria-label") || element.textContent.trim() || element.labels?.length || element.title))
     .map((element) => element.outerHTML.slice(0, 90)).slice(0, 5);
 }

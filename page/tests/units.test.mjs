@@ -79,6 +79,12 @@ test("failed nodes leave units that differ in size", () => {
   assert.equal(m.nodesOf(cluster, null).nodes, 7);
 });
 
+test("racks with spares are taken whole where that divides", () => {
+  const cluster = { device: "h100", levels: [{ name: "rack", group: 72, use: 64, bandwidth: "900GB/s" }, { name: "unit", group: 8, bandwidth: "50GB/s" }] };
+  assert.deepEqual([m.nodesOf(cluster, 144), m.nodesOf(cluster, 128), m.nodesOf(cluster, 100)], [{ size: 72, nodes: 2 }, { size: 64, nodes: 2 }, null]);
+  assert.deepEqual(m.withoutNodes(cluster, 144, [0]).levels.map((level) => level.use ?? level.counts), [72, [1]]);
+});
+
 test("changes of a cluster; an untouched preset goes by its name", () => {
   const q = { ...m.firstQuestion(), cluster: "two-levels", devices: 16 };
   assert.deepEqual(m.clusterArgument(q), { cluster: "two-levels", devices: 16 });
@@ -116,6 +122,10 @@ test("strategies, units, commands", () => {
   assert.equal(m.seconds(190), "3.17 min");
   assert.equal(m.count(70553706496), "70.6 B");
   assert.equal(m.gibibytes(74343300557), "69.2");
+  assert.deepEqual([m.three(1121.4), m.three(50.94)], ["1,121", "50.9"]);
+  assert.deepEqual([m.plural(1, "micro-batch"), m.plural(16, "micro-batch"), m.plural(2, "stage")], ["1 micro-batch", "16 micro-batches", "2 stages"]);
+  assert.equal(m.withChange("tp=8,sp=1,pp=4,mbs=1", "tp", "2"), "sp=1,pp=4,mbs=1,tp=2");
+  assert.equal(m.withChange("tp=8,sp=1,pp=4,vpp=5,schedule=interleaved,dp=4", "pp", "1"), "tp=8,sp=1,pp=1");
   const q = { ...m.firstQuestion(), limits: { tp: "1..8" }, stack: "it's" };
   assert.equal(m.commandOf(q), "nest plan --model llama3-70b --cluster dgx-h100 --devices 128 --global-batch 128 --stack 'it'\\''s' --set tp=1..8");
   assert.match(m.pythonOf(q), /nest\.plan\("llama3-70b", "dgx-h100", devices=128, global_batch=128, stack="it's", set=\{"tp": "1\.\.8"\}\)/);
