@@ -187,7 +187,7 @@ class ClusterMap {
     this.mark(owner);
     const run = layout.runs[owner];
     const what = run && run[2] >= 0 ? `stage ${run[2]} of replica ${run[3]}` : "idle";
-    return `device ${device}, node ${tile.node}: ${what}\nred: its pipeline; dark: replicas of its stage\nclick: this node fails`;
+    return `device ${device}, node ${tile.node}: ${what}\nred outlines: its pipeline; others: replicas of its stage\nclick: this node fails`;
   }
 
   private mark(run: number): void {
@@ -291,6 +291,7 @@ export class ClusterPanel extends Panel {
       return h("span", {}, h("span", { class: "swatch", style: { background: `rgb(${r},${g},${b})` } }), String(stage));
     }));
     this.failBar.hidden = nodes === null;
+    this.failButton.textContent = `Let this ${word} fail`;
     this.nodeBox.max = String((nodes?.nodes ?? 1) - 1);
     this.showLinks(layout, context);
   }
