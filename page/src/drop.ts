@@ -1,12 +1,15 @@
 // Dropping, pasting and choosing files.
 
 import { h, put } from "./dom";
-import { Unreadable } from "./documents";
 
-export type Take = (name: string, text: string) => void;
+export interface Given {
+  name: string;
+  text: string;
+}
+export type Take = (given: Given[]) => void;
 
 export function dropZone(kind: "model" | "cluster", take: Take, complain: (message: string) => void): HTMLElement {
-  const file = h("input", { type: "file", class: "offscreen", tabindex: "-1", "aria-hidden": "true" });
+  const file = h("input", { type: "file", multiple: true, class: "offscreen", tabindex: "-1", "aria-hidden": "true" });
   const area = h("textarea", { "aria-label": kind === "model" ? "config.json or graph.json, pasted" : "cluster, pasted",
     placeholder: kind === "model" ? "paste a config.json" : "paste YAML, topology.conf or the output of nvidia-smi topo -m",
     hidden: true });
@@ -18,7 +21,7 @@ export function dropZone(kind: "model" | "cluster", take: Take, complain: (messa
       if (!area.hidden) area.focus();
     } } }, "paste"), ".", file, area);
   file.addEventListener("change", () => {
-    if (file.files?.[0]) void readFile(file.files[0], take, complain);
+    if (file.files?.length) void readFiles([...file.files], take, complain);
     file.value = "";
   });
   area.addEventListener("input", () => {
@@ -26,17 +29,23 @@ export function dropZone(kind: "model" | "cluster", take: Take, complain: (messa
     const text = area.value;
     area.value = "";
     area.hidden = true;
-    take(kind === "model" ? "pasted config.json" : "pasted cluster", text);
+    take([{ name: kind === "model" ? "pasted config.json" : "pasted cluster", text }]);
   });
   return zone;
 }
 
-async function readFile(file: File, take: Take, complain: (message: string) => void): Promise<void> {
-  try {
-    take(file.name, await file.text());
-  } catch (error) {
-    complain(error instanceof Unreadable ? error.message : `${file.name}: could not be read`);
+// Several at once: a model with its cluster, or what different tools say of one cluster.
+async function readFiles(files: File[], take: Take, complain: (message: string) => void): Promise<void> {
+  const given: Given[] = [];
+  for (const file of files) {
+    try {
+      given.push({ name: file.name, text: await file.text() });
+    } catch {
+      complain(`${file.name}: could not be read`);
+      return;
+    }
   }
+  take(given);
 }
 
 // The whole page takes files; a paste that no field takes is looked at too.
@@ -54,15 +63,15 @@ export function listenEverywhere(take: Take, complain: (message: string) => void
   document.addEventListener("drop", (event) => {
     event.preventDefault();
     hot(false);
-    const file = event.dataTransfer?.files[0];
-    if (file) void readFile(file, take, complain);
-    else if (event.dataTransfer) take("dropped text", event.dataTransfer.getData("text/plain"));
+    const files = [...(event.dataTransfer?.files ?? [])];
+    if (files.length > 0) void readFiles(files, take, complain);
+    else if (event.dataTransfer) take([{ name: "dropped text", text: event.dataTransfer.getData("text/plain") }]);
   });
   document.addEventListener("paste", (event) => {
     const target = event.target;
     if (target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement) return;
     const text = event.clipboardData?.getData("text/plain") ?? "";
-    if (text.trim().length > 8) take("pasted text", text);
+    if (text.trim().length > 8) take([{ name: "pasted text", text }]);
   });
 }
 

@@ -2,6 +2,7 @@
 // asked for; the file is not lost meanwhile.
 
 import { h, put } from "./dom";
+import type { Given } from "./drop";
 import { failureOf, type Json } from "./types";
 
 interface Missing {
@@ -18,18 +19,18 @@ export class Importer {
   private readonly facts = h("div", { class: "controls" });
   private fields: { fact: Missing; box: HTMLInputElement }[] = [];
 
-  constructor(private readonly name: string, private readonly text: string, device: string,
+  constructor(private readonly files: Given[], device: string,
               private readonly ask: (args: Record<string, Json>) => Promise<unknown>,
               private readonly done: (yaml: string) => void) {
     this.device = h("input", { type: "text", value: device, spellcheck: "false" });
-    put(this.element, h("strong", {}, `Import of ${name}`), this.verdict,
+    put(this.element, h("strong", {}, `Import of ${files.map((file) => file.name).join(" and ")}`), this.verdict,
       h("div", { class: "controls" }, h("label", {}, "device", this.device)), this.facts,
       h("p", {}, h("button", { type: "button", on: { click: () => void this.run() } }, "Read it"), " ",
         h("button", { type: "button", on: { click: () => this.element.remove() } }, "Close")));
   }
 
   async run(): Promise<void> {
-    const args: Record<string, Json> = { files: [{ name: this.name, text: this.text }], device: this.device.value.trim() };
+    const args: Record<string, Json> = { files: this.files.map(({ name, text }) => ({ name, text })), device: this.device.value.trim() };
     for (const { fact, box } of this.fields) {
       const given = (args[fact.option] as Json[] | undefined) ?? [];
       args[fact.option] = [...given, `${fact.prefix}${box.value.trim() || fact.example}`];

@@ -5,7 +5,7 @@ import { workers } from "./boot";
 import { deviceOf, baseCluster, searchArguments } from "./cluster_edit";
 import { byId, copy, h, put } from "./dom";
 import { clusterOfYaml, recognise, Unreadable } from "./documents";
-import { dropZone, listenEverywhere, Notices } from "./drop";
+import { dropZone, listenEverywhere, Notices, type Given } from "./drop";
 import { Cancelled, Engine } from "./engine";
 import { showCloser, showHeadline, spokenAnswer, spokenPartial } from "./headline";
 import { Importer } from "./importer";
@@ -52,7 +52,7 @@ class Page {
     this.question = link?.question ?? firstQuestion();
     this.history = new History(this.question);
     this.engine = new Engine(workers((message) => this.fail(message)));
-    const take = (name: string, text: string): void => this.take(name, text);
+    const take = (given: Given[]): void => this.take(given);
     const complain = (message: string): void => this.notices.say(message);
     this.form = new QuestionForm((edit, key) => this.change(edit, key), (kind) => dropZone(kind, take, complain));
     this.panels = allPanels();
@@ -283,23 +283,25 @@ class Page {
     this.busy(false);
   }
 
-  // A dropped or pasted text becomes the model, the cluster, or mine; what cannot be read changes nothing.
-  private take(name: string, text: string): void {
+  // Dropped or pasted texts become the model, the cluster, or mine; what cannot be read changes nothing.
+  private take(given: Given[]): void {
     try {
-      const dropped = recognise(name, text);
-      if (dropped.kind === "model") {
-        this.change((q) => {
-          q.modelDocument = dropped.document;
-          q.seq = null;
-        }, "model");
-      } else if (dropped.kind === "cluster") {
-        this.setCluster(dropped.document.name, dropped.document.text);
-      } else if (dropped.kind === "mine") {
-        this.change((q) => (q.mine = dropped.text), "mine");
-        byId("mine").scrollIntoView();
-      } else {
-        this.importFile(dropped.document.name, dropped.document.text);
+      const all = given.map(({ name, text }) => recognise(name, text));
+      const imports = all.flatMap((one) => (one.kind === "import" ? [one.document] : []));
+      for (const dropped of all) {
+        if (dropped.kind === "model") {
+          this.change((q) => {
+            q.modelDocument = dropped.document;
+            q.seq = null;
+          }, "model");
+        } else if (dropped.kind === "cluster") {
+          this.setCluster(dropped.document.name, dropped.document.text);
+        } else if (dropped.kind === "mine") {
+          this.change((q) => (q.mine = dropped.text), "mine");
+          byId("mine").scrollIntoView();
+        }
       }
+      if (imports.length > 0) this.importFiles(imports);
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error;
       this.notices.say(error.message);
@@ -315,13 +317,13 @@ class Page {
     }, "cluster");
   }
 
-  private importFile(name: string, text: string): void {
+  private importFiles(files: Given[]): void {
     const cluster = baseCluster(this.question) ?? clusters["dgx-h100"];
     const device = cluster ? (deviceOf(cluster)?.name ?? cluster.device) : "h100";
-    const importer = new Importer(name, text, String(device),
+    const importer = new Importer(files, String(device),
       (args: Record<string, Json>) => this.engine.side.ask("import", args),
       (yaml) => {
-        const made = clusterOfYaml(name, yaml);
+        const made = clusterOfYaml(files.map((file) => file.name).join(" and "), yaml);
         this.setCluster(made.name, made.text);
       });
     put(this.notices.element, importer.element);

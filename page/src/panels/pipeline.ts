@@ -29,6 +29,7 @@ class Timeline {
   private total = 1;
   private limit = 0;
   private left = 34;  // where time begins, as wide as letters are
+  private scale = 1;  // of letters: on a wall they are larger
 
   constructor() {
     this.lanes = new Drawing("the pipeline over time", (x, y) => this.cellAt(x, y));
@@ -38,18 +39,19 @@ class Timeline {
 
   show(data: Pipeline, total: number, limit: number, name: string, beside: string): void {
     this.data = data;
-    this.left = 34 * scaleOfType();
+    this.scale = scaleOfType();
+    this.left = 34 * this.scale;
     this.total = total;
     this.limit = limit;
     const skipped = data.skipped_s > 0
         ? `; ${plural(data.micro_batches - data.played, "micro-batch")} of the same rhythm (${seconds(data.skipped_s)}) are left out` : "";
     put(this.title, term("schedule", name), `: ${seconds(data.iteration_s)}${beside}${skipped}`);
     this.lanes.label(`${name}: ${plural(data.stages.length, "stage")}, ${seconds(data.iteration_s)} for ${data.micro_batches} micro-batches`);
-    this.lanes.draw(() => data.stages.length * this.row() + 18, (c, width) => this.drawLanes(c, width));
+    this.lanes.draw(() => data.stages.length * this.row() + 18 * this.scale, (c, width) => this.drawLanes(c, width));
     const most = data.stages.map((stage) => Math.max(stage.base_bytes, ...heldBy(stage).map((step) => step[1])));
     const fullest = most.indexOf(Math.max(...most));
     this.memory.label(`memory over time: stage ${fullest} holds most, ${gibibytes(most[fullest] ?? 0)} of ${gibibytes(limit)} GiB`);
-    this.memory.draw(() => 120, (c, width, height) => this.drawMemory(c, width, height));
+    this.memory.draw(() => 120 * this.scale, (c, width, height) => this.drawMemory(c, width, height));
   }
 
   redraw(): void {
@@ -59,7 +61,7 @@ class Timeline {
 
   private row(): number {
     const stages = this.data?.stages.length ?? 1;
-    return stages <= 8 ? 24 : stages <= 16 ? 16 : Math.max(4, 260 / stages);
+    return (stages <= 8 ? 24 : stages <= 16 ? 16 : Math.max(4, 260 / stages)) * this.scale;
   }
 
   private x(t: number, width: number): number {
@@ -84,20 +86,20 @@ class Timeline {
         c.fillStyle = colours[kind] ?? line;
         c.fillRect(from, y + row - 1 - tall, Math.max(0.6, to - from - (to - from > 3 ? 0.8 : 0)), tall);
         c.globalAlpha = 1;
-        if (to - from > 15 && row > 14) {
+        if (to - from > 15 * this.scale && row > 14 * this.scale) {
           c.fillStyle = kind === 0 ? "#000" : on;
           c.textAlign = "center";
           c.fillText(String(batch), (from + to) / 2, y + row - tall / 2);
         }
       }
-      if (row > 11 || i % Math.ceil(12 / row) === 0) {
+      if (row > 11 * this.scale || i % Math.ceil((12 * this.scale) / row) === 0) {
         c.fillStyle = muted;
         c.textAlign = "right";
         c.fillText(String(i), this.left - 8, y + row / 2);
       }
     });
     c.fillStyle = muted;
-    const y = data.stages.length * row + 10;
+    const y = data.stages.length * row + 10 * this.scale;
     c.textAlign = "right";
     c.fillText("stage", this.left - 4, y);
     c.textAlign = "left";
@@ -109,7 +111,7 @@ class Timeline {
   private drawMemory(c: CanvasRenderingContext2D, width: number, height: number): void {
     const data = this.data as Pipeline;
     const most = Math.max(this.limit, ...data.stages.map((stage) => Math.max(0, ...heldBy(stage).map((step) => step[1])))) * 1.04;
-    const y = (bytes: number): number => height - 16 - (bytes / most) * (height - 24);
+    const y = (bytes: number): number => height - 16 * this.scale - (bytes / most) * (height - 24 * this.scale);
     data.stages.forEach((stage, i) => {
       c.strokeStyle = lineCss(i, data.stages.length);
       c.lineWidth = 1.8;
@@ -137,15 +139,16 @@ class Timeline {
     c.fillText(gibibytes(this.limit), this.left - 4, y(this.limit) + 4);
     c.fillText("0", this.left - 4, y(0));
     c.textAlign = "left";
-    c.fillText("GiB of stage", this.left, height - 5);
+    const k = this.scale;
+    c.fillText("GiB of stage", this.left, height - 5 * k);
     let at = this.left + c.measureText("GiB of stage ").width;
     const every = Math.ceil(data.stages.length / 16);
     for (let i = 0; i < data.stages.length; i += every) {
       c.fillStyle = lineCss(i, data.stages.length);
-      c.fillRect(at, height - 9, 14, 4);
+      c.fillRect(at, height - 7 * k, 14 * k, 4 * k);
       c.fillStyle = colourOf("--muted");
-      c.fillText(String(i), at + 17, height - 5);
-      at += 24 + c.measureText(String(i)).width;
+      c.fillText(String(i), at + 17 * k, height - 5 * k);
+      at += 24 * k + c.measureText(String(i)).width;
     }
   }
 
