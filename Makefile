@@ -244,7 +244,7 @@ page: page-wasm ## Build nest for the browser, one file that needs nothing else:
 	@node page/build.mjs
 page-check: page build ## Test the page in Chromium: every panel, every way in and to fail; 200 questions beside the program
 	$(call install,chromium)
-	@cd page && node --test tests/units.test.mjs tests/page.test.mjs tests/same.test.mjs
+	@cd page && node --test tests/units.test.mjs tests/page.test.mjs tests/input.test.mjs tests/same.test.mjs
 
 .PHONY: clean
 clean: ## Remove everything that was built

@@ -55,3 +55,15 @@ export async function panel(page, id, selector, timeout = 60_000) {
   await page.locator(`#${id} ${selector}`).first().waitFor({ timeout });
   return page.locator(`#${id}`);
 }
+
+// Without the times that the search took.
+export const stable = (text) => text.replace(/opened, [^.;]*[.;]/g, "opened;").replace(/\d+(\.\d+)? (µs|ms|s)\.(?= Executed)/g, "");
+
+// Files [name, text] that somebody lets fall on the page, all at once.
+export function dropped(page, files) {
+  return page.evaluate((given) => {
+    const data = new DataTransfer();
+    for (const [name, text] of given) data.items.add(new File([text], name));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+  }, files);
+}
