@@ -73,6 +73,8 @@ void require_number(const std::string& name, std::int64_t value) {
                                                               {"seq", kSequences},
                                                               {"encoder_seq", kSequences},
                                                               {"mtp_layers", kMtpLayers},
+                                                              {"optimizer_offload", kPercent},
+                                                              {"multiple_of", kMultiples},
                                                               {"micro_batch", kMicroBatches},
                                                               {"top", kTop},
                                                               {"threads", kThreads},

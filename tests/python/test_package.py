@@ -62,6 +62,14 @@ class Plans(unittest.TestCase):
         self.assertTrue(plan.why_not)
         self.assertEqual(small(set=["tp=2"], micro_batch=[1]).strategy.tp, 2)
 
+    def test_every_whole_number_is_taken(self):
+        self.assertEqual(small(optimizer_offload=50).run.optimizer_offload, 50)
+        self.assertEqual(nest.plan("llama3.2-1b", devices=8, largest="seq", multiple_of=4096).largest["value"] % 4096, 0)
+        with self.assertRaisesRegex(nest.InputError, "optimizer.offload"):
+            small(optimizer_offload=101)
+        with self.assertRaisesRegex(nest.InputError, "multiple.of"):
+            nest.plan("llama3.2-1b", devices=8, largest="seq", multiple_of=0)
+
     def test_a_plan_survives_its_file(self):
         plan = small()
         with tempfile.TemporaryDirectory() as folder:
