@@ -35,6 +35,10 @@ function changed(q: Question, base: ClusterDescription): ClusterDescription {
       if (device) cluster.device = { ...structuredClone(device), memory: value };
       continue;
     }
+    if (key === "torus.bandwidth") {
+      if (cluster.torus) cluster.torus.bandwidth = value;
+      continue;
+    }
     const [at, name] = [Number(key.slice(0, 1)), key.slice(2)];
     const level = cluster.levels?.[at];
     if (!level) continue;
@@ -64,6 +68,14 @@ export function clusterArgument(q: Question): ClusterArgument {
 
 function used(level: Level): number {
   return level.use ?? level.group ?? 1;
+}
+
+// How fast a kind of link is, and by which key that is changed: of a level, or of all links of a torus.
+export function linkOf(cluster: ClusterDescription, at: number): { key: string; bandwidth: string | number; name: string } | null {
+  const level = cluster.levels?.[at];
+  if (level) return { key: `${at}.bandwidth`, bandwidth: level.bandwidth, name: level.name ?? "this level" };
+  const bandwidth = cluster.torus?.bandwidth;
+  return typeof bandwidth === "string" || typeof bandwidth === "number" ? { key: "torus.bandwidth", bandwidth, name: "the torus" } : null;
 }
 
 // Devices of one node, and how many nodes hold so many devices; null for networks that have no nodes. Racks with spares

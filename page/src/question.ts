@@ -2,12 +2,12 @@
 
 import { clusters, models, stacks } from "nest:presets";
 import { baseCluster, deviceOf } from "./cluster_edit";
-import { h, put } from "./dom";
+import { download, h, put } from "./dom";
 import { capital, clip, count, integer, manyOf } from "./format";
 import { kDimensions } from "./limits";
 import type { kMore, Question } from "./state";
 import { term } from "./tips";
-import type { Level, Plan } from "./types";
+import type { ClusterDescription, Plan } from "./types";
 
 export type Change = (edit: (question: Question) => void, key: string) => void;
 
@@ -135,7 +135,7 @@ class LevelEditor {
     for (const input of this.element.querySelectorAll("input")) {
       if (document.activeElement === input) continue;
       const edit = input.dataset.edit ?? "";
-      const original = original_of(base?.levels, edit, base ? deviceOf(base)?.memory : undefined);
+      const original = originalOf(base, edit);
       const value = q.edits[edit] ?? original;
       if (input.type === "checkbox") input.checked = value === "true";
       else if (input.type === "range") input.value = String(Math.log2(numberOf(edit, value) ?? 1));
@@ -147,14 +147,14 @@ class LevelEditor {
     const base = baseCluster(q);
     const parts: HTMLElement[] = [];
     const edit = (key: string, value: string): void => {
-      const original = original_of(base?.levels, key, base ? deviceOf(base)?.memory : undefined);
+      const original = originalOf(base, key);
       this.change((now) => setOrDrop(now.edits, key, value === original ? "" : value), `edit ${key}`);
     };
     const text = (key: string, word: string, name: string, suffix: string): HTMLElement => {
       const box = h("input", { type: "text", spellcheck: "false", autocomplete: "off", data: { edit: key } });
       const slider = h("input", { type: "range", min: "0", max: "15", step: "0.05", "aria-label": `${name}, slider`,
         data: { edit: key } });
-      const original = numberOf(key, original_of(base?.levels, key, base ? deviceOf(base)?.memory : undefined)) ?? 1;
+      const original = numberOf(key, originalOf(base, key)) ?? 1;
       slider.min = String(Math.log2(original) - 3);
       slider.max = String(Math.log2(original) + 3);
       box.addEventListener("input", () => {
@@ -193,8 +193,10 @@ class LevelEditor {
           small(`${i}.latency`, "latency", "Latency"),
           i > 0 ? h("label", { class: "label" }, h("span", {}, rails, " ", term("rails", "port per device"))) : null)));
     });
+    if (base?.torus?.bandwidth !== undefined) parts.push(text("torus.bandwidth", "bandwidth", "Bandwidth of the torus", "GB/s"));
     if (base && !base.levels) {
-      parts.push(h("p", { class: "muted" }, "This network is no tree of levels: edit its file and drop it here."));
+      parts.push(h("p", { class: "muted" }, "This network is no tree of levels. For more, save it, edit it and drop it above. ",
+        h("button", { type: "button", class: "small", on: { click: () => download("cluster.json", JSON.stringify(base, null, 1), "application/json") } }, "Save cluster.json")));
     }
     put(this.element, ...parts);
   }
@@ -210,14 +212,20 @@ function numberOf(key: string, value: string): number | null {
   return Number(value) > 0 ? Number(value) : null;
 }
 
-function original_of(levels: Level[] | undefined, key: string, memory: unknown): string {
-  if (key === "hbm") return String(memory ?? "");
-  const level = levels?.[Number(key[0])];
+function written(bandwidth: unknown): string {
+  return typeof bandwidth === "number" ? `${bandwidth / 1e9}GB/s` : String(bandwidth ?? "");
+}
+
+// What stands in the cluster before any change.
+function originalOf(base: ClusterDescription | null, key: string): string {
+  if (key === "hbm") return String((base && deviceOf(base)?.memory) ?? "");
+  if (key === "torus.bandwidth") return written(base?.torus?.bandwidth);
+  const level = base?.levels?.[Number(key[0])];
   const name = key.slice(2);
   if (name === "rails") return String(level?.rails ?? false);
   if (name === "oversubscription") return String(level?.oversubscription ?? 1);
   if (name === "latency" && typeof level?.latency === "number") return `${level.latency * 1e6}us`;
-  if (name === "bandwidth" && typeof level?.bandwidth === "number") return `${level.bandwidth / 1e9}GB/s`;
+  if (name === "bandwidth") return written(level?.bandwidth);
   return String(level?.[name] ?? "");
 }
 

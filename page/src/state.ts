@@ -36,7 +36,7 @@ export interface Question {
 }
 
 export const kMore = ["optimizer_offload", "offload", "routing", "freeze", "lora", "oom_risk", "max_devices"] as const;
-const kEdits = /^(hbm|[0-7]\.(group|bandwidth|latency|oversubscription|rails))$/;
+const kEdits = /^(hbm|torus\.bandwidth|[0-7]\.(group|bandwidth|latency|oversubscription|rails))$/;
 
 export function firstQuestion(): Question {
   return {
@@ -62,7 +62,7 @@ export function toFragment(q: Question): string {
   }
   for (const key of kNumbers) add(key, q[key]);
   for (const key of kWords) add(key, q[key]);
-  for (const [key, value] of Object.entries(q.edits)) add(key === "hbm" ? key : `l${key}`, value);
+  for (const [key, value] of Object.entries(q.edits)) add(/^\d/.test(key) ? `l${key}` : key, value);
   add("dead", q.dead.join(","));
   for (const [key, value] of Object.entries(q.limits)) add(`set.${key}`, value);
   for (const [key, value] of Object.entries(q.more)) add(key, value);
@@ -117,8 +117,8 @@ export function fromFragment(fragment: string): ReadLink | null {
       else notes.push(`The link's ${key} is not a whole number: ${value}.`);
     } else if ((kWords as readonly string[]).includes(key)) {
       q[key as "mine"] = value;
-    } else if (kEdits.test(key.replace(/^l/, ""))) {
-      q.edits[key.replace(/^l/, "")] = value;
+    } else if (kEdits.test(key.replace(/^l(?=\d)/, ""))) {
+      q.edits[key.replace(/^l(?=\d)/, "")] = value;
     } else if (key === "dead") {
       q.dead = value.split(",").map(Number).filter((n) => Number.isInteger(n) && n >= 0);
     } else if (key.startsWith("set.") && kLimits.includes(key.slice(4))) {

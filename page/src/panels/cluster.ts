@@ -1,7 +1,7 @@
 // The cluster drawn: which stage sits where, who works with whom, how busy the links are. A click on a node fails it,
 // a click on a kind of link changes it, and the plan follows.
 
-import { baseCluster, nodesOf } from "../cluster_edit";
+import { baseCluster, linkOf, nodesOf } from "../cluster_edit";
 import { Drawing, scaleOfType } from "../canvas";
 import { h, put, s } from "../dom";
 import { Cancelled } from "../engine";
@@ -302,7 +302,7 @@ export class ClusterPanel extends Panel {
     put(this.links, h("div", { class: "scroll" }, h("table", { class: "wide-table" },
       h("thead", {}, h("tr", {}, h("th", {}, "kind of link"), h("th", { class: "n" }, "links"), h("th", { class: "n" }, term("each")), h("th", { class: "n" }, term("busy")), h("th", { class: "bar-cell" }, "with"))),
       h("tbody", {}, ...layout.links.map((link, level) => {
-        const name = base?.levels?.[level]
+        const name = base && linkOf(base, level)
             ? h("button", { type: "button", class: "small link", on: { click: () => this.edit(level, context) } }, link.name) : link.name;
         let at = 0;
         return h("tr", {}, h("td", {}, name), h("td", { class: "n" }, integer(link.links)), h("td", { class: "n" }, rate(link.bytes_per_s)),
@@ -323,16 +323,17 @@ export class ClusterPanel extends Panel {
   }
 
   private edit(at: number, context: Context): void {
-    const level = baseCluster(context.question)?.levels?.[at];
-    if (!level) return;
-    const key = `${at}.bandwidth`;
+    const base = baseCluster(context.question);
+    const link = base ? linkOf(base, at) : null;
+    if (!link) return;
+    const key = link.key;
     if (this.edited === at && this.editor.contains(document.activeElement)) return;  // being dragged: it stays
     this.edited = at;
-    const original = gigabytesPerSecond(level.bandwidth) ?? 1;
-    const now = gigabytesPerSecond(context.question.edits[key] ?? level.bandwidth) ?? original;
+    const original = gigabytesPerSecond(link.bandwidth) ?? 1;
+    const now = gigabytesPerSecond(context.question.edits[key] ?? link.bandwidth) ?? original;
     const told = h("output", {}, `${now} GB/s`);
     const slider = h("input", { type: "range", min: Math.log2(original) - 4, max: Math.log2(original) + 4, step: 0.05,
-      value: Math.log2(now), "aria-label": `bandwidth of a link into ${level.name ?? "this level"}, GB/s` });
+      value: Math.log2(now), "aria-label": `bandwidth of a link into ${link.name}, GB/s` });
     slider.addEventListener("input", () => {
       const value = 2 ** Number(slider.value);
       const text = Math.abs(value / original - 1) < 0.02 ? null : `${Number(value.toPrecision(3))}GB/s`;
@@ -343,7 +344,7 @@ export class ClusterPanel extends Panel {
       }, `edit ${key}`);
     });
     put(this.editor, h("div", { class: "popover" }, h("div", { class: "label" }, h("span", {}, term("bandwidth", "Bandwidth"),
-      ` of a link into ${clip(level.name ?? "", 24)}: `, told),
+      ` of a link into ${clip(link.name, 24)}: `, told),
       h("button", { type: "button", class: "small", on: { click: () => {
         this.edited = -1;
         put(this.editor);

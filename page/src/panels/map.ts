@@ -5,11 +5,12 @@ import { searchArguments } from "../cluster_edit";
 import { h, put } from "../dom";
 import { Cancelled, Unsettled } from "../engine";
 import { gibibytes, integer, seconds, signedPercent, three } from "../format";
+import { strategyText } from "../headline";
 import { Panel, type Context } from "../panel";
 import { inkOn, stageColour } from "../parts";
 import type { Question } from "../state";
 import { term } from "../tips";
-import { failureOf, isPlan, type Dict, type Json, type MapCell, type Plan } from "../types";
+import { expected, failureOf, isPlan, type Dict, type Json, type MapCell, type Plan } from "../types";
 
 const kQuick = 0.05;  // seconds of the first pass over a cell
 const kLonger = 3;    // of the second, at most
@@ -127,6 +128,13 @@ export class MapPanel extends Panel {
     const far = (cell: Cell): number => Math.abs(Math.log2(Math.max(cell.x, 0.5) / Math.max(here[0], 0.5))) +
                                         Math.abs(Math.log2(Math.max(cell.y, 0.5) / Math.max(here[1], 0.5)));
     const order = [...this.cells].sort((a, b) => far(a) - far(b));
+    // The plan is the best of its own cell.
+    const own = this.cells.find((cell) => cell.x === here[0] && cell.y === here[1]);
+    if (own && plan.search && (x !== "zero" && y !== "zero")) {
+      const p = expected(plan);
+      this.fill(own, { outcome: "optimal", iteration_s: p.iteration_s, tokens_per_s: p.samples_per_s * plan.run.seq, strategy: strategyText(plan.strategy) }, true);
+      this.tell();
+    }
     try {
       for (const quick of [true, false]) {
         for (const cell of order) {

@@ -178,6 +178,10 @@ export class SensitivityPanel extends Panel {
       }
       variants.push([`bandwidth into ${clip(String(level.name ?? `level ${i + 1}`), 24)}`, fromTo(level.bandwidth, grown(level.bandwidth, 1.1), ""), made]);
     });
+    const torus = base.torus?.bandwidth;
+    if (torus !== undefined) {
+      variants.push(["bandwidth of the torus", fromTo(torus, grown(torus, 1.1), ""), { ...structuredClone(base), torus: { ...base.torus, bandwidth: grown(torus, 1.1) } }]);
+    }
     const rows: Row[] = variants.map(([name, change]) => [name, change, null, "…"]);
     this.draw(rows);
     try {
