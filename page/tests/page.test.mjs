@@ -150,6 +150,10 @@ test("the map fills, and a cell is taken", async () => {
   const { page, finish } = await open(chrome, kSmall);
   await settled(page);
   await panel(page, "map", "button.best");
+  // The plan itself is the best of its cell, from the start.
+  const step = await page.locator(".headline .figures dd").first().innerText();
+  assert.ok((await page.locator("#map td button.best").innerText()).startsWith(step));
+  assert.equal(await page.locator("#map td button.best.open").count(), 0);
   await page.waitForFunction(() => document.querySelectorAll("#map td button:not(.wait)").length > 8, null, { timeout: 120_000 });
   await page.locator("#map td button.best").click();
   await page.waitForFunction(() => /set\.tp=/.test(location.hash));
@@ -264,6 +268,22 @@ test("a rack of which some devices are spares fails", async () => {
   await page.fill("#cluster input[type=number]", "1");
   await page.click("#fail-node");
   assert.match(await page.locator(".headline", { hasText: "on 72 × gb200" }).innerText(), /Proven/);
+  await finish();
+});
+
+test("a torus: its links are changed, and what a tenth more of them buys", async () => {
+  const { page, finish } = await open(chrome, "v=1&model=llama3-8b&cluster=tpuv5p-torus&devices=64&batch=128");
+  await settled(page);
+  await panel(page, "sensitivity", "tr");
+  await page.locator("#sensitivity tr", { hasText: "90 GB/s → 99 GB/s" }).locator("td.n", { hasText: "%" }).waitFor();
+  await panel(page, "cluster", "button.link");
+  assert.equal(await page.locator("#fail-node").isVisible(), false, "a torus has no nodes that fail alone");
+  await page.locator("#cluster button.link").first().click();
+  await page.locator("#cluster .popover input").fill("5");
+  await page.waitForFunction(() => /torus\.bandwidth=/.test(location.hash));
+  await settled(page);
+  await page.getByRole("group", { name: "Cluster" }).locator("summary").click();
+  assert.match(await page.getByLabel("Bandwidth of the torus", { exact: true }).inputValue(), /^3[12][.\d]*GB\/s$/);
   await finish();
 });
 

@@ -79,6 +79,15 @@ test("failed nodes leave units that differ in size", () => {
   assert.equal(m.nodesOf(cluster, null).nodes, 7);
 });
 
+test("a torus has one bandwidth", () => {
+  const text = JSON.stringify({ device: "h100", torus: { dims: [4, 4], bandwidth: "90GB/s" } });
+  const q = { ...m.firstQuestion(), cluster: "t", clusterDocument: { name: "t", text }, edits: { "torus.bandwidth": "45GB/s" } };
+  assert.equal(m.clusterArgument(q).cluster.torus.bandwidth, "45GB/s");
+  assert.match(m.toFragment(q), /&torus\.bandwidth=45GB\/s/);
+  assert.deepEqual(m.fromFragment(m.toFragment(q)).question.edits, q.edits);
+  assert.deepEqual(m.linkOf(JSON.parse(text), 1), { key: "torus.bandwidth", bandwidth: "90GB/s", name: "the torus" });
+});
+
 test("racks with spares are taken whole where that divides", () => {
   const cluster = { device: "h100", levels: [{ name: "rack", group: 72, use: 64, bandwidth: "900GB/s" }, { name: "unit", group: 8, bandwidth: "50GB/s" }] };
   assert.deepEqual([m.nodesOf(cluster, 144), m.nodesOf(cluster, 128), m.nodesOf(cluster, 100)], [{ size: 72, nodes: 2 }, { size: 64, nodes: 2 }, null]);
