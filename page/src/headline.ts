@@ -75,12 +75,12 @@ function proof(plan: Plan): HTMLElement {
   if (!search.optimal) {
     return h("p", { class: "verdict" }, h("strong", {}, "Stopped early. "), `No plan is faster than ${seconds(search.lower_bound_s)}.`, effort);
   }
-  const tie = search.fastest && search.fastest_s !== undefined
-      ? ` No plan ${among} takes less than ${seconds(search.fastest_s)}. This one is the simplest within half a percent of that; the fastest, ` +
-        `${search.fastest}${search.simpler ? `, has ${search.simpler}` : " is less simple"}.`
-      : ` No plan ${among} is faster.`;
+  const tie: Child[] = search.fastest && search.fastest_s !== undefined
+      ? [` No plan ${among} takes less than ${seconds(search.fastest_s)}. This one is `, term("simplest", "the simplest"), ` within half a percent of that; the fastest, ` +
+        `${search.fastest}${search.simpler ? `, has ${search.simpler}` : " is less simple"}.`]
+      : [` No plan ${among} is faster.`];
   const run = execution ? ` Executed on the simulated network: ${seconds(execution.simulated_s)}.` : "";
-  return h("p", { class: "verdict" }, h("strong", {}, term("proof", "Proven.")), tie, effort, run);
+  return h("p", { class: "verdict" }, h("strong", {}, term("proof", "Proven.")), ...tie, effort, run);
 }
 
 // Where the network is contended the formula is no judge: plans that it holds for as good were executed.

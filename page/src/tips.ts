@@ -40,6 +40,7 @@ export const kWords: Record<string, string> = {
   limits: "Admit only some values: 8, or 1..16, or 0,1. Empty: all are searched.",
   proof: "nest searches the whole space of plans with bounds: what it does not open cannot be faster. 'Proven' means that the search ended.",
   executed: "Where transfers of different kinds share links the formula is no judge. Such plans are executed message by message on a simulated network; what is faster there wins.",
+  simplest: "Fewer things to set and to go wrong: the framework's usual order of ranks, as many layers in every stage, all stages treated alike, the batch divides, fewer chunks.",
   candidates: "Candidates: all combinations of degrees that are admitted. Opened: those whose bound was low enough to be looked at closely. The others cannot be faster.",
   interval: "Eight of ten measured runs lie within this interval.",
   group: "How many units of the level inside hang on one switch of this level; on the innermost level, devices of one node.",
