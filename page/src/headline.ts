@@ -20,6 +20,7 @@ export function strategyText(strategy: Strategy): string {
   words.push(`pp=${strategy.pp}`);
   if (strategy.virtual_stages > 1) words.push(`vpp=${strategy.virtual_stages}`);
   words.push(`dp=${strategy.dp}`, `mbs=${strategy.micro_batch}`);
+  if (strategy.offload && strategy.offload !== "none") words.push(`offload=${strategy.offload}`);
   return words.join(" ");
 }
 
@@ -119,6 +120,12 @@ function errorBar(plan: Plan): SVGElement | null {
     s("text", { x: x(p.iteration_s), y: 40, class: "c" }, seconds(p.iteration_s)));
 }
 
+// What waits in the host's memory.
+export function onHost(plan: Plan): string[] {
+  const { offload } = plan.strategy, share = plan.run.optimizer_offload ?? 0;
+  return [...(offload && offload !== "none" ? [offload] : []), ...(share > 0 ? [`${share} % of the optimizer's state`] : [])];
+}
+
 function planHeadline(plan: Plan, partial: boolean): Child[] {
   const p = expected(plan);
   const fullest = Math.max(...plan.evaluation.stages.map((stage) => stage.needed_bytes));
@@ -148,6 +155,7 @@ function planHeadline(plan: Plan, partial: boolean): Child[] {
       degree("dp", strategy.dp), h("span", { class: "chip" }, term("mbs"), h("strong", {}, integer(strategy.micro_batch))),
       h("span", { class: "chip" }, term("zero", "ZeRO"), h("strong", {}, zero.length === 1 ? String(zero[0]) : "by stage")),
       h("span", { class: "chip" }, term("recompute"), h("strong", {}, recompute.length === 1 ? String(recompute[0]) : "by stage")),
+      ...onHost(plan).map((what) => h("span", { class: "chip" }, term("offload", "on the host"), h("strong", {}, what))),
       h("span", { class: "chip" }, term("schedule", strategy.pp > 1 ? strategy.schedule : "no pipeline")), " ",
       h("code", { class: "strategy" }, copied)),
     partial ? unproven(plan) : proof(plan),

@@ -33,6 +33,7 @@ export interface Stage {
 export interface Strategy {
   tp: number; sp: boolean; cp: number; ep: number; etp: number; pp: number; dp: number; edp: number;
   virtual_stages: number; schedule: string; micro_batch: number; dp_inner: number; pitch: number;
+  offload?: string;  // modules that wait on the host, or none
 }
 
 // Plans that were executed on the simulated network; `formula` only where that is what judged.
@@ -106,7 +107,8 @@ export interface Plan {
   model: { name: string; title: string; family: string; parameters: number };
   cluster: { name: string; device: string; devices: number; description: ClusterDescription };
   stack: { name: string };
-  run: { global_batch: number; seq: number; precision: string; stack: string; optimizer: string; stack_reason?: string };
+  run: { global_batch: number; seq: number; precision: string; stack: string; optimizer: string; stack_reason?: string;
+    optimizer_offload?: number };
   strategy: Strategy;
   stages: Stage[];
   prediction: Prediction;

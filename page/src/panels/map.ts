@@ -5,7 +5,7 @@ import { searchArguments } from "../cluster_edit";
 import { h, put } from "../dom";
 import { Cancelled, Unsettled } from "../engine";
 import { gibibytes, integer, seconds, signedPercent, three } from "../format";
-import { strategyText } from "../headline";
+import { onHost, strategyText } from "../headline";
 import { Panel, type Context } from "../panel";
 import { inkOn, stageColour } from "../parts";
 import type { Question } from "../state";
@@ -41,8 +41,10 @@ function cellAt(places: [string, number][]): Dict {
   return Object.fromEntries(places.map(([axis, value]) => [axis === "batch" ? "global_batch" : axis, value]));
 }
 
-function questionOf(question: Question, axes: string[]): Record<string, Json> {
+// Where the plan does without the host's memory, all cells do: what fits only so would look faster than what was proven.
+function questionOf(question: Question, axes: string[], plan: Plan): Record<string, Json> {
   const asked = searchArguments(question);
+  if (asked.offload === undefined && onHost(plan).length === 0) asked.offload = "never";
   const set = ((asked.set as string[] | undefined) ?? []).filter((word) => !axes.some((axis) => word.startsWith(`${axis}=`)));
   if (set.length > 0) asked.set = set;
   else delete asked.set;
@@ -139,7 +141,7 @@ export class MapPanel extends Panel {
       for (const quick of [true, false]) {
         for (const cell of order) {
           if (cell.done) continue;
-          const args = { ...questionOf(context.question, [x, y]), cells: [cellAt([[x, cell.x], [y, cell.y]])] };
+          const args = { ...questionOf(context.question, [x, y], plan), cells: [cellAt([[x, cell.x], [y, cell.y]])] };
           const answer = (await (quick ? context.ask("map", { ...args, time_limit: kQuick }, { later: true })
             : context.ask("map", args, { later: true, most: kLonger }))) as { cells?: MapCell[] };
           if (!context.isCurrent() || !this.cells.includes(cell)) return;
