@@ -163,6 +163,20 @@ test("the map fills, and a cell is taken", async () => {
   await finish();
 });
 
+test("no cell of the map is better than the proven plan, though the host could take what does not fit", async () => {
+  const { page, finish } = await open(chrome, "v=1&model=llama3-70b&cluster=dgx-h100&devices=16&batch=64");
+  await settled(page);
+  await panel(page, "map", "button.best");
+  await page.locator("#map p", { hasText: "25 of 25 cells are proven" }).waitFor({ timeout: 120_000 });
+  assert.equal((await page.locator("#map td button.best").innerText()).split("\n")[0], await page.locator(".headline .figures dd").first().innerText());
+  assert.ok((await page.locator("#map td button.none").allInnerTexts()).filter((text) => /^−[\d.]+\sGiB$/.test(text)).length >= 3, "GiB that are missing");
+  await page.locator("#more summary").click();
+  await page.getByLabel("State on the host").selectOption("any");
+  await page.locator(".headline .chip", { hasText: "on the host" }).first().waitFor({ timeout: 60_000 });
+  assert.match(await page.locator(".headline .strategy").innerText(), /offload=/);
+  await finish();
+});
+
 test("mine beside best: a strategy, then a launch line", async () => {
   const { page, finish } = await open(chrome, kPipelined);
   await settled(page);
