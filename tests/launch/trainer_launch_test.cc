@@ -105,6 +105,8 @@ TEST(TrainerLaunch, Accelerate) {
   EXPECT_EQ(sharded.zero, 3);
   EXPECT_EQ(sharded.recompute, Recompute::full);
   EXPECT_EQ(read_trainer("accelerate launch --multi_gpu --num_processes 4 t.py").stack.name, "huggingface");
+  // A word that is no option says nothing.
+  EXPECT_EQ(read_trainer("accelerate launch - --num_processes=8 t.py").stack.name, "huggingface");
 }
 
 // Megatron-DeepSpeed's own words: activations are checkpointed as a whole, one expert is none, flash attention is a switch.

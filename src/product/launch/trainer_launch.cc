@@ -205,6 +205,7 @@ std::string accelerate_yaml(const std::map<std::string, std::string>& options) {
                                                                                       : "MULTI_GPU");
   std::string fsdp, deepspeed, mesh;
   for (const auto& [name, value] : options) {
+    if (!name.starts_with("--")) continue;  // a word that is no option
     const std::string key = name.substr(2);
     const std::string line = fmt::format("  {}: {}\n", key, value);
     if (key == "num_processes" || key == "mixed_precision") text += fmt::format("{}: {}\n", key, value);
