@@ -183,7 +183,7 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
       const double parameters = dense_parameters(i, i + 1) + expert_parameters(i, i + 1);
       const double frozen = frozen_dense(i, i + 1) + frozen_expert(i, i + 1);
       for (int zero = 0; zero <= cost::kHybridRow; ++zero) {
-        for (std::size_t mode = 0; mode < 3; ++mode) {
+        for (std::size_t mode = 0; mode < cost::kFirstSet; ++mode) {
           StagePlan stage;
           stage.first = stage.last = static_cast<int>(i);
           stage.zero = std::min(zero, 3);
@@ -203,6 +203,16 @@ PairPrices::More PairPrices::look_at_more(bool many) const {
           more[at(zero)][mode][kind] =
               std::max(0.0, needed - margin * (own + kept) - kRoundedBytes - kRounding * needed);
         }
+        // Of sets, whichever it is: a layer keeps and needs for its work as much together as without them, and with some
+        // it keeps more.
+        const auto layer = static_cast<int>(i);
+        const double plain = memory().kept_bytes(layer, cost::kNothing);
+        double beyond = 0;
+        for (std::size_t t = cost::kSelective; t < treatments().count(); ++t) {
+          beyond = std::max(beyond, memory().kept_bytes(layer, static_cast<int>(t)) - plain);
+        }
+        auto& by_mode = more[at(zero)];
+        by_mode[cost::kFirstSet][kind] = std::max(0.0, by_mode[cost::kNothing][kind] - margin * beyond);
       }
     }
   }
@@ -230,7 +240,7 @@ double PairPrices::more_bytes(std::int64_t begin, std::int64_t end, int zero, in
     // Without a pipeline, passes that overlap hold one layer more, and that keeps less with a set. What waits on the host
     // differs from set to set.
     if (job_->profile || split_.offload != 0 || (!many && cost::overlaps_experts(*job_, split_))) return 0;
-    treatment = cost::kNothing;
+    treatment = cost::kFirstSet;
   }
   const std::vector<double>& bytes = more(many)[at(zero)][at(treatment)];
   if (of_kind_.empty()) return bytes.front();

@@ -78,7 +78,8 @@ class PairPrices {
   // What a stage of the layers [begin, end) needs beside its state and what micro-batches in flight keep, at least:
   // working memory, buffers, what the allocator holds, as the layer that needs most of it does alone. 0 where that is
   // not known (accountings other than Megatron's, encoders). Whoever keeps less needs more of it while it works, so that
-  // of a set of modules, and where some blocks are recomputed whole (kFirstSet), what it is without recomputation counts.
+  // of a set of modules, and where some blocks are recomputed whole (kFirstSet), what it is without recomputation counts,
+  // less what some set keeps beyond that.
   double more_bytes(std::int64_t begin, std::int64_t end, int zero, int treatment, bool many) const;
   double least_cut_bytes() const { return least_cut_bytes_; }
   double hide_s() const { return hide_s_; }  // of all blocks
@@ -121,7 +122,8 @@ class PairPrices {
   };
   static constexpr std::size_t kKindsApart = 8;  // told apart by more_bytes; of more kinds, the least of all counts
   // By kind of layer; of all kinds together where they are many.
-  using More = std::array<std::array<std::vector<double>, 3>, cost::kHybridRow + 1>;  // [row][recompute]
+  using More =
+      std::array<std::array<std::vector<double>, cost::kFirstSet + 1>, cost::kHybridRow + 1>;  // [row][recompute]
   const More& more(bool many) const;
   More look_at_more(bool many) const;
   const Kept& kept() const {
