@@ -56,6 +56,7 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const Stage
                    std::int64_t offloaded) {
   StageTotals totals;
   std::vector<bool> held(kinds.tied_weights(), false);
+  double of_group = 0;  // kept of the blocks of a group so far
   for_each_layer(kinds, stage, treatment, [&](const KindMemory& kind, std::int64_t block, int how) {
     std::int64_t shared = 0, shared_frozen = 0;  // with an earlier layer of the stage
     for (const KindMemory::Tied& tied : kind.tied) {
@@ -72,9 +73,14 @@ StageTotals add_up(const MemoryKinds& kinds, const StagePlan& stage, const Stage
     totals.plain += std::max(0.0, kind.plain_parameters - real(shared));
     totals.rest += std::max(0.0, kind.rest_parameters - real(shared));
     totals.expert += real(kind.price.expert_parameters);
-    // One input is kept of every group of blocks.
-    const bool shares = kind.block && block % treatment.group != 0;
-    const double kept = shares ? 0 : kind.price.kept_bytes[at(how)];
+    // One input is kept of every group of blocks: that of frozen blocks in front, which need none, too.
+    double kept = kind.price.kept_bytes[at(how)];
+    if (kind.block && treatment.group > 1) {
+      if (block % treatment.group == 0) of_group = 0;
+      const double more = std::max(0.0, kept - of_group);
+      of_group += more;
+      kept = more;
+    }
     if (!kind.price.host.empty()) totals.away += kind.price.host[at(how)].moved;
     if (kind.block && offloaded-- > 0) {
       totals.moving = std::max(totals.moving, kept);
