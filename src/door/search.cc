@@ -31,6 +31,7 @@ namespace {
 
 constexpr std::int64_t kWhyOpened = 20'000;  // nodes of each search for an alternative: about half a second
 constexpr double kShareOfFirst = 0.4;        // of a time limit, for a search in which rules find no plan
+constexpr double kShort_s = 0.1;
 
 // Whose plans are searched for; nothing: all there are. A stack's own framework is not asked for what it does not compute
 // in at all, nor where some weights are frozen, which no export says.
@@ -248,7 +249,9 @@ Answer find_plan(const TrainingJob& job, const SearchOptions& options) {
       cut_short = true;
       break;
     }
-    const double share = std::max(1 / static_cast<double>(others.size() - k), needed && k == 0 ? 0.5 : 0);
+    // Of a short limit all: what is tried first is what is likeliest to fit.
+    const double first = needed && k == 0 ? std::max(0.5, std::min(1.0, kShort_s / end.left_s())) : 0;
+    const double share = std::max(1 / static_cast<double>(others.size() - k), first);
     if (others[k] == 0) {
       take(search_job(job, options, true, end, kShareOfFirst, share, value_of(best)));
       continue;

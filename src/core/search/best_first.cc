@@ -23,6 +23,8 @@ constexpr std::size_t kRound = 64;  // nodes opened with one cutoff
 constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
 constexpr double kFirstSeconds = 0.05;  // after which a plan by rules is looked for, for as long again
 constexpr double kFirstMost = 0.5;      // of a time limit, where rules do not find a plan at once
+constexpr double kFirstLeast = 0.1;     // seconds that they have for that, if there are as many
+constexpr double kCountShare = 0.05;    // of a time limit, to count keys of which none fits
 constexpr double kFirstShare = 0.25;    // of a time limit
 
 enum class NodeKind : std::uint8_t { pair, stages, chain, family, key };
@@ -401,15 +403,18 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   findings.complete = true;
   if (fewest_devices(space.job()) > space.devices()) {  // hopeless
     findings.lower_bound = options.known_score;
-    findings.keys = space.count_keys(deadline);
+    // Somebody may look for a plan otherwise in the time that is left.
+    findings.keys = space.count_keys(Deadline(kCountShare * options.time_limit_s, options.stop));
     findings.wall_s = seconds_since(start);
     return findings;
   }
   bool looked_for_first = !options.first;
   const auto look_for_first = [&](double seconds) {
     looked_for_first = true;
-    const Deadline end(std::isfinite(options.time_limit_s) ? kFirstMost * options.time_limit_s : 10 * seconds,
-                       options.stop);
+    // Where others are asked after this search, they have their share; else all of a short limit is for it.
+    const double limit = options.time_limit_s;
+    const double most = options.share_without_first < 1 ? kFirstShare : std::max(kFirstMost, kFirstLeast / limit);
+    const Deadline end(std::isfinite(limit) ? std::min(1.0, most) * limit : 10 * seconds, options.stop);
     findings.first = first_plan(space, options.objective, end, Deadline(seconds, options.stop));
     if (findings.first && score_of(*findings.first, options.objective) >= options.known_score) findings.first.reset();
     if (findings.first &&

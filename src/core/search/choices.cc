@@ -75,18 +75,20 @@ std::vector<OffloadSet> offered_offloads(const cost::Job& job) {
     double freed;
   };
   std::vector<Part> parts;
+  std::vector<double> layers(job.model.kinds.size(), 0.0);  // of every kind
+  for (const int kind : job.model.layers) layers[at(kind)] += 1;
   for (const OffloadSet modules : {kAttention, set_of(OffloadModule::fused_group_mlp), set_of(OffloadModule::moe_act),
                                    set_of(OffloadModule::expert_fc1), set_of(OffloadModule::qkv_linear),
                                    set_of(OffloadModule::mlp_norm), set_of(OffloadModule::attn_norm)}) {
     if (!cost::refuse_offload(job, modules).empty()) continue;
     Part part{modules, 0};
     bool worthwhile = false;
-    for (const int kind : job.model.layers) {
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
       cost::LayerPrice price;
-      if (job.model.kinds[at(kind)].kind != model::LayerKind::block) continue;
-      cost::price_layer_memory(job, kind, Split{.offload = modules}, 1, price);
+      if (layers[kind] == 0 || job.model.kinds[kind].kind != model::LayerKind::block) continue;
+      cost::price_layer_memory(job, static_cast<int>(kind), Split{.offload = modules}, 1, price);
       const double freed = price.host[cost::kNothing].freed;
-      part.freed += freed;
+      part.freed += layers[kind] * freed;
       worthwhile = worthwhile || (freed > 0 && freed >= kLeastMoved * (price.kept_bytes[cost::kNothing] + freed));
     }
     if (worthwhile) parts.push_back(part);

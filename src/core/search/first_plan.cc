@@ -12,6 +12,7 @@
 #include "cost/evaluate.h"
 #include "cost/memory.h"
 #include "search/best_first.h"
+#include "search/choices.h"
 #include "search/even_cuts.h"
 
 namespace nest::search {
@@ -84,12 +85,23 @@ class FirstPlanFinder {
     return false;
   }
 
-  // The stages of a start; empty where they are not in the space.
-  std::vector<StagePlan> stages_of(const Start& start, const Strategy& strategy) const {
-    StageChoice choice = space_.shardings()[at(start.sharding)];
-    choice.recompute = space_.recomputations()[at(start.recompute)];
-    const std::optional<int> option = find_choice(space_.choices(), choice);
-    if (!option || (choice.in_node && !space_.node_degree(strategy)) || !space_.treats(strategy, choice)) return {};
+  // What all starts of one key have in common.
+  struct KeyFacts {
+    Key key;
+    Strategy strategy;
+    std::vector<std::int64_t> cuts;         // empty: none in the space
+    std::optional<std::int64_t> in_a_node;  // degree of sharding
+  };
+
+  const KeyFacts& facts_of(const Key& key) {
+    if (facts_ && facts_->key == key) return *facts_;
+    facts_ = {key, space_.strategy(key), {}, {}};
+    facts_->cuts = cuts_of(facts_->strategy);
+    if (!facts_->cuts.empty()) facts_->in_a_node = space_.node_degree(facts_->strategy);
+    return *facts_;
+  }
+
+  std::vector<std::int64_t> cuts_of(const Strategy& strategy) const {
     std::vector<std::int64_t> cuts{0};
     if (space_.limits().even_cuts || strategy.virtual_stages > 1) {
       cuts = even_cuts(job_, strategy.pp, strategy.virtual_stages);
@@ -102,15 +114,32 @@ class FirstPlanFinder {
       if (!cut || cuts[at(s + 1)] - cuts[at(s)] < space_.fewest_layers(s, strategy.pp, strategy.virtual_stages))
         return {};
     }
-    return space_.stages(strategy, cuts, std::vector<int>(at(strategy.pp), *option));
+    return cuts;
+  }
+
+  // The stages of a start; empty where they are not in the space.
+  std::vector<StagePlan> stages_of(const Start& start, const KeyFacts& facts) const {
+    StageChoice choice = space_.shardings()[at(start.sharding)];
+    choice.recompute = space_.recomputations()[at(start.recompute)];
+    if (facts.cuts.empty() || (choice.in_node && !facts.in_a_node)) return {};
+    const std::int64_t degree = facts.in_a_node.value_or(0);
+    if (!find_choice(space_.choices(), choice)) return {};
+    if (!space_.treats(facts.strategy, choice, choice.in_node ? degree : 0)) return {};
+    std::vector<StagePlan> stages;
+    stages.reserve(facts.cuts.size());
+    for (std::size_t s = 0; s + 1 < facts.cuts.size(); ++s) {
+      stages.push_back(stage_of(facts.cuts[s], facts.cuts[s + 1], choice, degree));
+    }
+    return stages;
   }
 
   // Whether it fits and is better than what is known; then it is the best.
   bool take(const Start& start) {
     if (!seen_.insert(start).second) return false;
     end_.check();
-    const Strategy strategy = space_.strategy(start.key);
-    const std::vector<StagePlan> stages = stages_of(start, strategy);
+    const KeyFacts& facts = facts_of(start.key);
+    const Strategy& strategy = facts.strategy;
+    const std::vector<StagePlan> stages = stages_of(start, facts);
     if (stages.empty() || !cost::refuse_strategy(job_, strategy, stages).empty()) return false;
     if (!best_ && !has_room(start.key, strategy, stages)) return false;
     Plan plan = cost::evaluate_deferring(job_, strategy, stages, space_.limits().defer_head);
@@ -326,6 +355,7 @@ class FirstPlanFinder {
   const Deadline &end_, &enough_;
   std::vector<std::int64_t> stage_counts_;  // ascending
   std::set<Start> seen_;
+  std::optional<KeyFacts> facts_;  // of the key that was looked at last
   std::map<std::pair<int, int>, std::unique_ptr<const cost::StageMemoryModel>> memory_;  // by split and micro-batch
   std::optional<Plan> best_;
   Start at_;
