@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/index.h"
 #include "simulate/least_time.h"
@@ -81,9 +82,10 @@ double StepJudge::seconds(const Strategy& strategy, const std::vector<StagePlan>
 std::optional<double> StepJudge::seconds_below(const Strategy& strategy, const std::vector<StagePlan>& stages,
                                                double most_s) const {
   std::vector<LoweredPlan> lowered;
+  const bool bounded = std::isfinite(most_s);
   const double least_s = step_s(job_, strategy, stages, exchanges_, [&](LoweredPlan plan) {
     lowered.push_back(std::move(plan));
-    return least_time(lowered.back().program).seconds();
+    return bounded ? least_time(lowered.back().program).seconds() : 0.0;
   });
   if (least_s >= most_s) return std::nullopt;
   std::vector<double> seconds;
