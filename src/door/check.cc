@@ -22,7 +22,19 @@ struct JudgedPlan {
 
 namespace {
 
-// The devices that the file names for each stage. read_plan has made sure that they are lists of integers.
+const doc::Value* member(const doc::Value* value, const char* key) {
+  const doc::Object* object = value != nullptr ? value->as_object() : nullptr;
+  return object != nullptr ? object->find(key) : nullptr;
+}
+
+std::optional<double> number_of(const doc::Value* value) {
+  if (value == nullptr) return std::nullopt;
+  if (const std::int64_t* whole = value->as_integer()) return static_cast<double>(*whole);
+  if (const double* real = value->as_real()) return *real;
+  return std::nullopt;
+}
+
+// The devices that the file names for each stage. read_plan has made sure that they are lists of integers, which may be written as 2.0.
 check::ListedDevices listed_devices(const Document& document) {
   check::ListedDevices listed;
   const doc::Object* root = document.root().as_object();
@@ -34,22 +46,11 @@ check::ListedDevices listed_devices(const Document& document) {
     const doc::Value* list = members ? members->find("devices") : nullptr;
     if (!list || !list->as_array()) continue;
     for (const doc::Value& device : *list->as_array()) {
-      if (const std::int64_t* number = device.as_integer()) devices.push_back(*number);
+      if (const std::optional<double> number = number_of(&device))
+        devices.push_back(static_cast<std::int64_t>(*number));
     }
   }
   return listed;
-}
-
-const doc::Value* member(const doc::Value* value, const char* key) {
-  const doc::Object* object = value != nullptr ? value->as_object() : nullptr;
-  return object != nullptr ? object->find(key) : nullptr;
-}
-
-std::optional<double> number_of(const doc::Value* value) {
-  if (value == nullptr) return std::nullopt;
-  if (const std::int64_t* whole = value->as_integer()) return static_cast<double>(*whole);
-  if (const double* real = value->as_real()) return *real;
-  return std::nullopt;
 }
 
 // What the file repeats for its readers, and what it says beside the plan, which nobody judges.
@@ -98,8 +99,21 @@ BesidePlan beside_plan(const Document& document, const Plan& plan) {
   return beside;
 }
 
+// What a plan is called by is what it describes.
+void judge_names(const Plan& plan, const cost::Job& job, BesidePlan& beside) {
+  const auto judge = [&](const char* key, const std::string& claimed, const std::string& described) {
+    if (claimed.empty() || claimed == described) return;
+    beside.wrong.push_back({check::ViolationCode::repeated, fmt::format("{} is {}; what is described is {}", key,
+                                                                        clip(claimed, 40), clip(described, 40))});
+  };
+  judge("cluster.name", plan.cluster.name, job.cluster.name);
+  judge("cluster.device", plan.cluster.device, job.cluster.device.name);
+  judge("model.family", plan.model.family, job.model.architecture.family);
+}
+
 Verdict judge(const Plan& plan, const check::ListedDevices& listed, BesidePlan beside = {}) {
   const cost::Job job = load::load_job(plan);
+  judge_names(plan, job, beside);
   Verdict verdict;
   auto judged = std::make_shared<JudgedPlan>(
       JudgedPlan{report::make_check_report(job.title, plan, job.model, job.cluster, search::state_floor(job), listed)});

@@ -95,8 +95,19 @@ std::vector<std::string> claims_not_judged(const Plan& plan) {
   add(plan.prediction.spread > 0, "prediction.spread");
   add(plan.executed.has_value(), "executed.breakdown_s");
   if (plan.search) {
-    for (const char* key : {"wall_s", "optimal", "candidates", "opened"}) keys.push_back(fmt::format("search.{}", key));
+    for (const char* key : {"wall_s", "optimal", "candidates", "opened", "planner"}) {
+      keys.push_back(fmt::format("search.{}", key));
+    }
+    for (const char* key : {"tie", "fastest_s"}) {
+      if (plan.search->tie > 0) keys.push_back(fmt::format("search.{}", key));
+    }
     add(!plan.search->fastest.empty(), "search.fastest");
+    add(!plan.search->simpler.empty(), "search.simpler");
+    add(!plan.search->set.empty(), "search.set");
+    add(plan.search->max_devices > 0, "search.max_devices");
+    for (const char* key : {"target", "target_version"}) {
+      if (!plan.search->target.empty()) keys.push_back(fmt::format("search.{}", key));
+    }
     if (plan.search->execution) {
       for (const char* key : {"simulated_s", "executed", "bounded", "complete", "runs", "certain"}) {
         keys.push_back(fmt::format("search.execution.{}", key));
