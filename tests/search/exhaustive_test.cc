@@ -29,6 +29,7 @@ using test::Problem;
 constexpr std::uint32_t kShards = 10, kPerShard = 500;
 constexpr std::uint32_t kGridShards = 10, kFirstOfGrids = 1'000'000;       // mixtures of experts: two grids
 constexpr std::uint32_t kContextShards = 2, kFirstOfContexts = 2'000'000;  // long sequences: exchanges of contexts
+constexpr std::uint32_t kTinyShards = 4, kPerTinyShard = 5'000, kFirstOfTiny = 3'000'000;
 constexpr double kAgreement = 1e-9;
 constexpr int kPinned = 2;        // keys of every problem that are searched for alone
 constexpr int kMostFailures = 3;  // that are written down
@@ -246,7 +247,7 @@ void compare(const Problem& problem, Tally& tally) {
   check_bounds(problem, all);
   Dice dice(problem.seed + 2'000'000'000ULL);
   const std::vector<Strategy> strategies = test::all_strategies(problem.job, problem.limits, problem.devices());
-  for (int k = 0; k < kPinned; ++k) {
+  for (int k = 0; k < kPinned && !problem.tiny; ++k) {
     const Problem one = pinned(problem, dice.any(strategies));
     const OracleAnswer own = test::try_everything(one.job, one.limits, one.devices());
     check_answer(one, own, make_plan(one.request()));
@@ -279,13 +280,15 @@ bool compare_problem(const Problem& problem, Tally& tally) {
 }
 
 Problem problem_of(std::uint32_t seed, std::uint64_t draw = test::draw()) {
+  if (seed >= kFirstOfTiny) return test::tiny_problem(seed, draw);
   if (seed < kFirstOfGrids) return test::random_problem(seed, draw);
   return test::random_problem(seed, seed < kFirstOfContexts ? test::Leaning::experts : test::Leaning::context, draw);
 }
 
-// One shard of problems. What `counts` saw is recorded; in a whole shard every feature is part of some optimum.
-Tally compare_shard(std::uint32_t first_seed, std::uint32_t shard, Counts Tally::*counts) {
-  const std::uint32_t count = per_shard(), first = first_seed + shard * count;
+// One shard of problems. What `counts` saw is recorded, if there are any; in a whole shard every feature is part of some optimum.
+Tally compare_shard(std::uint32_t first_seed, std::uint32_t shard, Counts Tally::*counts,
+                    std::uint32_t per_whole_shard = kPerShard) {
+  const std::uint32_t count = test::scaled(per_whole_shard, 12), first = first_seed + shard * count;
   Tally tally;
   int failed = 0;
   for (std::uint32_t seed = first; seed < first + count && failed < kMostFailures; ++seed) {
@@ -293,7 +296,10 @@ Tally compare_shard(std::uint32_t first_seed, std::uint32_t shard, Counts Tally:
   }
   testing::Test::RecordProperty("problems", std::to_string(tally.problems));
   testing::Test::RecordProperty("plans", std::to_string(tally.plans));
-  const bool whole = count >= kPerShard && failed == 0;
+  testing::Test::RecordProperty("infeasible", tally.infeasible);
+  testing::Test::RecordProperty("impossible", tally.impossible);
+  if (counts == nullptr) return tally;
+  const bool whole = count >= per_whole_shard && failed == 0;
   for (const auto& [feature, times] : tally.*counts) {
     testing::Test::RecordProperty(feature, times);
     if (whole) {
@@ -307,8 +313,6 @@ class Exhaustive : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(Exhaustive, FindsTheBestOfAllPlans) {
   const Tally tally = compare_shard(1, GetParam(), &Tally::seen);
-  RecordProperty("infeasible", tally.infeasible);
-  RecordProperty("impossible", tally.impossible);
   if (per_shard() >= kPerShard && !HasFailure()) {
     EXPECT_GE(tally.infeasible, 3);
   }
@@ -327,6 +331,16 @@ class ExhaustiveContexts : public testing::TestWithParam<std::uint32_t> {};
 TEST_P(ExhaustiveContexts, FindsTheBestOfAllPlans) { compare_shard(kFirstOfContexts, GetParam(), &Tally::contexts); }
 
 INSTANTIATE_TEST_SUITE_P(Planner, ExhaustiveContexts, testing::Range(0U, kContextShards));
+
+// Fewer layers, devices, keys and options, and many more of them.
+class ExhaustiveTiny : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(ExhaustiveTiny, FindsTheBestOfAllPlans) {
+  const Tally tally = compare_shard(kFirstOfTiny, GetParam(), nullptr, kPerTinyShard);
+  EXPECT_LT(tally.impossible + tally.infeasible, test::scaled(kPerTinyShard, 12) / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Planner, ExhaustiveTiny, testing::Range(0U, kTinyShards));
 
 // Nothing is lost by leaving out options of a stage that another one beats in both times.
 TEST(ExhaustiveOracle, DominatedOptionsAreNeverBetter) {
@@ -371,14 +385,16 @@ TEST(ExhaustiveOracle, WrittenProblemsAreTheProblems) {
 }
 
 // Problems on which the search once was wrong: a floor on the memory of recomputed blocks beside overlapped exchanges, sets
-// of modules dropped for others that need more while they work, tables of encoder and decoder counted twice.
+// of modules dropped for others that need more while they work, tables of encoder and decoder counted twice, sets that keep
+// more than everything, groups of blocks of which the first is frozen.
 TEST(ExhaustiveReplay, OnceWrong) {
   struct Drawn {
     std::uint64_t draw;
     std::uint32_t seed;
   };
   Tally tally;
-  for (const Drawn& one : {Drawn{1, 1'000'481}, Drawn{4, 1'000'093}, Drawn{4, 2'000'008}, Drawn{103, 202}}) {
+  for (const Drawn& one : {Drawn{1, 1'000'481}, Drawn{4, 1'000'093}, Drawn{4, 2'000'008}, Drawn{103, 202},
+                           Drawn{6, 3'004'137}, Drawn{6, 3'018'263}, Drawn{7, 3'014'259}}) {
     compare_problem(problem_of(one.seed, one.draw), tally);
   }
   EXPECT_GT(tally.plans, 0);

@@ -84,6 +84,18 @@ TEST(MemoryFloor, NoPlanThatFitsHasAFasterSlowestStage) {
   EXPECT_GT(tight.forced, static_cast<int>(problems) / 10);
 }
 
+TEST(MemoryFloor, OfTinyProblems) {
+  Tight tight;
+  const std::uint32_t problems = test::scaled(3000, 300);
+  for (std::uint32_t seed = 1; seed <= problems; ++seed) {
+    const test::Problem problem = test::tiny_problem(seed);
+    test::Dice dice(seed);
+    for (int plan = 0; plan < 4; ++plan) compare(problem, dice, tight);
+    if (HasFailure()) FAIL() << test::problem_text(problem);
+  }
+  EXPECT_GT(tight.plans, static_cast<int>(problems));
+}
+
 // With room for nothing, nothing is fast enough; with room for everything, memory says nothing.
 TEST(MemoryFloor, EndsOfTheScale) {
   test::Problem problem = test::random_problem(3, test::Leaning::experts, 0);

@@ -17,7 +17,8 @@
 namespace nest::test {
 namespace {
 
-constexpr std::size_t kMostKeys = 500, kMostKeysOfLongChains = 40;
+constexpr std::size_t kMostKeys = 500, kMostKeysOfLongChains = 40, kMostKeysOfTiny = 8;
+constexpr std::int64_t kDevicesOfTiny = 8;
 
 std::int64_t parameters_of(const model::Layer& layer) {
   std::int64_t sum = 0;
@@ -117,12 +118,13 @@ void narrow(Dice& dice, Problem& problem) {
                                              "pp=..3",       "dp=..4", "dp=1,2", "vpp=1,2", "ep=..2",
                                              "dp_inner=..2", "tp=..3", "mbs=1,2"};
   const bool long_chain = problem.leaning == Leaning::long_chain;
+  const std::size_t most = problem.tiny ? kMostKeysOfTiny : long_chain ? kMostKeysOfLongChains : kMostKeys;
   if (long_chain) problem.settings.push_back(dice.any({"pp=2..4", "pp=3", "pp=4", "pp=2..3"}));
   for (int k = 0; k < 40; ++k) {
     apply_settings(problem);
     const std::size_t keys = all_strategies(problem.job, problem.limits, problem.devices()).size();
-    if (keys <= (long_chain ? kMostKeysOfLongChains : kMostKeys)) return;
-    if (k < (long_chain ? 12 : 6)) {
+    if (keys <= most) return;
+    if (k < (problem.tiny ? 20 : long_chain ? 12 : 6)) {
       const std::string& next = dice.any(narrower);
       if (!long_chain || next.substr(0, 2) != "pp") problem.settings.push_back(next);
     } else {
@@ -264,6 +266,47 @@ void choose_outer(Problem& problem) {
   if (wider && problem.leaning == Leaning::node_shards && problem.seed % 3 == 2) limits.zero_outer = {false, true};
 }
 
+// Two at a time of what stages may recompute and of degrees of ZeRO.
+void choose_few_options(Dice& dice, Problem& problem) {
+  const std::vector<Recomputation> all = all_recomputations(problem.job, problem.limits);
+  if (all.size() > 2) {
+    problem.settings.push_back(joined("recompute", {to_string(dice.any(all)), to_string(dice.any(all))}));
+  }
+  std::vector<std::string> zeros;
+  for (std::size_t zero = 0; zero < problem.limits.zero.size(); ++zero) {
+    if (problem.limits.zero[zero]) zeros.push_back(std::to_string(zero));
+  }
+  if (zeros.size() > 2) problem.settings.push_back(joined("zero", {dice.any(zeros), dice.any(zeros)}));
+  apply_settings(problem);
+}
+
+// All but seed, draw, leaning and size, which are there.
+void fill(Problem& problem) {
+  const Leaning leaning = problem.leaning;
+  Dice dice(problem.seed + (problem.draw << 32) + (problem.tiny ? 1ULL << 60 : 0));
+  problem.config = random_config(dice, leaning);
+  if (problem.tiny) problem.config = shortened(problem.config, dice.any<std::int64_t>({1, 2, 2, 3}));
+  const model::Architecture architecture = model::read_config(doc::parse_json("model.json", problem.config), "model");
+  cluster::Cluster cluster = random_cluster(dice, leaning);
+  choose_run(dice, problem, architecture, cluster);
+  if (cluster.devices > 2 && dice.one_in(6)) problem.most_devices = cluster.devices - 1;
+  if (problem.tiny && problem.devices() > kDevicesOfTiny)
+    problem.most_devices = dice.any({kDevicesOfTiny, kDevicesOfTiny - 2});
+  choose_degrees(dice, problem);
+  choose_options(dice, problem);
+  narrow(dice, problem);
+  if (problem.tiny) choose_few_options(dice, problem);
+  if (dice.one_in(12)) problem.limits.replicas_together = true;
+  if (dice.one_in(8) || (leaning == Leaning::crossing && dice.one_in(2))) add_edges(dice, problem);
+  if (leaning == Leaning::measured || dice.one_in(10)) measure_layers(dice, problem);
+  choose_offload(problem);
+  choose_outer(problem);
+  choose_deferral(problem);
+  choose_memory(dice, problem);
+  problem.top = dice.any({1, 1, 1, 2, 3, 5, 20});
+  problem.objective = dice.one_in(3) ? PlanObjective::device_hours : PlanObjective::time;
+}
+
 }  // namespace
 
 double Dice::magnitude(double low, double high) { return low * std::exp(real(0, std::log(high / low))); }
@@ -365,28 +408,21 @@ Problem random_problem(std::uint32_t seed, std::uint64_t draw) {
 }
 
 Problem random_problem(std::uint32_t seed, Leaning leaning, std::uint64_t draw) {
-  Dice dice(seed + (draw << 32));
   Problem problem;
   problem.seed = seed;
   problem.draw = draw;
   problem.leaning = leaning;
-  problem.config = random_config(dice, leaning);
-  const model::Architecture architecture = model::read_config(doc::parse_json("model.json", problem.config), "model");
-  cluster::Cluster cluster = random_cluster(dice, leaning);
-  choose_run(dice, problem, architecture, cluster);
-  if (cluster.devices > 2 && dice.one_in(6)) problem.most_devices = cluster.devices - 1;
-  choose_degrees(dice, problem);
-  choose_options(dice, problem);
-  narrow(dice, problem);
-  if (dice.one_in(12)) problem.limits.replicas_together = true;
-  if (dice.one_in(8) || (leaning == Leaning::crossing && dice.one_in(2))) add_edges(dice, problem);
-  if (leaning == Leaning::measured || dice.one_in(10)) measure_layers(dice, problem);
-  choose_offload(problem);
-  choose_outer(problem);
-  choose_deferral(problem);
-  choose_memory(dice, problem);
-  problem.top = dice.any({1, 1, 1, 2, 3, 5, 20});
-  problem.objective = dice.one_in(3) ? PlanObjective::device_hours : PlanObjective::time;
+  fill(problem);
+  return problem;
+}
+
+Problem tiny_problem(std::uint32_t seed, std::uint64_t draw) {
+  Problem problem;
+  problem.seed = seed;
+  problem.draw = draw;
+  problem.leaning = static_cast<Leaning>(seed % kLeanings);
+  problem.tiny = true;
+  fill(problem);
   return problem;
 }
 

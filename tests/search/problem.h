@@ -67,6 +67,7 @@ struct Problem {
   int top = 1;
   PlanObjective objective = PlanObjective::time;
   std::vector<model::Edge> more_edges;  // beyond the model's own; no file can say that
+  bool tiny = false;                    // solved, and every plan of it listed, in a millisecond or two
 
   std::int64_t devices() const { return most_devices > 0 ? most_devices : job.cluster.devices; }
   search::PlanRequest request() const;
@@ -76,8 +77,14 @@ struct Problem {
 Problem random_problem(std::uint32_t seed, std::uint64_t draw = draw());
 Problem random_problem(std::uint32_t seed, Leaning leaning, std::uint64_t draw = draw());
 
+// The same of one to three layers, eight devices at most, and few keys and options: what a whole problem meets once in a
+// while, met thousands of times.
+Problem tiny_problem(std::uint32_t seed, std::uint64_t draw = draw());
+
 // Parts of it.
 std::string random_config(Dice& dice, Leaning leaning);
+// The same config with so many layers, of encoder and decoder each.
+std::string shortened(const std::string& config, std::int64_t layers);
 cluster::Cluster random_cluster(Dice& dice, Leaning leaning);
 // Every layer of every split and micro-batch that the limits admit, measured at its own price.
 cost::MeasuredProfile own_profile(const cost::Job& job, const plan::PlanLimits& limits, std::int64_t devices);

@@ -171,4 +171,26 @@ std::string random_config(Dice& dice, Leaning leaning) {
   }
 }
 
+std::string shortened(const std::string& config, std::int64_t layers) {
+  Json json = Json::parse(config);
+  for (const char* key : {"num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers"}) {
+    if (json.contains(key)) json[key] = std::min(json[key].get<std::int64_t>(), layers);
+  }
+  if (json.contains("layer_types")) {
+    Json types = Json::array();
+    for (const Json& type : json["layer_types"]) {
+      if (std::ssize(types) < layers) types.push_back(type);
+    }
+    json["layer_types"] = types;
+  }
+  if (json.contains("mlp_only_layers")) {
+    Json dense = Json::array();
+    for (const Json& layer : json["mlp_only_layers"]) {
+      if (layer.get<std::int64_t>() < layers) dense.push_back(layer);
+    }
+    json["mlp_only_layers"] = dense;
+  }
+  return json.dump(1);
+}
+
 }  // namespace nest::test
