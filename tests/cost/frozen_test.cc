@@ -56,6 +56,24 @@ TEST(FrozenPrices, AFrozenBlockSavesItsWeightGradients) {
   EXPECT_EQ(frozen.frozen_dense, free.dense_parameters);
 }
 
+// Groups of four blocks keep one input each: 4096 tokens of 4096 channels in 16 bits. Of 32 blocks the first five are frozen; nothing is kept
+// of the first group, and of the second, whose first block is frozen too and the others are not, its input.
+TEST(FrozenMemory, AGroupOfWhichSomeBlockIsTrainedKeepsItsInput) {
+  Strategy strategy;
+  StagePlan stage;
+  stage.last = 33;
+  stage.recompute = Recomputation::of_layers(Recompute::uniform, 4);
+  const auto kept_beside = [&](const char* frozen) {
+    const StageMemory some = stage_memory(frozen_job({frozen}), strategy, stage, 0);
+    const StageMemory whole = stage_memory(frozen_job({}), strategy, stage, 0);
+    return whole.activations - some.activations;
+  };
+  constexpr std::int64_t kInput = std::int64_t{4096} * 4096 * 2;
+  EXPECT_EQ(kept_beside("embedding,blocks.0-3"), kInput);
+  EXPECT_EQ(kept_beside("embedding,blocks.0-4"), kInput);
+  EXPECT_EQ(kept_beside("embedding,blocks.0-7"), 2 * kInput);
+}
+
 // 16 bits a weight, 4 bytes of gradient and 12 of optimizer state per trained parameter, nothing more of a frozen one.
 TEST(FrozenMemory, StateIsOfWhatIsTrained) {
   const double all = 8'030'261'248, adapters = 32 * 16 * (2 * 4096.0 + 4096 + 1024);
