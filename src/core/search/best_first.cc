@@ -24,6 +24,7 @@ constexpr double kProbes[] = {1.05, 1.2, 1.6, 3};
 constexpr double kFirstSeconds = 0.05;  // after which a plan by rules is looked for, for as long again
 constexpr double kFirstMost = 0.5;      // of a time limit, where rules do not find a plan at once
 constexpr double kFirstLeast = 0.1;     // seconds that they have for that, if there are as many
+constexpr double kShort_s = 0.15;       // limits below are short
 constexpr double kCountShare = 0.05;    // of a time limit, to count keys of which none fits
 constexpr double kFirstShare = 0.25;    // of a time limit
 
@@ -411,9 +412,12 @@ SearchFindings find_best(const PlanSpace& space, PriceCache& prices, const Searc
   bool looked_for_first = !options.first;
   const auto look_for_first = [&](double seconds) {
     looked_for_first = true;
-    // Where others are asked after this search, they have their share; else all of a short limit is for it.
+    // Of a short limit others that are asked after this search have their share; where there are none, all is for it.
     const double limit = options.time_limit_s;
-    const double most = options.share_without_first < 1 ? kFirstShare : std::max(kFirstMost, kFirstLeast / limit);
+    const bool others = options.share_without_first < 1;
+    const double most = !others            ? std::max(kFirstMost, kFirstLeast / limit)
+                        : limit < kShort_s ? kFirstShare
+                                           : kFirstMost;
     const Deadline end(std::isfinite(limit) ? std::min(1.0, most) * limit : 10 * seconds, options.stop);
     findings.first = first_plan(space, options.objective, end, Deadline(seconds, options.stop));
     if (findings.first && score_of(*findings.first, options.objective) >= options.known_score) findings.first.reset();

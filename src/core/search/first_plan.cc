@@ -90,14 +90,13 @@ class FirstPlanFinder {
     Key key;
     Strategy strategy;
     std::vector<std::int64_t> cuts;         // empty: none in the space
-    std::optional<std::int64_t> in_a_node;  // degree of sharding
+    std::optional<std::int64_t> in_a_node;  // degree of sharding, once it was asked for; 0: there is none
   };
 
-  const KeyFacts& facts_of(const Key& key) {
+  KeyFacts& facts_of(const Key& key) {
     if (facts_ && facts_->key == key) return *facts_;
     facts_ = {key, space_.strategy(key), {}, {}};
     facts_->cuts = cuts_of(facts_->strategy);
-    if (!facts_->cuts.empty()) facts_->in_a_node = space_.node_degree(facts_->strategy);
     return *facts_;
   }
 
@@ -118,13 +117,15 @@ class FirstPlanFinder {
   }
 
   // The stages of a start; empty where they are not in the space.
-  std::vector<StagePlan> stages_of(const Start& start, const KeyFacts& facts) const {
+  std::vector<StagePlan> stages_of(const Start& start, KeyFacts& facts) const {
     StageChoice choice = space_.shardings()[at(start.sharding)];
     choice.recompute = space_.recomputations()[at(start.recompute)];
-    if (facts.cuts.empty() || (choice.in_node && !facts.in_a_node)) return {};
-    const std::int64_t degree = facts.in_a_node.value_or(0);
-    if (!find_choice(space_.choices(), choice)) return {};
-    if (!space_.treats(facts.strategy, choice, choice.in_node ? degree : 0)) return {};
+    if (facts.cuts.empty() || !find_choice(space_.choices(), choice)) return {};
+    // Of millions of ranks that takes long.
+    if (choice.in_node && !facts.in_a_node) facts.in_a_node = space_.node_degree(facts.strategy).value_or(0);
+    const std::int64_t degree = choice.in_node ? *facts.in_a_node : 0;
+    if (choice.in_node && degree == 0) return {};
+    if (!space_.treats(facts.strategy, choice, degree)) return {};
     std::vector<StagePlan> stages;
     stages.reserve(facts.cuts.size());
     for (std::size_t s = 0; s + 1 < facts.cuts.size(); ++s) {
@@ -137,7 +138,7 @@ class FirstPlanFinder {
   bool take(const Start& start) {
     if (!seen_.insert(start).second) return false;
     end_.check();
-    const KeyFacts& facts = facts_of(start.key);
+    KeyFacts& facts = facts_of(start.key);
     const Strategy& strategy = facts.strategy;
     const std::vector<StagePlan> stages = stages_of(start, facts);
     if (stages.empty() || !cost::refuse_strategy(job_, strategy, stages).empty()) return false;
