@@ -75,14 +75,36 @@ TEST(StepForm, LeastOfOneForwardOneBackward) {
   }
 }
 
-// Of three stages that take 3, one waits 6 longer after its two passes: 2 (3 + 6 / 2) s; the way of a micro-batch is 9.
-TEST(StepForm, WhatComesAfterThePassesCountsOnce) {
-  StepForm form = least_of({{1, 1, 1}, {2, 2, 2}}, 2);
-  form.late_s = 3;
-  EXPECT_DOUBLE_EQ(form.value(6, 9 + 3), 12);
-  EXPECT_DOUBLE_EQ(form.value(4, 9 + 3), 9);
+// Stages of 3, whose gradients take 5 and 6, on one uplink: 10 slots less 4, twice the second stage and once the first, 11
+// more: 18 + 12 + 3 + 11; with the first stage's alone, 18 + 18 + 5.
+TEST(StepForm, GradientsOfTheFirstStagesLeaveThroughOneUplink) {
+  StepForm form = least_of({{1, 1, 1}, {2, 2, 2}}, 10);
+  const auto sum_s = [&] {
+    return 3 * (form.share_of_passes(0) + form.share_of_passes(1) + form.share_of_passes(2)) +
+           5 * form.share_of_rest(0) + 6 * form.share_of_rest(1);
+  };
+  EXPECT_DOUBLE_EQ(form.value(3, sum_s()), 41);
+  form.together = 2;
+  EXPECT_DOUBLE_EQ(form.value(3, sum_s()), 44);
+  form.micro_batches = 2;  // the way of one from the second stage on, and both exchanges
+  EXPECT_DOUBLE_EQ(form.value(3, sum_s()), 6 + 11);
   form.split = true;  // weight gradients are on nobody's way
-  EXPECT_DOUBLE_EQ(form.value(4, 9 + 3), 8);
+  EXPECT_DOUBLE_EQ(form.value(4, 100), 8);
+}
+
+// Four equal stages of 3 with two chunks, whose passes take 1 and 2. Of 8 micro-batches one chunk goes there and back in place
+// of six forwards of one: 24 + 9 / 2 - 6 / 2; of 4, in place of three.
+TEST(StepForm, LeastOfChunksInTurns) {
+  const Stages stages{{1, 1, 1, 1}, {2, 2, 2, 2}};
+  StepForm form = least_of(stages, 8, 2);
+  EXPECT_DOUBLE_EQ(form.value(3, 12), 24);
+  form.in_turns = true;
+  form.back_share = 2.0 / 3;
+  EXPECT_DOUBLE_EQ(form.value(3, 12), 25.5);
+  EXPECT_DOUBLE_EQ(played_s(Schedule::interleaved, stages, 8, 2), 28.5);
+  form.micro_batches = 4;
+  EXPECT_DOUBLE_EQ(form.value(3, 12), 15);
+  EXPECT_DOUBLE_EQ(played_s(Schedule::interleaved, stages, 4, 2), 16.5);
 }
 
 // 10 micro-batches through 3 and 4: 7 slots of 4 and twice the way, 42; 1 less where the first and the last are shorter
@@ -114,8 +136,14 @@ TEST(StepForm, NoOrderTakesLess) {
       stages.backward_s.push_back(time * (1 + static_cast<double>(upto(200)) / 100));
     }
     const Schedule kind = turns ? Schedule::interleaved : k % 5 == 0 ? Schedule::gpipe : Schedule::one_f_one_b;
-    const double least =
-        least_of(stages, static_cast<double>(m), static_cast<double>(v)).value(stages.slowest_s(), stages.sum_s());
+    StepForm form = least_of(stages, static_cast<double>(m), static_cast<double>(v));
+    form.in_turns = turns;
+    form.back_share = 1;
+    for (std::int64_t s = 0; s < p; ++s) {
+      const auto at = static_cast<std::size_t>(s);
+      form.back_share = std::min(form.back_share, stages.backward_s[at] / stages.stage_s(at));
+    }
+    const double least = form.value(stages.slowest_s(), stages.sum_s());
     const double played = played_s(kind, stages, m, v);
     ASSERT_LE(least, played * (1 + 1e-12)) << "case " << k << ": p " << p << ", v " << v << ", m " << m;
     exact += least > played * (1 - 1e-9) ? 1 : 0;
@@ -128,8 +156,8 @@ TEST(StepForm, CapsAreTheLargestWithinALimit) {
   const Stages stages{{1, 1.5, 1}, {2, 3, 2}};
   for (const double m : {2.0, 4.0, 9.0}) {
     StepForm form = least_of(stages, m);
-    for (const double late : {0.0, 0.25}) {
-      form.late_s = late;
+    for (const double share : {0.0, 0.5}) {
+      form.back_share = share;
       const double limit = form.low(5, 9), cap = form.slowest_within(9, limit, 0);
       EXPECT_GE(cap, 5 * (1 - 1e-12));
       EXPECT_NEAR(form.low(cap, 9), limit, 1e-9);

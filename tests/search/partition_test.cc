@@ -21,6 +21,7 @@ struct FakeOption {
   bool offered = true;
   double micro_s = 0, step_s = 0;
   double state_bytes = 0, kept_bytes = 0;  // needs state + pressure * kept
+  double first_after_s = 0, after_s = 0;
 };
 
 // Prices by name and option; stages of one kind share prefix sums, names and memory.
@@ -50,7 +51,8 @@ class FakePrices final : public StagePrices {
     for (int o = problem.options - 1; o >= 0; --o) {
       const FakeOption& offer = of_name[at(here)][at(o)];
       if (problem.uniform && o != only_) continue;
-      if (offer.offered) prices.push_back({offer.micro_s, offer.step_s, o, false, &known_[{here, o}]});
+      if (!offer.offered) continue;
+      prices.push_back({offer.micro_s, offer.step_s, offer.first_after_s, offer.after_s, o, false, &known_[{here, o}]});
     }
   }
   bool extend(std::int64_t, std::int64_t, std::int64_t, int) override { return false; }
@@ -249,8 +251,16 @@ void fill_random(FakePrices& fake, Draw& draw) {
   problem.form.stages = real(p);
   problem.form.law = draw.one_in(3) ? schedule::Law::least : schedule::Law::formula;
   problem.form.split = draw.one_in(4);
-  if (problem.form.law == schedule::Law::least && draw.one_in(2)) problem.form.late_s = draw.seconds(whole, 3);
-  if (problem.form.law == schedule::Law::least && draw.one_in(2)) problem.form.short_s = draw.seconds(whole, 2);
+  const bool least = problem.form.law == schedule::Law::least;
+  if (least && draw.one_in(2)) problem.form.short_s = draw.seconds(whole, 2);
+  if (least && draw.one_in(2)) problem.form.way_s = draw.seconds(whole, 2);
+  if (least && draw.one_in(2)) problem.form.first_short_s = draw.seconds(whole, 2);
+  if (least && draw.one_in(2)) problem.form.end_s = draw.seconds(whole, 2) - 1;
+  if (least && draw.one_in(2)) problem.form.back_share = 0.5;
+  if (least && draw.one_in(2)) problem.form.waits_s = draw.seconds(whole, 1);
+  problem.form.in_turns = least && std::fmod(problem.form.micro_batches, problem.form.stages) == 0 && draw.one_in(2) &&
+                          problem.form.chunks > 1;
+  if (least && problem.form.chunks == 1) problem.form.together = real(1 + draw.upto(p - 1));
   problem.options = static_cast<int>(1 + draw.upto(3));
   problem.uniform = draw.one_in(4);
   problem.may_cut.assign(at(n + 1), 1);
@@ -273,6 +283,9 @@ void fill_random(FakePrices& fake, Draw& draw) {
     for (int o = 0; o < problem.options; ++o) {
       options.push_back(
           {!draw.one_in(8), draw.seconds(whole, 4), draw.seconds(whole, 6), real(draw.upto(5)), real(draw.upto(3))});
+      if (!least) continue;
+      options.back().first_after_s = draw.seconds(whole, 4);
+      options.back().after_s = draw.seconds(whole, 4);
     }
   }
   problem.boundary_s.assign(at(p - 1), std::vector<double>(at(n + 1), 0));
@@ -292,7 +305,27 @@ void fill_random(FakePrices& fake, Draw& draw) {
 
 struct Priced {
   double time_s = 0, slowest_s = 0, sum_s = 0, step_s = 0;
+  // Of the stages whose gradients leave together, but the last of them; and what all of these do after their passes.
+  double before_s = 0, after_s = 0;
 };
+
+// m tau and the ways of schedule/step_time.h, as they are written there.
+double least_s(const schedule::StepForm& form, const Priced& of) {
+  const double m = form.micro_batches, p = form.stages, v = form.chunks, busy_s = m * of.slowest_s;
+  if (form.split) return busy_s;
+  if (v == 1 && m > p) {
+    return std::max(busy_s, (m - p - 1) * of.slowest_s + 2 * of.sum_s - of.before_s - form.short_s + of.after_s);
+  }
+  const bool is_long = form.in_turns && m >= 2 * p;
+  const double sum_s = of.sum_s - of.before_s + (is_long ? v : 1) * of.after_s;
+  double way_s = is_long ? 0 : sum_s + form.way_s;
+  if (v == 1 ? form.together == 1 : form.in_turns) {
+    const double r = is_long ? 2 * (p - 1) : std::min(p, m) - 1, g = form.back_share;
+    way_s = std::max(way_s, (m - (1 + r * (1 - g)) / v) * of.slowest_s +
+                                (sum_s - form.first_short_s - r * g * form.waits_s) / v + form.end_s);
+  }
+  return std::max(busy_s, way_s);
+}
 
 // By the definition; nothing for what is not offered, does not fit or may not be cut there.
 std::optional<Priced> price(const FakePrices& fake, const Cuts& cuts, const std::vector<int>& options) {
@@ -311,18 +344,13 @@ std::optional<Priced> price(const FakePrices& fake, const Cuts& cuts, const std:
     priced.slowest_s = std::max(priced.slowest_s, time);
     priced.sum_s += time;
     priced.step_s = std::max(priced.step_s, option.step_s);
+    if (real(s) < problem.form.together - 1) priced.before_s += time;
+    if (real(s) < problem.form.together) priced.after_s += s == 0 ? option.first_after_s : option.after_s;
   }
-  const auto& [law, m, v, stages, split, filled_s, late_s, short_s] = problem.form;
-  if (law == schedule::Law::formula) {
-    priced.time_s = m * priced.slowest_s + (priced.sum_s - priced.slowest_s) / v;
-  } else {
-    priced.time_s = m * priced.slowest_s;
-    if (!split) priced.time_s = std::max(priced.time_s, priced.sum_s - late_s);
-    if (!split && v == 1 && m > stages) {
-      const double filling = (m - stages - 1) * (priced.slowest_s - late_s) + 2 * (priced.sum_s - late_s) - short_s;
-      priced.time_s = std::max(priced.time_s, filling);
-    }
-  }
+  const schedule::StepForm& form = problem.form;
+  priced.time_s = form.law == schedule::Law::least
+                      ? least_s(form, priced)
+                      : form.micro_batches * priced.slowest_s + (priced.sum_s - priced.slowest_s) / form.chunks;
   priced.time_s += priced.step_s;
   return priced;
 }

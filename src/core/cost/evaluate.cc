@@ -22,6 +22,7 @@
 #include "cost/tables.h"
 #include "groups/rank_groups.h"
 #include "nest/interval.h"
+#include "plan/pipeline_shape.h"
 #include "schedule/filled.h"
 #include "schedule/step_time.h"
 
@@ -67,6 +68,16 @@ class Evaluator {
     const MessageLines lines = message_lines(job.cluster, strategy, job.law);
     const double least_bytes = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
     messages_fill_s_ = rule.fill_s(lines, least_bytes, table_.wrap_bytes);
+    const double most_bytes = *std::max_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
+    ways_.back_share = least_back_share(job, table_);
+    for (const StagePlan& stage : stages) {
+      ways_.back_share = std::min(ways_.back_share, least_back_share(rule_.traffic(sharding_row(stage))));
+    }
+    rule.add_ways(lines, least_bytes, most_bytes, table_.wrap_bytes, ways_);
+    const auto v = real(strategy.virtual_stages);
+    for (const CostLine& line : lines.hops) sent_s_.push_back(v * rule.sender_s(line.at(least_bytes)));
+    const std::int64_t wraps = schedule::rule_of(strategy.schedule).wraps(strategy.virtual_stages);
+    sent_s_.push_back(real(wraps) * rule.sender_s(lines.wrap.at(table_.wrap_bytes)));
     if (plan::lists_chunks(stages)) {
       chunks_.emplace(job, strategy, table_, stages);
     } else {
@@ -98,7 +109,7 @@ class Evaluator {
   double waits_s(std::size_t s) const {
     if (chunks_) return chunks_->waits_s(static_cast<std::int64_t>(s));
     if (messages_s_.empty()) return 0;
-    double seconds = 0;
+    double seconds = sent_s_[s];
     if (s > 0) seconds += messages_s_[s - 1];
     if (s + 1 < stages_.size()) seconds += messages_s_[s];
     if (s == 0 || s + 1 == stages_.size()) seconds += messages_s_.back();
@@ -161,8 +172,9 @@ class Evaluator {
     parts.p2p = m * time.p2p;
     parts.zero = m * time.zero;
     if (job_.law == schedule::Law::least) {
-      double least_s = chunks_ ? 0 : least_form(m).value(time.total, sum_s);
+      double least_s = chunks_ ? 0 : least_form_s(m);
       for (const PricedStage& stage : priced_) least_s = std::max(least_s, m * stage.time.total + stage.once.reduce_s);
+      least_s = std::max(least_s, least_drain_s(m) + constants::kStep_s - last->per_step_s);
       least_s = std::max(least_s, busiest_link_s(m) + constants::kStep_s - last->per_step_s);
       parts.bubble = std::max(0.0, least_s - m * time.total);
     } else {
@@ -190,6 +202,46 @@ class Evaluator {
     if (peak > 0) prediction.mfu = flops / (prediction.iteration_s * peak);
   }
 
+  StateLoad load_of(const StagePlan& stage) const {
+    const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
+    return state_load(job_.cluster, strategy_, shard_groups(job_.cluster, strategy_, degree, schedule::Law::least));
+  }
+
+  // tau and S of a form, with what the first stages do after their passes.
+  double value_of(const schedule::StepForm& form, const std::vector<double>& after_s) const {
+    double slowest_s = 0, sum_s = 0;
+    for (std::size_t s = 0; s < priced_.size(); ++s) {
+      slowest_s = std::max(slowest_s, priced_[s].time.total);
+      sum_s += form.share_of_passes(real(s)) * priced_[s].time.total;
+      if (s < after_s.size()) sum_s += form.share_of_rest(real(s)) * after_s[s];
+    }
+    return form.value(slowest_s, sum_s);
+  }
+
+  double least_form_s(double micro_batches) const {
+    return value_of(least_form(micro_batches), {priced_.front().once.reduce_s});
+  }
+
+  // The same until the uplink of the first unit has carried the gradients and weights of its stages.
+  double least_drain_s(double micro_batches) const {
+    double most_s = 0;
+    schedule::StepForm form = least_form(micro_batches);
+    if (chunks_ || form.split || form.chunks > 1 || form.stages < 2) return most_s;
+    for (std::size_t l = 1; l < job_.cluster.fabric.levels; ++l) {
+      form.together = load_of(stages_.front()).together[l];
+      std::vector<double> after_s;
+      for (std::size_t s = 0; real(s) < form.together; ++s) {
+        const StageSums sums = sum_stage(job_, table_, stages_[s], strategy_.pp);
+        const StepLoad load = step_load(rule_, load_of(stages_[s]), l, sharding_row(stages_[s]), sums.dense_parameters,
+                                        sums.expert_parameters);
+        const double exposed = priced_[s].once.exposed_share;
+        after_s.push_back((rule_.aligned && s > 0 ? 1 : exposed) * load.reduce_s + exposed * load.gather_s);
+      }
+      if (!after_s.empty()) most_s = std::max(most_s, value_of(form, after_s));
+    }
+    return most_s;
+  }
+
   // What the busiest uplinks of a step work at least.
   double busiest_link_s(double micro_batches) const {
     LevelSeconds all_s{};
@@ -198,26 +250,27 @@ class Evaluator {
       all_s = message_load(job_.cluster, strategy_, cut_bytes, table_.wrap_bytes);
       for (double& each_s : all_s) each_s *= micro_batches;
     }
-    for (const StagePlan& stage : stages_) {
-      const std::int64_t degree = stage.zero == 0 ? 0 : stage.zero_degree;
-      const StateLoad load =
-          state_load(job_.cluster, strategy_, shard_groups(job_.cluster, strategy_, degree, schedule::Law::least));
-      const StageSums sums = sum_stage(job_, table_, stage, strategy_.pp);
-      const LevelSeconds stage_s =
-          state_seconds(rule_, load, sharding_row(stage), micro_batches, sums.dense_parameters, sums.expert_parameters);
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const StageSums sums = sum_stage(job_, table_, stages_[s], strategy_.pp);
+      const LevelSeconds stage_s = state_seconds(rule_, load_of(stages_[s]), sharding_row(stages_[s]), micro_batches,
+                                                 sums.dense_parameters, sums.expert_parameters);
       for (std::size_t l = 0; l < all_s.size(); ++l) all_s[l] += stage_s[l];
     }
     return *std::max_element(all_s.begin(), all_s.end());
   }
 
   schedule::StepForm least_form(double micro_batches) const {
-    schedule::StepForm form;
+    schedule::StepForm form = ways_;
     form.law = schedule::Law::least;
     form.micro_batches = micro_batches;
     form.chunks = real(strategy_.virtual_stages);
     form.stages = real(strategy_.pp);
     form.split = strategy_.pp > 1 && schedule::rule_of(strategy_.schedule).is_split();
     form.short_s = head_short_s(job_, strategy_, deferred_s_);
+    form.first_short_s = head_first_short_s(job_, strategy_, deferred_s_);
+    const schedule::Shape shape = plan::pipeline_shape(strategy_, job_.run.global_batch);
+    form.in_turns = strategy_.virtual_stages > 1 && !form.split && shape.grouped() == strategy_.pp &&
+                    shape.micro_batches % strategy_.pp == 0;
     return form;
   }
 
@@ -271,7 +324,8 @@ class Evaluator {
   const std::vector<StagePlan>& stages_;
   PriceTable table_;
   SyncRule rule_;
-  std::vector<double> messages_s_;
+  std::vector<double> messages_s_, sent_s_;
+  schedule::StepForm ways_;           // what messages and passes say of the least law's
   double messages_fill_s_ = 0;        // by which messages make filling and draining longer
   std::optional<ChunkTimes> chunks_;  // where stages list theirs
   std::vector<KnownLines> lines_;

@@ -413,7 +413,11 @@ ShardGroups shard_groups(const cluster::Cluster& cluster, const Strategy& strate
   groups.dense_degree = degrees.dense;
   groups.expert_degree = degrees.expert;
   groups.replicas = ranks.zero_degrees(0);
-  if (law == schedule::Law::least && !lies_evenly(cluster.fabric, strategy, ranks, degrees)) return groups;
+  if (law == schedule::Law::least && !lies_evenly(cluster.fabric, strategy, ranks, degrees)) {
+    groups.dense_least = least_slopes(cluster, ranks, groups::Weights::dense, degrees.dense);
+    groups.expert_least = least_slopes(cluster, ranks, groups::Weights::expert, degrees.expert);
+    return groups;
+  }
   place_state(cluster, ranks, groups::Weights::dense, degrees.dense, law, groups.dense_shard, groups.dense_replicate);
   place_state(cluster, ranks, groups::Weights::expert, degrees.expert, law, groups.expert_shard,
               groups.expert_replicate);
@@ -437,6 +441,13 @@ ShardLines shard_lines(const cluster::Cluster& cluster, const ShardGroups& group
   lines.expert_replicate.s_per_byte /= real(groups.expert_degree);
   // The largest latency need not be of the flows that decide how long a call takes.
   if (least) {
+    const auto raise = [](CostLine& line, double s_per_byte) {
+      line.s_per_byte = std::max(line.s_per_byte, s_per_byte);
+    };
+    raise(lines.dense_shard, groups.dense_least.shard.alone);
+    raise(lines.expert_shard, groups.expert_least.shard.alone);
+    raise(lines.dense_replicate, groups.dense_least.replicate.alone / real(groups.dense_degree));
+    raise(lines.expert_replicate, groups.expert_least.replicate.alone / real(groups.expert_degree));
     for (CostLine* line : {&lines.dense_shard, &lines.expert_shard, &lines.dense_replicate, &lines.expert_replicate}) {
       line->latency_s = 0;
     }
@@ -472,8 +483,10 @@ CostLine message_line(const cluster::Cluster& cluster, const Strategy& strategy,
     for (const std::int64_t r : divided_replicas(cluster.fabric, ranks, pipelines)) look_at(r);
     return chosen;
   }
-  // Replicas that all lie alike send at the same time. Others may not.
-  if (lies_evenly(cluster.fabric, strategy, ranks, {1, 1})) return chosen;
+  // Replicas that all lie alike send at the same time. Others may not; nor may those whose tokens meet rings of gradients
+  // inside a node, where neighbours in a ring and those at its ends come apart.
+  const bool alike = strategy.split.ep == 1 || strategy.dp_inner == 1;
+  if (alike && lies_evenly(cluster.fabric, strategy, ranks, {1, 1})) return chosen;
   const std::int64_t devices = strategy.split.replica_devices();
   const std::int64_t inner = std::min(block / devices, kReplicasTried);
   for (std::int64_t r = 0; r < pipelines; ++r) {

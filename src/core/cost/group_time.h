@@ -24,6 +24,7 @@
 #include "cluster/cluster.h"
 #include "cost/dispatch.h"
 #include "cost/sharding_traffic.h"
+#include "cost/uneven_groups.h"
 #include "groups/rank_groups.h"
 #include "plan/plan.h"
 #include "schedule/step_time.h"
@@ -118,6 +119,8 @@ struct ShardGroups {
   std::int64_t dense_degree = 1;
   std::int64_t expert_degree = 1;
   groups::ZeroDegrees replicas{1, 1};  // of all groups together
+  // By the least law, where groups lie unevenly and the layouts are left empty.
+  LeastSlopes dense_least, expert_least;
 };
 
 // Degree 0: over all replicas; else one that can_shard.

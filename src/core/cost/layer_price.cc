@@ -175,9 +175,9 @@ void LayerPricer::compose(LayerPrice& price) const {
   price.weight_s = std::min(times_.weights_s, price.backward_s);
 }
 
-PricingContext::PricingContext(const Job& job, const Split& split, const Treatments& treatments)
+PricingContext::PricingContext(const Job& job, const Split& split, const Treatments& treatments, schedule::Law law)
     : rates(sustained_rates(job.cluster.device, job.run.precision, job.stack)),
-      groups(job.cluster, split, job.stack.dispatch, job.law),
+      groups(job.cluster, split, job.stack.dispatch, law),
       implementation(timed_implementation(job)),
       policy{.modules = job.stack.selective_modules, .count_saved = false, .sets = treatments.sets} {}
 

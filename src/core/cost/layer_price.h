@@ -53,7 +53,9 @@ struct LayerPrice {
 
 // What all layers of one split share.
 struct PricingContext {
-  PricingContext(const Job& job, const Split& split, const Treatments& treatments = {});
+  PricingContext(const Job& job, const Split& split, const Treatments& treatments = {})
+      : PricingContext(job, split, treatments, job.law) {}
+  PricingContext(const Job& job, const Split& split, const Treatments& treatments, schedule::Law law);
 
   DeviceRates rates;
   StageGroups groups;

@@ -8,7 +8,8 @@
 //     2 A ( h v cut + w wrap ) bytes        h = p - 1 where U <= A, else u - 1;  w messages from the last stage to the first if u > 1
 // A ring of n ranks leaves every unit in which some of them are, but not all: (n - 1) / n of the bytes that they exchange,
 // and so do several rings that share them. With g such groups of a stage in a unit, stages of B_s bytes pass
-//     g (n - 1) / n sum_s B_s / (p where U <= A, else u) bytes over the mean uplink.
+//     g (n - 1) / n sum_s B_s / (p where U <= A, else u) bytes over the mean uplink,
+// and those of the first stages, k = min(p, U / A) of them where U > A, else 1, over that of the first unit.
 // 0 where nothing is known: tori, units of different sizes, ranks that lie unevenly, exchanges that are no rings.
 #pragma once
 
@@ -25,14 +26,23 @@ using LevelSeconds = std::array<double, cluster::kMaxLevels>;
 LevelSeconds message_load(const cluster::Cluster& cluster, const Strategy& strategy, double cut_bytes,
                           double wrap_bytes);
 
-// Per byte of state of all stages.
+// Per byte of state: of one stage, on the uplink of a unit where it is; of uneven groups on the mean uplink of all units.
 struct StateLoad {
   LevelSeconds dense_shard{}, dense_replicate{}, expert_shard{}, expert_replicate{};
+  // Over how many units the state of all stages is divided, and how many stages of a pipeline share the first unit.
+  LevelSeconds apart{}, together{};
 };
 // `groups` by the least law.
 StateLoad state_load(const cluster::Cluster& cluster, const Strategy& strategy, const ShardGroups& groups);
 
-// Of a step of stages that hold so many parameters together, all sharded alike.
+// What a stage with so many parameters puts on its uplinks once per step: before the update, and after it.
+struct StepLoad {
+  double reduce_s = 0, gather_s = 0;
+};
+StepLoad step_load(const SyncRule& rule, const StateLoad& load, std::size_t level, int zero, double dense_parameters,
+                   double expert_parameters);
+
+// Of a step of stages that hold so many parameters together, all sharded alike, on the mean uplink.
 LevelSeconds state_seconds(const SyncRule& rule, const StateLoad& load, int zero, double micro_batches,
                            double dense_parameters, double expert_parameters);
 

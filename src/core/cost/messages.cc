@@ -24,10 +24,11 @@ MessageLines message_lines(const cluster::Cluster& cluster, const Strategy& stra
 MessageRule::MessageRule(const Job& job, const Strategy& strategy, double mean_forward_s)
     : sends_(sends_of(job.stack, strategy)),
       least_(job.law == schedule::Law::least),
-      window_s_(mean_forward_s / real(strategy.virtual_stages)) {
-  const std::int64_t wraps = schedule::rule_of(strategy.schedule).wraps(strategy.virtual_stages);
+      chunks_(real(strategy.virtual_stages)),
+      wraps_(real(schedule::rule_of(strategy.schedule).wraps(strategy.virtual_stages))),
+      window_s_(mean_forward_s / chunks_) {
   const std::int64_t held = std::min(strategy.pp, micro_batches(strategy, job.run.global_batch));
-  if (!sends_.flush) held_wraps_ = real(wraps * held);
+  if (!sends_.flush) held_wraps_ = wraps_ * real(held);
 }
 
 double MessageRule::exposed_s(double message_s) const {
@@ -38,7 +39,7 @@ double MessageRule::exposed_s(double message_s) const {
 
 double MessageRule::least_share() const {
   if (!sends_.overlapped) return 1;
-  return sends_.forward_blocks && !least_ ? 0.5 : 0;
+  return sends_.forward_blocks ? 0.5 : 0;
 }
 
 double MessageRule::fill_s(const MessageLines& lines, double least_cut_bytes, double wrap_bytes) const {
@@ -47,6 +48,26 @@ double MessageRule::fill_s(const MessageLines& lines, double least_cut_bytes, do
   double seconds = held_wraps_ > 0 ? held_wraps_ * hidden_s(lines.wrap.at(wrap_bytes)) : 0;
   for (const CostLine& line : lines.hops) seconds += hidden_s(line.at(least_cut_bytes));
   return seconds;
+}
+
+void MessageRule::add_ways(const MessageLines& lines, double least_cut_bytes, double most_cut_bytes, double wrap_bytes,
+                           schedule::StepForm& form) const {
+  if (!least_) return;
+  double hops_s = 0, longest_s = 0;
+  for (const CostLine& line : lines.hops) {
+    hops_s += line.at(least_cut_bytes);
+    longest_s = std::max(longest_s, line.at(most_cut_bytes));
+  }
+  const double wrap_s = wraps_ > 0 ? lines.wrap.at(wrap_bytes) : 0, wrapped_s = wraps_ * wrap_s / chunks_;
+  if (!sends_.overlapped) {
+    form.end_s = -2 * wrapped_s - 2 * real(lines.hops.size()) * wrap_s / chunks_;
+    form.waits_s = chunks_ * 2 * longest_s + 2 * wraps_ * wrap_s;
+    return;
+  }
+  const double once_s = chunks_ * hops_s + wraps_ * wrap_s;
+  form.way_s = sends_.forward_blocks ? once_s : 2 * once_s;
+  form.end_s = sends_.forward_blocks ? hops_s - wrapped_s : 2 * hops_s;
+  form.waits_s = sends_.forward_blocks ? std::max(chunks_ * longest_s, wraps_ * wrap_s) : 0;
 }
 
 MessageRule message_rule(const Job& job, const Strategy& strategy, const PriceTable& table) {

@@ -18,7 +18,15 @@
 // its w min(p, m) first forward messages and as many last backward ones, of m micro-batches. x is that of the smallest boundary of the model, so that
 // this does not depend on the cut.
 //
-// By the least law nothing that overlaps is waited for.
+// By the least law (schedule/step_time.h) an overlapped message is waited for by nobody, or, where forward sends block, by
+// its sender: x for every chunk of all stages but the last, x of the wrap-around w times of that. With X the sum of x over
+// all boundaries, the ways of the least law are longer than what stages wait for by
+//                                 there and back (D)           the last chunk's first (E)
+//     no overlap                  0                            - (2 w + 2 (p - 1)) x wrapped / v
+//     overlapped                  2 (v X + w x wrapped)        2 X
+//     ... forward sends block     v X + w x wrapped            X - w x wrapped / v
+// since no wrap-around is on the way of the first chunk to the last stage and back. Without overlap the first stage waits for
+// those in all but its first chunk, and in the forwards that others replace more often than in the mean.
 #pragma once
 
 #include <vector>
@@ -27,6 +35,7 @@
 #include "cost/job.h"
 #include "cost/tables.h"
 #include "schedule/sends.h"
+#include "schedule/step_time.h"
 
 namespace nest::cost {
 
@@ -45,16 +54,24 @@ class MessageRule {
   // `mean_forward_s`: of all chunks of the mean stage (mean_stage()).
   MessageRule(const Job& job, const Strategy& strategy, double mean_forward_s);
 
-  // Of one message of x seconds, on each side.
+  // Of one message of x seconds, on each side; and by the least law of a forward message, by its sender alone.
   double exposed_s(double message_s) const;
+  double sender_s(double message_s) const { return blocks_least() ? message_s : 0; }
   // Such that exposed_s(x) >= share x.
   double least_share() const;
   // By which a step is longer; 0 where nothing hides.
   double fill_s(const MessageLines& lines, double least_cut_bytes, double wrap_bytes) const;
+  // D, E and W of the least law.
+  void add_ways(const MessageLines& lines, double least_cut_bytes, double most_cut_bytes, double wrap_bytes,
+                schedule::StepForm& form) const;
 
  private:
+  bool blocks_least() const { return least_ && sends_.overlapped && sends_.forward_blocks; }
+
   schedule::Sends sends_;
   bool least_ = false;
+  double chunks_ = 1;
+  double wraps_ = 0;  // w
   double window_s_ = 0;
   double held_wraps_ = 0;  // w min(p, m), where the flush does not overlap
 };

@@ -61,6 +61,14 @@ PriceTable price_table(const Job& job, const Split& split, std::int64_t micro_ba
     table.kinds.push_back(time_layer(job, kind, split, micro_batch, context));
     table.tensors.push_back(count_weights(job.model.kinds[at(kind)]));
   }
+  if (sync_rule(job, 1).hides_what_it_can) {
+    const PricingContext formula(job, split, table.treatments, schedule::Law::formula);
+    for (int kind = 0; kind < kinds; ++kind) {
+      LayerPrice price = table.kinds[at(kind)];
+      if (job.model.kinds[at(kind)].experts > 0) price = time_layer(job, kind, split, micro_batch, formula);
+      table.expected.push_back({price.forward_s, price.backward_s, 0});
+    }
+  }
   if (job.stack.offloaded_layers > 0) table.layers_way_s = layers_way_s(job, split, micro_batch, table.kinds);
   const split::RunShape shape{micro_batch, job.run.sequence, job.run.encoder_sequence, 1.0};
   table.cut_bytes = cut_bytes(job.fused_model, shape, split);
@@ -185,8 +193,9 @@ class StageAdder {
     sums_.tensors += real(table_.tensors[kind]);
     const model::Layer& what = job_.model.kinds[kind];
     if (what.kind == model::LayerKind::block) {
-      sums_.hide_forward_s += price.forward_s;
-      sums_.hide_backward_s += price.backward_s;
+      const bool apart = !table_.expected.empty();
+      sums_.hide_forward_s += apart ? table_.expected[kind].forward_s : price.forward_s;
+      sums_.hide_backward_s += apart ? table_.expected[kind].input_s : price.backward_s;
     }
     embeds_ = embeds_ || what.kind == model::LayerKind::embedding;
     heads_ = heads_ || what.kind == model::LayerKind::head;
@@ -218,6 +227,25 @@ StageSums sum_stage(const Job& job, const PriceTable& table, const StagePlan& st
   StageSums sums = adder.finish();
   sums.chunks = &stage.chunks;
   return sums;
+}
+
+double least_back_share(const Job& job, const PriceTable& table) {
+  double least = 1;
+  const auto look_at = [&](double forward_s, double backward_s) {
+    if (forward_s + backward_s > 0) least = std::min(least, backward_s / (forward_s + backward_s));
+  };
+  for (std::size_t i = 0; i + 1 < job.model.layers.size(); ++i) {
+    const LayerPrice& layer = table.kinds[at(job.model.layers[i])];
+    const double backward_s = layer.backward_s - layer.deferrable_s;
+    look_at(layer.forward_s, backward_s);
+    look_at(layer.forward_s + layer.alone_forward_s, backward_s + layer.alone_backward_s);
+  }
+  return least;
+}
+
+double least_back_share(const ShardingTraffic& often) {
+  const double gathers = often.micro_gathers();
+  return gathers + often.backward_scatters > 0 ? 1 - often.forward_share() : 1;
 }
 
 // Terms that occur 0 times are not worked out: the search asks for little else than this.
@@ -266,8 +294,11 @@ StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const Stage
   cost.micro_s = traffic.micro_s;
   const bool gathers_hide = zero != 1 || !rule.hides_backward_only;
   const double may_hide_s = traffic.reduce_s + (gathers_hide ? traffic.gather_s : 0);
-  const double exposed = exposed_s(may_hide_s, rule.hides_what_it_can ? may_hide_s : hide_s, fraction);
-  if (rule.least && strategy.pp > 1 && may_hide_s > 0) cost.reduce_s = exposed * traffic.reduce_s / may_hide_s;
+  const double exposed = exposed_s(may_hide_s, hide_s, fraction);
+  if (rule.least && strategy.pp > 1 && may_hide_s > 0) {
+    cost.exposed_share = exposed / may_hide_s;
+    cost.reduce_s = cost.exposed_share * traffic.reduce_s;
+  }
   cost.sync_exposed_s = exposed - cost.reduce_s + (gathers_hide ? 0 : traffic.gather_s);
   const groups::ZeroDegrees ranks = lines.updated(zero);
   const double updated = dense / real(ranks.dense) + expert / real(ranks.expert);
@@ -305,6 +336,11 @@ double head_short_s(const Job& job, const Strategy& strategy, double deferred_s)
   return waiting > 0 ? deferred_s * std::max(0.0, 2 * (m - waiting) / m - 1) : 0;
 }
 
+double head_first_short_s(const Job& job, const Strategy& strategy, double deferred_s) {
+  const auto [m, waiting] = head_counts(job, strategy);
+  return waiting > 0 ? deferred_s * (m - waiting) / m : 0;
+}
+
 HeadCost head_cost(const Job& job, const Strategy& strategy, const StageSums& sums, double drain_again_s) {
   if (sums.deferred_s <= 0) return {};
   const auto [m, waiting] = head_counts(job, strategy);
@@ -318,8 +354,14 @@ HeadCost head_cost(const Job& job, const Strategy& strategy, const StageSums& su
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,
                      const ShardLines& lines, int zero, const StageAgain& again) {
   const StateCost state = state_cost(rule, strategy, sums, lines, zero);
-  return {micro_exposed_s(rule, sums, state, zero, again.seconds), state.sync_exposed_s, state.optimizer_s,
-          head_cost(job, strategy, sums, again.drain_s), state.reduce_s};
+  StageCost cost;
+  cost.micro_exposed_s = micro_exposed_s(rule, sums, state, zero, again.seconds);
+  cost.sync_exposed_s = state.sync_exposed_s;
+  cost.optimizer_s = state.optimizer_s;
+  cost.head = head_cost(job, strategy, sums, again.drain_s);
+  cost.reduce_s = state.reduce_s;
+  cost.exposed_share = state.exposed_share;
+  return cost;
 }
 
 Treatments treatments_of(const std::vector<StagePlan>& stages) {

@@ -52,8 +52,10 @@ namespace nest::cost {
 
 // Prices for one split and micro-batch.
 struct PriceTable {
-  Treatments treatments;               // by which the prices of layers are listed
-  std::vector<LayerPrice> kinds;       // by index into Model::kinds; as time_layer() fills them in
+  Treatments treatments;          // by which the prices of layers are listed
+  std::vector<LayerPrice> kinds;  // by index into Model::kinds; as time_layer() fills them in
+  // What passes of each kind take by the formula, where the least law says less: traffic hides behind what is expected.
+  std::vector<schedule::PassSeconds> expected;
   std::vector<std::int64_t> tensors;   // weights of each kind: calls of stacks that gather tensor by tensor
   std::vector<double> cut_bytes;       // by position: what one device sends when the chain is cut after that layer
   double wrap_bytes = 0;               // the same from the last stage to the first, for interleaved schedules
@@ -156,6 +158,11 @@ StageSums sum_stage(const Job& job, const PriceTable& table, const StagePlan& st
 // an order fills (schedule/filled.h).
 schedule::PassSeconds mean_stage(const StageSums& model, std::int64_t stages);
 
+// Of any layer but the last, the share of its passes that runs backward, at least; whatever is recomputed adds to it.
+double least_back_share(const Job& job, const PriceTable& table);
+// The same of the exchanges of state in a micro-batch.
+double least_back_share(const ShardingTraffic& often);
+
 // What of traffic is exposed.
 inline double exposed_s(double traffic_s, double hide_s, double fraction) {
   return std::max({0.0, traffic_s - hide_s, fraction * traffic_s});
@@ -177,6 +184,7 @@ struct StateCost {
   // By the least law, of a stage in a pipeline, instead of a part of sync_exposed_s: gradients that it waits for after its
   // own passes, m of them. No stage updates before all have them:  T >= max_s (m t_s + reduce_s) + max_s (the rest of y_s)
   double reduce_s = 0;
+  double exposed_share = 0;  // of gradients and weights that travel once per step
 };
 StateCost state_cost(const SyncRule& rule, const Strategy& strategy, const StageSums& sums, const ShardLines& lines,
                      int zero);
@@ -207,13 +215,15 @@ HeadCost head_cost(const Job& job, const Strategy& strategy, const StageSums& su
 // Of two micro-batches of mean length, by how much the first, which waits, and the last are shorter:
 // d max(0, 2 (m - w) / m - 1), 0 where none waits (schedule::StepForm::short_s).
 double head_short_s(const Job& job, const Strategy& strategy, double deferred_s);
+// The same of the first alone: d (m - w) / m.
+double head_first_short_s(const Job& job, const Strategy& strategy, double deferred_s);
 
 struct StageCost {
   double micro_exposed_s = 0;  // sharding traffic per micro-batch
   double sync_exposed_s = 0;   // per step
   double optimizer_s = 0;
   HeadCost head;
-  double reduce_s = 0;  // as StateCost says
+  double reduce_s = 0, exposed_share = 0;  // as StateCost says
 };
 // `rule` is sync_rule() of the job.
 StageCost stage_cost(const Job& job, const SyncRule& rule, const Strategy& strategy, const StageSums& sums,

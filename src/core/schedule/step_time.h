@@ -22,14 +22,19 @@
 //
 // What an execution takes at least is another law, by which no plan is priced and every plan is bounded. With t_s made of
 // exchanges that are alone on the network:
-//     any order                         T >= m tau                     the slowest stage works so long
-//     gradients in one pass             T >= S                         one micro-batch, there and back
+//     any order                         T >= m tau                           the slowest stage works so long
+//     gradients in one pass             T >= S + D                           one micro-batch, there and back
 //     ... v = 1, m > p                  T >= (m - p - 1) tau + 2 S
-// The last: with F_u and B_u the passes of stage u and k the slowest stage, the path to stage k, one micro-batch from there
+//     ... in turns of p, or v = 1       T >= (m - (1 + r (1 - g)) / v) tau + (S - r g W) / v + E
+// The third: with F_u and B_u the passes of stage u and k the slowest stage, the path to stage k, one micro-batch from there
 // to the last stage and back in the place of as many forwards of k, another one in the place of as many backwards, and m
 // slots of k takes  sum_{u<k} t_u + m t_k + sum_{u>k} (t_u - F_k) + sum_{u>k} (t_u - B_k)  >=  (m - p - 1) tau + 2 S.
-// Where a stage does not work equally long for every micro-batch t_s is the mean, and the first and the last
-// micro-batch, which go down and back there, are counted with what they have of it.
+// The last: only the first one, its last chunk where there are several; instead of r forwards of one chunk, 2 (p - 1 - k) of
+// them where m >= 2p and p divides m, m - 1 or p - 1 at most where m <= p. Backwards take g of t_k, W of it apart, at least.
+// D and E: messages on these ways that t_s does not count (cost/messages.h). All but the first end on the first stage, which
+// then exchanges its gradients: r_0 more. Where the gradients of the first k stages leave through one uplink, v = 1, they are
+// all on their way once stage k - 1 has ended, and the uplink works for their sum R:
+//     T >= (m - p - 1) tau + 2 sum_{s >= k - 1} t_s + sum_{s < k - 1} t_s + R,       T >= sum_{s >= k - 1} t_s + R + D
 #pragma once
 
 #include <algorithm>
@@ -63,12 +68,14 @@ struct StepForm {
   Law law = Law::formula;
   double micro_batches = 1, chunks = 1, stages = 1;
   bool split = false;   // gradients of weights are computed apart
-  double filled_s = 0;  // E
-  // By the least law t_s counts r_s / m of what a stage waits for after its passes: T >= m max (t_s + r_s / m). This is
-  // sum r_s / m at most, which the other bounds leave out.
-  double late_s = 0;
-  // By the least law, of 2 S: what the first and the last micro-batch take less than two mean ones.
-  double short_s = 0;
+  double filled_s = 0;  // E of the formula
+  // All that follows is the least law's. Of 2 S, what the first and the last micro-batch take less than two mean ones; of S,
+  // the first alone.
+  double short_s = 0, first_short_s = 0;
+  bool in_turns = false;               // several chunks, in turns of p micro-batches, and p divides m
+  double way_s = 0, end_s = 0;         // D, E
+  double back_share = 0, waits_s = 0;  // g, W
+  double together = 1;                 // k
 
   // T, and T without the maximum with m tau: both rise with tau and with S.
   double value(double slowest_s, double sum_s) const {
@@ -79,8 +86,9 @@ struct StepForm {
     if (law == Law::formula) return step_time(micro_batches, chunks, slowest_s, sum_s) - filled_s;
     const double busy_s = micro_batches * slowest_s;
     if (split) return busy_s;
-    if (!fills()) return std::max(busy_s, sum_s - late_s);
-    return std::max({busy_s, sum_s - late_s, filling() * (slowest_s - late_s) + twice(sum_s - late_s)});
+    if (fills()) return std::max(busy_s, filling() * slowest_s + ends_of(sum_s));
+    const double first_s = turns() ? half_filling() * slowest_s + end_of(sum_s) : 0;
+    return std::max({busy_s, first_s, is_long() ? 0 : sum_s + way_s});  // which is less there
   }
   // The largest tau with low(tau, S) within a limit, widened by a relative slack; negative where there is none.
   double slowest_within(double sum_s, double limit_s, double slack) const {
@@ -92,17 +100,33 @@ struct StepForm {
     const double most_s = limit_s * (1 + slack);
     const double slowest_s = most_s / micro_batches;
     if (split) return slowest_s;
-    const double path_s = sum_s - late_s;
-    if (path_s > most_s) return -1;
-    if (!fills()) return slowest_s;
-    if (filling() == 0) return twice(path_s) > most_s ? -1 : slowest_s;
-    return std::min(slowest_s, (most_s - twice(path_s)) / filling() + late_s);
+    if (!fills() && !is_long() && sum_s + way_s > most_s) return -1;
+    if (!fills() && !turns()) return slowest_s;
+    const double left_s = most_s - (fills() ? ends_of(sum_s) : end_of(sum_s));
+    const double times = fills() ? filling() : half_filling();
+    if (times <= 0) return left_s < 0 ? -1 : slowest_s;
+    return std::min(slowest_s, left_s / times);
+  }
+
+  // S is made of so much of t_s and of what stage s does after its passes.
+  double share_of_passes(double stage) const { return stage >= together - 1 ? 1 : fills() ? 0.5 : 0; }
+  double share_of_rest(double stage) const {
+    if (law == Law::formula || split || stage >= together) return 0;
+    return fills() ? 0.5 : is_long() ? chunks : 1;
   }
 
  private:
   bool fills() const { return chunks == 1 && micro_batches > stages; }
+  // Backwards of stage k that follow are not on the way to the end of a later stage.
+  bool turns() const { return chunks == 1 ? together == 1 : in_turns; }
+  bool is_long() const { return in_turns && micro_batches >= 2 * stages; }
   double filling() const { return micro_batches - stages - 1; }
-  double twice(double path_s) const { return 2 * path_s - short_s; }
+  double ends_of(double sum_s) const { return 2 * sum_s - short_s; }
+  double replaced() const { return is_long() ? 2 * (stages - 1) : std::min(stages, micro_batches) - 1; }
+  double half_filling() const { return micro_batches - (1 + replaced() * (1 - back_share)) / chunks; }
+  double end_of(double sum_s) const {
+    return (sum_s - first_short_s - replaced() * back_share * waits_s) / chunks + end_s;
+  }
 };
 
 }  // namespace nest::schedule

@@ -1,6 +1,7 @@
 #include "search/key_prices.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/checked.h"
 #include "base/index.h"
@@ -23,11 +24,28 @@ schedule::StepForm KeyPrices::form(const Key& key, const PairPrices& pair) const
   form.chunks = real(shape.chunks);
   form.stages = real(shape.stages);
   form.split = key.stages > 1 && choice.is_split;
+  if (form.law == schedule::Law::least && key.stages > 1 && choice.chunks > 1 && !choice.is_split) {
+    // Without overlap what the first stage waits for its wrap-arounds may be more than all else: known of a placement alone.
+    form.in_turns = !space_->limits().any_rounds && overlaps(key);
+    form.end_s = form.in_turns ? -least_waiting(key, pair).wraps_s / form.chunks : 0;
+  }
   if (form.split && form.law == schedule::Law::formula) {
     const schedule::PassSeconds mean = pair.mean_stage(key.stages);
     form.filled_s = filled_.of(choice.kind, shape, schedule::shares_of(mean)) * mean.total_s();
   }
   return form;
+}
+
+bool KeyPrices::overlaps(const Key& key) const {
+  return cost::sends_of(space_->job().stack, space_->strategy(key)).overlapped;
+}
+
+void KeyPrices::follow_messages(const cost::MessageRule& rule, const cost::MessageLines& messages,
+                                const PairPrices& pair, schedule::StepForm& form) const {
+  if (form.law != schedule::Law::least) return;
+  form.in_turns = !form.split && form.chunks > 1 && std::fmod(form.micro_batches, form.stages) == 0;
+  form.back_share = std::min(pair.least_back_share(), back_share_of_state_);
+  rule.add_ways(messages, pair.least_cut_bytes(), pair.most_cut_bytes(), pair.table().wrap_bytes, form);
 }
 
 LeastWaiting KeyPrices::least_waiting(const Key& key, const PairPrices& pair) const {
@@ -39,6 +57,7 @@ LeastWaiting KeyPrices::least_waiting(const Key& key, const PairPrices& pair) co
   const double share = messages_count_ ? message_rule(space_->strategy(key), pair).least_share() : 0;
   least.each_s *= share;
   least.sum_s *= share;
+  least.wraps_s *= share;
   return least;
 }
 
@@ -53,14 +72,18 @@ double KeyPrices::message_bound_s(const Key& key, const PairPrices& pair) {
     const cost::MessageRule rule = message_rule(strategy, pair);
     double least = std::numeric_limits<double>::infinity();
     for (const cost::CostLine& line : messages.hops) {
-      const double hop = v * rule.exposed_s(line.at(pair.least_cut_bytes()));
-      sum += 2 * hop;
-      least = std::min(least, hop);
+      const double message_s = line.at(pair.least_cut_bytes());
+      const double hop = v * rule.exposed_s(message_s), sent = v * rule.sender_s(message_s);
+      sum += 2 * hop + sent;
+      least = std::min(least, hop + sent);
     }
     const auto wraps = real(space_->schedule(key).wraps);
-    sum += 2 * wraps * rule.exposed_s(messages.wrap.at(pair.table().wrap_bytes));
+    const double wrap_s = messages.wrap.at(pair.table().wrap_bytes), sent = wraps * rule.sender_s(wrap_s);
+    sum += 2 * wraps * rule.exposed_s(wrap_s) + sent;
+    if (rule.sender_s(1) > 0) least = std::min(least, sent);
     slowest = std::max(slowest + least, sum / real(key.stages));
     form.filled_s -= rule.fill_s(messages, pair.least_cut_bytes(), pair.table().wrap_bytes);
+    follow_messages(rule, messages, pair, form);
   }
   double low_s = form.low(slowest, sum);
   if (form.law == schedule::Law::least) low_s = std::max(low_s, busiest_link_s(key, pair));
@@ -80,25 +103,34 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   const auto waited_s = [&](const cost::CostLine& line, double bytes) {
     return messages_count_ ? messages_rule.exposed_s(line.at(bytes)) : 0;
   };
+  const auto sent_s = [&](const cost::CostLine& line, double bytes) {
+    return messages_count_ ? messages_rule.sender_s(line.at(bytes)) : 0;
+  };
   problem_.form = form(key, pair);
   problem_.stages.assign(at(p), {});
+  uplink_ = 0;
   alone_share_ = alone_share(key, strategy_);
   double& sum_low_s = problem_.sum_low_s = pair.total_s(p > 1) + alone_share_ * pair.alone_s();
+  const auto add_extra = [&](std::int64_t s, double seconds) {
+    problem_.stages[at(s)].extra_s += seconds;
+    problem_.stages[at(s)].waiting_low_s += seconds;
+    sum_low_s += seconds;
+  };
   for (std::int64_t s = 0; s + 1 < p; ++s) {
     const double least = v * waited_s(messages_->hops[at(s)], pair.least_cut_bytes());
     problem_.stages[at(s)].waiting_low_s += least;
     problem_.stages[at(s + 1)].waiting_low_s += least;
     sum_low_s += 2 * least;
+    add_extra(s, v * sent_s(messages_->hops[at(s)], pair.least_cut_bytes()));
   }
   if (p > 1) {
-    const double wrap_s = real(space_->schedule(key).wraps) * waited_s(messages_->wrap, pair.table().wrap_bytes);
-    for (PartitionStage* stage : {&problem_.stages.front(), &problem_.stages.back()}) {
-      stage->extra_s = wrap_s;
-      stage->waiting_low_s += wrap_s;
-    }
-    sum_low_s += 2 * wrap_s;
+    const auto wraps = real(space_->schedule(key).wraps);
+    const double wrap_s = wraps * waited_s(messages_->wrap, pair.table().wrap_bytes);
+    add_extra(0, wrap_s);
+    add_extra(p - 1, wrap_s + wraps * sent_s(messages_->wrap, pair.table().wrap_bytes));
     if (messages_count_) {
       problem_.form.filled_s -= messages_rule.fill_s(*messages_, pair.least_cut_bytes(), pair.table().wrap_bytes);
+      follow_messages(messages_rule, *messages_, pair, problem_.form);
     }
   }
   problem_.slowest_low_s = pair.slowest_s(p);
@@ -110,8 +142,10 @@ double KeyPrices::begin(const Key& key, const PairPrices& pair) {
   const TrafficFloor traffic(space_->shardings(), rule(), pair, *sync_, strategy_, groups::zero_degrees(strategy_, 0),
                              floor_);
   if (form.law == schedule::Law::least) {
-    form.late_s = p > 1 ? most_reduce_s() / form.micro_batches : 0;
-    form.short_s = cost::head_short_s(space_->job(), strategy_, pair.total_s(false) - pair.total_s(true));
+    choose_uplink();
+    const double deferred_s = pair.total_s(false) - pair.total_s(true);
+    form.short_s = cost::head_short_s(space_->job(), strategy_, deferred_s);
+    form.first_short_s = cost::head_first_short_s(space_->job(), strategy_, deferred_s);
     problem_.once_low_s = cost::constants::kStep_s;
     // T >= max_s (m t_s + r_s) + max_s z_s, y_s = r_s + z_s: no less than the mean over stages.
     return std::max({form.low(std::max(slowest, even), sum_low_s) + problem_.once_low_s,
@@ -147,22 +181,27 @@ double KeyPrices::busiest_link_s(const Key& key, const PairPrices& pair) {
   return busiest_s;
 }
 
-// A line of all parameters, and the latencies of as many stages.
-double KeyPrices::most_reduce_s() const {
-  double most = 0;
-  for (const StageChoice& sharding : space_->shardings()) {
-    if (sharding.in_node && !sync_->has_inner) continue;
-    const cost::ShardLines& lines = sync_->of(sharding);
-    const cost::ShardingTraffic& often = rule().traffic(sharding.row());
-    const auto all = [&](const cost::CostLine& dense, const cost::CostLine& expert) {
-      return real(strategy_.pp) * (dense.latency_s + expert.latency_s) +
-             rule().gradient_bytes *
-                 (dense.s_per_byte * pair_->dense_parameters() + expert.s_per_byte * pair_->expert_parameters());
-    };
-    most = std::max(most, often.step_scatters * all(lines.dense_shard, lines.expert_shard) +
-                              often.between * all(lines.dense_replicate, lines.expert_replicate));
+// Where more of the first stages' gradients leave through one uplink than the way back through these stages takes.
+void KeyPrices::choose_uplink() {
+  schedule::StepForm& form = problem_.form;
+  uplink_ = 0;
+  if (form.split || form.chunks > 1 || strategy_.pp < 2) return;
+  const double p = form.stages, dense = pair_->dense_parameters() / p, expert = pair_->expert_parameters() / p;
+  double most_s = 0;
+  for (std::size_t l = 1; l < space_->job().cluster.fabric.levels; ++l) {
+    double reduce_s = 0, together = 1;
+    for (const StageChoice& sharding : space_->shardings()) {
+      if (sharding.in_node && !sync_->has_inner) continue;
+      const cost::StateLoad& load = sync_->loads[sharding.in_node ? 1 : 0];
+      together = std::max(1.0, load.together[l]);
+      reduce_s = std::max(reduce_s, cost::step_load(rule(), load, l, sharding.row(), dense, expert).reduce_s);
+    }
+    const double gain_s = (together - 1) * (reduce_s - problem_.sum_low_s / p);
+    if (gain_s <= most_s) continue;
+    most_s = gain_s;
+    uplink_ = l;
+    form.together = together;
   }
-  return most;
 }
 
 PartitionProblem& KeyPrices::problem() {
@@ -303,9 +342,17 @@ void KeyPrices::price_options(std::int64_t stage, std::int64_t begin, std::int64
     const cost::StateCost& state = states_[z];
     OptionPrice made;
     made.micro_s = again.seconds + again.alone_s + again.head.micro_s +
-                   cost::micro_exposed_s(rule(), sums, state, shardings[z].row(), again.seconds) +
-                   state.reduce_s / problem_.form.micro_batches;
+                   cost::micro_exposed_s(rule(), sums, state, shardings[z].row(), again.seconds);
+    if (problem_.form.split) made.micro_s += state.reduce_s / problem_.form.micro_batches;
+    made.first_after_s = made.after_s = state.reduce_s;
     made.step_s = state.sync_exposed_s + state.optimizer_s + again.head.step_s + cost::constants::kStep_s;
+    if (uplink_ == 0) return made;
+    // Weights come back through the uplink too, after the update of some stage.
+    const cost::StepLoad load = cost::step_load(rule(), sync_->loads[shardings[z].in_node ? 1 : 0], uplink_,
+                                                shardings[z].row(), sums.dense_parameters, sums.expert_parameters);
+    made.first_after_s = state.exposed_share * (load.reduce_s + load.gather_s);
+    made.after_s = (rule().aligned ? 1 : state.exposed_share) * load.reduce_s + state.exposed_share * load.gather_s;
+    made.step_s = again.head.step_s + cost::constants::kStep_s;
     return made;
   };
   const std::int64_t blocks = pair(stage).blocks(begin, end), most = most_whole(blocks);
@@ -415,7 +462,8 @@ bool KeyPrices::restrict_to(int option, double limit_s) {
   }
   const double sum_s = problem_.sum_low_s + again_s;
   const double slowest_s = std::max(problem_.slowest_low_s, sum_s / real(p));
-  if (problem_.form.value(slowest_s, sum_s) + problem_.once_low_s > limit_s * (1 + 2 * PartitionSolver::kEqual))
+  if (problem_.form.value(slowest_s, problem_.least_sum_s(sum_s, limit_s)) + problem_.once_low_s >
+      limit_s * (1 + 2 * PartitionSolver::kEqual))
     return false;
   if (!reaches_end(option) || !is_treated(option)) return false;
   only_ = option;

@@ -39,7 +39,11 @@ class KeyPrices final : public StagePrices {
         rules_{cost::sync_rule(space.job(), 1), cost::sync_rule(space.job(), 2)},
         placements_(space),
         floor_(space.job(), space.limits()),
-        message_floor_(space.job().cluster) {}
+        message_floor_(space.job().cluster) {
+    for (const StageChoice& sharding : space.shardings()) {
+      back_share_of_state_ = std::min(back_share_of_state_, cost::least_back_share(rules_[1].traffic(sharding.row())));
+    }
+  }
 
   // How its stages make up a step, whatever the cuts.
   schedule::StepForm form(const Key& key, const PairPrices& pair) const;
@@ -105,9 +109,13 @@ class KeyPrices final : public StagePrices {
   cost::MessageRule message_rule(const Strategy& strategy, const PairPrices& pair) const {
     return {space_->job(), strategy, pair.mean_stage(strategy.pp).forward_s};
   }
+  bool overlaps(const Key& key) const;  // messages, with compute
+  // By the least law: what is known of a placement's messages.
+  void follow_messages(const cost::MessageRule& rule, const cost::MessageLines& messages, const PairPrices& pair,
+                       schedule::StepForm& form) const;
   // Whether head gradients may be computed at once, and may wait for the drain.
   std::array<bool, 2> deferrals(const cost::StageSums& sums) const;
-  double most_reduce_s() const;  // of the gradients of all stages together, alone on the network
+  void choose_uplink();  // by the least law
   // By the least law: what the busiest uplink works in a step, whatever the cuts and options.
   double busiest_link_s(const Key& key, const PairPrices& pair);
   // Of the passes of a stage that recomputes nothing: it pairs as many as any stage.
@@ -134,7 +142,10 @@ class KeyPrices final : public StagePrices {
   Strategy strategy_;
   const SyncPrices* sync_ = nullptr;
   const cost::MessageLines* messages_ = nullptr;
+  double back_share_of_state_ = 1;  // of whatever a stage may exchange in a micro-batch
   double alone_share_ = 0;
+  // Of this level, through which gradients of StepForm::together stages leave; 0: of one stage alone.
+  std::size_t uplink_ = 0;
   struct Offers {
     std::vector<int> recomputations;  // of the space's, without sets of modules that another of them replaces
     // By recomputation: bit j is set where it keeps no more of any layer than j does, and needs no more besides.

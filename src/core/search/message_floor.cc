@@ -37,7 +37,8 @@ LeastWaiting MessageFloor::waiting(std::int64_t stages, std::int64_t chunks, std
   LeastWaiting least;
   least.each_s = all_leave ? far : hop;
   least.sum_s = 2 * (real(stages - 1 - leave) * hop + real(leave) * far);
-  least.sum_s += 2 * real(wraps) * (borders > 0 ? leaving : near_).at(wrap_bytes);
+  least.wraps_s = 2 * real(wraps) * (borders > 0 ? leaving : near_).at(wrap_bytes);
+  least.sum_s += least.wraps_s;
   return least;
 }
 

@@ -16,8 +16,9 @@ namespace nest::search {
 
 // Seconds per micro-batch, if nothing hid them.
 struct LeastWaiting {
-  double each_s = 0;  // of every stage
-  double sum_s = 0;   // of all stages together
+  double each_s = 0;   // of every stage
+  double sum_s = 0;    // of all stages together
+  double wraps_s = 0;  // of that, for messages from the last stage to the first
 };
 
 class MessageFloor {

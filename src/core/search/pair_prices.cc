@@ -93,8 +93,11 @@ PairPrices::PairPrices(const cost::Job& job, const Split& split, std::int64_t mi
   }
   dense_ = std::max(0.0, dense_ - real(table_.repeated_parameters(true, mtp_ >= 0, true)));
   if (!table_.cut_bytes.empty()) {
-    least_cut_bytes_ = *std::min_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
+    const auto [least, most] = std::minmax_element(table_.cut_bytes.begin(), table_.cut_bytes.end());
+    least_cut_bytes_ = *least;
+    most_cut_bytes_ = *most;
   }
+  least_back_share_ = cost::least_back_share(job, table_);
 }
 
 PairPrices::Kept::Kept(const PairPrices& pair)

@@ -82,6 +82,8 @@ class PairPrices {
   // less what some set keeps beyond that.
   double more_bytes(std::int64_t begin, std::int64_t end, int zero, int treatment, bool many) const;
   double least_cut_bytes() const { return least_cut_bytes_; }
+  double most_cut_bytes() const { return most_cut_bytes_; }
+  double least_back_share() const { return least_back_share_; }
   double hide_s() const { return hide_s_; }  // of all blocks
   double recompute_s() const {               // of all layers, at most
     double most = 0;
@@ -151,7 +153,8 @@ class PairPrices {
   std::vector<cost::StageSums> sums_;       // of layers [0, i), as stages of many
   std::int64_t last_embedding_ = -1, first_head_ = 0, mtp_ = -1;
   std::vector<Stretch> stretches_;
-  double least_cut_bytes_ = 0;
+  double least_cut_bytes_ = 0, most_cut_bytes_ = 0;
+  double least_back_share_ = 0;
   double dense_ = 0, expert_ = 0, hide_s_ = 0;
   bool all_have_parameters_ = true;
 };

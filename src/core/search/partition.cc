@@ -15,6 +15,17 @@ double PartitionProblem::cap(double sum_s, double limit_s) const {
   return form.slowest_within(sum_s, limit_s, PartitionSolver::kEqual);
 }
 
+double PartitionProblem::least_sum_s(double sum_s, double limit_s) const {
+  double left_out = 0;  // of t_s, in stages
+  for (std::int64_t s = 0; s + 1 < std::ssize(stages); ++s) {
+    const double share = form.share_of_passes(real(s));
+    if (share == 1) break;
+    left_out += 1 - share;
+  }
+  if (left_out == 0) return sum_s;
+  return std::max(form.share_of_passes(0) * sum_s, sum_s - left_out * limit_s / form.micro_batches);
+}
+
 void PartitionSolver::price(NamedPrices& named, std::int64_t stage, std::int64_t begin, std::int64_t end) {
   named.epoch = epoch_;
   named.begin = static_cast<std::uint32_t>(pool_.size());
@@ -104,6 +115,7 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
     const Cell* const here = &cells_[at(s) * width];
     Cell* const next = &cells_[at(s + 1) * width];
     const std::int64_t first = low_[at(s + 1)], last = high_[at(s + 1)];
+    const double of_passes = problem_->form.share_of_passes(real(s)), of_rest = problem_->form.share_of_rest(real(s));
     for (std::int64_t i = low_[at(s)]; i <= high_[at(s)]; ++i) {
       const double before = here[i].sum_s;
       if (before == kNever) continue;
@@ -123,7 +135,9 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
           const double time = base + option.micro_s;
           if (time > most_s) break;
           if (option.step_s >= theta_s) continue;
-          if (before + time >= next[j].sum_s) break;
+          double sum = before + of_passes * time;
+          if (sum >= next[j].sum_s) break;
+          sum += of_rest * (s == 0 ? option.first_after_s : option.after_s);
           const FitRange& known = *option.fit;
           if (stage.pressure > known.most && (stage.pressure >= known.least_not || !fits(option, s, i, j))) {
             if (option.grows && prices_->extend(s, i, j, option.option)) {
@@ -132,9 +146,9 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
             }
             continue;
           }
-          next[j] = {before + time, static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)};
           any = true;
-          break;
+          if (sum < next[j].sum_s) next[j] = {sum, static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)};
+          if (of_rest == 0) break;  // what follows is slower
         }
       }
     }
@@ -142,6 +156,15 @@ std::optional<PartitionSolver::Found> PartitionSolver::pass(double cap_s, double
   }
   if (cells_.back().sum_s == kNever) return std::nullopt;
   return trace(plan);
+}
+
+double PartitionSolver::stage_s(std::int64_t stage, std::int64_t begin, std::int64_t end,
+                                const OptionPrice& option) const {
+  const PartitionStage& own = problem_->stages[at(stage)];
+  double seconds = own.prefix[end] - own.prefix[begin] + own.extra_s + option.micro_s;
+  if (begin > 0) seconds += problem_->boundary_s[at(stage - 1)][at(begin)];
+  if (end < problem_->layers) seconds += problem_->boundary_s[at(stage)][at(end)];
+  return seconds;
 }
 
 PartitionSolver::Found PartitionSolver::trace(PartitionPlan& plan) const {
@@ -153,7 +176,7 @@ PartitionSolver::Found PartitionSolver::trace(PartitionPlan& plan) const {
   for (std::int64_t s = p, j = n; s > 0; --s) {
     const Cell& cell = cells_[at(s) * width + at(j)];
     const OptionPrice& option = pool_[at(cell.priced)];
-    found.slowest_s = std::max(found.slowest_s, cell.sum_s - cells_[at(s - 1) * width + at(cell.from)].sum_s);
+    found.slowest_s = std::max(found.slowest_s, stage_s(s - 1, cell.from, j, option));
     found.step_s = std::max(found.step_s, option.step_s);
     plan.options[at(s - 1)] = option.option;
     plan.cuts[at(s - 1)] = j = cell.from;
@@ -169,7 +192,8 @@ std::optional<PartitionPlan> PartitionSolver::search(double limit_s) {
   const double slowest_low = problem_->slowest_low_s * (1 - kEqual);
   while (theta > problem_->step_low_s) {
     double value_low = kNever, its_step = kNever;
-    double highest = problem_->cap(problem_->sum_low_s, best.time_s - problem_->once_low_s);
+    double highest =
+        problem_->cap(problem_->least_sum_s(problem_->sum_low_s, best.time_s), best.time_s - problem_->once_low_s);
     while (highest >= slowest_low) {
       PartitionPlan plan;
       const std::optional<Found> found = pass(highest, theta, plan);

@@ -1,13 +1,14 @@
 // Where a chain of n layers is cut into p stages and which option every stage takes, exactly:
 //
-//     T = form(tau, S) + Y,   tau = max t_s,  S = sum t_s,  Y = max y_s        least, every stage fitting
+//     T = form(tau, S) + Y,   tau = max t_s,  S = sum (a_s t_s + c_s e_s),  Y = max y_s        least, every stage fitting
 //
-// t_s: seconds of stage s per micro-batch, y_s: per step. The form rises with tau and S: m tau + (S - tau) / v with m
-// micro-batches and v chunks per stage, or another one of schedule/step_time.h. With layers [i, j) and option o, stage s
-// takes
+// t_s: seconds of stage s per micro-batch, y_s: per step, e_s: what stage s does after its passes. The form says what of them
+// makes S (a_s = 1, c_s = 0 by the formula) and rises with tau and S: m tau + (S - tau) / v with m micro-batches and v chunks
+// per stage, or another one of schedule/step_time.h. With layers [i, j) and option o, stage s takes
 //
 //     t_s = prefix_s[j] - prefix_s[i] + extra_s + boundary_{s-1}[i] + boundary_s[j] + micro_s(s, i, j, o)
 //     y_s = step_s(s, i, j, o)
+//     e_s = after_s(s, i, j, o)
 //
 // The solver knows nothing else: not what an option is, nor which split, device or network a stage has.
 //
@@ -39,9 +40,10 @@ struct FitRange {
 struct OptionPrice {
   double micro_s = 0;  // beside layers and boundaries
   double step_s = 0;
-  int option = 0;           // 0 … PartitionProblem::options - 1; the smaller is preferred at equal cost
-  bool grows = false;       // where it does not fit, there may be more options (StagePrices::extend)
-  FitRange* fit = nullptr;  // what is known of these layers with this option; outlives the solution
+  double first_after_s = 0, after_s = 0;  // of the first stage, and of others
+  int option = 0;                         // 0 … PartitionProblem::options - 1; the smaller is preferred at equal cost
+  bool grows = false;                     // where it does not fit, there may be more options (StagePrices::extend)
+  FitRange* fit = nullptr;                // what is known of these layers with this option; outlives the solution
 };
 
 // What the solver asks while it works.
@@ -85,12 +87,14 @@ struct PartitionProblem {
   int options = 0;                              // are smaller
   bool uniform = false;                         // all stages take the same option
   // Bounds that hold for every plan. They save work; 0 is always right.
-  double sum_low_s = 0, slowest_low_s = 0;
-  double step_low_s = 0;  // of every y_s
-  double once_low_s = 0;  // of T - form.low(tau, S'), S' = sum_low_s
+  double sum_low_s = 0, slowest_low_s = 0;  // of sum t_s, and of tau
+  double step_low_s = 0;                    // of every y_s
+  double once_low_s = 0;                    // of T - form.low(tau, S'), S' = least_sum_s(sum_low_s, T)
 
   // The largest tau with form.low(tau, sum) <= limit.
   double cap(double sum_s, double limit_s) const;
+  // S at least, of plans within a limit whose t_s have this sum at least: none of them is longer than limit / m.
+  double least_sum_s(double sum_s, double limit_s) const;
 };
 
 struct PartitionPlan {
@@ -131,6 +135,7 @@ class PartitionSolver {
   bool fits(const OptionPrice& option, std::int64_t stage, std::int64_t begin, std::int64_t end);
   bool find_windows(double cap_s);
   std::optional<Found> pass(double cap_s, double theta_s, PartitionPlan& plan);
+  double stage_s(std::int64_t stage, std::int64_t begin, std::int64_t end, const OptionPrice& option) const;
   Found trace(PartitionPlan& plan) const;
   std::optional<PartitionPlan> search(double limit_s);
   std::optional<PartitionPlan> search_uniform(double limit_s);
