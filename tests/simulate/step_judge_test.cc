@@ -107,9 +107,7 @@ TEST(LeastLaw, NorWhereLatenciesAreOfOtherFlows) {
 
 // Replicas side by side that lie alike come apart where tokens and rings of gradients share ports: a message meets half of the
 // others.
-TEST(LeastLaw, NorWhereReplicasComeApart) {
-  EXPECT_GT(least_law_share(random_plan(7129 / 2, DrawnFrom::slow)), 0.9);
-}
+TEST(LeastLaw, NorWhereReplicasComeApart) { EXPECT_GT(least_law_share(random_plan(7129 / 2, DrawnFrom::slow)), 0.9); }
 
 TEST(StepJudge, ExecutesTwoRoundsOfLongSteps) {
   EXPECT_THAT(executed_micro_batches(16, 4), ElementsAre(16));
