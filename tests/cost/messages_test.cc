@@ -53,13 +53,31 @@ TEST(MessageRule, ForwardSendsBlock) {
   EXPECT_DOUBLE_EQ(rule.fill_s(plain_lines(0.003, 0.005), 1, 1), 0.003 + 2 * 0.005);
 }
 
-TEST(MessageRule, LeastNobodyWaitsForWhatOverlaps) {
+// By the least law the sender of a forward message alone waits, if anybody does. Ways of the pipeline have whole messages: two
+// chunks over one boundary of 3 ms and back over the wrap-around of 5 ms, of which t_s has the forward ones where they block.
+TEST(MessageRule, LeastTheSenderWaitsOrNobody) {
   Job job = sending(true, true, false);
   job.law = schedule::Law::least;
-  const MessageRule rule(job, two_chunks(), 0.020);
-  EXPECT_EQ(rule.exposed_s(0.014), 0);
-  EXPECT_EQ(rule.least_share(), 0);
-  EXPECT_EQ(rule.fill_s(plain_lines(0.003, 0.005), 1, 1), 0);
+  const MessageRule blocking(job, two_chunks(), 0.020);
+  EXPECT_EQ(blocking.exposed_s(0.014), 0);
+  EXPECT_EQ(blocking.sender_s(0.014), 0.014);
+  EXPECT_EQ(blocking.least_share(), 0.5);
+  EXPECT_EQ(blocking.fill_s(plain_lines(0.003, 0.005), 1, 1), 0);
+  schedule::StepForm form;
+  blocking.add_ways(plain_lines(0.003, 0.005), 1, 1, 1, form);
+  EXPECT_DOUBLE_EQ(form.way_s, 2 * 0.003 + 0.005);
+  EXPECT_DOUBLE_EQ(form.end_s, 0.003 - 0.005 / 2);
+  EXPECT_DOUBLE_EQ(form.waits_s, 2 * 0.003);
+
+  job = sending(true, false, false);
+  job.law = schedule::Law::least;
+  const MessageRule free(job, two_chunks(), 0.020);
+  EXPECT_EQ(free.sender_s(0.014), 0);
+  EXPECT_EQ(free.least_share(), 0);
+  free.add_ways(plain_lines(0.003, 0.005), 1, 1, 1, form);
+  EXPECT_DOUBLE_EQ(form.way_s, 2 * (2 * 0.003 + 0.005));
+  EXPECT_DOUBLE_EQ(form.end_s, 2 * 0.003);
+  EXPECT_EQ(form.waits_s, 0);
 }
 
 // d = 0.002 s of each of m micro-batches; backward passes of 0.100 s, 4 stages of 2 chunks: the drain takes 0.150 s.

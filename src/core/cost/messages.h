@@ -57,7 +57,7 @@ class MessageRule {
   // Of one message of x seconds, on each side; and by the least law of a forward message, by its sender alone.
   double exposed_s(double message_s) const;
   double sender_s(double message_s) const { return blocks_least() ? message_s : 0; }
-  // Such that exposed_s(x) >= share x.
+  // Such that exposed_s(x) >= share x; by the least law, that all stages together wait for 2 share x per boundary and chunk.
   double least_share() const;
   // By which a step is longer; 0 where nothing hides.
   double fill_s(const MessageLines& lines, double least_cut_bytes, double wrap_bytes) const;
