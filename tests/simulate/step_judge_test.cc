@@ -109,6 +109,13 @@ TEST(LeastLaw, NorWhereLatenciesAreOfOtherFlows) {
 // others.
 TEST(LeastLaw, NorWhereReplicasComeApart) { EXPECT_GT(least_law_share(random_plan(7129 / 2, DrawnFrom::slow)), 0.9); }
 
+// By GPipe a later stage has ended before most backward passes of the slowest one.
+TEST(LeastLaw, NorByGPipeWhereGradientsLeaveTogether) {
+  const RandomPlan plan = random_plan(9923 / 2, DrawnFrom::slow);
+  ASSERT_EQ(plan.strategy.schedule, Schedule::gpipe);
+  EXPECT_GT(least_law_share(plan), 0.5);
+}
+
 TEST(StepJudge, ExecutesTwoRoundsOfLongSteps) {
   EXPECT_THAT(executed_micro_batches(16, 4), ElementsAre(16));
   EXPECT_THAT(executed_micro_batches(1000, 4), ElementsAre(24, 28));

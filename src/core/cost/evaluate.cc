@@ -226,7 +226,7 @@ class Evaluator {
   double least_drain_s(double micro_batches) const {
     double most_s = 0;
     schedule::StepForm form = least_form(micro_batches);
-    if (chunks_ || form.split || form.chunks > 1 || form.stages < 2) return most_s;
+    if (chunks_ || strategy_.schedule != Schedule::one_f_one_b || form.stages < 2) return most_s;
     for (std::size_t l = 1; l < job_.cluster.fabric.levels; ++l) {
       form.together = load_of(stages_.front()).together[l];
       std::vector<double> after_s;

@@ -181,11 +181,12 @@ double KeyPrices::busiest_link_s(const Key& key, const PairPrices& pair) {
   return busiest_s;
 }
 
-// Where more of the first stages' gradients leave through one uplink than the way back through these stages takes.
+// Where more of the first stages' gradients leave through one uplink than the way back through these stages takes. By GPipe a
+// stage ends before most backward passes of those before it.
 void KeyPrices::choose_uplink() {
   schedule::StepForm& form = problem_.form;
   uplink_ = 0;
-  if (form.split || form.chunks > 1 || strategy_.pp < 2) return;
+  if (strategy_.schedule != Schedule::one_f_one_b || strategy_.pp < 2) return;
   const double p = form.stages, dense = pair_->dense_parameters() / p, expert = pair_->expert_parameters() / p;
   double most_s = 0;
   for (std::size_t l = 1; l < space_->job().cluster.fabric.levels; ++l) {
