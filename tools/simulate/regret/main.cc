@@ -11,6 +11,8 @@
 #include <cmath>
 #include <fstream>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <sstream>
 
@@ -58,7 +60,7 @@ double noisy_s(const nest::Plan& plan) {
 class Case {
  public:
   Case(const nest::TrainingJob& job, const nest::RegretEffort& effort, nest::RegretRow& row)
-      : job_(job), judge_(nest::unwrap(job)), effort_(effort), row_(row) {}
+      : job_(job), effort_(effort), row_(row) {}
 
   void settle() {
     nest::SearchOptions search;
@@ -89,11 +91,22 @@ class Case {
   }
 
  private:
-  double seconds(const nest::Plan& plan) const { return judge_.seconds(plan.strategy, plan.stages); }
+  // Plans that nothing fits without are of another job: with part of the optimizer's state on the host.
+  struct Judged {
+    explicit Judged(nest::TrainingJob of) : job(std::move(of)), judge(nest::unwrap(job)) {}
+    nest::TrainingJob job;
+    nest::simulate::StepJudge judge;
+  };
+  const Judged& judged(const nest::Plan& plan) {
+    std::unique_ptr<const Judged>& known = judged_[plan.run.optimizer_offload];
+    if (!known) known = std::make_unique<const Judged>(nest::job_of(plan));
+    return *known;
+  }
+  double seconds(const nest::Plan& plan) { return judged(plan).judge.seconds(plan.strategy, plan.stages); }
 
   void offer(const nest::Plan& plan, const std::string& whose) {
     ++row_.others;
-    if (judge_.least_s(plan.strategy, plan.stages) >= row_.best_s) return;
+    if (judged(plan).judge.least_s(plan.strategy, plan.stages) >= row_.best_s) return;
     ++row_.executed;
     take(plan, whose, seconds(plan));
   }
@@ -132,7 +145,8 @@ class Case {
 
   void offer_neighbours(const nest::Plan& plan, const std::string& whose) {
     const nest::Plan of = plan;  // the best may change
-    for (const nest::Plan& other : nest::neighbours(nest::unwrap(job_), of, effort_.neighbours, 1)) offer(other, whose);
+    for (const nest::Plan& other : nest::neighbours(nest::unwrap(judged(of).job), of, effort_.neighbours, 1))
+      offer(other, whose);
   }
 
   void compare_with_noise() {
@@ -152,7 +166,7 @@ class Case {
   }
 
   const nest::TrainingJob& job_;
-  nest::simulate::StepJudge judge_;
+  std::map<std::int64_t, std::unique_ptr<const Judged>> judged_;  // by the share that is on the host
   const nest::RegretEffort& effort_;
   nest::RegretRow& row_;
   nest::Plan own_, best_;
