@@ -175,20 +175,7 @@ void without_limits(const Subject& subject, Dice& dice) {
 
 void other_names(const Subject& subject, Dice& /*dice*/) {
   Problem changed = subject.problem;
-  cost::Job& job = changed.job;
-  std::shared_ptr<cost::MeasuredProfile> profile;
-  if (job.profile) profile = std::make_shared<cost::MeasuredProfile>(*job.profile);
-  for (model::Model* model : {&job.model, &job.fused_model}) {
-    model->architecture.name = "another";
-    for (model::Layer& layer : model->kinds) layer.name = "a " + layer.name;
-  }
-  for (std::size_t k = 0; profile && k < profile->layers.size(); ++k) {
-    profile->layers[k].model = "another";
-    profile->layers[k].layer = "a " + profile->layers[k].layer;
-  }
-  job.profile = profile;
-  job.cluster.name = "elsewhere";
-  for (cluster::Level& level : job.cluster.levels) level.name = "the " + level.name;
+  rename(changed);
   expect_same(subject, solve(changed), "other names");
 }
 

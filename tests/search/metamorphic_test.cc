@@ -110,19 +110,7 @@ void expect_not_worse(const Subject& subject, const Problem& changed, const std:
 TEST(Metamorphic, NamesDoNotMatter) {
   for_subjects(100'001, 120, [](const Subject& subject) {
     Problem renamed = subject.problem;
-    cost::Job& job = renamed.job;
-    std::shared_ptr<cost::MeasuredProfile> profile;
-    if (job.profile) profile = std::make_shared<cost::MeasuredProfile>(*job.profile);
-    for (model::Model* model : {&job.model, &job.fused_model}) {
-      model->architecture.name = "another";
-      for (model::Layer& layer : model->kinds) layer.name = "a " + layer.name;
-    }
-    for (std::size_t k = 0; profile && k < profile->layers.size(); ++k) {
-      profile->layers[k].model = "another";
-      profile->layers[k].layer = "a " + profile->layers[k].layer;
-    }
-    job.profile = profile;
-    job.cluster.name = "elsewhere";
+    rename(renamed);
     expect_same_plans(solve(renamed), subject.answer);
   });
 }

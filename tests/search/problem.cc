@@ -426,4 +426,21 @@ Problem tiny_problem(std::uint32_t seed, std::uint64_t draw) {
   return problem;
 }
 
+void rename(Problem& problem) {
+  cost::Job& job = problem.job;
+  std::shared_ptr<cost::MeasuredProfile> profile;
+  if (job.profile) profile = std::make_shared<cost::MeasuredProfile>(*job.profile);
+  for (model::Model* model : {&job.model, &job.fused_model}) {
+    model->architecture.name = "another";
+    for (model::Layer& layer : model->kinds) layer.name = "a " + layer.name;
+  }
+  for (std::size_t k = 0; profile && k < profile->layers.size(); ++k) {
+    profile->layers[k].model = "another";
+    profile->layers[k].layer = "a " + profile->layers[k].layer;
+  }
+  job.profile = profile;
+  job.cluster.name = "elsewhere";
+  for (cluster::Level& level : job.cluster.levels) level.name = "the " + level.name;
+}
+
 }  // namespace nest::test

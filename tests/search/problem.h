@@ -81,6 +81,9 @@ Problem random_problem(std::uint32_t seed, Leaning leaning, std::uint64_t draw =
 // while, met thousands of times.
 Problem tiny_problem(std::uint32_t seed, std::uint64_t draw = draw());
 
+// Gives model, layers, cluster and levels other names, in the profile too.
+void rename(Problem& problem);
+
 // Parts of it.
 std::string random_config(Dice& dice, Leaning leaning);
 // The same config with so many layers, of encoder and decoder each.
